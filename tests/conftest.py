@@ -13,7 +13,7 @@ from tests._helpers.toy import Toy
 
 # Commands that tests start have their output buffered, as users do, whoever runs the tests.
 os.environ.pop("PYTHONUNBUFFERED", None)
-# No timing decides a test: a busy machine may take its time.  Each run draws other examples, more at night.
+# Tests have no deadlines, since a machine may be busy.  Each run draws other examples, more of them at night.
 settings.register_profile(
     "patient",
     max_examples=int(os.environ.get("GRIDSIM_EXAMPLES", "18")),
@@ -25,7 +25,7 @@ settings.load_profile("patient")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What collecting makes stays until the end: the garbage collector looks at none of it, then or later."""
+    """Exclude the objects of the collection phase from garbage collection, during that phase and later."""
     gc.disable()
     try:
         return (yield)
@@ -45,13 +45,13 @@ def traces() -> Path:
 
 @pytest.fixture(scope="session")
 def toy() -> type[Toy]:
-    """A scheduler for tests of everything around schedulers."""
+    """A simple scheduler for tests of the framework."""
     return Toy
 
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many cells each call of `collect` has run."""
+    """List of the numbers of cells that each call of `collect` runs."""
     counts: list[int] = []
     inner = collecting.run_cells
 

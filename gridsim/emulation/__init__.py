@@ -1,1 +1,1 @@
-"""Runs node programs for real: in several processes that send messages over sockets of this machine."""
+"""Emulation: runs node programs in several processes that send messages over sockets of this machine."""

@@ -1,7 +1,7 @@
-"""The coordinator: starts the processes of an emulation, releases applications and records events.
+"""The coordinator, which starts the processes of an emulation, releases applications and records events.
 
-It takes no part in the protocol of a scheduler.  It is the one place that knows which tasks have been
-released, held, moved, completed and lost, from which the tables of the result are made.
+It takes no part in the protocol of a scheduler.  It alone tracks which tasks are released, held, moved,
+completed and lost, and makes the tables of the result from this record.
 """
 
 from __future__ import annotations
@@ -31,84 +31,86 @@ from gridsim.emulation.worker import run_worker
 from gridsim.errors import GridSimError, ScenarioError, SchedulerError
 from gridsim.support.clock import NEVER, NS
 
-#: Seconds by which processes are told of releases in advance, and between their start and time 0.
-_AHEAD, _BEFORE = 0.03, 0.1
-#: Time limits, s, for processes to begin, and to end.
-_PATIENCE = 60.0
-#: The process number of moves that the coordinator makes.
-_OWN = 1023
+#: Time (s) by which processes learn of releases in advance, and time between their start and time 0.
+_RELEASE_LEAD, _START_DELAY = 0.03, 0.1
+#: Time limit for processes to start, and for them to end, s.
+_TIME_LIMIT = 60.0
+#: The process number in the numbers of moves that the coordinator makes.
+_COORDINATOR_MOVES = 1023
 
 
-def _ended(pid: int) -> bool:
+def _has_ended(pid: int) -> bool:
     """Return whether a process that was started here has ended."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
-    except ChildProcessError:  # someone else has waited for it
+    except ChildProcessError:  # another caller has already waited for it
         return True
 
 
 class Peer:
-    """A process, as the coordinator knows it."""
+    """The coordinator's record of a process."""
 
     def __init__(self, pid: int, life: int) -> None:
         self.pid, self.life, self.port = pid, life, 0
-        self.talk: Conversation | None = None
+        self.connection: Conversation | None = None
         self.dead = False
         self.reached = set[int]()
         self.counts: tuple[bytes, dict[str, Any]] = b"", {}
-        self.waiting: list[list[Any]] = []  # commands for a process that is being started again
+        self.waiting: list[list[Any]] = []  # commands for a process that is being restarted
         self.final: list[Any] | None = None
 
 
 class Coordinator(Part):
-    """Runs an emulation; `emulate` makes a result of it.
+    """Runs an emulation, from which `emulate` makes a result.
 
     Parameters
     ----------
     time_limit
-        Simulated s after which the run is stopped; None for no limit.
+        Simulated time after which the run is stopped, s; None for no limit.
     """
 
     ledger: Ledger
 
     def __init__(self, setup: Setup, time_limit: float | None) -> None:
         self.peers: dict[int, Peer] = {}
-        self.gone: list[int] = []  # processes to wait for
+        self.killed_pids: list[int] = []  # processes that must still be waited for
         self.lives = [0] * setup.processes
         super().__init__(setup, COORDINATOR)
         policy: Any = self.policy
-        #: The keeper of rigid jobs; None if there are none, or if the only process keeps them.
+        #: The keeper of rigid jobs; None if there are no such jobs, or if the only process keeps them.
         self.jobs = JobKeeper(self, policy) if policy.keeps_jobs and not self.is_alone else None
-        self.adapter = policy  # it keeps rigid jobs
+        self.adapter = policy  # keeps the rigid jobs
         self.ledger = policy.queues
         self.limit = time_limit
         self.failure: BaseException | None = None
         self.closing = self.quiet = False
-        self.unchanging = False  # whether no machine fails or recovers any more
-        self.strangers: dict[Conversation, None] = {}
+        self.unchanging = False  # whether no further failure or recovery is due
+        self.pending_greetings: dict[Conversation, None] = {}
         self.changed = asyncio.Event()
         self.server: asyncio.Server | None = None
         self.sent = 0
         #: Tasks that no node has, by application: tasks not released yet, and lost tasks.
-        self.free = [TaskSet([(0, tasks)]) for tasks in self.core.tasks]
-        #: Process, application -> 1 for each task in the hands of its nodes.  Reports of several processes
-        #: may come in any order: until all are there, a number may also be -1 or 2.
-        self.hand: dict[tuple[int, int], NDArray[np.int8]] = {}
-        self.moving: dict[int, tuple[int, Parts, int, int]] = {}  # number -> application, tasks, from, to
-        self.early: set[int] = set()  # numbers of moves that have arrived before they were reported
-        self.waiting: dict[int, set[int]] = {}  # killed process -> processes that may have data of it
-        self.out: dict[int, tuple[int, int]] = {}  # killed process -> machine that failed, and when
-        self.burials: set[int] = set()  # killed processes whose connection has ended
+        self.free_tasks = [TaskSet([(0, tasks)]) for tasks in self.core.tasks]
+        #: (process, application) -> 1 for each task that nodes of the process hold.  Reports of different
+        #: processes may arrive in any order, so a number may temporarily be -1 or 2.
+        self.held_tasks: dict[tuple[int, int], NDArray[np.int8]] = {}
+        self.open_moves: dict[
+            int, tuple[int, Parts, int, int]
+        ] = {}  # move -> application, tasks, source, target
+        self.early_arrivals: set[int] = set()  # moves whose arrival was reported before their sending
+        self.waiting: dict[int, set[int]] = {}  # killed process -> processes that may still receive its data
+        self.killed_processes: dict[int, tuple[int, int]] = {}  # process -> failed machine, time
+        self.closed_processes: set[int] = set()  # killed processes whose connection has ended
         self.outages: Any = self.outages
-        self.down: list[tuple[int, int, int]] = []  # machine, from, until ns, of killed processes
-        self.noted: dict[str, list[tuple[int, int]]] = {}  # table -> time and node of each row
+        self.down_times: list[tuple[int, int, int]] = []  # machine, begin and end (ns) of outages
+        self.row_sources: dict[str, list[tuple[int, int]]] = {}  # table -> (time, node) of each row
         self.kills, self.seconds = 0, 0.0
         self.counted: list[tuple[bytes, dict[str, Any]]] = []
         self.records = {
             name.removeprefix("on_"): getattr(self, name) for name in dir(self) if name.startswith("on_")
         }
         self.final: list[list[Any]] = []
-        #: Processes that have servers, which never fail.
+        #: Processes with servers, which never fail.
         self.servers = {
             p
             for p, u in zip(self.core.process_of, self.core.machines, strict=True)
@@ -130,18 +132,18 @@ class Coordinator(Part):
         finally:
             for peer in self.peers.values():
                 self._kill(peer)
-            for pid in self.gone:
+            for pid in self.killed_pids:
                 with suppress(ChildProcessError):
                     os.waitpid(pid, 0)
             if self.server is not None:
                 self.server.close()
             for peer in self.peers.values():
-                if peer.talk is not None:
-                    peer.talk.transport.abort()
+                if peer.connection is not None:
+                    peer.connection.transport.abort()
             for task in asyncio.all_tasks(loop):
                 task.cancel()
             loop.run_until_complete(asyncio.sleep(0))
-            loop.run_until_complete(asyncio.sleep(0))  # the protocols of closed connections are called
+            loop.run_until_complete(asyncio.sleep(0))  # run the callbacks of closed connections
             loop.close()
 
     def _kill(self, peer: Peer) -> None:
@@ -149,25 +151,27 @@ class Coordinator(Part):
             with suppress(ProcessLookupError):
                 os.kill(peer.pid, signal.SIGKILL)
             peer.dead = True
-            self.gone.append(peer.pid)
+            self.killed_pids.append(peer.pid)
 
     def _reap(self) -> None:
-        """Forget processes that have ended; a process that ends before it has begun ends the run."""
-        self.gone = [pid for pid in self.gone if not _ended(pid)]
+        """Forget processes that have ended; the run fails if a process ends before it has connected."""
+        self.killed_pids = [pid for pid in self.killed_pids if not _has_ended(pid)]
         for number, peer in self.peers.items():
-            if peer.talk is None and not peer.dead and _ended(peer.pid):
+            if peer.connection is None and not peer.dead and _has_ended(peer.pid):
                 peer.dead = True
                 self.failure = self.failure or GridSimError(
-                    f"process {number} of the emulation ended before it had begun"
+                    f"process {number} of the emulation ended before it had connected"
                 )
 
     def _fork(self, number: int) -> Peer:
         if self.lives[number]:
-            self.core.hear_all()
+            self.core.receive_facts()
         sys.stdout.flush()
         sys.stderr.flush()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads that the copy lacks
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # a warning about threads, which the copy lacks
             pid = os.fork()
         if not pid:
             try:
@@ -178,7 +182,7 @@ class Coordinator(Part):
             os._exit(0)
         peer = self.peers[number] = Peer(pid, self.lives[number])
         if peer.life:
-            # the copy has the present state; later events are sent once it is connected
+            # the copy contains the present state; later events are sent once it is connected
             up, lives = self.policy.run.up.tolist(), self.network.counters.lives()
             peer.waiting.append(["start", self.engine.zero, up, lives])
             if self.quiet:
@@ -191,18 +195,22 @@ class Coordinator(Part):
         self.port = self.server.sockets[0].getsockname()[1]
         for number in range(self.setup.processes):
             self._fork(number)
-        await self._until(lambda: all(peer.talk for peer in self.peers.values()), _PATIENCE, "begin")
+        await self._wait_for(
+            lambda: all(peer.connection for peer in self.peers.values()), _TIME_LIMIT, "start"
+        )
         ports = [[q, peer.port, peer.life] for q, peer in self.peers.items()]
         self._all("peers", ports)
-        everybody = set(self.peers)
-        await self._until(
-            lambda: all(peer.reached == everybody for peer in self.peers.values()), _PATIENCE, "meet"
+        all_processes = set(self.peers)
+        await self._wait_for(
+            lambda: all(peer.reached == all_processes for peer in self.peers.values()),
+            _TIME_LIMIT,
+            "connect to one another",
         )
-        zero = time.monotonic_ns() + int(_BEFORE * NS)
+        zero = time.monotonic_ns() + int(_START_DELAY * NS)
         self.engine.start(zero)
         self._all("start", zero, self.policy.run.up.tolist(), self.network.counters.lives())
         self._schedule()
-        while not self._over():
+        while not self._is_finished():
             self._reap()
             self.engine.run_due()
             if self.engine.ended:
@@ -216,13 +224,15 @@ class Coordinator(Part):
         self.seconds = (time.monotonic_ns() - zero) / NS
         self.closing = True
         self._all("end")
-        there = [peer for peer in self.peers.values() if not peer.dead]
-        await self._until(lambda: all(peer.final for peer in there), _PATIENCE, "end")
-        if self.setup.kill:  # copies run until their processes learn of the end
+        survivors = [peer for peer in self.peers.values() if not peer.dead]
+        await self._wait_for(lambda: all(peer.final for peer in survivors), _TIME_LIMIT, "end")
+        if self.setup.kill:  # task copies run until their processes learn of the end
             self.engine.now = self.engine.clock()
-        self.counted += [peer.counts for peer in there]
-        self.final = [peer.final for peer in there if peer.final]
-        self.down += [(u, since, NEVER) for p, (_, since) in self.out.items() for u in self.machines_of[p]]
+        self.counted += [peer.counts for peer in survivors]
+        self.final = [peer.final for peer in survivors if peer.final]
+        self.down_times += [
+            (u, since, NEVER) for p, (_, since) in self.killed_processes.items() for u in self.machines_of[p]
+        ]
         self._all("bye")
 
     def check_limit(self, now: int) -> None:
@@ -232,109 +242,111 @@ class Coordinator(Part):
             if self.adapter.keeps_jobs:
                 completed, total, unit = self.adapter.runs.completed, len(self.adapter.records), "jobs"
             raise ScenarioError(
-                f"the run had not finished at the time limit of {self.limit:,.10g} s: {completed} of {total} "
+                f"the run has not finished at the time limit of {self.limit:,.10g} s: {completed} of {total} "
                 f"{unit} are completed"
             )
 
-    def _over(self) -> bool:
+    def _is_finished(self) -> bool:
         if self.failure is not None:
             raise self.failure
-        for number, (machine, _) in self.out.items():
-            # it begins again, or not all is known of what it had
-            if machine < 0 or self.peers[number].talk is not None or number in self.waiting:
+        for number, (machine, _) in self.killed_processes.items():
+            # the process is being restarted, or some of its reports are missing
+            if machine < 0 or self.peers[number].connection is not None or number in self.waiting:
                 return False
         if self.policy.is_over() or self.engine.stopping:
             return True
-        if self.unchanging and len(self.out) == len(self.peers):
+        if self.unchanging and len(self.killed_processes) == len(self.peers):
             raise ScenarioError(
-                f"faults must leave a process up until all is done; at {self.engine.clock() / NS:g} s all "
+                f"faults must leave a process up until the run ends; at {self.engine.clock() / NS:g} s all "
                 f"are down for good, with {self.core.total - self.ledger.tasks_done} tasks left"
             )
         return False
 
-    async def _until(self, true: Any, seconds: float, what: str) -> None:
-        until = time.monotonic() + seconds
-        while not true():
+    async def _wait_for(self, condition: Any, seconds: float, action: str) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
             self._reap()
             if self.failure is not None:
                 raise self.failure
-            if time.monotonic() > until:
-                raise GridSimError(f"the processes of the emulation did not {what} within {seconds:g} s")
+            if time.monotonic() > deadline:
+                raise GridSimError(f"the processes of the emulation did not {action} within {seconds:g} s")
             with suppress(asyncio.TimeoutError):
                 self.changed.clear()
                 await asyncio.wait_for(self.changed.wait(), 0.05)
 
     def _accept(self) -> Conversation:
         return Conversation(
-            self._reported,
+            self._handle_reports,
             self._closed,
             decoder=msgspec.msgpack.Decoder(list[list[Any]]),
             token=self.setup.token,
-            greet=self._met,
-            strangers=self.strangers,
+            greet=self._greet,
+            pending_greetings=self.pending_greetings,
         )
 
-    def _met(self, talk: Conversation, greeting: Greeting) -> None:
+    def _greet(self, connection: Conversation, greeting: Greeting) -> None:
         peer = self.peers.get(greeting.process)
-        if peer is None or peer.talk is not None or peer.life != greeting.life:
-            raise msgspec.ValidationError(f"process {greeting.process}, which is not expected")
-        peer.talk, peer.port = talk, greeting.port
+        if peer is None or peer.connection is not None or peer.life != greeting.life:
+            raise msgspec.ValidationError(f"no connection is expected from process {greeting.process}")
+        peer.connection, peer.port = connection, greeting.port
         self.changed.set()
         if peer.life:
-            others = [[q, other.port, other.life] for q, other in self._talking() if q != greeting.process]
+            others = [
+                [q, other.port, other.life] for q, other in self._connected_peers() if q != greeting.process
+            ]
             for command in peer.waiting:
                 self._send(greeting.process, *command)
             self._send(greeting.process, "peers", [*others, [greeting.process, greeting.port, greeting.life]])
 
-    def _talking(self) -> list[tuple[int, Peer]]:
+    def _connected_peers(self) -> list[tuple[int, Peer]]:
         """Return the running processes, including those that are not connected to all others yet."""
-        return [(q, peer) for q, peer in self.peers.items() if peer.talk is not None and not peer.dead]
+        return [(q, peer) for q, peer in self.peers.items() if peer.connection is not None and not peer.dead]
 
     def _send(self, to: int, name: str, *values: Any) -> None:
-        talk = self.peers[to].talk
-        if talk is not None:
-            talk.transport.write(frame([[name, *values]]))
+        connection = self.peers[to].connection
+        if connection is not None:
+            connection.transport.write(frame([[name, *values]]))
 
     def _all(self, name: str, *values: Any) -> None:
-        for q, _ in self._talking():
+        for q, _ in self._connected_peers():
             self._send(q, name, *values)
 
     def _inform(self, processes: Iterable[int], name: str, *values: Any) -> None:
         """Send a command to processes; a process that is being restarted gets it once it is connected."""
         for q in processes:
             peer = self.peers[q]
-            if peer.talk is None and not peer.dead:
+            if peer.connection is None and not peer.dead:
                 peer.waiting.append([name, *values])
             elif not peer.dead:
                 self._send(q, name, *values)
 
-    def _closed(self, talk: Conversation) -> None:
-        """Handle the end of a process, all of whose reports have arrived."""
+    def _closed(self, connection: Conversation) -> None:
+        """Handle the end of a process after all its reports have arrived."""
         self.changed.set()
         if self.closing or self.failure is not None:
             return
-        number = talk.process
-        if number in self.out and self.peers[number].life == talk.life:
-            self.burials.add(number)
-            self.engine.call_at(self.engine.clock(), self._bury, number)
-        elif self.peers[number].life == talk.life:
-            self.failure = GridSimError(f"process {number} of the emulation has ended")
+        number = connection.process
+        if number in self.killed_processes and self.peers[number].life == connection.life:
+            self.closed_processes.add(number)
+            self.engine.call_at(self.engine.clock(), self._drop_process, number)
+        elif self.peers[number].life == connection.life:
+            self.failure = GridSimError(f"process {number} of the emulation has ended unexpectedly")
 
-    def _reported(self, talk: Conversation, records: list[list[Any]]) -> None:
+    def _handle_reports(self, connection: Conversation, records: list[list[Any]]) -> None:
         try:
             if self.engine.started and not self.closing:
-                self.engine.run_due()  # events due now come before those that follow from the reports
+                self.engine.run_due()  # events that are due now precede those that the reports cause
             for name, *values in records:
-                self.records[name](talk.process, *values)
-        except Exception as error:  # raised where the run waits
+                self.records[name](connection.process, *values)
+        except Exception as error:  # the waiting coroutine raises it
             self.failure = error
         self.changed.set()
 
     # -- releases and failures ------------------------------------------------------------------------------
 
     def _schedule(self) -> None:
-        """Release applications, and have processes killed."""
-        ahead = int(_AHEAD * NS * self.setup.speedup)
+        """Schedule the releases of applications and the kills of processes."""
+        ahead = int(_RELEASE_LEAD * NS * self.setup.speedup)
         for index, at in enumerate(self.core.release):
             self.engine.call_at(max(0, at - ahead), self._release, index, at)
         if self.setup.kill:
@@ -352,15 +364,15 @@ class Coordinator(Part):
         self.core.submit(index, self.core.tasks[index], "on_release")
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """Give a node some of the tasks that no node has."""
-        given = self.free[application].take(tasks)
+        """Give a node some of the tasks that no node holds."""
+        parts = self.free_tasks[application].take(tasks)
         due, self._due = max(self.engine.now, self._due), 0
         to, move = self.core.process_of[node], 0
         if self.setup.kill:
             self.sent += 1
-            move = (_OWN << 32) + self.sent
-            self.on_open(_OWN, move, application, given, to)
-        self._send(to, "give", node, application, given, handler, due, move)
+            move = (_COORDINATOR_MOVES << 32) + self.sent
+            self.on_move_sent(_COORDINATOR_MOVES, move, application, parts, to)
+        self._send(to, "give", node, application, parts, handler, due, move)
 
     _due = 0
 
@@ -375,45 +387,45 @@ class Coordinator(Part):
     def _fail(self, machine: int) -> None:
         """Kill the process of a machine that fails."""
         number = self.process_of_machine[machine]
-        if number not in self.out and number not in self.servers:
+        if number not in self.killed_processes and number not in self.servers:
             self._kill(self.peers[number])
             self.kills += 1
-            since = self.engine.clock()  # the process may have acted until then
-            self.out[number] = machine, since
-            self.waiting[number] = {q for q, _ in self._talking()}
-            self.engine.call_at(since, self._lose, number)
+            since = self.engine.clock()  # until then, the process may have acted
+            self.killed_processes[number] = machine, since
+            self.waiting[number] = {q for q, _ in self._connected_peers()}
+            self.engine.call_at(since, self._fail_machines, number)
         self._next_change()
 
-    def _lose(self, number: int) -> None:
-        """Make the machines of a process that was just killed fail."""
+    def _fail_machines(self, number: int) -> None:
+        """Mark the machines of a killed process as failed."""
         self._change(self.machines_of[number], [])
-        for other in [*self.out]:
+        for other in [*self.killed_processes]:
             self._join(other)
 
     def _revive(self, machine: int) -> None:
-        """Start a process again whose machine is up."""
+        """Restart the process of a machine that is up again."""
         number = self.process_of_machine[machine]
-        if number in self.out and self.out[number][0] == machine:
-            self.out[number] = -1, self.out[number][1]
+        if number in self.killed_processes and self.killed_processes[number][0] == machine:
+            self.killed_processes[number] = -1, self.killed_processes[number][1]
             self._restart(number)
         self._next_change()
 
     def _change(self, failed: list[int], back: list[int]) -> None:
-        """Make machines fail or recover, in all processes."""
+        """Apply failures and recoveries of machines in all processes."""
         self.outages.up[failed], self.outages.up[back] = False, True
         self.network.fail(np.array(failed, np.int64), down=True)
         self.network.restore(np.array(back, np.int64))
         self.policy.on_faults(np.array(failed, np.int64), np.array(back, np.int64))
         self._inform(self.peers, "faults", failed, back, self.engine.now)
 
-    def _bury(self, number: int) -> None:
-        """Lose what the machines of a killed process had, once all its reports are here."""
-        _, since = self.out[number]
-        self.burials.remove(number)
+    def _drop_process(self, number: int) -> None:
+        """Record the tasks on a killed process as lost, after all its reports have arrived."""
+        _, since = self.killed_processes[number]
+        self.closed_processes.remove(number)
         for application, tasks in sorted(self.ledger.drop(self.machines_of[number], since).items()):
             self.task_lost(application, tasks.take_all())
-        for process, application in sorted(key for key in self.hand if key[0] == number):
-            held = np.flatnonzero(self.hand.pop((process, application)) > 0)
+        for process, application in sorted(key for key in self.held_tasks if key[0] == number):
+            held = np.flatnonzero(self.held_tasks.pop((process, application)) > 0)
             if len(held):
                 self.task_lost(application, [(task, task + 1) for task in held.tolist()])
         environment = self.policy.environment
@@ -422,244 +434,253 @@ class Coordinator(Part):
         if self.jobs is not None:
             self.jobs.lose(number)
         self.counted.append(self.peers[number].counts)
-        self.peers[number].talk = None
+        self.peers[number].connection = None
         for q in self.waiting[number]:
             self._send(q, "forget", number, self.peers[number].life)
         for killed, others in list(self.waiting.items()):
-            others.discard(number)  # the process has nothing left
-            self._forgotten(killed)
+            others.discard(number)  # the process receives nothing more
+            self._lose_moves(killed)
 
-    def _forgotten(self, number: int) -> None:
-        """Lose what a killed process had sent or was to receive, once no process has any of it left."""
-        if self.waiting.get(number) or self.peers[number].talk is not None:
+    def _lose_moves(self, number: int) -> None:
+        """Record tasks moving from or to a killed process as lost, once no message of it is in flight."""
+        if self.waiting.get(number) or self.peers[number].connection is not None:
             return
         self.waiting.pop(number, None)
-        for move, (application, tasks, source, target) in sorted(self.moving.items()):
+        for move, (application, tasks, source, target) in sorted(self.open_moves.items()):
             if number in (source, target):
-                del self.moving[move]
+                del self.open_moves[move]
                 self.task_lost(application, tasks)
         self._restart(number)
 
     def _settle(self) -> None:
-        """Handle killed and joining processes after the end of the run, as the engine does not do it."""
-        for number in sorted(self.burials):
-            self._bury(number)
-        for number in [*self.out]:
+        """Handle killed and joining processes after the run, when the engine handles no more events."""
+        for number in sorted(self.closed_processes):
+            self._drop_process(number)
+        for number in [*self.killed_processes]:
             self._join(number)
 
     def _restart(self, number: int) -> None:
-        if self.out[number][0] < 0 and number not in self.waiting and self.peers[number].talk is None:
+        if (
+            self.killed_processes[number][0] < 0
+            and number not in self.waiting
+            and self.peers[number].connection is None
+        ):
             self.lives[number] += 1
             self._fork(number)
 
     def task_lost(self, application: int, tasks: Parts, node: int = -1) -> None:
         policy: Any = self.policy
-        self.free[application].add(tasks)
+        self.free_tasks[application].add(tasks)
         policy.task_lost(application, count_of(tasks), node)
 
-    # -- what processes report ------------------------------------------------------------------------------
+    # -- reports of processes -------------------------------------------------------------------------------
 
-    def _hand(self, process: int, application: int, tasks: Parts, change: int) -> None:
-        """Note that nodes of a process have tasks (1) or no longer have them (-1)."""
-        if not self.setup.kill:  # only kills need the record
+    def _record_held(self, process: int, application: int, tasks: Parts, change: int) -> None:
+        """Record that nodes of a process hold tasks (change 1) or no longer hold them (-1)."""
+        if not self.setup.kill:  # only runs with kills need the record
             return
         key = process, application
-        if key not in self.hand:
-            self.hand[key] = np.zeros(self.core.tasks[application], np.int8)
+        if key not in self.held_tasks:
+            self.held_tasks[key] = np.zeros(self.core.tasks[application], np.int8)
         for first, end in tasks:
-            self.hand[key][first:end] += change
+            self.held_tasks[key][first:end] += change
 
     def on_reached(self, process: int, to: int, life: int) -> None:
-        """Note that a process is connected to another one."""
+        """Record that a process is connected to another one."""
         self.peers[process].reached.add(to)
         self._join(process)
 
     def on_left(self, process: int, to: int, life: int) -> None:
-        """Note that a process has lost its connection to another one, for example because that was killed."""
+        """Record that a process has lost its connection to another one, which may have been killed."""
         peer = self.peers[to]
         if peer.life == life and not peer.dead and not self.closing:
             self.failure = GridSimError(
-                f"process {to} of the emulation has closed its connection to {process}"
+                f"process {to} of the emulation has closed its connection to process {process}"
             )
 
     def _join(self, process: int) -> None:
         """Mark the machines of a restarted process as up once it is connected to the running processes."""
         peer = self.peers[process]
-        if process not in self.out or peer.dead or peer.talk is None:
+        if process not in self.killed_processes or peer.dead or peer.connection is None:
             return
-        if peer.reached >= {process, *(q for q, _ in self._talking() if q not in self.out)}:
-            for q, _ in self._talking():
+        if peer.reached >= {
+            process,
+            *(q for q, _ in self._connected_peers() if q not in self.killed_processes),
+        }:
+            for q, _ in self._connected_peers():
                 if q != process:
                     self._send(q, "peers", [[process, peer.port, peer.life]])
-            _, since = self.out.pop(process)
+            _, since = self.killed_processes.pop(process)
             now = self.engine.clock()
-            self.down += [(u, since, now) for u in self.machines_of[process]]
+            self.down_times += [(u, since, now) for u in self.machines_of[process]]
             self._change([], self.machines_of[process])
 
-    def on_came(self, process: int, machine: int, application: int, tasks: Parts, time: int) -> None:
-        """Note that tasks have come to a queue."""
-        self.ledger.placed(machine, application, tasks, time)
-        self._hand(process, application, tasks, -1)
+    def on_queued(self, process: int, machine: int, application: int, tasks: Parts, time: int) -> None:
+        """Record that tasks were queued on a machine."""
+        self.ledger.record_queued(machine, application, tasks, time)
+        self._record_held(process, application, tasks, -1)
         if self.core.placed_at < 0 and self.ledger.enqueued >= self.core.total:
             self.core.placed_at = self.ledger.last_placed
             if self.policy.until == "placed" and not self.quiet:
-                self.quiet = True  # the accounting of messages ends
+                self.quiet = True  # messages are no longer counted
                 self._inform(self.peers, "quiet")
 
-    def on_taken(self, process: int, machine: int, application: int, tasks: Parts, time: int) -> None:
-        """Note that tasks were taken out of a queue again."""
-        self.ledger.taken(machine, application, tasks, time)
-        self._hand(process, application, tasks, 1)
+    def on_withdrawn(self, process: int, machine: int, application: int, tasks: Parts, time: int) -> None:
+        """Record that tasks were withdrawn from a queue."""
+        self.ledger.record_withdrawn(machine, application, tasks, time)
+        self._record_held(process, application, tasks, 1)
 
     def on_began(self, process: int, machine: int, application: int, task: int, start: int) -> None:
-        """Note that a task has begun."""
-        self.ledger.began(machine, application, task, start)
+        """Record that a task has started."""
+        self.ledger.record_start(machine, application, task, start)
 
     def on_ended(self, process: int, machine: int, application: int, task: int, end: int) -> None:
-        """Note that a task is completed."""
-        self.ledger.ended(machine, application, end)
+        """Record that a task is completed."""
+        self.ledger.record_end(machine, application, end)
 
-    def on_cut(self, process: int, machine: int, application: int, task: int, now: int) -> None:
-        """Note that a failure has cut off a task."""
-        self.ledger.cut(machine, application, now)
-        self._hand(process, application, [(task, task + 1)], 1)
+    def on_interrupted(self, process: int, machine: int, application: int, task: int, now: int) -> None:
+        """Record that a failure has interrupted a task."""
+        self.ledger.record_interruption(machine, application, now)
+        self._record_held(process, application, [(task, task + 1)], 1)
 
     def on_undone(self, process: int, machine: int, application: int, task: int) -> None:
-        """Note that a task has not begun after all."""
-        self.ledger.undone(machine, application)
-        self._hand(process, application, [(task, task + 1)], 1)
+        """Record that the reported start of a task was cancelled by an earlier failure."""
+        self.ledger.record_cancelled_start(machine, application)
+        self._record_held(process, application, [(task, task + 1)], 1)
 
     def on_failed(self, process: int, machine: int) -> None:
-        """Note that the tasks waiting on a machine are lost."""
-        for application, tasks in self.ledger.failed(machine).items():
-            self._hand(process, application, tasks, 1)
+        """Record that the tasks waiting on a machine are lost."""
+        for application, tasks in self.ledger.record_failure(machine).items():
+            self._record_held(process, application, tasks, 1)
 
     def on_lost(self, process: int, application: int, tasks: Parts, node: int, now: int) -> None:
         """Handle lost tasks."""
-        self._hand(process, application, tasks, -1)
+        self._record_held(process, application, tasks, -1)
         self.task_lost(application, tasks, node)
 
-    def on_open(self, process: int, move: int, application: int, tasks: Parts, to: int) -> None:
-        """Note that a message moves tasks to another process."""
-        if process != _OWN:
-            self._hand(process, application, tasks, -1)
-        if move in self.early:
-            self.early.remove(move)
-            self._hand(to, application, tasks, 1)
+    def on_move_sent(self, process: int, move: int, application: int, tasks: Parts, to: int) -> None:
+        """Record that a message moves tasks to another process."""
+        if process != _COORDINATOR_MOVES:
+            self._record_held(process, application, tasks, -1)
+        if move in self.early_arrivals:
+            self.early_arrivals.remove(move)
+            self._record_held(to, application, tasks, 1)
         else:
-            self.moving[move] = application, tasks, process, to
+            self.open_moves[move] = application, tasks, process, to
 
-    def on_shut(self, process: int, move: int) -> None:
-        """Note that a message that moves tasks has arrived."""
-        if move in self.moving:
-            application, tasks, _, _ = self.moving.pop(move)
-            self._hand(process, application, tasks, 1)
+    def on_move_arrived(self, process: int, move: int) -> None:
+        """Record that a message that moves tasks has arrived."""
+        if move in self.open_moves:
+            application, tasks, _, _ = self.open_moves.pop(move)
+            self._record_held(process, application, tasks, 1)
         else:
-            self.early.add(move)
+            self.early_arrivals.add(move)
 
     def on_give(self, process: int, node: int, application: int, tasks: int, handler: str) -> None:
-        """Note that a process gives tasks to a node of another one."""
+        """Give tasks to a node, on behalf of a process."""
         self._due = 0
         self.give(node, application, tasks, handler)
 
     def on_note(self, process: int, now: int, node: int, table: str, row: list[float]) -> None:
-        """Record a row that a node writes to a table."""
+        """Record a row that a node has written to a table."""
         self.policy.note(node, table, dict(zip(self.policy.notes.columns[table], row, strict=True)))
-        self.noted.setdefault(table, []).append((now, node))
+        self.row_sources.setdefault(table, []).append((now, node))
 
     def on_share(self, process: int, name: str, values: list[float]) -> None:
-        """Pass on a fact that a process shares; all processes learn such facts in the same order."""
+        """Forward a fact that a process shares; all processes receive such facts in the same order."""
         environment = self.policy.environment
         if environment is not None and name in environment.shared:
             getattr(environment, name)(*values)
         else:
-            self.core.hear(name, values)
+            self.core.receive_fact(name, values)
         self._inform([q for q in self.peers if q != process], "fact", name, values)
 
     def on_central(self, process: int, method: str, *values: float) -> None:
-        """Apply a node's change of what only the model knows."""
+        """Apply a node's change to the part of the environment that only the coordinator has."""
         environment = self.policy.environment
         if environment is None or method not in environment.central:
-            raise msgspec.ValidationError(f"a method {method[:40]!r} of the environment")
+            raise msgspec.ValidationError(f"the environment has no shared method {method[:40]!r}")
         getattr(environment, method)(*values)
 
     def on_stored(self, process: int, node: int, storage: dict[str, Any]) -> None:
-        """Note that the stable storage of a node has changed."""
+        """Record the changed stable storage of a node."""
         program = self.core.programs[node]
         for name in program.stable_storage:
             setattr(program, name, from_plain(storage[name]))
 
     def on_ask(self, process: int, question: str, *values: Any) -> None:
-        """Answer a question of a handler after all earlier reports, which may be from other processes."""
+        """Answer a question of a handler after all earlier reports, also those of other processes."""
         asyncio.get_running_loop().call_soon(self._answer, process, question, values)
 
     def _answer(self, process: int, question: str, values: Any) -> None:
         try:
             if question != "record" or self.jobs is None:
-                raise msgspec.ValidationError(f"a question {question[:40]!r}")
+                raise msgspec.ValidationError(
+                    f"question must be 'record' in a run of rigid jobs, got {question[:40]!r}"
+                )
             self._send(process, "answer", self.jobs.record(*values))
-        except Exception as error:  # raised where the run waits
+        except Exception as error:  # the waiting coroutine raises it
             self.failure = error
             self.changed.set()
 
     def on_record(self, process: int, number: int, changes: dict[str, Any], instant: int) -> None:
-        """Note that a handler has changed the record of a rigid job."""
+        """Apply a handler's changes to the record of a rigid job."""
         if self.jobs is not None:
             self.jobs.change(number, changes, instant)
 
     def on_job(self, process: int, method: str, *arguments: Any) -> None:
-        """Carry out what a handler does with a rigid job."""
+        """Carry out a handler's action on a rigid job."""
         if self.jobs is not None:
             self.jobs.do(method, *arguments)
 
     def call(
         self, process: int, count: int, node: int, handler: str, job: int, arguments: tuple[int, ...]
     ) -> None:
-        """Have a handler of a node called, for `JobKeeper`."""
+        """Request a call of a node's handler from its process, for `JobKeeper`."""
         self._send(process, "call", count, node, handler, job, arguments)
 
     def on_called(self, process: int, count: int, is_done: bool) -> None:
-        """Note that a process has called a handler, or that its node is down."""
+        """Record that a process has called a handler, or that its node is down."""
         if self.jobs is not None:
             self.jobs.confirm_call(process, count, is_done)
 
     def on_counts(self, process: int, packed: bytes, counts: dict[str, Any]) -> None:
-        """Take the counts of a process so far: of messages, and of its environment."""
+        """Store the latest counts of a process: those of messages and of its environment."""
         self.peers[process].counts = packed, counts
 
     def on_sent(self, process: int, *values: int) -> None:
-        """Count a message that was sent in a process that may be killed."""
+        """Count a message that a process which may be killed has sent."""
         self.network.counters.count(*values)
 
-    def on_got(self, process: int, *values: int) -> None:
-        """Count a message that was delivered in such a process."""
-        self.network.counters.got(*values)
+    def on_delivered(self, process: int, *values: int) -> None:
+        """Count a message that was delivered in a process which may be killed."""
+        self.network.counters.count_delivered(*values)
 
     def on_dropped(self, process: int, kind: int) -> None:
-        """Count a message that was dropped in such a process."""
+        """Count a message that was dropped in a process which may be killed."""
         self.network.counters.drop(kind)
 
-    def on_forgot(self, process: int, killed: int, life: int) -> None:
-        """Note that everything a killed process had sent to a process has arrived."""
+    def on_drained(self, process: int, killed: int, life: int) -> None:
+        """Record that all messages of a killed process to another process have arrived."""
         if killed in self.waiting:
             self.waiting[killed].discard(process)
-            self._forgotten(killed)
+            self._lose_moves(killed)
 
-    def on_error(self, process: int, kind: str, said: str, ours: bool) -> None:
+    def on_error(self, process: int, kind: str, text: str, is_complete: bool) -> None:
         """Handle an error that a handler has raised."""
-        self.failure = SchedulerError(said if ours else f"process {process}: {kind}: {said}")
+        self.failure = SchedulerError(text if is_complete else f"process {process}: {kind}: {text}")
 
     def on_final(self, process: int, *values: Any) -> None:
-        """Note that a process has reported everything."""
+        """Store the final report of a process."""
         self.peers[process].final = list(values)
 
     def tell(self, name: str, *values: Any) -> None:
         """Do nothing: the coordinator has no nodes."""
 
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
-        """Write a row of a node whose process was killed."""
+        """Record a row of a node whose process was killed."""
         row = self.policy.checked_row(node, table, values)
         self.on_note(COORDINATOR, self.core.now, node, table, row)
 
     def post(self, kind: MessageKind, message: Any, to: int) -> None:
-        """Do nothing: what a killed process sends is lost."""
+        """Do nothing: messages of a killed process are lost."""

@@ -1,12 +1,13 @@
 """The readable message core (`gridsim.scheduling.nodes.python_core`) in one process of an emulation.
 
-Its nodes see, do and handle what they do in a simulation, by the same code.  Four things differ: the clock is
-that of a `gridsim.emulation.engine.RealTimeEngine`; messages to other machines go over a socket
-(`gridsim.emulation.mail`); tasks have numbers (`gridsim.emulation.tasks`); and what nodes of a simulation
-share without a message, such as a board, is sent to the other processes as facts, in one order for all.
+Its nodes run the same code as in a simulation.  There are four differences: the clock is that of a
+`gridsim.emulation.engine.RealTimeEngine`; messages to other machines go over a socket
+(`gridsim.emulation.mail`); tasks have numbers (`gridsim.emulation.tasks`); and data that nodes of a
+simulation share without messages, such as a board, are sent to the other processes as facts, in the same
+order for all.
 
-With one process this is the readable core with a wall clock.  With a virtual clock
-(`gridsim.emulation.virtual`) the result has the digest of ``simulate(nodes="python")``.
+With one process, this is the readable core with a wall clock.  With a virtual clock
+(`gridsim.emulation.virtual`), the result has the digest of ``simulate(nodes="python")``.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from gridsim.emulation.mail import EmulatedMail
 from gridsim.emulation.tasks import Parts, TaskSet, count_of
 from gridsim.scheduling.nodes.python_core import PythonCore
 
-#: The nodes of a restarted process draw other random numbers than before the restart.
+#: Offset of the seed per life, so that nodes of a restarted process draw new random numbers.
 _GOLDEN = 0x9E3779B97F4A7C15
-#: The requests of a node are numbered from a multiple of 2**_LIFE on, a new one in each life of its process.
-_LIFE = 32
+#: In its k-th life a process numbers the requests of a node from k * 2**_LIFE_BITS on.
+_LIFE_BITS = 32
 
 
 def _within(value: float, limit: Any) -> bool:
-    """Return whether a value of a fact is within its limit; see `EmulatedCore.learn`."""
+    """Return whether a value of a fact is within its limit, as in `EmulatedCore.fact_handlers`."""
     if limit is float:
         return value == value and type(value) is float
     return type(value) is int and (limit is int or 0 <= value < limit) and -(2**63) <= value < 2**63
@@ -46,11 +47,11 @@ class Process(Protocol):
     Attributes
     ----------
     number, life
-        Of the process, -1 for the coordinator, and how often it was started before.
+        Number of the process (-1 for the coordinator), and number of its earlier starts.
     modelled
-        Whether messages take the time that the scenario's network says.
+        Whether messages take the time of the scenario's network.
     is_alone
-        Whether it has all nodes and a virtual clock, so that it ends the run.
+        Whether the process has all nodes and a virtual clock, so that it ends the run.
     """
 
     number: int
@@ -61,13 +62,13 @@ class Process(Protocol):
     network: Any
 
     def place(self, machine_of: Sequence[int]) -> list[int]:
-        """Return the process of each node, given its machine."""
+        """Return the process of each node, from the machine of each node."""
 
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator."""
 
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
-        """Report a row that a node writes."""
+        """Report a row that a node has written to a table."""
 
     def post(self, kind: MessageKind, message: Any, to: int) -> None:
         """Send a message to a process."""
@@ -79,19 +80,19 @@ class Process(Protocol):
         """Share a fact with the other processes."""
 
     def after_handler(self, node: int) -> None:
-        """Note that a handler of a node has returned."""
+        """Report the changes that a handler of a node has made."""
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """Have the coordinator give a node some of the tasks that no node has."""
+        """Make the coordinator give a node some of the tasks that no node holds."""
 
     def stop(self) -> None:
-        """Note that the run can end."""
+        """End the run at the next opportunity."""
 
 
 class EmulatedCore(PythonCore):
-    """Runs the nodes of one process; the other nodes are objects that are never called.
+    """Core that runs the nodes of one process; it never calls its objects of the other nodes.
 
-    The coordinator has a core, too, without nodes of its own.
+    The coordinator also has a core, without own nodes.
 
     Parameters
     ----------
@@ -105,15 +106,15 @@ class EmulatedCore(PythonCore):
     process_of
         The process of each node.
     is_local
-        Whether each node is one of this process.
+        Whether each node belongs to this process.
     machines
-        The machine of each node, which may leave for another one.
+        The machine of each node; a node may move to another one.
     hands
         Application -> the tasks of this process that are in no queue: those that its nodes must place, and
-        those in messages between them.  Nodes only count them.
+        those in messages between its nodes.  Nodes only count tasks.
     learn
-        For each fact about the board that another process may share: what is called with its values, and the
-        limits of these: so many numbers from 0 on, or any int or float.
+        Fact about the board that another process may share -> the function that handles its values, and a
+        limit for each value: n for an int in 0..n - 1, or any ``int`` or ``float``.
     """
 
     mail: EmulatedMail
@@ -121,44 +122,45 @@ class EmulatedCore(PythonCore):
 
     def __init__(self, links: Any, queues: Any, *, process: Process, **given: Any) -> None:
         self.process, self.engine, self.machines = process, process.engine, links.machine_of
-        self.hands: dict[int, TaskSet] = queues.hands
+        self.unqueued_tasks: dict[int, TaskSet] = queues.unqueued_tasks
         self.process_of = process.place(self.machines)
         self.is_local = [number == process.number for number in self.process_of]
-        #: Calls from outside: when (ns), their number, the function, and its arguments; a heap.
+        #: Heap of external calls: time (ns), number of the call, function, and its arguments.
         self.incoming: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self.incoming_count = 0
         super().__init__(links, queues, **given)
-        self.released, self.add_note = len(self.release), process.note  # the coordinator releases them
+        self.released = len(self.release)  # the coordinator releases applications
+        self.add_note = process.note
         if not process.is_alone:
             self.until = ""
         self.seed = (self.seed + process.life * _GOLDEN) % 2**64
-        self.request_counts = [process.life << _LIFE] * len(self.request_counts)
-        self.learn: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {}
+        self.request_counts = [process.life << _LIFE_BITS] * len(self.request_counts)
+        self.fact_handlers: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {}
         if self.board is not None:
             rows = len(self.submitter) if self.board.is_per_application else self.nodes
             limits = rows, len(self.board.numbers), float, 2
-            self.learn["board"] = super().publish_number, limits
-            self.learn["addition"] = super().add_number, limits
+            self.fact_handlers["board"] = super().publish_number, limits
+            self.fact_handlers["addition"] = super().add_number, limits
 
     def make_mail(
         self, links: Links, kinds: list[MessageKind], observe: Callable[..., None] | None
     ) -> EmulatedMail:
-        """Make the carrier of messages, which uses sockets."""
+        """Create the mail, which sends messages over sockets."""
         return EmulatedMail(self, kinds)
 
-    # -- what comes from outside ----------------------------------------------------------------------------
+    # -- input from other processes -------------------------------------------------------------------------
 
     def push(self, due: int, call: Callable[..., None], *arguments: Any) -> None:
-        """Call `call` with `arguments` at `due` ns, or now if that is past, as a release."""
+        """Schedule `call` with `arguments` at `due` ns, or now if that is past, in the order of releases."""
         self.incoming_count += 1
         heappush(self.incoming, (max(due, self.engine.now), self.incoming_count, call, arguments))
 
     def next_release(self) -> int:
-        """Return the instant (ns) of the next call from outside; `NEVER` if there is none."""
+        """Return the instant (ns) of the next external call; `NEVER` if there is none."""
         return self.incoming[0][0] if self.incoming else NEVER
 
     def take_releases(self) -> None:
-        """Take the calls that have come from outside."""
+        """Make the external calls that are due."""
         while self.next_release() <= self.now:
             *_, call, arguments = heappop(self.incoming)
             self.events += 1
@@ -166,33 +168,33 @@ class EmulatedCore(PythonCore):
 
     def get(self, node: int, application: int, tasks: Parts, handler: str) -> None:
         """Give tasks to a node of this process."""
-        self.hands.setdefault(application, TaskSet()).add(tasks)
+        self.unqueued_tasks.setdefault(application, TaskSet()).add(tasks)
         if self.up[node]:
             super().hand_over(node, application, count_of(tasks), handler)
         else:
             self.report_lost(application, count_of(tasks), node)
 
-    def hear(self, name: str, values: Sequence[float]) -> None:
-        """Take a fact about the board from another process; raises ValidationError if it is malformed."""
-        call, limits = self.learn.get(name, (None, ()))
+    def receive_fact(self, name: str, values: Sequence[float]) -> None:
+        """Schedule the update of the board by another process; raises ValidationError if it is malformed."""
+        call, limits = self.fact_handlers.get(name, (None, ()))
         if call is None or len(limits) != len(values):
             raise msgspec.ValidationError(
-                f"a fact {name[:40]!r} with {len(values)} values, which is not expected"
+                f"fact {name[:40]!r} must be known and have {len(limits)} values, got {len(values)}"
             )
         if not all(map(_within, values, limits)):
-            raise msgspec.ValidationError(f"a fact {name!r} whose values are out of range")
+            raise msgspec.ValidationError(f"the values of fact {name!r} must be in range, got {values}")
         self.push(self.engine.clock(), call, *values)
 
-    def hear_all(self) -> None:
-        """Take all facts that have arrived, in a process without nodes."""
+    def receive_facts(self) -> None:
+        """Apply all facts that have arrived, in a process without nodes."""
         while self.incoming:
             *_, call, arguments = heappop(self.incoming)
             call(*arguments)
 
-    # -- what goes to other processes -----------------------------------------------------------------------
+    # -- output to other processes --------------------------------------------------------------------------
 
     def hand_over(self, node: int, index: int, tasks: int, handler: str) -> None:
-        """Have the coordinator give tasks to a node."""
+        """Make the coordinator give tasks to a node."""
         self.process.give(node, index, tasks, handler)
 
     def publish_number(self, row: int, column: int, value: float, falling: bool) -> None:
@@ -208,12 +210,12 @@ class EmulatedCore(PythonCore):
     # -- handlers -------------------------------------------------------------------------------------------
 
     def call(self, node: int, handler: str, *arguments: Any) -> None:
-        """Call a handler."""
+        """Call a handler of a node, and report the changes that it has made."""
         super().call(node, handler, *arguments)
         self.process.after_handler(node)
 
     def call_of_killed(self, nodes: Iterable[int], handler: str, instant: int) -> None:
-        """Call a handler, if they have it, of nodes whose process was killed at `instant` ns."""
+        """Call a handler, if defined, of nodes whose process was killed at `instant` ns."""
         now, self.now = self.now, instant
         for node in nodes:
             if hasattr(self.programs[node], handler):
@@ -236,15 +238,15 @@ class EmulatedCore(PythonCore):
         self.queues.begin_tasks()
 
     def tick(self, nodes: ArrayLike, name: str, now: int) -> None:
-        """Fire a timer on those of `nodes` that are in this process."""
+        """Fire a timer on the `nodes` of this process."""
         super().tick(self._local_nodes(nodes), name, now)
 
     def act(self, nodes: ArrayLike, now: int) -> None:
-        """Call `on_act` of those of `nodes` that are in this process."""
+        """Call `on_act` of the `nodes` of this process."""
         super().act(self._local_nodes(nodes), now)
 
     def begin(self, nodes: Iterable[int]) -> None:
-        """Call `on_start` of those of `nodes` that are in this process."""
+        """Call `on_start` of the `nodes` of this process."""
         super().begin(self._local_nodes(nodes))
 
     def _local_nodes(self, nodes: Any) -> list[int]:

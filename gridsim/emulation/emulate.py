@@ -1,4 +1,4 @@
-"""emulate(): runs one scenario for real, in processes of this machine, and returns a checked `Result`."""
+"""emulate(): runs one scenario in real processes of this machine, and returns a checked `Result`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from gridsim.simulation.simulate import checked_limit
 from gridsim.support.arguments import integer, one_of, real
 from gridsim.support.clock import NEVER, NS
 
-#: Largest number of processes of an emulation.
-MOST_PROCESSES = 64
-#: Most simulated seconds per second: beyond it, the clock has no instants for a run of hours.
-MOST_SPEEDUP = 1e6
+#: Maximum number of processes of an emulation.
+MAX_PROCESSES = 64
+#: Maximum number of simulated seconds per second; above it, the clock cannot represent a run of hours.
+MAX_SPEEDUP = 1e6
 
 
 def emulate(
@@ -79,23 +79,23 @@ def emulate(
     """
     check_address(host)
     if not hasattr(os, "fork") and speedup != math.inf:
-        raise ScenarioError("emulate needs a system that can copy a process (fork), such as Linux")
+        raise ScenarioError("emulate requires a system that can copy a process (fork), such as Linux")
     scheduler = scheduler_of("scheduler", scheduler, check_scenario(scenario).schedulers)
     if "interpreted" not in scheduler.node_forms:
-        raise ScenarioError(f"{scheduler.name} has no node program that could be emulated")
+        raise ScenarioError(f"{scheduler.name} does not support emulation: it has no node program")
     speedup = real("speedup", speedup, above=0, finite=False)
     is_virtual = speedup == math.inf
     if processes is None:
         processes = 1 if is_virtual else 2
-    processes = integer("processes", processes, low=1, high=MOST_PROCESSES)
+    processes = integer("processes", processes, low=1, high=MAX_PROCESSES)
     if is_virtual and processes > 1:
         raise ScenarioError(
             f"processes must be 1 with speedup=inf, got {processes}; write processes=1, or leave it out"
         )
     if is_virtual and (kill or (network, work) != ("modelled", "sleep")):
         raise ScenarioError("speedup must be finite with kill, network='real' or work='spin', got inf")
-    if speedup > MOST_SPEEDUP and not is_virtual:
-        raise ScenarioError(f"speedup must be at most {MOST_SPEEDUP:g}, got {speedup:g}")
+    if speedup > MAX_SPEEDUP and not is_virtual:
+        raise ScenarioError(f"speedup must be at most {MAX_SPEEDUP:g}, got {speedup:g}")
     setup = Setup(
         scenario=scenario,
         scheduler=scheduler,
@@ -108,7 +108,7 @@ def emulate(
     )
     if processes > scenario.platform.nodes:
         raise ScenarioError(
-            f"processes must be at most {scenario.platform.nodes}, one a machine, got {processes}"
+            f"processes must be at most {scenario.platform.nodes}, the number of machines, got {processes}"
         )
     run = (VirtualCoordinator if is_virtual else Coordinator)(setup, checked_limit(time_limit))
     if is_virtual:
@@ -118,51 +118,51 @@ def emulate(
         asyncio.get_running_loop()
     except RuntimeError:
         run.execute()
-    else:  # an event loop runs, as in a notebook
+    else:  # an event loop is running, as in a notebook
         with ThreadPoolExecutor(1) as pool:
             pool.submit(run.execute).result()
     return result_of(run)
 
 
 def result_of(run: Coordinator) -> Result:
-    """Make the result of a run that is over."""
+    """Make the result of a finished run."""
     for packed, counts in run.counted:
         if packed:
             run.network.counters.add(packed)
         if counts:
             run.policy.environment.merge({name: from_plain(value) for name, value in counts.items()})
-    for table, written in run.noted.items():
-        if not run.is_alone:  # otherwise the rows are in the order of a simulation
+    for table, sources in run.row_sources.items():
+        if not run.is_alone:  # a single process writes rows in the order of a simulation
             rows = run.policy.notes.rows[table]
-            rows[:] = [rows[k] for k in sorted(range(len(rows)), key=written.__getitem__)]
+            rows[:] = [rows[k] for k in sorted(range(len(rows)), key=sources.__getitem__)]
     if run.setup.kill:
-        _what_failed(run)
+        _replace_faults(run)
     else:
         run.outages.end(run.engine.ended)
     result = run._result()
-    result.provenance["emulation"] = _about(run)
+    result.provenance["emulation"] = _execution_facts(run)
     return result
 
 
-def _what_failed(run: Coordinator) -> None:
-    """Set the faults in the scenario of the result to the kills of processes."""
+def _replace_faults(run: Coordinator) -> None:
+    """Replace the faults in the scenario of the result by the outages of killed processes."""
     machine, down, up = [], [], []
     origin = run.scenario.workload.origin  # time 0 of the run's clock
-    for u, since, until in run.down:
+    for u, since, until in run.down_times:
         machine.append(u)
         down.append(since / NS + origin)
         up.append(until / NS + origin if until < NEVER else math.inf)
     run.scenario = replace(run.scenario, faults=Faults.of(machine, down, up))
-    # the faults of the scenario count from its origin, as the clock does
+    # times of faults count from the origin of the scenario, as the clock does
     outages = Outages(run.scenario.faults, run.scenario.platform.nodes, run.engine, run.network)
     outages._next_time()
     outages._apply_before(run.engine.now + 1)
     run.outages = outages
 
 
-def _about(run: Coordinator) -> dict[str, Any]:
-    """Return how the run was executed, and how late it was."""
-    late = [sum(each) for each in zip(*(final[0][:3] for final in run.final), strict=True)]
+def _execution_facts(run: Coordinator) -> dict[str, Any]:
+    """Return facts about the execution of the run and its lateness."""
+    late = [sum(item) for item in zip(*(final[0][:3] for final in run.final), strict=True)]
     mean = late[1] / late[0] if late[0] else 0.0
     spread = math.sqrt(max(0.0, late[2] / late[0] - mean * mean)) if late[0] else 0.0
     behind = [final[1] for final in run.final]
@@ -176,13 +176,13 @@ def _about(run: Coordinator) -> dict[str, Any]:
         "events": sum(final[2] for final in run.final),
         "events_per_second": sum(final[2] for final in run.final) / max(1e-9, run.seconds),
         "cpu_seconds": sum(final[3] for final in run.final),
-        # seconds of the computer's clock
+        # in seconds of the wall clock
         "timers": late[0],
         "late_mean": mean / NS,
         "late_deviation": spread / NS,
         "late_most": max((final[0][3] for final in run.final), default=0.0) / NS,
-        # simulated seconds
-        "messages_behind": sum(each[0] for each in behind),
-        "behind_mean": sum(each[1] for each in behind) / max(1, sum(each[0] for each in behind)) / NS,
-        "behind_most": max((each[2] for each in behind), default=0) / NS,
+        # in simulated seconds
+        "messages_behind": sum(item[0] for item in behind),
+        "behind_mean": sum(item[1] for item in behind) / max(1, sum(item[0] for item in behind)) / NS,
+        "behind_most": max((item[2] for item in behind), default=0) / NS,
     }

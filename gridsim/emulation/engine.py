@@ -1,4 +1,4 @@
-"""The engine of an emulation: the simulated time is that of the computer's clock, scaled."""
+"""The engine of an emulation, whose simulated time is the scaled time of the computer's clock."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gridsim.engine.engine import TIMER, Engine
 from gridsim.scheduling.contract import FAULT_PRIORITY
 from gridsim.support.clock import NEVER, NS
 
-#: Events are handled for this long (ns of the computer's clock), then messages leave.
+#: Time (ns of the computer's clock) for which events are handled before messages are sent.
 _TURN = 1_000_000
 
 
 class Nodes(Protocol):
-    """The part of the run that has the events of nodes, see `gridsim.emulation.core.EmulatedCore`."""
+    """The part of the run with the events of nodes: a `gridsim.emulation.core.EmulatedCore`."""
 
     @property
     def awaits_end(self) -> bool:
@@ -29,26 +29,26 @@ class Nodes(Protocol):
         """Return the instant (ns) of the next event that is not the arrival of a message, else `NEVER`."""
 
     def end_instant(self) -> None:
-        """Do what nodes do once all events of an instant are handled."""
+        """Perform the actions of nodes after all events of an instant."""
 
 
 class RealTimeEngine(Engine):
-    """Handles instant by instant what is due by the clock of the computer, in the order of `Engine`.
+    """Engine that handles the events due by the computer's clock, in the order of `Engine`.
 
-    Each handler sees the instant at which its event was due.  It is handled then or later, never earlier.
+    A handler sees the instant at which its event was due, and runs at that instant or later.
 
     Parameters
     ----------
     speedup
-        Simulated seconds in a second; inf for a virtual clock, which is at the instant that is handled.
+        Simulated seconds per second; inf for a virtual clock, which is always at the current instant.
 
     Attributes
     ----------
     nodes
-        What has the events of the nodes.
+        The part of the run with the events of nodes.
     late
-        Of what was due at a known instant: how often, and by how many ns of the computer's clock, it was
-        handled late, in all, squared, and at most.
+        Lateness of events that were due at a known instant: their number, and the sum, sum of squares and
+        maximum of their lateness (ns of the computer's clock).
     ended
         Whether `stop` has ended the run.
     """
@@ -71,24 +71,24 @@ class RealTimeEngine(Engine):
         self.zero, self.started = zero, True
 
     def skip(self) -> None:
-        """Start now, in the middle of a run: periodic events are next due at a multiple of their period."""
+        """Join a run that is in progress: periodic events are next due at a multiple of their period."""
         now, names = self.clock(), {rank: name for name, rank in self._rank.items()}
         for rank, (period, _) in [*self._periods.items()]:
             self.every(period, names[rank], first=(now // period + 1) * period)
         self._start(now)
 
     def clock(self) -> int:
-        """Return the time now, simulated ns; never earlier than the event that is being handled."""
+        """Return the current simulated time, ns, which is never earlier than the event being handled."""
         if not self.started or self.speedup == inf:
             return self.now
         return max(self.now, self._wall_time())
 
     def _wall_time(self) -> int:
-        """Return the time by the clock of the computer, simulated ns."""
+        """Return the simulated time according to the computer's clock, ns."""
         return int((time.monotonic_ns() - self.zero) * self.speedup)
 
     def moment(self) -> int:
-        """Return the present time, which stays the same while an instant is handled."""
+        """Return the current time, ns, which is constant while an instant is handled."""
         if self._moment < 0:
             self._moment = self.clock()
         return self._moment
@@ -98,14 +98,14 @@ class RealTimeEngine(Engine):
         """Whether `stop` has been called."""
         return self.ended or self._stopped
 
-    # -- what is due ------------------------------------------------------------------------------------
+    # -- due events -------------------------------------------------------------------------------------
 
     def at(self, time: int, kind: str, item: int = 0) -> None:
-        """Schedule a timer as `Engine.at` does; what is already past is due now."""
+        """Schedule a timer as `Engine.at` does; a timer in the past is due now."""
         super().at(max(time, self.now), kind, item)
 
     def call_at(self, due: int, call: Callable[..., None], *arguments: Any) -> None:
-        """Call `call` with `arguments` at `due` ns, after all other events of this instant."""
+        """Schedule `call` with `arguments` at `due` ns, after all other events of that instant."""
         self._call_count += 1
         self._calls[self._call_count] = call, arguments
         self.at(due, "call", self._call_count)
@@ -126,14 +126,14 @@ class RealTimeEngine(Engine):
         return min(self._next_own_instant(), self.nodes.next_instant())
 
     def delay(self) -> float | None:
-        """Return the time until something is due, s of the computer's clock; None if nothing is."""
+        """Return the time until the next event, s of the computer's clock; None if there is none."""
         due = self.next_instant() if self.started and not self.ended else NEVER
         if due == NEVER:
             return None
         return max(0.0, (due / self.speedup + self.zero - time.monotonic_ns()) / NS)
 
     def run_due(self) -> None:
-        """Handle what is due by now, for about `_TURN` at most; then messages leave."""
+        """Handle the events that are due, for at most about `_TURN`."""
         now, turn_ends = self._wall_time(), time.monotonic_ns() + _TURN
         while not self.ended and (due := self.next_instant()) <= now:
             self._note_lateness(due)
@@ -155,17 +155,17 @@ class RealTimeEngine(Engine):
             self.nodes.end_instant()
 
     def move_to(self, instant: int) -> None:
-        """Begin to handle the instant `instant`, ns, or the present one if that is later."""
+        """Advance to the instant `instant`, ns, or to the current time if that is later."""
         self._moment = -1
         if instant > self.now:
             self._start(instant)
 
     def _note_lateness(self, due: int) -> None:
-        """Record how late an instant is handled, unless only messages arrive then."""
+        """Record the lateness of an instant, unless its only events are arrivals of messages."""
         if min(self._next_own_instant(), self.nodes.next_own_instant()) > due:
             return
-        late, by = self.late, (time.monotonic_ns() - self.zero) - due / self.speedup
+        late, lateness = self.late, (time.monotonic_ns() - self.zero) - due / self.speedup
         late[0] += 1
-        late[1] += by
-        late[2] += by * by
-        late[3] = max(late[3], by)
+        late[1] += lateness
+        late[2] += lateness * lateness
+        late[3] = max(late[3], lateness)

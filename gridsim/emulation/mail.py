@@ -1,4 +1,4 @@
-"""The messages of the nodes of one process: those between machines go over a socket."""
+"""Messages of the nodes of one process; those between processes are sent over a socket."""
 
 from __future__ import annotations
 
@@ -17,32 +17,34 @@ from gridsim.scheduling.nodes.python_mail import Letter, Mail
 from gridsim.support.clock import NS
 
 _GOLDEN = 0x9E3779B97F4A7C15
-#: Stands for the life of the receiver of a lost message.
+#: Life of the receiver in a record of a lost message.
 _LOST = -1
-#: A message on its way to a node: the time it is due (ns), its number here, the node, the life of the node's
-#: machine in which it must arrive, whether it comes from another machine, and the message itself.
+#: A message in flight: its due time (ns), its number in this process, the receiving node, the life of its
+#: machine during which the message must arrive, whether it comes from another machine, and the message.
 _Arrival = tuple[int, int, int, int, bool, Any]
 
 
 class EmulatedMail(Mail):
-    """Carries the messages of one process.
+    """Mail of the nodes of one process.
 
-    With the modelled network, the sender computes when the head of a message arrives, and the receiver lets
-    it through its interface.  With a wall clock, messages of deferred kinds are drained when they arrive.
+    With the modelled network, the sender computes when the first byte (head) of a message arrives, and the
+    receiver passes the message through its interface.  With a wall clock, messages of deferred kinds are
+    drained when they arrive.
 
     Parameters
     ----------
     core
         The core of the process, a `gridsim.emulation.core.EmulatedCore`.
     kinds
-        The kinds by their number.
+        The kinds of messages, by number.
 
     Attributes
     ----------
     wire
-        Name -> the kind on the wire.
+        Name of a kind -> its wire format.
     behind
-        Of messages that came after they were due: how many, by how many ns in all, and at most.
+        Messages that arrived after their due time: their number, and the sum and maximum of their lateness
+        (ns).
     counting
         Whether messages are counted.
     """
@@ -61,13 +63,13 @@ class EmulatedMail(Mail):
         self.seed = self.process.network.seed + self.process.number * _GOLDEN
         self.deferred = [kind for kind in self.through_links if self.links.is_deferred(kind.number)]
         self.through_links = [kind for kind in self.through_links if kind not in self.deferred]
-        self._number = self._sent = 0  # number of messages so far, and of those that the network carries
+        self._number = self._sent = 0  # numbers of all messages and of those that the network carries
         self._arrivals: dict[str, list[_Arrival]] = {kind.name: [] for kind in kinds}  # heaps
         #: The heaps of kinds that the network carries, including direct messages but not deferred kinds.
         self._carried = [self._arrivals[kind.name] for kind in self.through_links]
         self._handled = [*self._carried, *(self._arrivals[kind.name] for kind in self.direct)]
-        #: Of heads on their way to an interface: when they arrive (ns), their number, their kind, the machine
-        #: and its life that they have left and when (ns), and the rest; a heap.
+        #: Heap of heads in flight: arrival time (ns), number, kind, (sending machine, its life, departure
+        #: time in ns), and the message as an `_Arrival`.
         self._heads: list[tuple[int, int, MessageKind, tuple[int, int, int], _Arrival]] = []
         self._dropped: list[tuple[MessageKind, int, Any]] = []
 
@@ -80,32 +82,36 @@ class EmulatedMail(Mail):
 
     def _send(self, now: int, kind: MessageKind, letter: Letter) -> None:
         sender, to = letter.message.sender, letter.to
-        here, there, links = self.core.machines[sender], self.core.machines[to], self.counters
-        is_outside, start, due = here != there, now, now
+        sender_machine, receiver_machine, links = (
+            self.core.machines[sender],
+            self.core.machines[to],
+            self.counters,
+        )
+        is_outside, start, due = sender_machine != receiver_machine, now, now
         self._sent += kind.delay < 0
         if kind.delay > 0:
             due = self.engine.clock() + kind.delay
         elif is_outside and kind.delay < 0:
-            start, due = self._departure(here, letter.nbytes)
+            start, due = self._departure(sender_machine, letter.nbytes)
         if is_outside and self.counting and kind.is_counted:
-            links.count(kind.number, letter.nbytes, self.level_of[sender], here)
+            links.count(kind.number, letter.nbytes, self.level_of[sender], sender_machine)
         if self.core.is_local[to] and (kind.delay == 0 or not is_outside):
-            life = _LOST if links.down[here] else links.life(there)
+            life = _LOST if links.down[sender_machine] else links.life(receiver_machine)
             self._add(kind, (due, self._next_number(), to, life, is_outside, letter.message))
             return
         process, move = self.core.process_of[to], 0
         tasks: Parts = ()
         if kind.moves_tasks:
             application = letter.message.application
-            tasks = self.core.hands[application].take(letter.message.tasks)
+            tasks = self.core.unqueued_tasks[application].take(letter.message.tasks)
             move = self.process.open(application, tasks, process)
             if not move:  # the process is down
-                self.core.hands[application].add(tasks)
+                self.core.unqueued_tasks[application].add(tasks)
                 if is_outside and self.counting:
                     links.drop(kind.number)
                 self.core.report_lost(application, letter.message.tasks, to)
                 return
-        life = _LOST if links.down[here] else links.life(here)
+        life = _LOST if links.down[sender_machine] else links.life(sender_machine)
         packed = self.wire[kind.name].pack(
             to, letter.message, due, start=start, life=life, move=move, tasks=tasks
         )
@@ -116,7 +122,7 @@ class EmulatedMail(Mail):
         return self._number
 
     def _departure(self, machine: int, nbytes: int) -> tuple[int, int]:
-        """Return when a message that a machine sends now leaves, and when its head arrives, ns."""
+        """Return the departure time, and the arrival time of the head, of a message sent now, ns."""
         now, latency, links = self.engine.clock(), self.latency, self.counters
         if not self.process.modelled:
             return now, now
@@ -130,45 +136,51 @@ class EmulatedMail(Mail):
         return start, start + latency
 
     def _drawn_jitter(self) -> int:
-        """Return the jitter of the latest message, ns, as `Links` draws it (SplitMix64)."""
+        """Return the jitter of the latest message, ns, drawn as in `Links` (SplitMix64)."""
         x = (self.seed + self._sent * _GOLDEN) % 2**64
         x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
         x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
         return int((x ^ x >> 31) % (2 * self.jitter + 1) - self.jitter)
 
-    # -- what comes from other processes ----------------------------------------------------------------
+    # -- messages from other processes ------------------------------------------------------------------
 
-    def come(self, packed: Message_) -> None:
-        """Take a message that arrived over a socket; raises ValidationError if it is malformed."""
+    def receive(self, packed: Message_) -> None:
+        """Accept a message that arrived over a socket; raises ValidationError if it is malformed."""
         core, node, tasks = self.core, packed.node, packed._tasks
         kind = core.by_name[packed.kind]
         name = kind.name
         if not 0 <= node < core.nodes or not core.is_local[node] or not 0 <= packed.sender < core.nodes:
-            raise msgspec.ValidationError(f"a message {name!r} from {packed.sender} to node {node}")
+            raise msgspec.ValidationError(
+                f"message {name!r} must be to a node of this process, got {packed.sender} to {node}"
+            )
         message = self.wire[name].unpack(packed)
         if kind.application_at >= 0 and not 0 <= message.application < len(core.submitter):
-            raise msgspec.ValidationError(f"a message {name!r} of application {message.application}")
+            raise msgspec.ValidationError(
+                f"message {name!r} must have a known application, got {message.application}"
+            )
         limit = core.tasks[message.application] if kind.moves_tasks else 0
         is_valid = all(0 <= first < end <= limit for first, end in tasks)
         if not is_valid or (kind.moves_tasks and message.tasks != count_of(tasks)):
-            raise msgspec.ValidationError(f"a message {name!r} with tasks {tasks[:4]}")
+            raise msgspec.ValidationError(
+                f"message {name!r} must have as many valid tasks as it states, got {tasks[:4]}"
+            )
         if packed._move:
-            self.process.tell("shut", packed._move)
+            self.process.tell("move_arrived", packed._move)
         if tasks:
-            core.hands.setdefault(message.application, TaskSet()).add(tasks)
+            core.unqueued_tasks.setdefault(message.application, TaskSet()).add(tasks)
         now, due = self.engine.clock(), packed._due
-        here, there = core.machines[message.sender], core.machines[node]
-        is_outside, links = here != there, self.counters
+        sender_machine, receiver_machine = core.machines[message.sender], core.machines[node]
+        is_outside, links = sender_machine != receiver_machine, self.counters
         is_modelled = is_outside and self.process.modelled
         if due < now and is_modelled and kind.delay != 0:
             self.behind[0] += 1
             self.behind[1] += now - due
             self.behind[2] = max(self.behind[2], now - due)
         number = self._next_number()
-        life = _LOST if packed._life == _LOST else links.life(there)
+        life = _LOST if packed._life == _LOST else links.life(receiver_machine)
         arrival = max(due, now), number, node, life, is_outside, message
         if is_modelled and self.has_interfaces and kind.delay < 0:
-            departure = here, packed._life, packed._start
+            departure = sender_machine, packed._life, packed._start
             heappush(self._heads, (arrival[0], number, kind, departure, arrival))
         else:
             self._add(kind, arrival)
@@ -178,12 +190,12 @@ class EmulatedMail(Mail):
     def _add(self, kind: MessageKind, arrival: _Arrival) -> None:
         heappush(self._arrivals[kind.name], arrival)
         if kind in self.deferred and not self.process.is_alone:
-            self.core.push(arrival[0], _no_call)  # calls from outside make the core drain
+            self.core.push(arrival[0], _no_call)  # an external call makes the core drain these messages
 
     def advance(self, limit: int) -> int:
-        """Pass heads up to `limit` ns through the interfaces; return when the next message arrives, ns.
+        """Pass heads up to `limit` ns through the interfaces; return the time of the next arrival, ns.
 
-        That may be the arrival of a head, which is not a message yet.
+        This may be the arrival of a head, before the message is complete.
         """
         first = _first(self._handled)
         while self._heads and self._heads[0][0] <= min(limit, first):
@@ -195,7 +207,7 @@ class EmulatedMail(Mail):
                 or due >= links.end_of_life(machine, life)
                 or start > links.end_of_life(source, source_life)
             ):
-                life = _LOST  # the loss is reported when the head would have arrived
+                life = _LOST  # the loss is reported at the time at which the head would have arrived
             else:
                 transmission = links.transmission_time(self.core.size_of(node, kind, message))
                 due = links.down_free[machine] = max(due, links.down_free[machine]) + transmission
@@ -204,13 +216,13 @@ class EmulatedMail(Mail):
         return min(first, self._heads[0][0] if self._heads else NEVER)
 
     def next_delivery(self) -> int:
-        """Return the instant (ns) of the next known delivery that is not direct."""
+        """Return the instant (ns) of the next known delivery of a message that is not direct."""
         return _first(self._carried)
 
     def take(self, kind: MessageKind, now: int) -> list[tuple[int, Any]]:
         """Return (receiver, message) of the messages of `kind` that have arrived, by receiver and order."""
         arrived = sorted(self._arrived(kind, now), key=lambda arrival: (arrival[2], arrival[1]))
-        return [found for arrival in arrived for found in self._delivered(kind, arrival)]
+        return [delivery for arrival in arrived for delivery in self._delivered(kind, arrival)]
 
     def _arrived(self, kind: MessageKind, now: int) -> list[_Arrival]:
         """Return the messages of `kind` that have arrived, in order of time."""
@@ -230,11 +242,11 @@ class EmulatedMail(Mail):
         return min(arrived, key=lambda entry: entry[0])[1] if arrived else None
 
     def take_direct(self, kind: MessageKind) -> list[tuple[int, Any]]:
-        """Return (receiver, message) of the first direct message of `kind`, or nothing if it was dropped."""
+        """Return (receiver, message) of the first direct message of `kind`; [] if it was dropped."""
         return self._delivered(kind, heappop(self._arrivals[kind.name]))
 
     def _delivered(self, kind: MessageKind, arrival: _Arrival) -> list[tuple[int, Any]]:
-        """Return (receiver, message) of a message that has arrived; nothing if its receiver has failed."""
+        """Return (receiver, message) of an arrived message; an empty list if its receiver has failed."""
         due, _, node, life, is_outside, message = arrival
         machine = self.core.machines[node]
         end = self.counters.end_of_life(machine, life) if life != _LOST else due
@@ -243,7 +255,7 @@ class EmulatedMail(Mail):
             return []
         if is_outside and self.counting and kind.is_counted:
             nbytes = self.core.size_of(node, kind, message)
-            self.counters.got(kind.number, nbytes, machine)
+            self.counters.count_delivered(kind.number, nbytes, machine)
         return [(node, message)]
 
     def _drop(self, kind: MessageKind, node: int, message: Any, is_outside: bool) -> None:
@@ -261,18 +273,18 @@ class EmulatedMail(Mail):
         return [
             (kind, node, message)
             for kind in self.deferred
-            for arrival in sorted(self._arrived(kind, now), key=self._place_in_drain)
+            for arrival in sorted(self._arrived(kind, now), key=self._drain_order)
             for node, message in self._delivered(kind, arrival)
         ]
 
-    def _place_in_drain(self, arrival: _Arrival) -> tuple[int, int, bool]:
-        """Return the sort key of deferred messages; of equals, those that passed an interface are last."""
+    def _drain_order(self, arrival: _Arrival) -> tuple[int, int, bool]:
+        """Return the sort key of a deferred message; among equals, messages from an interface come last."""
         due, _, node, _, is_outside, _ = arrival
         return self.core.machines[node], due, is_outside and self.has_interfaces
 
 
 def _first(heaps: Sequence[list[_Arrival]]) -> int:
-    """Return when the first message arrives, ns; `NEVER` if there is none."""
+    """Return the earliest time of an arrival, ns; `NEVER` if there is none."""
     first: int = NEVER
     for arrivals in heaps:
         if arrivals and arrivals[0][0] < first:

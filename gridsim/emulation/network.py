@@ -13,21 +13,21 @@ from gridsim.engine.transport import Transport
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 
-#: Largest number of levels of nodes.
+#: Maximum number of levels of nodes.
 _LEVELS = 64
 
 
 class Counters:
-    """What `Transport` reads of `gridcore.network.links.Links`, and where nodes sit.
+    """Counters of messages, with the attributes of `gridcore.network.links.Links` that `Transport` reads.
 
     Parameters
     ----------
     machine_of
-        The machine of each node, which moves with it.
+        The machine of each node; a node may move.
     deferred
-        Which kinds are deferred.
+        Whether each kind is deferred.
     bandwidth
-        Of the interfaces, bytes/s.
+        Bandwidth of the interfaces, bytes/s.
     """
 
     windows = None
@@ -43,12 +43,12 @@ class Counters:
         self.by_level = np.zeros((2, kinds, _LEVELS), np.int64)
         #: Times at which the interfaces of each machine are free to send, and to receive, ns.
         self.up_free, self.down_free = [0] * machines, [0] * machines
-        #: When the lives of each machine have ended, ns, and whether it is down.
+        #: Times at which the lives of each machine ended, ns, and whether it is down.
         self.ends: list[list[int]] = [[] for _ in range(machines)]
         self.down = [False] * machines
 
     def machine(self, node: int) -> int:
-        """Return the machine on which `node` runs now."""
+        """Return the current machine of `node`."""
         machine: int = self.machine_of[node]
         return machine
 
@@ -57,7 +57,7 @@ class Counters:
         return self.deferred[kind]
 
     def transmission_time(self, nbytes: int) -> int:
-        """Return the time (ns) that a message takes at an interface."""
+        """Return the transmission time of a message at an interface, ns."""
         return round(nbytes / self.bandwidth * NS)
 
     def count(self, kind: int, nbytes: int, level: int, machine: int) -> None:
@@ -68,25 +68,25 @@ class Counters:
         self.by_level[0, kind, level] += 1
         self.by_level[1, kind, level] += nbytes
 
-    def got(self, kind: int, nbytes: int, machine: int) -> None:
-        """Count a message that is delivered to a machine."""
+    def count_delivered(self, kind: int, nbytes: int, machine: int) -> None:
+        """Count a message that was delivered to a machine."""
         self.delivered[kind] += 1
         self.bytes_in[machine] += nbytes
 
     def drop(self, kind: int) -> None:
-        """Count a message that is dropped."""
+        """Count a message that was dropped."""
         self.dropped[kind] += 1
 
     def packed(self) -> bytes:
-        """Return all counts."""
-        return b"".join(each.tobytes() for each in self._all())
+        """Return all counts as bytes."""
+        return b"".join(item.tobytes() for item in self._all())
 
     def add(self, packed: bytes) -> None:
         """Add the counts of another process."""
         counts, at = np.frombuffer(packed, np.int64), 0
-        for each in self._all():
-            each += counts[at : at + each.size].reshape(each.shape)
-            at += each.size
+        for item in self._all():
+            item += counts[at : at + item.size].reshape(item.shape)
+            at += item.size
 
     def _all(self) -> list[NDArray[np.int64]]:
         return [
@@ -95,12 +95,12 @@ class Counters:
         ]  # fmt: skip
 
     def move(self, nodes: Any, machines: Any) -> None:
-        """Move `nodes` to other machines from now on."""
+        """Move `nodes` to other machines."""
         for node, machine in zip(np.asarray(nodes).tolist(), np.asarray(machines).tolist(), strict=True):
             self.machine_of[node] = machine
 
     def fail(self, machines: Any, now: int, *, down: bool = False) -> None:
-        """End the lives of machines and lose their messages; with `down`, they are down until `restore`."""
+        """End the lives of machines, whose messages are lost; if `down`, they are down until `restore`."""
         for machine in np.asarray(machines).tolist():
             ends = self.ends[machine]
             ends.append(ends[-1] if self.down[machine] else now)
@@ -113,19 +113,19 @@ class Counters:
         self.fail(machines, now)
 
     def lives(self) -> list[tuple[bool, list[int]]]:
-        """Return for each machine whether it is down, and when its lives have ended, ns."""
+        """Return whether each machine is down, and the times at which its lives ended, ns."""
         return [(down, [*ends]) for down, ends in zip(self.down, self.ends, strict=True)]
 
     def set_lives(self, lives: list[tuple[bool, list[int]]]) -> None:
-        """Adopt what `lives` has returned in another process."""
+        """Restore the state that `lives` has returned in another process."""
         self.down, self.ends = map(list, zip(*lives, strict=True))
 
     def life(self, machine: int) -> int:
-        """Return the number of the present life of a machine."""
+        """Return the number of the current life of a machine."""
         return len(self.ends[machine])
 
     def end_of_life(self, machine: int, life: int) -> int:
-        """Return when a life of a machine ended, ns; `NEVER` if it lasts, its start while it is down."""
+        """Return the end of a life, ns: `NEVER` if it lasts, its start if the machine is down."""
         ends = self.ends[machine]
         if life < len(ends):
             return ends[life]
@@ -135,16 +135,16 @@ class Counters:
         """Do nothing: messages to nodes that are down are dropped."""
 
     def advance(self, limit: int) -> int:
-        """Do nothing, as in the methods below: nodes handle messages when they arrive."""
+        """Do nothing: nodes handle messages when they arrive."""
         return limit
 
     def drain(self, until: int) -> list[Any]:
-        """Return nothing: messages to nodes that are down are dropped on arrival."""
+        """Return an empty list: messages to nodes that are down are dropped on arrival."""
         return []
 
 
-class ToldCounters(Counters):
-    """Counters of a process that may be killed: it reports each message instead of counting it."""
+class ReportingCounters(Counters):
+    """Counters of a process that may be killed, which reports each message instead of counting it."""
 
     tell: Callable[..., None]
 
@@ -152,9 +152,9 @@ class ToldCounters(Counters):
         """Report a sent message."""
         self.tell("sent", *values)
 
-    def got(self, *values: int) -> None:
+    def count_delivered(self, *values: int) -> None:
         """Report a delivered message."""
-        self.tell("got", *values)
+        self.tell("delivered", *values)
 
     def drop(self, kind: int) -> None:
         """Report a dropped message."""
@@ -162,23 +162,23 @@ class ToldCounters(Counters):
 
 
 class EmulatedTransport(Transport):
-    """Declares kinds of messages and keeps their accounting, but carries no messages.
+    """Transport that declares kinds of messages and keeps their accounting, but carries no messages.
 
     Attributes
     ----------
     reports
-        What reports to the coordinator each message that is counted; None to count them here.
+        Function that reports each counted message to the coordinator; None to count messages here.
     """
 
     reports: Callable[..., None] | None = None
 
     def _connect(self) -> Links:
-        made = (Counters if self.reports is None else ToldCounters)(
+        counters = (Counters if self.reports is None else ReportingCounters)(
             self._machine_of, self.machines, [kind.deferred for kind in self._kinds], self.network.bandwidth
         )
-        if isinstance(made, ToldCounters) and self.reports is not None:
-            made.tell = self.reports
-        return cast(Links, made)
+        if isinstance(counters, ReportingCounters) and self.reports is not None:
+            counters.tell = self.reports
+        return cast(Links, counters)
 
     @property
     def seed(self) -> int:
@@ -192,8 +192,8 @@ class EmulatedTransport(Transport):
 
     @property
     def counters(self) -> Counters:
-        """The counts of this process, or of all."""
+        """The counts of this process, or those of all processes at the coordinator."""
         return cast(Counters, self.links)
 
     def watch(self, first: int, last: int) -> None:
-        """Do nothing: the use of interfaces is not recorded."""
+        """Do nothing: the utilization of interfaces is not recorded."""

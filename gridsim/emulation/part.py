@@ -1,4 +1,4 @@
-"""The part of an emulated run in one process: the run as each process sets it up, in real time."""
+"""The part of an emulated run in one process."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.adapter import Adapter
 from gridsim.simulation.simulate import Options, Simulation
 
-#: The number of the coordinator, which has no nodes.
+#: The process number of the coordinator, which has no nodes.
 COORDINATOR = -1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """The data that all processes of an emulation are given.
+    """Arguments of all processes of an emulation.
 
     Parameters
     ----------
     processes, speedup, modelled, spin, kill
-        See `gridsim.emulation.emulate.emulate`.
+        As in `gridsim.emulation.emulate.emulate`.
     token
-        Of the run.
+        Secret of the run, with which connections begin.
     """
 
     scenario: Scenario
@@ -51,17 +51,17 @@ class Setup:
 
 
 class Part(Simulation):
-    """The run in one process, which has all nodes but calls only its own.
+    """The run in one process, which contains all nodes but calls only its own ones.
 
     Parameters
     ----------
     number, life
-        Of the process, and how often it was started before.
+        Number of the process, and number of its earlier starts.
     """
 
     engine: RealTimeEngine
     network: EmulatedTransport
-    policy: Any  # an adapter of node programs, which has more attributes than other policies
+    policy: Any  # an adapter of node programs, whose further attributes `Policy` lacks
 
     def __init__(self, setup: Setup, number: int, life: int = 0) -> None:
         self.setup, self.number, self.life, self.modelled = setup, number, life, setup.modelled
@@ -71,18 +71,18 @@ class Part(Simulation):
             self.engine.nodes = self.core
             self.policy.local_nodes = self.core.is_local
             if not self.is_alone:
-                # only the coordinator knows what has become of tasks
+                # only the coordinator knows the states of tasks
                 self.policy.progress_checks.patience = math.inf
         check_run(self)
 
     @property
     def core(self) -> EmulatedCore:
-        """What calls the nodes."""
+        """The message core, which calls the nodes."""
         core: EmulatedCore = self.policy.core
         return core
 
     def make_engine(self) -> tuple[Engine, Transport]:
-        """Make the engine, which runs in real time, and the network of the run."""
+        """Create the real-time engine and the network of the run."""
         engine, scenario = RealTimeEngine(self.setup.speedup), self.setup.scenario
         nodes = scenario.platform.nodes
         network = EmulatedTransport(engine, scenario.network, nodes, seed=scenario.seed)
@@ -98,7 +98,7 @@ class Part(Simulation):
         return {"core": partial(EmulatedCore, process=self), "queues": queues}
 
     def begin_faults(self) -> None:
-        """Start the failures of machines, unless processes are killed: then the coordinator does it."""
+        """Start the failures of machines, unless the coordinator kills processes instead."""
         if not self.setup.kill:
             super().begin_faults()
 
@@ -106,21 +106,21 @@ class Part(Simulation):
         """Do nothing: the coordinator releases applications."""
 
     def place(self, machine_of: Sequence[int]) -> list[int]:
-        """Return the process of each node: neighbouring machines share one, and servers are in the last."""
+        """Return the process of each node; neighbouring machines share one, and servers are in the last."""
         machines, processes = self.scenario.platform.nodes, self.setup.processes
         of = np.minimum(np.asarray(machine_of) * processes // machines, processes - 1)
-        found: list[int] = of.tolist()
-        return found
+        processes_of_nodes: list[int] = of.tolist()
+        return processes_of_nodes
 
     def stop(self) -> None:
-        """Do nothing: the coordinator notices itself when all is done."""
+        """Do nothing: the coordinator detects the end of the run."""
 
     def tell(self, name: str, *values: Any) -> None:
-        """Report to the coordinator, see `gridsim.emulation.core.Process`."""
+        """Report to the coordinator; subclasses override it."""
         raise NotImplementedError
 
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
-        """Report a row that a node writes."""
+        """Report a row that a node has written to a table."""
         raise NotImplementedError
 
     def post(self, kind: MessageKind, message: Any, to: int) -> None:
@@ -136,10 +136,10 @@ class Part(Simulation):
         raise NotImplementedError
 
     def after_handler(self, node: int) -> None:
-        """Do nothing, see `gridsim.emulation.core.Process`."""
+        """Do nothing after a handler; `Worker` reports its changes."""
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """Have the coordinator give a node some of the tasks that no node has."""
+        """Make the coordinator give a node some of the tasks that no node holds."""
         raise NotImplementedError
 
 
@@ -147,23 +147,25 @@ def check_run(part: Part) -> None:
     """Raise ScenarioError for a run that cannot be emulated."""
     policy, name, setup = part.policy, part.scheduler.name, part.setup
     if not isinstance(policy, Adapter):
-        raise ScenarioError(f"{name} has no node program that could be emulated")
+        raise ScenarioError(f"{name} does not support emulation: it has no node program")
     faults, environment = part.scenario.faults, policy.environment
     if environment is not None:
         environment.check_emulation()
     if setup.kill and faults is None:
-        raise ScenarioError("kill needs a scenario with faults, which say when")
+        raise ScenarioError("kill requires a scenario with faults, which determine the times of kills")
     if setup.kill and faults is not None and faults.reachable:
-        raise ScenarioError("kill must be False with faults.reachable, where processes go on, got True")
+        raise ScenarioError(
+            "kill does not support faults.reachable, since the processes of absent owners continue"
+        )
     if setup.kill and "failures" in part.scheduler.foresees:
         raise ScenarioError(
-            f"kill must be False for {name} with these parameters, got True: nodes foresee when single "
-            "machines fail, and a kill ends all machines of a process; choose another predictor"
+            f"kill does not support {name} with these parameters: nodes foresee failures of single machines, "
+            "whereas a kill ends all machines of a process; choose another predictor"
         )
     if setup.kill and environment is not None and environment.STATE is None:
         raise ScenarioError(
-            f"kill requires {type(environment).__name__}.STATE, the attributes that a process takes over "
-            "when it is started again"
+            f"kill requires {type(environment).__name__}.STATE, the attributes that a restarted process "
+            "restores"
         )
     has_queues = not policy.keeps_jobs and (environment is None or environment.uses_queues)
     if setup.spin and not has_queues:

@@ -1,8 +1,8 @@
-"""The task queues of machines in an emulation: those of this process, and a record of all of them.
+"""Task queues of the machines of a process in an emulation, and a record of those of all processes.
 
-They have what policies use of `gridcore.queues.task_queues.TaskQueues`.  A task that runs is over when its
-time is; then the machine hears of it, which may be late, and only then begins the next one.  Its time is that
-of its true size; what machines plan by is the size that is stated for tasks of the application.
+They have the methods of `gridcore.queues.task_queues.TaskQueues` that policies use.  A task ends after the
+run time of its true size.  The machine detects the end then or later, and only then starts the next task.
+Machines plan with the stated task size of an application.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Rows = NDArray[np.int64]
 
 
 class _Columns:
-    """The columns of applications that machines use."""
+    """Columns of applications that machines use."""
 
     def __init__(self, speed: Any, **options: Any) -> None:
         self.speed: list[float] = np.asarray(speed, float).tolist()
         self.machines = len(self.speed)
         self.release, self.size, self.task_size = list[float](), list[float](), list[float]()
-        #: The true size of each task, of one application after another, and where those of each begin; None
-        #: where it is the stated one.
+        #: True sizes of all tasks, application by application (None if they are the stated ones), and index
+        #: of the first task of each application.
         self.sizes: list[float] | None = None
         self.offset: list[int] = []
         self.tasks_done = self.enqueued = 0
         self.log = False
         #: Machines that may begin a task at the end of this instant.
         self.idle = set[int]()
-        #: See `gridsim.emulation.core.EmulatedCore.hands`.
-        self.hands: dict[int, TaskSet] = {}
+        #: As `gridsim.emulation.core.EmulatedCore.unqueued_tasks`.
+        self.unqueued_tasks: dict[int, TaskSet] = {}
 
     def add_applications(
         self, release: Any, size: Any, task_size: Any, sizes: Any = None, tasks: Any = None, **_: Any
@@ -55,16 +55,16 @@ class _Columns:
             self.offset = [0, *np.cumsum(tasks).tolist()]
 
     def catch_up(self, until: int, machines: Any = None) -> None:
-        """Do nothing: what is due is handled when it is."""
+        """Do nothing: events are handled when they are due."""
 
-    def lasts(self, machine: int, application: int, task: int) -> int:
+    def run_time(self, machine: int, application: int, task: int) -> int:
         """Return the run time of a task, ns."""
         if self.sizes is None:
             return self.planned(machine, application)
         return _nanoseconds(self.sizes[self.offset[application] + task] / self.speed[machine])
 
     def planned(self, machine: int, application: int) -> int:
-        """Return the run time of a task of an application by its stated size, ns."""
+        """Return the planned run time of a task, ns, by the stated task size of its application."""
         return _nanoseconds(self.task_size[application] / self.speed[machine])
 
 
@@ -73,7 +73,7 @@ def _nanoseconds(seconds: float) -> int:
 
 
 class Share:
-    """The tasks of an application that wait on a machine."""
+    """Tasks of one application that wait on a machine."""
 
     __slots__ = ("application", "tasks")
 
@@ -82,16 +82,16 @@ class Share:
 
 
 class Machine:
-    """One machine: its waiting tasks, in order, and the task that runs.
+    """One machine, with its waiting tasks in order and its running task.
 
     Attributes
     ----------
     running, task
-        The application of the task that runs, -1 for none, and its number.
+        Application of the running task (-1 for none), and the number of the task.
     start, end, planned
-        When it began, when it ends, and when it would end by its stated size, ns.
+        Start of the running task, its end, and its planned end by the stated size, ns.
     life
-        How many tasks have begun here.
+        Number of tasks that have started on the machine.
     """
 
     __slots__ = ("end", "life", "planned", "queue", "running", "start", "task")
@@ -102,19 +102,19 @@ class Machine:
 
 
 class MachineQueues(_Columns):
-    """The queues of the machines of one process, with the methods of `TaskQueues` that cores use.
+    """Queues of the machines of one process, with the methods of `TaskQueues` that cores use.
 
     Parameters
     ----------
     engine
-        Its clock.
+        Engine of the process, whose clock is used.
     tell
-        Called with a record for the coordinator.
+        Function that sends a report to the coordinator.
 
     Attributes
     ----------
     running
-        Number of tasks that run.
+        Number of running tasks.
     """
 
     def __init__(
@@ -134,10 +134,10 @@ class MachineQueues(_Columns):
         self.watch, self.tolerance = watch, tolerance
         self.of = [Machine() for _ in self.speed]
         self.running = 0
-        self._ends: list[tuple[int, int, int]] = []  # of tasks: (ns, machine, its life); a heap
+        self._ends: list[tuple[int, int, int]] = []  # heap of task ends: (ns, machine, its life)
         self._completions = dict[tuple[int, int], int]()  # machine, application -> tasks
 
-    # -- what nodes ask -------------------------------------------------------------------------------------
+    # -- queries of nodes -----------------------------------------------------------------------------------
 
     def speed_of(self, machine: int) -> float:
         """Return the speed of a machine, Mflop/s."""
@@ -145,19 +145,19 @@ class MachineQueues(_Columns):
 
     def queue(self, machine: int) -> tuple[Rows, Rows, int, int]:
         """Return (applications, tasks, running application or -1, its end in ns) of a machine."""
-        of = self.of[machine]
-        rows = np.array(_counted(of.queue), np.int64).reshape(-1, 2)
-        return rows[:, 0], rows[:, 1], of.running, of.end
+        state = self.of[machine]
+        rows = np.array(_task_counts(state.queue), np.int64).reshape(-1, 2)
+        return rows[:, 0], rows[:, 1], state.running, state.end
 
     def is_busy(self, machines: Any) -> list[bool]:
         """Return whether each of `machines` has tasks."""
         return [self.of[machine].running >= 0 or bool(self.of[machine].queue) for machine in machines]
 
     def work(self, machine: int, now: int) -> float:
-        """Return the time that the machine needs for all its tasks, s."""
-        of = self.of[machine]
-        size = sum(self.task_size[share.application] * len(share.tasks) for share in of.queue)
-        left = max(0, of.planned - now) / NS if of.running >= 0 else 0.0
+        """Return the time that a machine needs for all its tasks, s."""
+        state = self.of[machine]
+        size = sum(self.task_size[share.application] * len(share.tasks) for share in state.queue)
+        left = max(0, state.planned - now) / NS if state.running >= 0 else 0.0
         return left + size / self.speed[machine]
 
     def _queue(self, machine: int, at: int, queue: list[list[int]], running: int, end: int) -> dict[str, Any]:
@@ -172,30 +172,30 @@ class MachineQueues(_Columns):
         }
 
     def minimum_stretch(self, machines: Any, now: int) -> list[float]:
-        """Return the minimum stretch of the tasks that wait or run on each machine; inf without any."""
+        """Return the minimum stretch of the waiting and running tasks of each machine; inf without tasks."""
         return [self._minimum_stretch(machine, now) for machine in machines]
 
     def _minimum_stretch(self, machine: int, now: int) -> float:
-        of = self.of[machine]
-        if of.running < 0 and not of.queue:
+        state = self.of[machine]
+        if state.running < 0 and not state.queue:
             return math.inf
-        free = max(of.planned, now) if of.running >= 0 else now
+        free = max(state.planned, now) if state.running >= 0 else now
         how: dict[str, Any] = {"method": "bisection", "rtol": self.tolerance} if self.tolerance else {}
-        asked = self._queue(machine, now, _counted(of.queue), of.running, of.planned)
+        asked = self._queue(machine, now, _task_counts(state.queue), state.running, state.planned)
         return float(optimal_stretch(**asked, now=free / NS, **how))
 
     def summaries(self, machines: Any, grid: Any, now: int, *, cell: int) -> list[NDArray[np.uint32]]:
-        """Return how many further tasks each machine could take, released at `cell` ns."""
+        """Return the number of further tasks, released at `cell` ns, that each machine can take."""
         return [self._sample(machine, grid, now, cell) for machine in machines]
 
     def _sample(self, machine: int, grid: Any, now: int, release: int) -> NDArray[np.uint32]:
-        of = self.of[machine]
-        queue, running = _counted(of.queue), of.running
-        end = max(of.planned, now) if running >= 0 else now
+        state = self.of[machine]
+        queue, running = _task_counts(state.queue), state.running
+        end = max(state.planned, now) if running >= 0 else now
         floor = 0.0
         if release > now and (queue or running >= 0):
             floor = self._minimum_stretch(machine, now)
-        while end <= release and queue:  # a task that starts at exactly `release` counts as started
+        while end <= release and queue:  # a task that starts exactly at `release` counts as started
             running = queue[0][0]
             end += self.planned(machine, running)
             queue[0][1] -= 1
@@ -208,27 +208,27 @@ class MachineQueues(_Columns):
             cells[grid.stretch * (1 + 1e-12) < floor] = 0
         return cells
 
-    # -- what nodes do --------------------------------------------------------------------------------------
+    # -- actions of nodes -----------------------------------------------------------------------------------
 
     def _share_of(self, machine: int, application: int) -> Share | None:
         queue = self.of[machine].queue
         return next((share for share in queue if share.application == application), None)
 
     def enqueue(self, machines: Any, applications: Any, tasks: Any, now: int) -> None:
-        """Queue tasks of the nodes of this process; `begin_tasks` starts them."""
+        """Queue tasks of the nodes of this process, which `begin_tasks` starts later."""
         for machine, application, count in zip(machines, applications, tasks, strict=True):
             share = self._share_of(machine, application)
             if share is None:
                 share = Share(application)
                 self.of[machine].queue.append(share)
-            placed = self.hands[application].take(count)
+            placed = self.unqueued_tasks[application].take(count)
             share.tasks.add(placed)
             self.enqueued += count
             self.idle.add(machine)
-            self.tell("came", machine, application, placed, self.engine.moment())
+            self.tell("queued", machine, application, placed, self.engine.moment())
 
     def withdraw(self, machine: int, application: int, tasks: int, now: int) -> int:
-        """Take up to `tasks` waiting tasks out of the queue, the latest first; return their number."""
+        """Withdraw up to `tasks` waiting tasks from a queue, the latest first; return their number."""
         share = self._share_of(machine, application)
         if share is None or tasks <= 0:
             return 0
@@ -237,46 +237,46 @@ class MachineQueues(_Columns):
             self.of[machine].queue.remove(share)
         self._hold(application, taken)
         self.enqueued -= count_of(taken)
-        self.tell("taken", machine, application, taken, self.engine.moment())
+        self.tell("withdrawn", machine, application, taken, self.engine.moment())
         return count_of(taken)
 
     def _hold(self, application: int, tasks: Parts) -> None:
-        self.hands.setdefault(application, TaskSet()).add(tasks)
+        self.unqueued_tasks.setdefault(application, TaskSet()).add(tasks)
 
     # -- events ---------------------------------------------------------------------------------------------
 
     def reschedule(self, machines: Any, now: int) -> None:
-        """Bring queues that have changed into their order."""
+        """Restore the order of the queues of machines."""
         for machine in machines if self.edf else ():
             queue = self.of[machine].queue
             if len(queue) > 1:
-                least = self._minimum_stretch(machine, now)
-                # ordered by deadline as a float, ties by place
+                minimum = self._minimum_stretch(machine, now)
+                # ordered by deadline as a float; ties keep their order
                 queue.sort(
-                    key=lambda share: self.release[share.application] + least * self.size[share.application]
+                    key=lambda share: self.release[share.application] + minimum * self.size[share.application]
                 )
 
     def begin_tasks(self) -> None:
-        """Start the first task of each idle machine: all tasks that could precede it now are here."""
+        """Start the first task of each idle machine, after all tasks of this instant have been queued."""
         for machine in sorted(self.idle):
-            of = self.of[machine]
-            if of.running >= 0 or not of.queue:
+            state = self.of[machine]
+            if state.running >= 0 or not state.queue:
                 continue
-            first = of.queue[0]
-            ((of.task, _),) = first.tasks.take(1)
+            first = state.queue[0]
+            ((state.task, _),) = first.tasks.take(1)
             if not first.tasks:
-                del of.queue[0]
-            of.running, of.start = first.application, self.engine.moment()
-            of.end = of.start + self.lasts(machine, of.running, of.task)
-            of.planned = of.start + self.planned(machine, of.running)
-            of.life += 1
+                del state.queue[0]
+            state.running, state.start = first.application, self.engine.moment()
+            state.end = state.start + self.run_time(machine, state.running, state.task)
+            state.planned = state.start + self.planned(machine, state.running)
+            state.life += 1
             self.running += 1
-            self.tell("began", machine, of.running, of.task, of.start)
-            heappush(self._ends, (of.end, machine, of.life))
+            self.tell("began", machine, state.running, state.task, state.start)
+            heappush(self._ends, (state.end, machine, state.life))
         self.idle.clear()
 
     def next_change(self) -> int:
-        """Return when the next task ends, ns; `NEVER` if none runs."""
+        """Return the time of the next end of a task, ns; `NEVER` if no task runs."""
         while self._ends and not self._runs(*self._ends[0]):
             heappop(self._ends)
         return self._ends[0][0] if self._ends else NEVER
@@ -285,24 +285,24 @@ class MachineQueues(_Columns):
         return self.of[machine].running >= 0 and self.of[machine].life == life
 
     def due(self, now: int) -> Rows:
-        """End the tasks whose time is over by `now` ns; return their machines, ascending."""
+        """End the tasks that are due by `now` ns; return their machines, ascending."""
         machines = list[int]()
         while self.next_change() <= now:
             _, machine, _ = heappop(self._ends)
-            of = self.of[machine]
-            application, of.running = of.running, -1
+            state = self.of[machine]
+            application, state.running = state.running, -1
             self.running -= 1
             self.tasks_done += 1
             self.idle.add(machine)
             machines.append(machine)
-            self.tell("ended", machine, application, of.task, of.end)
+            self.tell("ended", machine, application, state.task, state.end)
             if self.log:
                 done = self._completions
                 done[machine, application] = done.get((machine, application), 0) + 1
         return np.array(sorted(machines), np.int64)
 
     def finish(self) -> None:
-        """Run all tasks to their ends, without telling any node."""
+        """Run all tasks to their ends without notifying nodes."""
         self.begin_tasks()
         while (instant := self.next_change()) < NEVER:
             self.engine.move_to(instant)
@@ -319,23 +319,23 @@ class MachineQueues(_Columns):
         """Lose all tasks of machines; return (machine, application, tasks), see `TaskQueues`."""
         lost = []
         for machine in np.asarray(machines).tolist():
-            of = self.of[machine]
+            state = self.of[machine]
             left = dict[int, int]()
-            for share in of.queue:
+            for share in state.queue:
                 left[share.application] = len(share.tasks)
                 self._hold(share.application, share.tasks.take_all())
-            if of.running >= 0:
-                if of.start < now:
-                    self.tell("cut", machine, of.running, of.task, now)
-                else:  # the task began after the machine had failed, which was not known here yet
-                    self.tell("undone", machine, of.running, of.task)
-                left[of.running] = left.get(of.running, 0) + 1
-                self._hold(of.running, [(of.task, of.task + 1)])
+            if state.running >= 0:
+                if state.start < now:
+                    self.tell("interrupted", machine, state.running, state.task, now)
+                else:  # the task was started before the earlier failure of the machine was known here
+                    self.tell("undone", machine, state.running, state.task)
+                left[state.running] = left.get(state.running, 0) + 1
+                self._hold(state.running, [(state.task, state.task + 1)])
                 self.running -= 1
             lost += [(machine, i, left[i]) for i in sorted(left)]
-            if of.queue:
+            if state.queue:
                 self.tell("failed", machine)
-            of.queue, of.running = [], -1
+            state.queue, state.running = [], -1
         return _columns(lost, 3)
 
 
@@ -343,130 +343,134 @@ def _columns(rows: list[Any], columns: int) -> tuple[Any, ...]:
     return tuple(np.array(rows, np.int64).reshape(-1, columns).T.copy())
 
 
-def _counted(queue: list[Share]) -> list[list[int]]:
-    """Return the waiting tasks as [application, tasks]."""
+def _task_counts(queue: list[Share]) -> list[list[int]]:
+    """Return the waiting tasks as [application, number of tasks] pairs."""
     return [[share.application, len(share.tasks)] for share in queue]
 
 
 class Ledger(_Columns):
-    """The record of what all machines have done, made from the reports of processes: the only one."""
+    """Record of the queues and schedules of all machines, made from the reports of processes."""
 
     def __init__(self, speed: Any, **options: Any) -> None:
         super().__init__(speed)
         self.options = options
-        self.came: list[tuple[int, int, int, int]] = []
-        self.ran: list[tuple[int, int, int, int, int, int]] = []
-        self.running: dict[int, tuple[int, int, int]] = {}  # machine -> application, task, start
+        self.arrival_rows: list[tuple[int, int, int, int]] = []
+        self.schedule_rows: list[tuple[int, int, int, int, int, int]] = []
+        self.running: dict[int, tuple[int, int, int]] = {}  # machine -> (application, task, start)
         self.waits: dict[tuple[int, int], TaskSet] = {}  # machine, application -> tasks
         n = self.machines
         self.waiting, self.peak = [0] * n, [0] * n
         self.last_placed = -1
 
-    def placed(self, machine: int, application: int, tasks: Parts, time: int) -> None:
-        """Note that tasks have come to a queue."""
-        self._note(machine, application, count_of(tasks), time)
+    def record_queued(self, machine: int, application: int, tasks: Parts, time: int) -> None:
+        """Record that tasks were queued on a machine."""
+        self._add_arrival(machine, application, count_of(tasks), time)
         self.waits.setdefault((machine, application), TaskSet()).add(tasks)
         self.waiting[machine] += count_of(tasks)
         self.peak[machine] = max(self.peak[machine], self.waiting[machine])
 
-    def taken(self, machine: int, application: int, tasks: Parts, time: int) -> None:
-        """Note that tasks were taken out of a queue again."""
-        self._note(machine, application, -count_of(tasks), time)
-        self._waits_no_more(machine, application, tasks)
+    def record_withdrawn(self, machine: int, application: int, tasks: Parts, time: int) -> None:
+        """Record that tasks were withdrawn from a queue."""
+        self._add_arrival(machine, application, -count_of(tasks), time)
+        self._remove_waiting(machine, application, tasks)
 
-    def _note(self, machine: int, application: int, tasks: int, time: int) -> None:
-        self.came.append((machine, application, tasks, time))
+    def _add_arrival(self, machine: int, application: int, tasks: int, time: int) -> None:
+        self.arrival_rows.append((machine, application, tasks, time))
         self.enqueued += tasks
         self.last_placed = max(self.last_placed, time)
 
-    def _waits_no_more(self, machine: int, application: int, tasks: Parts) -> None:
+    def _remove_waiting(self, machine: int, application: int, tasks: Parts) -> None:
         self.waits[machine, application].remove(tasks)
         self.waiting[machine] -= count_of(tasks)
 
-    def began(self, machine: int, application: int, task: int, start: int) -> None:
-        """Note that a task has begun."""
+    def record_start(self, machine: int, application: int, task: int, start: int) -> None:
+        """Record that a task has started."""
         self.running[machine] = application, task, start
-        self._waits_no_more(machine, application, [(task, task + 1)])
+        self._remove_waiting(machine, application, [(task, task + 1)])
 
-    def ended(self, machine: int, application: int, end: int) -> None:
-        """Note that a task is completed."""
+    def record_end(self, machine: int, application: int, end: int) -> None:
+        """Record that a task is completed."""
         *_, start = self.running.pop(machine)
-        self.ran.append((machine, application, 1, start, end, 1))
+        self.schedule_rows.append((machine, application, 1, start, end, 1))
         self.tasks_done += 1
 
-    def cut(self, machine: int, application: int, now: int) -> None:
-        """Note that a failure has cut off a task."""
+    def record_interruption(self, machine: int, application: int, now: int) -> None:
+        """Record that a failure has interrupted a task."""
         *_, start = self.running.pop(machine)
-        self.ran.append((machine, application, 1, start, now, 0))
+        self.schedule_rows.append((machine, application, 1, start, now, 0))
 
-    def undone(self, machine: int, application: int) -> None:
-        """Note that a task has not begun after all."""
+    def record_cancelled_start(self, machine: int, application: int) -> None:
+        """Record that the reported start of a task was cancelled by an earlier failure."""
         del self.running[machine]
 
     def next_change(self) -> int:
-        """Return `NEVER`: no machine is here."""
+        """Return `NEVER`: the coordinator has no machines."""
         return NEVER
 
     def begin_tasks(self) -> None:
-        """Do nothing: no machine is here."""
+        """Do nothing: the coordinator has no machines."""
 
     def fail(self, machines: Any, now: int) -> tuple[Rows, ...]:
-        """Return nothing: processes report what their machines lose."""
+        """Return empty columns: processes report the losses of their machines."""
         return _columns([], 3)
 
     def drop(self, machines: list[int], now: int) -> dict[int, TaskSet]:
-        """Lose the tasks of machines that no process can report; return application -> tasks."""
+        """Record all tasks of killed machines as lost; return application -> tasks."""
         lost = dict[int, TaskSet]()
         for machine in machines:
-            for application, tasks in self.failed(machine).items():
+            for application, tasks in self.record_failure(machine).items():
                 lost.setdefault(application, TaskSet()).add(tasks)
             if machine not in self.running:
                 continue
             application, task, start = self.running[machine]
-            end = start + self.lasts(machine, application, task)
-            if end <= now:  # the task had ended by then
-                self.ended(machine, application, end)
+            end = start + self.run_time(machine, application, task)
+            if end <= now:  # the task had ended before the kill
+                self.record_end(machine, application, end)
                 continue
             if start < now:
-                self.cut(machine, application, now)
+                self.record_interruption(machine, application, now)
             else:
-                self.undone(machine, application)
+                self.record_cancelled_start(machine, application)
             lost.setdefault(application, TaskSet()).add([(task, task + 1)])
         return lost
 
-    def failed(self, machine: int) -> dict[int, Parts]:
-        """Note that the tasks waiting on a machine are lost, as its process reported; return them."""
+    def record_failure(self, machine: int) -> dict[int, Parts]:
+        """Record that the tasks waiting on a machine are lost; return application -> tasks."""
         keys = [key for key in self.waits if key[0] == machine]
         lost: dict[int, Parts] = {key[1]: tasks.take_all() for key in keys if (tasks := self.waits.pop(key))}
         self.waiting[machine] = 0
         return lost
 
-    # -- the end, see `TaskQueues` --------------------------------------------------------------------------
+    # -- results, as in `TaskQueues` ------------------------------------------------------------------------
 
     def advance(self, until: int = NEVER, machines: Any = None) -> tuple[Rows, ...]:
-        """Return nothing: all tasks are done, and nodes ask only for completions of their own machines."""
+        """Return empty columns: nodes request only the completions of their own machines."""
         return _columns([], 4)
 
     def schedule(self) -> dict[str, Rows]:
-        """Return the columns of the tasks that ran, by machine and start."""
-        rows = np.array(sorted(self.ran, key=lambda row: (row[0], row[3])), np.int64).reshape(-1, 6).T.copy()
+        """Return the columns of the schedule, ordered by machine and start."""
+        rows = (
+            np.array(sorted(self.schedule_rows, key=lambda row: (row[0], row[3])), np.int64)
+            .reshape(-1, 6)
+            .T.copy()
+        )
         return dict(zip(SCHEDULE, rows, strict=True))
 
     def arrivals(self) -> dict[str, Rows]:
-        """Return the columns of the arrivals of tasks, in order of time."""
-        rows = np.array(sorted(self.came, key=lambda row: row[3]), np.int64).reshape(-1, 4).T.copy()
+        """Return the columns of the arrivals of tasks, ordered by time."""
+        rows = np.array(sorted(self.arrival_rows, key=lambda row: row[3]), np.int64).reshape(-1, 4).T.copy()
         return dict(zip(ARRIVALS, rows, strict=True))
 
     def totals(self) -> dict[str, Rows]:
         """Return the totals of applications and machines."""
         count, n = len(self.release), self.machines
-        u, i, _, start, end, done = np.array(self.ran, np.int64).reshape(-1, 6).T
+        u, i, _, start, end, done = np.array(self.schedule_rows, np.int64).reshape(-1, 6).T
         first, finish = np.full(count, NEVER), np.full(count, -1)
         np.minimum.at(first, i, start)
         np.maximum.at(finish, i[done > 0], end[done > 0])
-        v, j, tasks, _ = np.array(self.came, np.int64).reshape(-1, 4).T
-        pairs, of = np.unique(v * count + j, return_inverse=True)
-        used = pairs[np.bincount(of, tasks, len(pairs)) > 0] % count
+        v, j, tasks, _ = np.array(self.arrival_rows, np.int64).reshape(-1, 4).T
+        pairs, pair_index = np.unique(v * count + j, return_inverse=True)
+        used = pairs[np.bincount(pair_index, tasks, len(pairs)) > 0] % count
         return {
             "first_start": np.where(first == NEVER, -1, first),
             "finish": finish,

@@ -1,25 +1,25 @@
-"""Sets of tasks of an application, by their numbers.
+"""Sets of tasks of an application, stored as intervals of their numbers.
 
-Node programs only count tasks.  Each task has a true size of its own, though, which may be another one than
-the estimate that nodes see.  So what a node holds, a message moves or a queue has are certain tasks: their
-numbers go with them from process to process, and each task is somewhere once.
+Node programs only count tasks.  However, each task has its own true size, which may differ from the estimate
+that nodes see.  Therefore nodes, messages and queues hold individual tasks: their numbers are passed from
+process to process, and each task is in exactly one place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-#: Numbers of tasks as intervals: the first number of each, and the one after its last.
+#: Numbers of tasks as half-open intervals [first, end).
 Parts = Sequence[Sequence[int]]
 
 
 def count_of(parts: Parts) -> int:
-    """Return how many tasks there are."""
+    """Return the number of tasks in `parts`."""
     return sum(end - first for first, end in parts)
 
 
 class TaskSet:
-    """Tasks of one application, in the order in which they were added."""
+    """Set of tasks of one application, in the order in which they were added."""
 
     __slots__ = ("count", "parts")
 
@@ -32,7 +32,7 @@ class TaskSet:
         return self.count
 
     def add(self, parts: Parts) -> None:
-        """Add tasks, after the others."""
+        """Append tasks."""
         for first, end in parts:
             if self.parts and self.parts[-1][1] == first:
                 self.parts[-1] = self.parts[-1][0], end
@@ -41,7 +41,7 @@ class TaskSet:
             self.count += end - first
 
     def take(self, tasks: int) -> list[tuple[int, int]]:
-        """Take out the first `tasks` tasks, which must exist, and return them."""
+        """Remove and return the first `tasks` tasks, which must exist."""
         if self.parts and 0 < tasks < self.parts[0][1] - self.parts[0][0]:
             first, end = self.parts[0]
             self.parts[0], self.count = (first + tasks, end), self.count - tasks
@@ -51,17 +51,17 @@ class TaskSet:
         return taken
 
     def take_last(self, tasks: int) -> list[tuple[int, int]]:
-        """Take out the last `tasks` tasks, which must exist, and return them."""
+        """Remove and return the last `tasks` tasks, which must exist."""
         left, taken = _split(self.parts, self.count - tasks)
         self.parts, self.count = left, self.count - tasks
         return taken
 
     def take_all(self) -> list[tuple[int, int]]:
-        """Take out all tasks and return them."""
+        """Remove and return all tasks."""
         return self.take(self.count)
 
     def remove(self, parts: Parts) -> None:
-        """Take out certain tasks, which must be here."""
+        """Remove given tasks, which must be in the set."""
         for first, end in parts:
             at = next(k for k, (low, high) in enumerate(self.parts) if low <= first and end <= high)
             low, high = self.parts[at]
@@ -72,7 +72,7 @@ class TaskSet:
 def _split(
     parts: Iterable[tuple[int, int]], tasks: int
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return the first `tasks` of `parts`, and the others; raises ValueError if there are fewer."""
+    """Split `parts` after the first `tasks` tasks; raises ValueError if there are fewer."""
     before: list[tuple[int, int]] = []
     after: list[tuple[int, int]] = []
     for first, end in parts:
@@ -83,5 +83,5 @@ def _split(
         if middle < end:
             after.append((middle, end))
     if tasks:
-        raise ValueError(f"there are {tasks} tasks too few")
+        raise ValueError(f"parts must have {tasks} more tasks")
     return before, after

@@ -1,7 +1,7 @@
 """An emulation with a virtual clock: one process, without sockets and without waiting.
 
-All else is as in real time: messages are encoded and decoded, the process reports to the coordinator, and the
-coordinator makes the result.  That has the digest of a simulation.
+Everything else is as in real time: messages are encoded and decoded, the process reports to the coordinator,
+and the coordinator makes the result, which has the digest of a simulation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gridsim.emulation.worker import Worker
 
 
 class VirtualWorker(Worker):
-    """The only process, which the coordinator runs itself."""
+    """The only process, which runs inside the coordinator."""
 
     def __init__(self, setup: Setup, coordinator: VirtualCoordinator) -> None:
         self.coordinator = coordinator
@@ -30,36 +30,38 @@ class VirtualWorker(Worker):
         self.outbox[0] = bytearray()
 
     def stop(self) -> None:
-        """End the run after the present wave."""
+        """End the run after the current wave."""
         self.core.finished = True
 
     def tell(self, name: str, *values: Any) -> None:
-        """Report to the coordinator at once."""
+        """Report to the coordinator immediately."""
         self.coordinator.engine.now = self.engine.now
         name, *values = msgspec.msgpack.decode(msgspec.msgpack.encode((name, *values)))
         self.coordinator.records[name](0, *values)
 
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
-        """Report a row that a node writes; the environment here reads it, too."""
+        """Report a row that a node has written, which the environment of this process also reads."""
         super().note(node, table, values)
         self.policy.note(node, table, values)
 
     def post(self, kind: MessageKind, message: Any, to: int) -> None:
         """Deliver a message."""
-        self.core.mail.come(self.decoder.decode(message_frame(message)[4:]))
+        self.core.mail.receive(self.decoder.decode(message_frame(message)[4:]))
 
     def share(self, name: str, *values: float) -> None:
         """Do nothing: there is no other process."""
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """Give tasks to a node at once."""
-        self.core.get(node, application, self.coordinator.free[application].take(tasks), handler)
+        """Give tasks to a node immediately."""
+        self.core.get(node, application, self.coordinator.free_tasks[application].take(tasks), handler)
 
     def release(self, index: int) -> None:
-        """Release an application; while all nodes for releases are down, this process loses its tasks."""
+        """Release an application; its tasks are lost while all nodes that handle releases are down."""
         core = self.core
         if not any(core.up[node] for node in core.release_nodes):
-            core.hands.setdefault(index, TaskSet()).add(self.coordinator.free[index].take_all())
+            core.unqueued_tasks.setdefault(index, TaskSet()).add(
+                self.coordinator.free_tasks[index].take_all()
+            )
         core.submit(index, core.tasks[index], "on_release")
 
     def run_to_end(self) -> None:
@@ -70,7 +72,7 @@ class VirtualWorker(Worker):
         while not engine.ended and (due := engine.next_instant()) < NEVER:
             self.coordinator.check_limit(due)
             engine.handle(due)
-        end = core.now  # the instant of the last event; the head of a message is no event
+        end = core.now  # the instant of the last event; the arrival of a head is not an event
         core.drain(end)
         core.mail.counting = False
         core.queues.finish()
@@ -78,7 +80,7 @@ class VirtualWorker(Worker):
 
 
 class VirtualCoordinator(Coordinator):
-    """A coordinator that only records: the process releases applications, and lost tasks again, itself.
+    """Coordinator that only records events; the process itself releases applications and lost tasks.
 
     Parameters
     ----------
@@ -94,15 +96,15 @@ class VirtualCoordinator(Coordinator):
         self.adapter = self.worker.policy
 
     def stop(self) -> None:
-        """End the run after the present wave."""
+        """End the run after the current wave."""
         self.worker.stop()
 
     def task_lost(self, application: int, tasks: Parts, node: int = -1) -> None:
-        """Keep lost tasks until the process releases them again."""
-        self.free[application].add(tasks)
+        """Store lost tasks until the process releases them again."""
+        self.free_tasks[application].add(tasks)
 
     def execute(self) -> None:
-        """Run to the end."""
+        """Run the emulation to its end."""
         worker, started, busy = self.worker, time.perf_counter(), time.process_time()
         try:
             worker.run_to_end()
@@ -115,6 +117,6 @@ class VirtualCoordinator(Coordinator):
         self.counted = [(worker.network.counters.packed(), {})]
         seconds, late, behind = time.process_time() - busy, [0.0] * 4, [0] * 3
         self.final = [[late, behind, worker.engine.events, seconds]]
-        # the worker has the nodes and the environment of the run, and this object has their reports
+        # the worker has the nodes and the environment of the run, and the coordinator their reports
         worker.policy.queues, worker.policy.notes = self.policy.queues, self.policy.notes
         self.policy = worker.policy

@@ -1,8 +1,8 @@
-"""The format of the sockets of an emulation: frames of msgpack, on connections that begin with a token.
+"""Wire format of an emulation: msgpack frames on connections that begin with a token.
 
-A frame is its length (4 bytes, big endian) and a msgpack array.  A connection whose first frame is not a
-greeting with the token of the run, or that sends a longer frame than allowed, or what cannot be decoded, is
-closed with one line in the log.  Frames hold numbers, text and bytes; nothing of them is ever executed.
+A frame is its length (4 bytes, big endian) and a msgpack array.  A connection is closed, with one line in the
+log, if its first frame is not a greeting with the token of the run, if a frame is too long, or if a frame
+cannot be decoded.  Frames contain numbers, text and bytes, which are never executed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from gridsim.support.state import pack, unpack
 
 #: The only address on which an emulation listens, and to which it connects.
 LOOPBACK = "127.0.0.1"
-#: Largest number of bytes of a frame, and of a frame before the greeting.
+#: Maximum size of a frame, and of a frame before the greeting, bytes.
 LONGEST, LONGEST_GREETING = 1 << 24, 256
-#: Time limit of the greeting of a connection, s, and most connections without a greeting at a time.
-PATIENCE, STRANGERS = 2.0, 64
-#: Messages between nodes are kept well below `LONGEST`.
+#: Time limit for the greeting of a connection, s, and maximum number of connections without a greeting.
+PATIENCE, MAX_UNIDENTIFIED = 2.0, 64
+#: Maximum size of a message between nodes, bytes, well below `LONGEST`.
 LONGEST_MESSAGE = 1 << 20
 
 _HEAD = struct.Struct(">I")
@@ -47,14 +47,14 @@ def check_address(host: str) -> str:
     """Return `host` if it is the loopback address; raises ScenarioError for any other."""
     if host != LOOPBACK:
         raise ScenarioError(
-            f"host must be {LOOPBACK}, got {host!r}: an emulation is an instrument, not a service"
+            f"host must be {LOOPBACK}, got {host!r}: an emulation must not be reachable from other machines"
         )
     return host
 
 
-def frame(what: Any) -> bytes:
-    """Return `what` as a frame."""
-    body = _encode(what)
+def frame(value: Any) -> bytes:
+    """Encode a value as a frame."""
+    body = _encode(value)
     return _HEAD.pack(len(body)) + body
 
 
@@ -82,7 +82,7 @@ def from_plain(content: list[Any]) -> Any:
 
 
 class Greeting(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """The first frame of a connection: which process opens it, in which life, and where it listens."""
+    """First frame of a connection: the process that opens it, its life, and the port on which it listens."""
 
     token: bytes
     process: int
@@ -91,20 +91,21 @@ class Greeting(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
 
 
 class Conversation(asyncio.Protocol):
-    """One connection.
+    """A connection between two processes.
 
     Parameters
     ----------
     handle
-        Called with each frame after the greeting, decoded by `decoder`.
+        Function that is called with each frame after the greeting, decoded by `decoder`.
     closed
-        Called when the connection is closed, if a greeting has come or none is awaited.
+        Function that is called when the connection is closed, unless a greeting is still missing.
     greet
-        Called with the greeting, if the other side opens the connection; None if this side does.
+        Function that is called with the greeting if the other side opens the connection; None if this side
+        opens it.
     token
-        Of the run.
+        Secret of the run.
     strangers
-        The connections of who listens that have sent no greeting yet, oldest first.
+        Connections to the listening process that have not yet sent a greeting, oldest first.
     """
 
     def __init__(
@@ -115,11 +116,11 @@ class Conversation(asyncio.Protocol):
         decoder: Any,
         token: bytes,
         greet: Callable[[Conversation, Greeting], None] | None = None,
-        strangers: dict[Conversation, None] | None = None,
+        pending_greetings: dict[Conversation, None] | None = None,
     ) -> None:
         self.handle, self.closed, self.decode, self.token = handle, closed, decoder.decode, token
         self.greet, self.known = greet, greet is None
-        self.strangers = {} if strangers is None else strangers
+        self.pending_greetings = {} if pending_greetings is None else pending_greetings
         self.came = bytearray()
         self.transport: Any = None
         self.process = self.life = -1
@@ -131,14 +132,16 @@ class Conversation(asyncio.Protocol):
         if self.known:
             return
         loop = asyncio.get_running_loop()
-        self.strangers[self] = None
-        self._timer = loop.call_later(PATIENCE, self.refuse, "no greeting in time")
-        if len(self.strangers) > STRANGERS:
-            loop.call_soon(loop.call_soon, self._make_room)  # after greetings that have arrived are read
+        self.pending_greetings[self] = None
+        self._timer = loop.call_later(PATIENCE, self.refuse, f"no greeting within {PATIENCE:g} s")
+        if len(self.pending_greetings) > MAX_UNIDENTIFIED:
+            loop.call_soon(
+                loop.call_soon, self._make_room
+            )  # after reading greetings that have already arrived
 
     def _make_room(self) -> None:
-        while len(self.strangers) > STRANGERS:
-            oldest = next(iter(self.strangers))
+        while len(self.pending_greetings) > MAX_UNIDENTIFIED:
+            oldest = next(iter(self.pending_greetings))
             oldest._forget()
             oldest.refuse("too many connections without a greeting")
 
@@ -150,7 +153,7 @@ class Conversation(asyncio.Protocol):
         while len(came) - at >= 4 and not self.transport.is_closing():
             (length,) = _HEAD.unpack_from(came, at)
             if length > (LONGEST if self.known else LONGEST_GREETING):
-                self.refuse(f"a frame of {length} bytes")
+                self.refuse(f"a frame must be shorter, got {length} bytes")
                 return
             if len(came) - at - 4 < length:
                 break
@@ -169,22 +172,22 @@ class Conversation(asyncio.Protocol):
     def _meet(self, body: bytes) -> None:
         greeting = msgspec.msgpack.decode(body, type=Greeting)
         if not hmac.compare_digest(greeting.token, self.token):
-            raise msgspec.ValidationError("a wrong token")
+            raise msgspec.ValidationError("the token of the greeting must be that of the run")
         self._forget()
         assert self.greet is not None
-        self.greet(self, greeting)  # it raises for an unexpected greeting
+        self.greet(self, greeting)  # it raises an error for an unexpected greeting
         self.known, self.process, self.life = True, greeting.process, greeting.life
 
     def _forget(self) -> None:
-        self.strangers.pop(self, None)
+        self.pending_greetings.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def refuse(self, why: str) -> None:
+    def refuse(self, reason: str) -> None:
         """Close the connection, with one line in the log."""
         if not self.transport.is_closing():
-            _LOG.warning("connection closed: %s", why)
+            _LOG.warning("connection closed: %s", reason)
             self.transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -195,35 +198,35 @@ class Conversation(asyncio.Protocol):
 
 
 class Control:
-    """The connection of a process to the coordinator, on which a handler may wait for an answer.
+    """Connection of a process to the coordinator, on which a handler may wait for an answer.
 
     Parameters
     ----------
     port
-        Where the coordinator listens.
+        Port on which the coordinator listens.
     handle
-        Called with each list of commands.
+        Function that is called with each list of commands.
 
     Attributes
     ----------
     waiting
-        Commands that have come and are not handled.
+        Commands that have arrived but have not been handled.
     """
 
     def __init__(self, port: int, handle: Callable[[list[Any]], None]) -> None:
         self.socket = socket.create_connection((LOOPBACK, port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.handle, self.waiting = handle, list[Any]()
-        self._came, self._decode = bytearray(), msgspec.msgpack.Decoder(list[list[Any]]).decode
+        self._buffer, self._decode = bytearray(), msgspec.msgpack.Decoder(list[list[Any]]).decode
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self.socket, self._receive)
 
     def write(self, content: bytes) -> None:
-        """Send frames; the coordinator will get them whatever happens to this process."""
+        """Send frames, which reach the coordinator even if this process is killed afterwards."""
         self.socket.sendall(content)
 
     def ask(self, question: bytes) -> Any:
-        """Send a frame, and return the answer of the coordinator; other commands wait meanwhile."""
+        """Send a frame, and return the coordinator's answer; other commands are handled later."""
         self.write(question)
         while True:
             for k, (name, *values) in enumerate(self.waiting):
@@ -235,7 +238,7 @@ class Control:
             self._read()
 
     def _receive(self) -> None:
-        with suppress(BlockingIOError):  # a handler that asked a question may have read it
+        with suppress(BlockingIOError):  # a handler that waits for an answer may have read the data
             self._read(socket.MSG_DONTWAIT)
         self._handle_waiting()
 
@@ -245,32 +248,32 @@ class Control:
             self.handle(commands)
 
     def _read(self, flags: int = 0) -> None:
-        """Read frames that have arrived, or wait for some; a process whose coordinator is gone ends."""
+        """Read frames, waiting for one if necessary; the process ends if its coordinator has ended."""
         data = self.socket.recv(1 << 18, flags)
         if not data:
             os._exit(0)
-        came = self._came
+        came = self._buffer
         came += data
         while len(came) >= 4 and len(came) - 4 >= (length := _HEAD.unpack_from(came)[0]):
             self.waiting += self._decode(came[4 : 4 + length])
             del came[: 4 + length]
 
 
-#: A name that no field of a message has.
+#: Name of the tag, which is not a valid field of a message.
 _TAG = "_tag"
-#: An int of a message; msgpack supports larger ones.
+#: Type of an int in a message; msgpack supports larger ones.
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Message_(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """The fields that all messages have: the receiving and the sending node, and when it is due (ns).
+    """Common fields of all messages: the receiving and the sending node, the due time (ns), and others.
 
-    It leaves the machine of the sender at `_start` ns, unless the life `_life` of that machine ends before.
-    One that moves tasks has a number, and those of the tasks (`gridsim.emulation.tasks.Parts`); any other has
-    0 and none.
+    The message leaves the sender's machine at `_start` ns, unless the life `_life` of that machine ends
+    before. If it moves tasks, `_move` is its number and `_tasks` the numbers of the tasks
+    (`gridsim.emulation.tasks.Parts`); otherwise they are 0 and empty.
     """
 
-    kind: ClassVar[str]  # of each subclass, see `Kind`
+    kind: ClassVar[str]  # each subclass made by `Kind` has its own value
     node: _Int64
     sender: _Int64
     _due: _Int64
@@ -288,14 +291,14 @@ class Packed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
 
 
 class Kind:
-    """A kind of message on the wire: its type has the declared fields, and checks their types.
+    """Wire format of a kind of message: a type with the declared fields, which checks their types.
 
     Parameters
     ----------
     tag
-        Its number on the wire.
+        Number of the kind on the wire.
     declared
-        The kind of message.
+        The declared kind of message.
     """
 
     def __init__(self, tag: int, declared: MessageKind) -> None:
@@ -325,7 +328,7 @@ class Kind:
         move: int = 0,
         tasks: Parts = (),
     ) -> Message_:
-        """Return a message to `node` as it is sent; for the others see `Message_`."""
+        """Encode a message to `node`; the other arguments are fields of `Message_`."""
         fields = {name: getattr(message, name) for name in self.declared.fields}
         for name in self.arrays:
             fields[name] = Packed(fields[name].shape, fields[name].tobytes())
@@ -342,19 +345,23 @@ class Kind:
         return packed
 
     def unpack(self, packed: Any) -> Any:
-        """Return a received message as nodes get it; raises ValidationError if it is malformed."""
+        """Decode a received message; raises ValidationError if it is malformed."""
         values = {name: getattr(packed, name) for name in self.declared.fields}
         values |= {name: _array(of, values[name]) for name, of in self.arrays.items()}
         return self.declared.message(packed.sender, values.values())
 
 
 def _array(kind: ArrayField, packed: Packed) -> NDArray[Any]:
-    """Return the array of a message; raises ValidationError if it is malformed."""
+    """Decode an array of a message; raises ValidationError if it is malformed."""
     shape, data = packed.shape, packed.data
-    if len(shape) not in kind.dimensions or any(each < 0 for each in shape):
-        raise msgspec.ValidationError(f"an array of the shape {shape}")
+    if len(shape) not in kind.dimensions or any(item < 0 for item in shape):
+        raise msgspec.ValidationError(
+            f"the shape of an array must be >= 0 and have {kind.dimensions} dimensions, got {shape}"
+        )
     if kind.dtype.itemsize * int(np.prod([*map(int, shape)], dtype=object)) != len(data):
-        raise msgspec.ValidationError(f"an array of {len(data)} bytes for {shape}")
+        raise msgspec.ValidationError(
+            f"the size of an array must match its shape {shape}, got {len(data)} bytes"
+        )
     array: NDArray[Any] = np.frombuffer(data, kind.dtype)
     return array.reshape(shape)
 
@@ -366,14 +373,14 @@ def decoder_of(kinds: Iterable[Kind]) -> Any:
 
 
 def message_frame(message: Message_) -> bytes:
-    """Return a message as a frame; raises SchedulerError for one that is too long."""
+    """Encode a message as a frame; raises SchedulerError if it is too long."""
     content = frame(message)
     if len(content) > LONGEST_MESSAGE:
         fields = {name: getattr(message, name) for name in message.__struct_fields__}
-        arrays = [(len(each.data), name) for name, each in fields.items() if isinstance(each, Packed)]
+        arrays = [(len(item.data), name) for name, item in fields.items() if isinstance(item, Packed)]
         part = "".join(f", of which the array {name!r} has {size}" for size, name in sorted(arrays)[-1:])
         raise SchedulerError(
-            f"node {message.sender} sends {message.kind!r}: a message of an emulation must have at most "
+            f"node {message.sender}: a message {message.kind!r} in an emulation must have at most "
             f"{LONGEST_MESSAGE} bytes, got {len(content)}{part}"
         )
     return content

@@ -1,7 +1,7 @@
-"""A process of an emulation: it runs its nodes in real time, and sends their messages over sockets.
+"""A process of an emulation, which runs its nodes in real time and sends their messages over sockets.
 
-Where it may be killed, all that it does becomes known in this order: first the coordinator hears of it, then
-messages leave.  So nobody has heard of anything that the coordinator does not know.
+A process that may be killed sends its reports to the coordinator before its messages.  Thus no process
+receives information that the coordinator lacks.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from gridsim.emulation.wire import (
 from gridsim.errors import GridSimError
 from gridsim.support.state import copy_state
 
-#: Seconds between two reports of counts.
+#: Time between two reports of counts, s.
 _COUNTS_EVERY = 0.25
-#: Seconds for which reports are collected, unless the process may be killed.
+#: Time for which reports are collected unless the process may be killed, s.
 _REPORTS_EVERY = 0.005
 _DIE_WITH_PARENT = 1
 
 
 def run_worker(setup: Setup, number: int, life: int, port: int, coordinator: Part) -> None:
-    """Run a process of an emulation until the coordinator ends it or is gone.
+    """Run a process of an emulation until the coordinator ends it or disconnects.
 
-    It begins in a copy of the coordinator's process, of which it keeps no files, and in its second life what
-    the coordinator knows.
+    It starts as a copy of the coordinator's process and closes the inherited files.  A restarted process also
+    takes over the coordinator's state.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator ends its processes
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     os.closerange(3, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 1 << 16 else 1 << 16)
-    # this selector waits to the microsecond; others round up to a millisecond
+    # this selector has microsecond resolution; others round up to milliseconds
     loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
     asyncio.set_event_loop(loop)
     worker = Worker(setup, number, life)
@@ -66,28 +66,28 @@ def run_worker(setup: Setup, number: int, life: int, port: int, coordinator: Par
 
 
 class Worker(Part):
-    """The part of a run of one process."""
+    """The run in one process that has nodes."""
 
     def __init__(self, setup: Setup, number: int, life: int) -> None:
-        self.log: list[Any] = []
+        self.pending_reports: list[Any] = []
         self.over: asyncio.Future[None] | None = None
         self.jobs: RemoteJobs | None = None
-        self.reported_storage: dict[int, Any] = {}  # node -> its stable storage, as it was reported last
+        self.reported_storage: dict[int, Any] = {}  # node -> last reported stable storage
         super().__init__(setup, number, life)
-        self.policy.report_lost = self.core.report_lost = self._lose
+        self.policy.report_lost = self.core.report_lost = self._report_lost
         if not self.is_alone:
             if self.policy.keeps_jobs:
                 self.jobs = self.policy.keeper = RemoteJobs(self, self.policy)
             if self.policy.environment is not None:
                 self.policy.environment.process = self
-        #: Whether the coordinator must know all that has happened before messages leave.
+        #: Whether reports must be sent before messages.
         self.reports_first = setup.kill or self.jobs is not None
         self.has_facts = False  # whether the pending reports contain facts
         self.outbox: dict[int, bytearray] = {}
         self.peers: dict[int, Conversation] = {}
         self.forgotten: set[tuple[int, int]] = set()
         self.incoming: dict[tuple[int, int], Conversation] = {}
-        self.strangers: dict[Conversation, None] = {}
+        self.pending_greetings: dict[Conversation, None] = {}
         self.decoder = decoder_of(self.core.mail.wire.values())
         self.moves = 0
         self.soon = False
@@ -98,22 +98,22 @@ class Worker(Part):
         }
 
     def take_over(self, coordinator: Part) -> None:
-        """Restore the disks of the machines, what nodes show, and the state of the environment."""
-        there = coordinator.policy
-        if there.environment is not None:
-            copy_state(there.environment, self.policy.environment)
-        board, shown = self.core.board, coordinator.core.board
-        if board is not None and shown is not None:
-            board.setstate(shown.getstate())
+        """Restore stable storage, the board and the environment from the coordinator's state."""
+        policy = coordinator.policy
+        if policy.environment is not None:
+            copy_state(policy.environment, self.policy.environment)
+        board, coordinator_board = self.core.board, coordinator.core.board
+        if board is not None and coordinator_board is not None:
+            board.setstate(coordinator_board.getstate())
         for node, program in enumerate(self.core.programs):
             for name in program.stable_storage:
                 setattr(program, name, getattr(coordinator.core.programs[node], name))
 
-    # -- what the core calls, see `gridsim.emulation.core.Process` ------------------------------------------
+    # -- interface of the core (`gridsim.emulation.core.Process`) -------------------------------------------
 
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator."""
-        self.log.append((name, *values))
+        self.pending_reports.append((name, *values))
 
     def ask(self, name: str, *values: Any) -> Any:
         """Report to the coordinator, and return its answer to a question."""
@@ -121,7 +121,7 @@ class Worker(Part):
         return self.control.ask(self._reports())
 
     def after_handler(self, node: int) -> None:
-        """Report what a handler has changed in records of jobs, and on the disk of its machine."""
+        """Report a handler's changes to records of jobs and to the stable storage of its node."""
         if self.jobs is not None:
             self.jobs.forget()
         program = self.core.programs[node]
@@ -131,47 +131,47 @@ class Worker(Part):
                 self.reported_storage[node] = storage
                 self.tell("stored", node, storage)
 
-    def _lose(self, application: int, tasks: int, node: int = -1) -> None:
-        """Let the coordinator know that tasks are lost; it submits them again, unless it only records."""
-        lost = self.core.hands[application].take(tasks)
+    def _report_lost(self, application: int, tasks: int, node: int = -1) -> None:
+        """Report lost tasks to the coordinator, which submits them again unless it only records."""
+        lost = self.core.unqueued_tasks[application].take(tasks)
         self.tell("lost", application, lost, node, self.core.now)
         if self.is_alone:
             self.policy.task_lost(application, tasks, node)
 
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
-        """Report a row that a node writes, with numbers as the table has them."""
+        """Report a row that a node has written, with the number types of the table."""
         row = self.policy.checked_row(node, table, values)
         self.tell("note", self.core.now, node, table, row)
 
     def post(self, kind: MessageKind, message: Any, to: int) -> None:
-        """Send a message to a process; without one, it is dropped."""
+        """Send a message to a process; it is dropped if the process is not connected."""
         if to in self.outbox:
             self.outbox[to] += message_frame(message)
         else:
             self.network.counters.drop(kind.number)
 
     def open(self, application: int, tasks: Parts, to: int) -> int:
-        """Number a message that moves tasks."""
+        """Return a number for a message that moves tasks, and report it."""
         if to not in self.outbox:
             return 0
         self.moves += 1
         move = ((self.life * 1024 + self.number) << 32) + self.moves
-        self.tell("open", move, application, tasks, to)
+        self.tell("move_sent", move, application, tasks, to)
         return move
 
     def share(self, name: str, *values: float) -> None:
-        """Share a fact with the other processes, by the coordinator."""
+        """Share a fact with the other processes by way of the coordinator."""
         self.tell("share", name, values)
         self.has_facts = True
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """Have the coordinator give tasks to a node."""
+        """Make the coordinator give tasks to a node."""
         self.tell("give", node, application, tasks, handler)
 
     # -- the loop -------------------------------------------------------------------------------------------
 
     async def main(self, port: int) -> None:
-        """Run until the end."""
+        """Run the process until it is told to end."""
         loop = asyncio.get_running_loop()
         self.over = loop.create_future()
         server = await loop.create_server(self._accept, LOOPBACK, 0)
@@ -187,31 +187,34 @@ class Worker(Part):
             self._closed,
             decoder=self.decoder,
             token=self.setup.token,
-            greet=self._met,
-            strangers=self.strangers,
+            greet=self._greet,
+            pending_greetings=self.pending_greetings,
         )
 
-    def _met(self, talk: Conversation, greeting: Greeting) -> None:
-        whose = greeting.process, greeting.life
-        if not 0 <= greeting.process < self.setup.processes or whose in self.incoming:
-            raise msgspec.ValidationError(f"process {greeting.process}, which is not expected")
-        if whose in self.forgotten:
-            talk.transport.abort()  # all that it sent is known to have arrived
+    def _greet(self, connection: Conversation, greeting: Greeting) -> None:
+        process_life = greeting.process, greeting.life
+        if not 0 <= greeting.process < self.setup.processes or process_life in self.incoming:
+            raise msgspec.ValidationError(f"no connection is expected from process {greeting.process}")
+        if process_life in self.forgotten:
+            connection.transport.abort()  # all its messages are known to have arrived
             return
-        self.incoming[whose] = talk
+        self.incoming[process_life] = connection
 
-    def _message(self, talk: Conversation, message: Any) -> None:
-        self.core.mail.come(message)
+    def _message(self, connection: Conversation, message: Any) -> None:
+        self.core.mail.receive(message)
         self.wake()
 
-    def _closed(self, talk: Conversation) -> None:
-        """Note that everything a process sent before its end has arrived."""
-        if self.incoming.pop((talk.process, talk.life), None) and (talk.process, talk.life) in self.forgotten:
-            self.tell("forgot", talk.process, talk.life)
+    def _closed(self, connection: Conversation) -> None:
+        """Report that all messages of a killed process have arrived."""
+        if (
+            self.incoming.pop((connection.process, connection.life), None)
+            and (connection.process, connection.life) in self.forgotten
+        ):
+            self.tell("drained", connection.process, connection.life)
             self.wake()
 
     def wake(self) -> None:
-        """Schedule the handling of due events for soon."""
+        """Schedule the handling of due events."""
         if not self.soon:
             self.soon = True
             if self.timer is not None:
@@ -220,7 +223,7 @@ class Worker(Part):
             asyncio.get_running_loop().call_soon(self.pump)
 
     def pump(self) -> None:
-        """Handle what is due, then send reports and messages."""
+        """Handle due events, then send reports and messages."""
         self.soon, self.timer = False, None
         try:
             if self.engine.started:
@@ -242,42 +245,44 @@ class Worker(Part):
         """Report an error, which ends the run."""
         try:
             self.policy.explain(error)
-            said = "\n".join([str(error), *getattr(error, "__notes__", ())])
+            text = "\n".join([str(error), *getattr(error, "__notes__", ())])
         except Exception:
-            said = "an error without a text"
-        said = said.encode(errors="backslashreplace").decode()  # half a surrogate pair cannot be sent
-        self.tell("error", type(error).__name__, said, isinstance(error, GridSimError))
+            text = "the error has no text"
+        text = text.encode(errors="backslashreplace").decode()  # an unpaired surrogate cannot be encoded
+        self.tell("error", type(error).__name__, text, isinstance(error, GridSimError))
         self.engine.started = False
 
     def flush(self) -> None:
-        """Send reports, and then messages."""
+        """Send reports, then messages."""
         if self.reports_first or self.has_facts or not self.engine.started:
             self.report()
-        elif self.log and self.reporting is None:
+        elif self.pending_reports and self.reporting is None:
             self.reporting = asyncio.get_running_loop().call_later(_REPORTS_EVERY, self.report)
         for to, waiting in self.outbox.items():
             if waiting and to in self.peers:
-                if not self.peers[to].transport.is_closing():  # otherwise it was killed
+                if not self.peers[
+                    to
+                ].transport.is_closing():  # a closing connection is that of a killed process
                     self.peers[to].transport.write(bytes(waiting))
                 waiting.clear()
 
     def report(self) -> None:
-        """Send reports."""
-        if self.log:
+        """Send the pending reports."""
+        if self.pending_reports:
             self.control.write(self._reports())
         self.reporting, self.has_facts = None, False
 
     def _reports(self) -> bytes:
-        """Return the reports as a frame."""
-        log, self.log = self.log, []
+        """Return the pending reports as a frame."""
+        log, self.pending_reports = self.pending_reports, []
         try:
             return frame(log)
-        except Exception as error:  # the reports cannot be sent
+        except Exception as error:  # the reports cannot be encoded
             self._fail(error)
-            log, self.log = self.log, []
+            log, self.pending_reports = self.pending_reports, []
             return frame(log)
 
-    # -- what the coordinator asks for ----------------------------------------------------------------------
+    # -- commands of the coordinator ------------------------------------------------------------------------
 
     def _command(self, commands: list[Any]) -> None:
         try:
@@ -290,7 +295,7 @@ class Worker(Part):
     def do_peers(self, peers: list[Any]) -> None:
         """Connect to processes."""
         for to, port, life in peers:
-            if to in self.outbox:  # two processes that begin at once learn of each other twice
+            if to in self.outbox:  # processes that start simultaneously are announced twice
                 continue
             self.outbox[to] = bytearray()
             asyncio.get_running_loop().create_task(self._reach(to, port, life))
@@ -300,35 +305,35 @@ class Worker(Part):
             return Conversation(lambda *_: None, self._left, decoder=self.decoder, token=self.setup.token)
 
         try:
-            _, talk = await asyncio.get_running_loop().create_connection(conversation, LOOPBACK, port)
-        except OSError:  # it was killed meanwhile
+            _, connection = await asyncio.get_running_loop().create_connection(conversation, LOOPBACK, port)
+        except OSError:  # the process was killed in the meantime
             return
-        talk.process, talk.life = to, life
-        if to not in self.outbox:  # it was forgotten in the meantime
-            talk.transport.abort()
+        connection.process, connection.life = to, life
+        if to not in self.outbox:  # the coordinator has announced its end in the meantime
+            connection.transport.abort()
             return
-        talk.transport.write(frame(Greeting(self.setup.token, self.number, self.life)))
-        self.peers[to] = talk
-        self.tell("left" if talk.transport.is_closing() else "reached", to, life)
+        connection.transport.write(frame(Greeting(self.setup.token, self.number, self.life)))
+        self.peers[to] = connection
+        self.tell("left" if connection.transport.is_closing() else "reached", to, life)
         self.wake()
 
-    def _left(self, talk: Conversation) -> None:
-        """Note that a process has closed its connection; the coordinator knows whether it was killed."""
-        if self.peers.get(talk.process) is talk:
-            self.tell("left", talk.process, talk.life)
+    def _left(self, connection: Conversation) -> None:
+        """Report that a process has closed its connection; the coordinator knows whether it was killed."""
+        if self.peers.get(connection.process) is connection:
+            self.tell("left", connection.process, connection.life)
             self.wake()
 
     def do_forget(self, process: int, life: int) -> None:
-        """Send nothing more to a process that was killed; report once everything that it sent is here."""
+        """Disconnect from a killed process; report when all its messages have arrived."""
         self.outbox.pop(process, None)
-        if (talk := self.peers.pop(process, None)) is not None:
-            talk.transport.abort()
+        if (connection := self.peers.pop(process, None)) is not None:
+            connection.transport.abort()
         self.forgotten.add((process, life))
         if (process, life) not in self.incoming:
-            self.tell("forgot", process, life)
+            self.tell("drained", process, life)
 
     def do_start(self, zero: int, up: list[bool], lives: list[Any]) -> None:
-        """Start the time; up: which machines are up; lives: see `Counters.lives`."""
+        """Start the clock at `zero`, with the machines that are `up` and the `Counters.lives` of machines."""
         policy: Any = self.policy
         self.engine.start(zero)
         self.outages.up[:] = up
@@ -345,19 +350,19 @@ class Worker(Part):
     def do_give(self, node: int, application: int, tasks: Parts, handler: str, due: int, move: int) -> None:
         """Give tasks to a node."""
         if move:
-            self.tell("shut", move)
+            self.tell("move_arrived", move)
         self.core.push(due, self.core.get, node, application, tasks, handler)
 
     def do_fact(self, name: str, values: list[float]) -> None:
-        """Take a fact that another process shares."""
+        """Apply a fact that another process shares."""
         environment: Any = self.policy.environment
         if environment is not None and name in environment.shared:
             getattr(environment, name)(*values)
         else:
-            self.core.hear(name, values)
+            self.core.receive_fact(name, values)
 
     def do_call(self, count: int, node: int, handler: str, job: int, arguments: list[int]) -> None:
-        """Call a handler of a node about a rigid job."""
+        """Schedule the call of a node's handler about a rigid job."""
         self.core.push(self.engine.clock(), self._call, count, node, handler, job, arguments)
 
     def _call(self, count: int, node: int, handler: str, job: int, arguments: list[int]) -> None:
@@ -368,7 +373,7 @@ class Worker(Part):
         self.tell("called", count, is_up)
 
     def do_faults(self, failed: list[int], back: list[int], due: int) -> None:
-        """Make machines fail or recover."""
+        """Schedule failures and recoveries of machines."""
         self.engine.call_at(due, self._faults, failed, back)
 
     def _faults(self, failed: list[int], back: list[int]) -> None:
@@ -382,16 +387,16 @@ class Worker(Part):
         self.core.mail.counting = False
 
     def do_end(self) -> None:
-        """Report the data for the result, and end."""
-        late, behind = [float(each) for each in self.engine.late], self.core.mail.behind
+        """Send the final report, and stop handling events."""
+        late, behind = [float(item) for item in self.engine.late], self.core.mail.behind
         self.end_nodes()
-        self._tell_counts()
+        self._send_counts()
         self.engine.started = False
         self.tell("final", late, behind, self.engine.events, time.process_time())
         self.flush()
 
     def end_nodes(self) -> None:
-        """End what the nodes do, now."""
+        """End the activities of the nodes at the current time."""
         self.engine.move_to(self.engine.clock())
         if self.policy.environment is not None:
             self.policy.environment.end()
@@ -401,8 +406,8 @@ class Worker(Part):
         assert self.over is not None
         self.over.set_result(None)
 
-    def _tell_counts(self) -> None:
-        """Report what was counted so far."""
+    def _send_counts(self) -> None:
+        """Report the counts so far."""
         environment = self.policy.environment
         counts = {} if environment is None else environment.counts()
         plain = {name: to_plain(value) for name, value in counts.items()}
@@ -410,12 +415,12 @@ class Worker(Part):
 
     def _report_counts(self) -> None:
         if self.engine.started:
-            self._tell_counts()
+            self._send_counts()
             asyncio.get_running_loop().call_later(_COUNTS_EVERY, self._report_counts)
             self.wake()
 
     def _spin(self) -> None:
-        """Compute as long as a task runs here."""
+        """Keep the processor busy while a task runs in this process."""
         queues: Any = self.core.queues
         block = bytes(1 << 16)
         while True:

@@ -363,7 +363,7 @@ class Engine:
                         handlers[rank](cohort)
                     else:
                         self._call(cohort, handlers[rank])
-                finally:  # a bench goes on after an error
+                finally:  # a `Bench` continues after an error
                     if rank in periods and periods[rank][1] == time:
                         period = periods[rank][0]
                         periods[rank] = period, time + period

@@ -277,7 +277,7 @@ class Transport:
         Parameters
         ----------
         name
-            What the error calls the message.
+            Name of the message in the error.
         nbytes
             Its size, bytes.
         """

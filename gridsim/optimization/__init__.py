@@ -1,1 +1,1 @@
-"""Algorithms for optimal or good schedules: bounds, throughput, mappings."""
+"""Algorithms for optimal schedules and heuristics: bounds, throughput, mappings."""

@@ -1,4 +1,4 @@
-"""The search for the largest bound of `gridsim.optimization.bounds`, in floats.
+"""Floating-point search for the largest bound of `gridsim.optimization.bounds`.
 
 It finds the set of applications and the first release that give the largest bound, by the time for their work
 or for their tasks of at least some size.  `gridsim.optimization.bounds` then computes the exact bound.

@@ -222,9 +222,9 @@ def discrete_bound(
     with np.errstate(over="ignore", invalid="ignore"):
         lengths, counts = _tasks(task_size, tasks, sizes)
         slots = MigrationSlots(machines) if migration else Slots(machines)
-        whole = WholeTasks(lengths, counts, size_thresholds(lengths, int(thresholds)), slots)
-        single, floor = single_application_bound(whole, sizes, wait)
-        members, threshold = BoundSearch(releases, sizes, slots.speed, wait, whole, floor).run()
+        whole_tasks_data = WholeTasks(lengths, counts, size_thresholds(lengths, int(thresholds)), slots)
+        single, floor = single_application_bound(whole_tasks_data, sizes, wait)
+        members, threshold = BoundSearch(releases, sizes, slots.speed, wait, whole_tasks_data, floor).run()
         if threshold is None:
             time = exact_sum(sizes[members]) / exact_sum(machines)
         else:

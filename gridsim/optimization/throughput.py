@@ -122,7 +122,7 @@ class _Rows:
     def add(self, row: Any, column: Any, value: Any) -> None:
         """Add entries to the current block; `row` counts within it, and the arguments are broadcast."""
         shape = np.broadcast_shapes(np.shape(row), np.shape(column), np.shape(value))
-        row, column, value = (np.broadcast_to(each, shape).ravel() for each in (row, column, value))
+        row, column, value = (np.broadcast_to(item, shape).ravel() for item in (row, column, value))
         self.parts.append((row + self.count, column, value))
 
     def end_block(self, rows: int) -> None:
@@ -131,7 +131,7 @@ class _Rows:
 
     def matrix(self, columns: int) -> Any:
         """Return the matrix with the given number of columns."""
-        row, column, value = (np.concatenate(each) for each in zip(*self.parts, strict=True))
+        row, column, value = (np.concatenate(item) for item in zip(*self.parts, strict=True))
         sparse = import_extra("scipy.sparse", "stats", "optimal_throughput")
         return sparse.csr_array((value, (row, column)), shape=(self.count, columns))
 

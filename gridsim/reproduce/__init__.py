@@ -1,1 +1,1 @@
-"""Reproductions of published results: each compares what a paper reports with what is measured here."""
+"""Reproductions of published results: comparisons of the values in a paper with those measured here."""

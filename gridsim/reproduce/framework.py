@@ -1,7 +1,7 @@
-"""Experiments as data: what varies, what is run, the claims with their rows, and the tables and the figure.
+"""Experiments as data: cases, schedulers, claims with their rows, tables and a figure.
 
-A `Reproduction` states a reproduction; `Reproduction.run` measures it.  What cannot be stated as values is a
-function in one of its fields.
+A `Reproduction` describes an experiment, and `Reproduction.run` runs it.  Parts that plain values cannot
+describe are functions in its fields.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 T = TypeVar("T")
-#: Files that replace what is drawn: a log of rigid jobs, or of bags; hosts and bags; hosts; logs of tasks.
+#: Files that replace drawn values: a log of rigid jobs, or of bags; hosts and bags; hosts; logs of tasks.
 Files = Literal["job log", "bag log", "desktops", "availability", "task logs"]
 Metrics = Sequence[str] | Mapping[str, MetricFunction]
 
 # -- scenarios ------------------------------------------------------------------------------------------
 
-#: The calibrations, as the papers give neither the distribution of speeds nor the task size.
+#: The calibrations; the papers state neither the distribution of speeds nor the task size.
 CALIBRATIONS = {
     "K1": "speeds 1000..2800 Mflop/s, most of them slow (Pareto), tasks of 65536 Mflop",
     "K2": "speeds 1000..3000 Mflop/s, uniform in steps of 200; task size of each application uniform in "
@@ -46,17 +46,17 @@ CALIBRATIONS = {
     "V": "as U, tasks of 16384 Mflop",
 }
 _TASK_SIZE: dict[str, Any] = {"K2": (65536.0, 131072.0), "V": 16384.0}
-#: Mean time between the failures of a machine in the paper, s: a Poisson process, once in four hours.
+#: Mean time between failures of a machine in the paper, s: a Poisson process, once in four hours.
 FAILURES = 14_400.0
 
 
 class ScenarioFactory(Protocol):
-    """Returns the scenario of a seed; it can be sent to another process.
+    """Picklable factory: returns the scenario of a seed.
 
     Attributes
     ----------
     name
-        Name of the scenario's file, without the ending.
+        File name of the scenario without its ending.
     """
 
     @property
@@ -67,7 +67,7 @@ class ScenarioFactory(Protocol):
 
 @dataclass(frozen=True)
 class CalibratedScenario:
-    """Makes the papers' scenario with the platform and task size of a calibration.
+    """Factory of the papers' scenarios with the platform and task size of a calibration.
 
     There are 100 applications, released 10 s apart on average, of 10 tasks per machine +- 20 %.
 
@@ -83,7 +83,7 @@ class CalibratedScenario:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file, such as ``k1-1000-failing``."""
+        """File name of the scenario without its ending, such as ``k1-1000-failing``."""
         name = f"{self.calibration.lower()}-{self.nodes}"
         return name if self.changes is None else f"{name}-{self.changes.__name__}"
 
@@ -96,7 +96,7 @@ class CalibratedScenario:
 
 
 def failing(seed: int) -> dict[str, Any]:
-    """Return the paper's failures, for `CalibratedScenario`."""
+    """Return the `faults` argument of a `CalibratedScenario` with the paper's failures."""
     return {"faults": Faults.poisson(FAILURES, seed)}
 
 
@@ -105,14 +105,14 @@ def failing(seed: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Case:
-    """Schedulers that run the scenarios of a factory; None stands for those of the experiment."""
+    """Scenarios of a factory and the schedulers that run them; None stands for those of the experiment."""
 
     scenario: ScenarioFactory
     schedulers: Mapping[str, Scheduler] | None = None
     metrics: Metrics | None = None
 
 
-#: A case, or its parts, in which different schedulers run different scenarios.
+#: A case, or a sequence of parts in which different schedulers run different scenarios.
 CaseParts = ScenarioFactory | Case | Sequence[ScenarioFactory | Case]
 
 
@@ -127,7 +127,7 @@ class ExperimentRun:
 
 @dataclass(frozen=True)
 class Log:
-    """A job log: its file, and how many of its processors count as one node."""
+    """A job log: its file, and the number of processors per node."""
 
     path: str
     procs_per_node: int = 1
@@ -144,14 +144,14 @@ class Desktops:
 
 @dataclass(frozen=True)
 class Run:
-    """How to measure: the seeds, whether in small, where runs are executed, and whether to show progress.
+    """Settings of the runs of an experiment: seeds, full or quick, executor, and progress display.
 
     Parameters
     ----------
     log, desktops, availability, traces
-        The files of an experiment that reads a job log or a bag log, desktops, availability, or task logs.
+        Files of experiments that read a log of jobs or bags, desktops, availability, or logs of tasks.
     record
-        The runs so far, which are written beside the results.
+        Finished runs, which are written beside the results.
     """
 
     seeds: Sequence[int]
@@ -165,7 +165,7 @@ class Run:
     record: list[ExperimentRun] = field(default_factory=list)
 
     def choose(self, full: T, small: T) -> T:
-        """Return the value of an experiment in full, or in small if it is quick."""
+        """Return the value for a full or a quick run."""
         return small if self.quick else full
 
     def replicate(
@@ -174,7 +174,7 @@ class Run:
         schedulers: Mapping[str, Scheduler],
         metrics: Metrics = ("max_stretch",),
     ) -> Replicates:
-        """Run `gridsim.studies.replicate.replicate` on these seeds, and add the runs to `record`."""
+        """Run the schedulers on all seeds, and add the run to `record`."""
         values = replicate(
             scenario, schedulers, self.seeds, executor=self.executor, metrics=metrics, progress=self.progress
         )
@@ -187,30 +187,30 @@ class Run:
         schedulers: Mapping[str, Scheduler] | None = None,
         metrics: Metrics = ("max_stretch",),
     ) -> Measurements:
-        """Run all cases, with these schedulers and metrics where a case states none."""
+        """Run all cases; `schedulers` and `metrics` apply to cases without their own."""
 
         def replicate_part(part: ScenarioFactory | Case) -> Replicates:
             part = part if isinstance(part, Case) else Case(part)
-            chosen = schedulers if part.schedulers is None else part.schedulers
-            return self.replicate(part.scenario, chosen or {}, part.metrics or metrics)
+            selection = schedulers if part.schedulers is None else part.schedulers
+            return self.replicate(part.scenario, selection or {}, part.metrics or metrics)
 
         measurements = {}
         for key, case in cases.items():
             values, *further = map(replicate_part, case if isinstance(case, Sequence) else [case])
-            for each in further:
-                values = values.joined(each)
+            for item in further:
+                values = values.joined(item)
             measurements[key] = values
         return Measurements(self, measurements)
 
 
 @dataclass(frozen=True)
 class Measurements(Mapping[Any, Replicates]):
-    """The replications of each case, under its name, or (group, name) if cases have groups.
+    """Mapping of a case's name, or (group, name) if cases have groups, to its replications.
 
     Parameters
     ----------
     group
-        The group, if these are its cases.
+        The group to which the cases belong, if any.
     """
 
     run: Run
@@ -228,7 +228,7 @@ class Measurements(Mapping[Any, Replicates]):
 
     @property
     def groups(self) -> Mapping[Any, Measurements]:
-        """The cases of each group, under the second part of their names; all cases if there are no groups."""
+        """Group -> its cases by name; cases without a group belong to `group`."""
         groups: dict[Any, dict[Any, Replicates]] = {}
         for key, values in self.cases.items():
             group, case = key if isinstance(key, tuple) else (self.group, key)
@@ -237,12 +237,12 @@ class Measurements(Mapping[Any, Replicates]):
 
     @property
     def first(self) -> Replicates:
-        """The first case."""
+        """Replications of the first case."""
         return next(iter(self.cases.values()))
 
     @property
     def last(self) -> Replicates:
-        """The last case."""
+        """Replications of the last case."""
         return list(self.cases.values())[-1]
 
 
@@ -251,7 +251,7 @@ class Measurements(Mapping[Any, Replicates]):
 
 @dataclass(frozen=True)
 class ResultGrid:
-    """A table without verdicts, mostly of values that the paper does not print.
+    """A table without verdicts, mostly of values that the paper does not report.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ class ResultGrid:
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome: rows about claims, further tables, remarks, and the measured data for the figure."""
+    """Results of an experiment: rows about claims, further tables, remarks, and the data of the figure."""
 
     seeds: Sequence[int]
     quick: bool
@@ -278,20 +278,20 @@ class Report:
 
 # -- rows and tables as data ----------------------------------------------------------------------------
 
-#: What is shown of a scheduler: a metric, for its mean, or a function of the replications and the scheduler.
+#: Content of a scheduler's cell: the mean of a metric, or a function of the replications and the scheduler.
 Cell = str | Callable[[Replicates, str], Estimate | str]
 
 
 @dataclass(frozen=True)
 class Check:
-    """A row for each case: what is measured of it, and how it is compared with the paper.
+    """A row for each case: a measured quantity and its comparison with the paper.
 
     Parameters
     ----------
     quantity
-        What is measured, in which ``{case}`` stands for the name of the case.
+        Text of the measured quantity, in which ``{case}`` stands for the name of the case.
     value
-        Returns the measured value.
+        Function that returns the measured value.
     test
         The range that the paper states; None for a row without a verdict.
     """
@@ -310,7 +310,7 @@ class Check:
 
 
 def rows_of(checks: Sequence[Check | Sequence[Check]], cases: Mapping[Any, Replicates]) -> Iterator[Row]:
-    """Return the rows, ordered by check and case; those of an inner sequence of checks by case and check."""
+    """Return the rows, ordered by check, then case; within an inner sequence, by case, then check."""
     for item in checks:
         for case, values in cases.items():
             for check in [item] if isinstance(item, Check) else item:
@@ -318,26 +318,26 @@ def rows_of(checks: Sequence[Check | Sequence[Check]], cases: Mapping[Any, Repli
 
 
 def ratio(a: str, b: str, metric: str) -> Callable[[Replicates], Estimate]:
-    """Return a function for the mean ratio of two schedulers, seed by seed."""
+    """Return a function that computes the mean over seeds of the ratio of two schedulers."""
     return lambda values: values.ratio(a, b, metric)
 
 
 def ratio_of_means(a: str, b: str, metric: str) -> Callable[[Replicates], Estimate]:
-    """Return a function for the ratio of the means of two schedulers."""
+    """Return a function that computes the ratio of the means of two schedulers."""
     return lambda values: values.ratio_of_means(a, b, metric)
 
 
 def relative_to(base: str, metric: str) -> Cell:
-    """Return a cell with the ratio of a metric to that of the scheduler `base`, seed by seed."""
+    """Return a cell with the mean over seeds of the ratio of a metric to that of the scheduler `base`."""
     return lambda values, name: values.ratio(name, base, metric)
 
 
 def series(
     cases: Mapping[Any, Replicates], cell: Cell, names: Iterable[str] | None = None
 ) -> dict[str, list[Any]]:
-    """Return scheduler -> cells, one for each case: "-" for a case that it does not run.
+    """Return scheduler -> its cell in each case, or "-" for a case that it does not run.
 
-    By default these are the schedulers of the first case.
+    By default, the schedulers are those of the first case.
     """
     names = next(iter(cases.values())).schedulers if names is None else names
 
@@ -351,7 +351,7 @@ def series(
 
 @dataclass(frozen=True)
 class CaseTable:
-    """A table with a row for each scheduler, and a column for each case (of a group).
+    """A table with a row for each scheduler and a column for each case of a group.
 
     Parameters
     ----------
@@ -360,7 +360,7 @@ class CaseTable:
     names
         The schedulers; None for those of the first case.
     head
-        Heading of the column of schedulers.
+        Heading of the column with the names of the schedulers.
     """
 
     title: str
@@ -369,7 +369,7 @@ class CaseTable:
     head: str = "scheduler"
 
     def grid(self, cases: Measurements) -> ResultGrid:
-        """Return the table of these cases."""
+        """Return the table of the given cases."""
         title = self.title.replace("{group}", str(cases.group))
         return ResultGrid(title, [self.head, *map(str, cases)], series(cases, self.cell, self.names))
 
@@ -391,7 +391,7 @@ class MetricTable:
     names: Collection[str] | None = None
 
     def grid(self, cases: Mapping[Any, Replicates]) -> ResultGrid:
-        """Return the table of these cases."""
+        """Return the table of the given cases."""
         rows = {
             f"{case}: {name}": [finite_or_dash(values.mean(name, metric)) for metric in self.columns]
             for case, values in cases.items()
@@ -411,37 +411,38 @@ def finite_or_dash(value: Estimate) -> Estimate | str:
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """A published experiment: what it varies, what runs, and what its paper says of the outcome.
+    """A published experiment: its cases, schedulers, metrics, and the claims of its paper.
 
-    `rows`, `grids` and `remarks` are values, or functions of the `Measurements` of the cases, or of what
-    `measure` returns; so is `figure`.
+    `rows`, `grids`, `remarks` and `figure` are values, or functions of the result of `measure`, which by
+    default is the `Measurements` of the cases.
 
     Parameters
     ----------
     name, title
-        Name on the command line, and what is repeated.
+        Name on the command line, and a description.
     paper
-        Where it was published.
+        Citation of the publication.
     claims
-        What the paper says, in sentences; each is the `Row.claim` of the rows from which its verdict follows.
+        Sentences of the paper; each is the `Row.claim` of the rows that determine its verdict.
     seeds
-        Default number of seeds, in full and in small.
+        Default numbers of seeds of a full and a quick run.
     files
-        The files that can replace what is drawn, if any; see `Run`.
+        Files that can replace drawn values, if any; see `Run`.
     needs_files
-        Whether there is nothing to run without them.
+        Whether the experiment requires these files.
     cases
-        Returns what varies: name, or (group, name) -> scenario factory, or `Case` with schedulers of its own.
+        Function that returns name or (group, name) -> scenario factory, or `Case` with its own schedulers.
     schedulers, metrics
-        What runs, and what is measured, in all cases.
+        Schedulers and metrics of all cases.
     measure
-        Measures in another way than case by case; None to run `cases`.
+        Function that measures otherwise than case by case; None to run `cases`.
     rows, grids
-        The rows about the claims, as in `rows_of`, and the tables, all of them for each group of cases.
+        Rows about the claims, as in `rows_of`, and tables, each of which is repeated for every group of
+        cases.
     remarks
-        Notes on choices that the paper leaves open.
+        Remarks on choices that the paper leaves open.
     figure
-        Draws the measurements.
+        Function that draws the measurements.
     """
 
     name: str
@@ -461,7 +462,7 @@ class Reproduction:
     figure: Callable[[Any], Figure]
 
     def run(self, run: Run) -> Report:
-        """Measure, and compare with the paper."""
+        """Run the experiment and compare its measurements with the paper."""
         if self.measure is not None:
             data = self.measure(run)
         else:
@@ -484,14 +485,14 @@ class Reproduction:
 
 
 def per_doubling(sizes: Sequence[int], values: Sequence[Any]) -> Any:
-    """Return the growth per doubling of the size: for each seed, the least-squares slope over log2(size).
+    """Return the growth per doubling of the size: the least-squares slope over log2(size) for each seed.
 
     Parameters
     ----------
     sizes
         K numbers of machines.
     values
-        K arrays with a value for each of n seeds.  Returns n slopes.
+        K arrays with a value for each of n seeds.
     """
     x = np.log2(np.asarray(sizes, dtype=np.float64))
     x = x - x.mean()
@@ -499,7 +500,7 @@ def per_doubling(sizes: Sequence[int], values: Sequence[Any]) -> Any:
 
 
 def latest_update(result: Result) -> float:
-    """Longest time from a change at a leaf, at or after the first release, until the root knows of it, s."""
+    """Return the maximum time from a change at a leaf after the first release until the root knows it, s."""
     updates = result.tables["updates"]
     since = updates["arrived"] - updates["age"] >= result.applications["release"].min()
     return float(updates["age"][since].max()) if since.any() else math.nan
@@ -519,7 +520,7 @@ def panels(
     minor_ticks: bool = True,
     columns: int | None = None,
 ) -> Figure:
-    """Draw lines over `x`, a panel for each of `series`.
+    """Draw lines over `x`, one panel for each item of `series`.
 
     Parameters
     ----------
@@ -528,15 +529,15 @@ def panels(
     properties
         Properties of the axes, such as ``xlabel``.
     name_as
-        The property that is the name of the panel.
+        Property that is set to the name of the panel.
     shared
         Whether panels share their legend.
     level
-        Where to draw a dotted horizontal line.
+        Height of a dotted horizontal line.
     minor_ticks
         Whether axes have minor ticks.
     columns
-        Largest number of panels in a row; None for all in one row.
+        Maximum number of panels in a row; None for all in one row.
     """
     from gridsim import plots
 
@@ -561,14 +562,14 @@ def lines(
     names: Iterable[str] | None = None,
     **options: Any,
 ) -> Callable[[Measurements], Figure]:
-    """Return a figure of lines over the cases, a panel for each group of cases, or for each title.
+    """Return a function that draws lines over the cases, one panel for each group of cases or each title.
 
     Parameters
     ----------
     x
-        Positions of the cases, in full and in small.
+        Positions of the cases of a full and of a quick run.
     cell
-        What is drawn, or title -> what is drawn.
+        The drawn cell, or title -> drawn cell.
     properties, options
         As in `panels`.
     """
@@ -588,9 +589,9 @@ def bar_panels(
     bars: Mapping[str, tuple[Sequence[str], Sequence[Any], Sequence[float]]],
     properties: Mapping[str, Any],
 ) -> Figure:
-    """Draw bars of measured values beside published ones, a panel for each title.
+    """Draw bars of measured values beside published ones, one panel for each title.
 
-    A quick run is smaller than the published experiment, so that its values stand alone.
+    A quick run is smaller than the published experiment, so its bars are drawn without published values.
 
     Parameters
     ----------

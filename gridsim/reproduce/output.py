@@ -1,4 +1,4 @@
-"""Writes the files of a reproduction: tables, a figure, and the scenarios that were run."""
+"""Output files of a reproduction: tables, a figure, and the scenarios of its runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gridsim.scheduling.registry import command
 from gridsim.support.files import atomic_file
 from gridsim.support.text import to_json
 
-#: Name of the folder of scenarios within the folder of a reproduction.
+#: Name of the scenarios' folder in the folder of a reproduction.
 FOLDER = "scenarios"
 
 
@@ -43,12 +43,12 @@ def to_dict(experiment: Reproduction, report: Report, record: Sequence[Experimen
             for grid in report.grids
         ],
         "remarks": list(report.remarks),
-        "runs": [_run(each) for each in record],
+        "runs": [_run(item) for item in record],
     }
 
 
 def _run(run: ExperimentRun) -> dict[str, Any]:
-    """Return what was run, with the commands to run it again, and the values of each seed."""
+    """Return a run as plain values: its scenario, schedulers with commands, and the values of each seed."""
     file = f"{FOLDER}/{run.scenario.name}.toml"
     return {
         "scenario": file,
@@ -64,11 +64,11 @@ def markdown(experiment: Reproduction, report: Report) -> str:
     """Return the report as a page of Markdown tables, with intervals of means at the stated confidence."""
     lines = [f"# {experiment.name}: {experiment.title}", ""]
     if report.quick:
-        lines += ["In small (`--quick`): verdicts are about a smaller experiment than the paper's.", ""]
-    lines += [_seeds(len(report.seeds))]
+        lines += ["Quick run (`--quick`): verdicts are about a smaller experiment than the paper's.", ""]
+    lines += [_seeds_text(len(report.seeds))]
     for claim in experiment.claims:
-        _, verdict, why = conclude(claim, report.rows)
-        lines += ["", f"{claim}: **{verdict}{_mark(report)}** ({why})", "", *_rows(claim, report)]
+        _, verdict, reason = conclude(claim, report.rows)
+        lines += ["", f"{claim}: **{verdict}{_mark(report)}** ({reason})", "", *_rows(claim, report)]
     if further := _rows("", report):
         lines += ["", "Also measured:", "", *further]
     for grid in report.grids:
@@ -81,7 +81,7 @@ def markdown(experiment: Reproduction, report: Report) -> str:
 
 
 def _mark(report: Report) -> str:
-    """Return what follows a verdict: a mark if the report is quick."""
+    """Return the suffix of a verdict, which marks quick reports."""
     return " (quick)" if report.quick else ""
 
 
@@ -102,7 +102,7 @@ def _rows(claim: str, report: Report) -> list[str]:
     return _table(["quantity", "unit", "paper", "measured", "verdict", "why"], rows) if rows else []
 
 
-def _seeds(count: int) -> str:
+def _seeds_text(count: int) -> str:
     if count == 1:
         return "Values of one seed: there are no intervals."
     narrow = ", which are too narrow for so few" if count < MIN_SEEDS else ""
@@ -110,7 +110,7 @@ def _seeds(count: int) -> str:
 
 
 def _cell(cell: Estimate | str) -> str:
-    """Return the text of a cell, without what `_seeds` says about all estimates."""
+    """Return the text of a cell, without the number of seeds and the level, which `_seeds_text` states."""
     if isinstance(cell, str):
         return cell
     if math.isnan(cell.low):

@@ -1,4 +1,4 @@
-"""Claims: rows of what was measured, and verdicts that are computed from intervals."""
+"""Claims: rows of measured quantities, and verdicts that are computed from intervals."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Verdict = Literal["reproduced", "not reproduced", "not robust", "undecided", "ca
 
 @dataclass(frozen=True)
 class Row:
-    """One quantity: what the paper says about it, what was measured, and the verdict.
+    """One quantity: its published value, its measured value, and the verdict.
 
     Parameters
     ----------
     claim
-        The sentence that the row is about, one of the claims of its experiment; "" for none.
+        Sentence of the experiment's claims that the row belongs to; "" for none.
     verdict, why
-        The verdict and its reason; empty where the paper says nothing about the quantity.
+        The verdict and its reason; empty if the paper does not report the quantity.
     """
 
     claim: str
@@ -38,18 +38,18 @@ class Row:
 
 @dataclass(frozen=True)
 class ClaimedRange:
-    """What the paper says of a quantity, and the range of values that agree with it."""
+    """A published statement about a quantity, and the range of values that agree with it."""
 
     paper: str
     low: float = -math.inf
     high: float = math.inf
 
 
-#: The numbers next to 1 (for ratios) and next to 0 (for differences).  As ends of a range they exclude
-#: equality: an equal value is neither better nor worse.
+#: The floating-point numbers next to 1 (for ratios) and 0 (for differences). As ends of a range they exclude
+#: equality, so that an equal value is neither better nor worse.
 BELOW_ONE, ABOVE_ONE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
 BELOW_ZERO, ABOVE_ZERO = math.nextafter(0.0, -1.0), math.nextafter(0.0, 1.0)
-#: Ranges of ratios and of differences.
+#: Common ranges of ratios and of differences.
 SMALLER, LARGER = ClaimedRange("< 1", high=BELOW_ONE), ClaimedRange("> 1", ABOVE_ONE)
 NEGATIVE, POSITIVE, ZERO = (
     ClaimedRange("< 0", high=BELOW_ZERO),
@@ -59,7 +59,7 @@ NEGATIVE, POSITIVE, ZERO = (
 
 
 def range_around(paper: float, tolerance: float = 0.25) -> ClaimedRange:
-    """Return the range around a printed number: `tolerance` times the number on either side."""
+    """Return the range around a published number: `tolerance` times the number on either side."""
     return ClaimedRange(f"{paper:g}", paper * (1 - tolerance), paper * (1 + tolerance))
 
 
@@ -72,12 +72,12 @@ def judge(
     unit: str = "",
     why: str = "",
 ) -> Row:
-    """Return a row whose verdict compares the interval of `measured` with a range.
+    """Return a row whose verdict compares the confidence interval of `measured` with a range.
 
     The verdict is "reproduced" if the whole interval lies within the range, and "not reproduced" if all of it
     lies outside.  It is "undecided" if the interval straddles an end, is missing, or comes from fewer than
     `MIN_SEEDS` seeds, and "cannot be compared" if nothing was measured.  `why` is added to the reason.
-    Without `test` there is no verdict.
+    If `test` is None, there is no verdict.
     """
     if test is None:
         return Row(claim, quantity, "", measured, unit, "", why)
@@ -132,7 +132,7 @@ def sign(
 
 
 def seeds_above(differences: Any, seeds: Sequence[int]) -> str:
-    """Return in how many of n `seeds` the difference is above 0, and in which it is not."""
+    """Return the number of seeds with a difference above 0, and a list of the others, as text."""
     values = np.asarray(differences, dtype=np.float64)
     not_above = [f"{seed}" for value, seed in zip(values, seeds, strict=True) if not value > 0]
     count = f"{len(values) - len(not_above)} of {len(values)} seeds"
@@ -140,14 +140,14 @@ def seeds_above(differences: Any, seeds: Sequence[int]) -> str:
 
 
 def exact(claim: str, quantity: str, paper: str, holds: bool, why: str) -> Row:
-    """Return a row about a value that does not depend on a seed, and so has no interval."""
+    """Return a row about a value that does not depend on the seed and therefore has no interval."""
     return Row(claim, quantity, paper, None, "", "reproduced" if holds else "not reproduced", why)
 
 
 def incomparable(
     claim: str, quantity: str, paper: str, measured: Estimate, why: str, *, unit: str = ""
 ) -> Row:
-    """Return a row for which the paper has a value that cannot be compared with the measured one."""
+    """Return a row whose published value cannot be compared with the measured one."""
     return Row(claim, quantity, paper, measured, unit, "cannot be compared", why)
 
 
@@ -160,7 +160,7 @@ class Conclusion(NamedTuple):
 
 
 def conclude(claim: str, rows: Sequence[Row]) -> Conclusion:
-    """Return the conclusion on a claim: the verdict of its rows, if they all have the same one.
+    """Return the conclusion on a claim: the common verdict of its rows, if they agree.
 
     If verdicts differ, it is "partly reproduced" if any row is reproduced, and "not reproduced" if none is.
     Rows without a verdict do not count.  Rows that cannot be compared count only if there are no others.
@@ -180,26 +180,27 @@ def conclude(claim: str, rows: Sequence[Row]) -> Conclusion:
 
 
 def _range_text(low: float, high: float) -> str:
-    (least, above), (most, below) = _end(low, -math.inf), _end(high, math.inf)
+    (minimum, above), (maximum, below) = _end(low, -math.inf), _end(high, math.inf)
     if math.isfinite(low) and math.isfinite(high) and not (above or below):
         return f"{low:.4g}..{high:.4g}"
-    lower = "" if math.isinf(low) else f"{'above' if above else 'at least'} {least:.4g}"
-    upper = "" if math.isinf(high) else f"{'below' if below else 'at most'} {most:.4g}"
+    lower = "" if math.isinf(low) else f"{'above' if above else 'at minimum'} {minimum:.4g}"
+    upper = "" if math.isinf(high) else f"{'below' if below else 'at maximum'} {maximum:.4g}"
     return " and ".join(filter(None, (lower, upper)))
 
 
 def _end(end: float, towards: float) -> tuple[float, bool]:
-    """Return an end of a range as a reader would write it, and whether the range excludes that number.
+    """Return an end of a range as a short number, and whether the range excludes that number.
 
-    The range excludes it where the next number outside has few digits: `BELOW_ONE` means "below 1".
+    The range excludes it if the adjacent number outside the range has fewer digits: `BELOW_ONE` means "below
+    1".
     """
-    beyond = math.nextafter(end, towards) + 0.0  # 0 without a sign
+    beyond = math.nextafter(end, towards) + 0.0  # avoid "-0"
     strict = float(f"{beyond:.4g}") == beyond and (beyond == 0 or float(f"{end:.4g}") != end)
     return (beyond, True) if strict and math.isfinite(end) else (end, False)
 
 
 def _side(measured: Estimate, low: float, high: float) -> str:
-    """Return on which side of a range an interval lies that is entirely outside it."""
+    """Return the side of the range on which an interval outside it lies."""
     if measured.high < low:
         end, _ = _end(low, -math.inf)
         return "at that end" if measured.low == measured.high == end else "below"
@@ -208,10 +209,10 @@ def _side(measured: Estimate, low: float, high: float) -> str:
 
 
 def _digits(measured: Estimate, low: float, high: float) -> str:
-    """Return the interval with more digits if rounding, as in the table, moves it across an end; else ""."""
+    """Return the interval with more digits if rounding in the table moves it across an end, else ""."""
     ends = [end for end, _ in (_end(low, -math.inf), _end(high, math.inf)) if math.isfinite(end)]
     for value in (measured.low, measured.high):
-        told = float(f"{value:.4g}")
-        if any((value < end) != (told < end) or (value > end) != (told > end) for end in ends):
+        text = float(f"{value:.4g}")
+        if any((value < end) != (text < end) or (value > end) != (text > end) for end in ends):
             return f" ({measured.low:.10g} to {measured.high:.10g})"
     return ""

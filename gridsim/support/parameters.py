@@ -38,7 +38,7 @@ from gridsim.support.arguments import (
 from gridsim.support.arrays import Bools, first_true
 from gridsim.support.columns import ArrayColumn
 
-#: Shortens values for reprs.
+#: Abbreviator of values in reprs.
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 

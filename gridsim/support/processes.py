@@ -198,7 +198,7 @@ class Processes(Executor):
         return thread is not None and bool(thread.is_alive())
 
     def loss_description(self) -> str:
-        """Return a description of how the lost workers ended.
+        """Return a description of the exits of the lost workers.
 
         Raises
         ------

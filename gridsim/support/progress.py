@@ -21,18 +21,18 @@ _Item = TypeVar("_Item")
 
 
 class MostFrequent:
-    """The most frequent of several sorts of events since the display was last updated, in words."""
+    """Text about the most frequent kinds of events since the last update of the display."""
 
     def __init__(self) -> None:
         self._last: Mapping[str, int] = {}
 
     def since_last(self, counts: Mapping[str, int]) -> str:
-        """Return the two most frequent sorts and their shares, as the end of a sentence; "" if none are new.
+        """Return the two most frequent new kinds and their shares, as the end of a sentence, or "".
 
         Parameters
         ----------
         counts
-            The number of events so far of each sort.
+            Kind -> number of its events so far.
         """
         new = {sort: count - self._last.get(sort, 0) for sort, count in counts.items()}
         self._last = counts
@@ -55,7 +55,7 @@ class Bar(Protocol):
 
 
 def bar(progress: Progress, total: int | None, unit: str, title: str = "") -> Bar | None:
-    """Return a display of how many of `total` items (called `unit`) are done; None for no display.
+    """Return a display of the number of finished items (named `unit`) out of `total`; None for no display.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Checks of schedulers, a bench for one node, and Hypothesis strategies for your own property tests.
+"""Checks of schedulers, a test bench for one node, and Hypothesis strategies for property tests.
 
 All names except `Bench` and `Sent` require Hypothesis (extra ``testing``), which is imported when one of them
 is used::

@@ -126,13 +126,13 @@ class ActionRecorder:
         """Record messages of one kind that leave at `now` ns."""
         if name not in self._blocks:
             self._blocks[name], self._dtypes[name], self._opaque[name] = [], rows.dtype, opaque
-        self._blocks[name].append(rows.tobytes())  # numpy joins structured arrays far more slowly
+        self._blocks[name].append(rows.tobytes())  # joining structured arrays is far slower in numpy
         self._times.append(now)
         self._names.append(name)
         self._counts.append(len(rows))
 
     def field_counts(self) -> dict[str, int]:
-        """Return kind of message -> number of its fields that are no references to objects in memory."""
+        """Return kind of message -> number of its fields, without references to objects in memory."""
         return {
             name: len({*(dtype.names or ())} - {*_ENDS, *self._opaque[name]})
             for name, dtype in self._dtypes.items()

@@ -1,4 +1,4 @@
-"""`Bench`: a test of the program of one node, without a grid around it."""
+"""`Bench`, which tests the program of one node without a grid."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["Bench", "PendingTimer"]
 APPLICATIONS, TASKS = 10, 100
 #: Speed of the machines of a bench (Mflop/s), and the size of its tasks (Mflop), so that each takes 1 s.
 SPEED = 1000.0
-#: The largest number of tasks that a node can enqueue.
+#: Maximum number of tasks that a node can enqueue.
 MAX_TASKS = 2**31 - 1
 #: The last instant, ns; releases of the workload do not happen by themselves.
 _NEVER = 2**61 - 1
@@ -173,7 +173,7 @@ class Bench:
     # -- events ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the node (`NodeProgram.on_start`); the first of the other methods does it otherwise."""
+        """Start the node (`NodeProgram.on_start`); the first call of any other method also starts it."""
         if not self._has_started:
             self._has_started = True
             self._run_until(0)
@@ -216,13 +216,13 @@ class Bench:
             self._view_of(node).publish(*values, **columns)
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass: timers fire, and the machine runs its tasks."""
+        """Advance the time by `seconds`: timers fire, and the machine runs its tasks."""
         real("seconds", seconds, low=0, unit="s")
         self.start()
         self._run_until(self._engine.now + nanoseconds(seconds))
 
     def end_task(self) -> None:
-        """Let time pass until the running task ends.
+        """Advance the time until the running task ends.
 
         Raises
         ------
@@ -283,7 +283,7 @@ class Bench:
 
     @property
     def view(self) -> View:
-        """The view of the node, as its handlers get it."""
+        """The view of the node that its handlers receive."""
         return self._view_of(self._node)
 
     def _view_of(self, node: int) -> View:

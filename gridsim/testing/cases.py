@@ -60,7 +60,7 @@ def fault_schedules(
     machines
         The number of machines.
     reachable
-        Whether machines stay reachable, because faults are owner absences (as in `Faults.of`).
+        Whether machines stay reachable during owner absences (as in `Faults.of`).
     turns
         Times (s) just before or after which machines also fail.
     homes
@@ -150,7 +150,7 @@ def scenarios(
     moves_data
         Whether tasks fetch and send data over links of machines in some of the scenarios.
     reachable
-        Whether faults are owner absences instead of failures.
+        Whether there are owner absences instead of failures.
     job_times
         Times that rigid jobs state in some of the scenarios.
     pauses

@@ -41,7 +41,7 @@ _SIZE_FACTOR = 8.0
 _OUTAGE = 60.0
 #: Time (s) by which cancellations are delayed.
 _CANCELLATION_DELAY = 1000.0
-#: Latest instant (s), close to the largest number of ns that int64 can represent.
+#: Latest instant (s), close to the maximum number of ns that int64 can represent.
 _LAST_INSTANT = 9e9
 
 #: Workload recipes of random scenarios.
@@ -71,7 +71,7 @@ def foresight_violation(
         return None
     recipe = scenario.workload.recipe
     if isinstance(recipe, JobListRecipe) and recipe.requested is None:
-        recipe = msgspec.structs.replace(recipe, requested=tuple(2.0 * each for each in recipe.run_time))
+        recipe = msgspec.structs.replace(recipe, requested=tuple(2.0 * item for item in recipe.run_time))
         scenario = dataclasses.replace(scenario, workload=Workload(recipe))
     explicit_scheduler = scheduler.explicit(
         scenario.platform.speeds, scenario.workload.realize(scenario.platform)
@@ -79,8 +79,8 @@ def foresight_violation(
     record: list[Recording] = ["schedule", "decisions"] if scheduler.decision_words else ["schedule"]
     base = simulate(scenario, explicit_scheduler, record=record, **LIMITS)
 
-    def difference_if(kinds: tuple[Foreseen, ...], at: int, is_empty: bool) -> str | None:
-        variant, change = _with_other_future(scenario, base, kinds, at, is_empty, horizon)
+    def difference_if(kinds: tuple[Foreseen, ...], at: int, is_future_empty: bool) -> str | None:
+        variant, change = _with_other_future(scenario, base, kinds, at, is_future_empty, horizon)
         if not change:
             return None
         with skip_endless(skipped_variants, OTHER_FUTURE):
@@ -89,13 +89,13 @@ def foresight_violation(
             return difference and f"{difference}, if {change} from {at / NS} s on"
         return None
 
-    for at, is_empty in _instants(scenario, base, kinds):
-        if difference := difference_if(kinds, at, is_empty):
+    for at, is_future_empty in _instants(scenario, base, kinds):
+        if difference := difference_if(kinds, at, is_future_empty):
             return next(
                 (
                     single_difference
                     for kind in kinds
-                    if (single_difference := difference_if((kind,), at, is_empty))
+                    if (single_difference := difference_if((kind,), at, is_future_empty))
                 ),
                 difference,
             )
@@ -120,7 +120,7 @@ def _instants(scenario: Scenario, base: Result, kinds: tuple[Foreseen, ...]) -> 
             cancel_at, start = base.applications["cancel_at"], base.applications["first_start"]
             instant_pools.append(_ns(cancel_at[np.isfinite(cancel_at)]))
             waits = np.nan_to_num(start - release)
-            if waits.max() > 0.0:  # so that a job that blocks others for long is cancelled
+            if waits.max() > 0.0:  # at these instants, a job that blocks others for long is cancelled
                 instants_left -= 1
                 yield int(_ns(start[waits.argmax()])) + 1, True
     if "failures" in kinds and scenario.faults is not None:
@@ -138,7 +138,12 @@ def _instants(scenario: Scenario, base: Result, kinds: tuple[Foreseen, ...]) -> 
 
 
 def _with_other_future(
-    scenario: Scenario, base: Result, kinds: tuple[Foreseen, ...], at: int, is_empty: bool, horizon: float
+    scenario: Scenario,
+    base: Result,
+    kinds: tuple[Foreseen, ...],
+    at: int,
+    is_future_empty: bool,
+    horizon: float,
 ) -> tuple[Scenario, str]:
     """Return the scenario with another future from `at` ns on, and its changes in words; "" for none."""
     texts: list[str] = []
@@ -152,7 +157,7 @@ def _with_other_future(
         texts += ["jobs run for other times"] if recipe != old_recipe else []
     if "applications" in kinds and is_later.any():
         shorter_recipe = (
-            _without_later_applications(recipe, is_later) if is_empty and not is_later.all() else None
+            _without_later_applications(recipe, is_later) if is_future_empty and not is_later.all() else None
         )
         is_shortened = shorter_recipe is not None and _known_properties(
             scenario, shorter_recipe
@@ -164,16 +169,16 @@ def _with_other_future(
         texts.append("no applications come" if is_shortened else "other applications come")
     if "applications" in kinds and isinstance(recipe, JobListRecipe) and recipe.cancel_at is not None:
         delay = min(_CANCELLATION_DELAY, horizon)
-        old_recipe, recipe = recipe, _with_other_cancellations(recipe, at, is_empty, delay)
+        old_recipe, recipe = recipe, _with_other_cancellations(recipe, at, is_future_empty, delay)
         if recipe != old_recipe:
-            texts.append("all jobs are cancelled" if is_empty else "jobs are cancelled later")
+            texts.append("all jobs are cancelled" if is_future_empty else "jobs are cancelled later")
     scenario_after = dataclasses.replace(scenario, workload=Workload(recipe))
     if "failures" in kinds and scenario.faults is not None:
         scenario_after = dataclasses.replace(
             scenario_after,
-            faults=_with_other_failures(scenario.faults, nodes, at, is_empty, min(_OUTAGE, horizon)),
+            faults=_with_other_failures(scenario.faults, nodes, at, is_future_empty, min(_OUTAGE, horizon)),
         )
-        texts.append("no machines fail" if is_empty else "other machines fail")
+        texts.append("no machines fail" if is_future_empty else "other machines fail")
     return scenario_after, ", ".join(texts)
 
 
@@ -221,8 +226,8 @@ def _with_sizes_times(factor: float, recipe: _Recipe, nodes: int, is_later: Bool
         recipe,
         **{
             name: tuple(
-                change(each) if is_changed else each
-                for each, is_changed in zip(column, is_later, strict=True)
+                change(item) if is_changed else item
+                for item, is_changed in zip(column, is_later, strict=True)
             )
             for name, change in changes.items()
             if (column := getattr(recipe, name)) is not None
@@ -261,7 +266,7 @@ def _with_other_run_times(recipe: JobListRecipe, base: Result, at: int) -> JobLi
     return msgspec.structs.replace(recipe, run_time=tuple(run_time))
 
 
-def _with_other_failures(faults: Faults, nodes: int, at: int, is_empty: bool, outage: float) -> Faults:
+def _with_other_failures(faults: Faults, nodes: int, at: int, is_future_empty: bool, outage: float) -> Faults:
     """Return the failures until `at` ns, then none or one failure, of `outage` s, of all machines but one."""
     recipe, recovery = _fault_list(faults), at / NS + outage
     columns = recipe.machine, recipe.down, recipe.up, _ns(recipe.down) < at, _ns(recipe.up) < at
@@ -270,7 +275,7 @@ def _with_other_failures(faults: Faults, nodes: int, at: int, is_empty: bool, ou
         for machine, down, up, has_begun, is_over in zip(*columns, strict=True)
         if has_begun
     ]
-    if not is_empty:
+    if not is_future_empty:
         is_down = [machine for machine, _, up in rows if up == recovery]
         rows += [(u, at / NS, recovery) for u in [v for v in range(nodes) if v not in is_down][1:]]
     machine, down, up = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
@@ -321,7 +326,7 @@ _OPEN_END = (inf, 0, 0)
 def _first_difference(base: Result, variant: Result, at: int) -> str | None:
     """Describe the first row before `at` ns that only one of two runs has; None if there is none."""
     differences: list[tuple[int, str]] = []
-    run_end = int(min(_ns(each.provenance["clock_seconds"]) for each in (base, variant)))
+    run_end = int(min(_ns(item.provenance["clock_seconds"]) for item in (base, variant)))
     for table in base.tables.keys() & _COLUMNS:
         base_rows, variant_rows = _rows(base, table, at, run_end), _rows(variant, table, at, run_end)
         for a, b in zip([*base_rows, None], [*variant_rows, None], strict=False):

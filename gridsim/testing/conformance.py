@@ -74,9 +74,9 @@ _OTHER_INVARIANTS = ("order", "cohorts", "forms", "isolated", "decisions", "resu
 _REPORTED_BY_OTHER_RUNS = (("runs", "sound"), ("runs", "closed"))
 #: Number of scenarios of each kind in the first round; it doubles with each round.
 _FIRST_ROUND, _MAX_ROUND = 3, 48
-#: Number of scenarios without further arguments, and one that no check reaches.
+#: Default number of scenarios, and a number that no check reaches.
 _EXAMPLES, _MANY_EXAMPLES = 100, 10**9
-#: After how many times the time of a check a call of a handler may last only a few seconds more.
+#: Multiple of the time of a check after which a call of a handler may last only a few seconds.
 OVERTIME = 2.0
 #: The scenarios of each kind that the rounds of the search for new lines try.  The first
 #: round is short, so that a check with little time tries all kinds of scenarios.
@@ -158,13 +158,13 @@ def check_scheduler(
         Approximate simulated time that scenarios and their variants span, s: longer ones are compressed.  It
         makes checks of schedulers with periodic timers fast.  None for no limit.
     messages_per_task
-        The most messages that a run may send for each task, those submitted again included; None for no
+        Maximum number of messages that a run may send for each task, including resubmissions; None for no
         limit.
     faults
         True for failures in all scenarios, False for none, None for failures in half of them if the scheduler
         handles failures.
     max_nodes
-        The most machines.
+        Maximum number of machines.
     hash_seeds
         Whether to run everything in two further interpreters, which must be able to import the scheduler.
     seed
@@ -191,8 +191,8 @@ def check_scheduler(
     for name, value, unit in (("horizon", horizon, "s"), ("messages_per_task", messages_per_task, "")):
         if value is not None:
             real(name, value, above=0, unit=unit)
-    now, most = time.monotonic(), math.inf if seconds is None else seconds
-    deadline, handlers_until = now + most, now + OVERTIME * most
+    now, maximum = time.monotonic(), math.inf if seconds is None else seconds
+    deadline, handlers_until = now + maximum, now + OVERTIME * maximum
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if not isinstance(strategy, st.SearchStrategy):
         raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of them, got {scheduler!r}")
@@ -280,7 +280,7 @@ def _report(trial: _ConformanceTrial, left_out: dict[str, str], features: dict[s
         left_out[f"foresight of {kind}"] = "the scheduler declares that it foresees them (Scheduler.foresees)"
     if not trial.has_checkpoint_state:
         left_out["resumed"] = "the scheduler does not declare its state (Policy.STATE)"
-    if not trial.has_order:
+    if not trial.has_order_check:
         left_out["order"] = "the scheduler promises no order (Scheduler.promised_order)"
     if not trial.has_decisions:
         left_out["decisions"] = "the scheduler does not record decisions (Scheduler.decision_words)"
@@ -382,7 +382,7 @@ class _ConformanceTrial:
         self.scheduler: Scheduler | None = None
         self.findings = Findings()
         self.example_count = self.failing_count = self.examples_until_violation = 0
-        self.has_locality = self.has_order = self.has_decisions = False
+        self.has_locality = self.has_order_check = self.has_decisions = False
         self.speeds_known = self.can_isolate = self.has_service_check = False
         self.own_code: OwnCode | None = None
         #: Invariant -> variant of a scenario -> number of scenarios whose variant reached a limit.
@@ -465,7 +465,7 @@ class _ConformanceTrial:
         # while a violation is being shrunk, only its invariant is checked
         shrinking = self.findings.invariant
         interpreters = self.interpreters if shrinking in (None, "hash seed") else []
-        if self.own_code is None:  # before threads import the scheduler's class to pickle it
+        if self.own_code is None:  # must precede the threads that import the scheduler's class to pickle it
             self.own_code, self.can_isolate = OwnCode(scheduler), can_isolate_nodes(scheduler)
         outcomes = [process.submit(run_in_fresh_process, text, scheduler, limits) for process in interpreters]
         result = self.run(scenario, scheduler)
@@ -508,7 +508,9 @@ class _ConformanceTrial:
     ) -> None:
         """Check one invariant; an error in one of the runs of the check also breaks it."""
         try:
-            with limit_wall_time(10 * WALL_TIME_LIMIT, self.handlers_until):  # many runs, and a compilation
+            with limit_wall_time(
+                10 * WALL_TIME_LIMIT, self.handlers_until
+            ):  # these checks take many runs and a compilation
                 getattr(self, f"check_{invariant}")(result, scenario, scheduler)
         except ConformanceError:
             raise
@@ -591,7 +593,7 @@ class _ConformanceTrial:
         has_owners = scenario.faults is not None and scenario.faults.reachable
         if scheduler.promised_order is None or has_links or has_owners:
             return
-        self.has_order = True
+        self.has_order_check = True
         if violation := promised_order_violation(result, scheduler.promised_order):
             raise ConformanceError("order", violation, scenario, scheduler)
 
@@ -754,7 +756,7 @@ def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
 
 
 def _drop_unsupported_features(scenario: Scenario, scheduler: Scheduler) -> Scenario:
-    """Return the scenario without the features that only these parameters of the scheduler do not support."""
+    """Return the scenario without the features that the scheduler does not support with its parameters."""
     if not scheduler.moves_data:
         scenario = dataclasses.replace(scenario, platform=scenario.platform.unlinked())
     return scenario if scheduler.constraints else without_needs(scenario)

@@ -53,7 +53,7 @@ class Coverage:
     def recording(self) -> Iterator[None]:
         """Record the lines that run in the context."""
         previous_trace = sys.gettrace()
-        if not self._files or previous_trace is not None:  # a debugger or a measurement of coverage is active
+        if not self._files or previous_trace is not None:  # a debugger or a coverage tool is active
             yield
             return
         self._has_recorded = True
@@ -73,7 +73,7 @@ class Coverage:
 
     @property
     def can_record(self) -> bool:
-        """Whether lines can be recorded: classes have sources, and no debugger or measurement is active."""
+        """Whether lines can be recorded: classes have sources, and no debugger or coverage tool is active."""
         return bool(self._files) and sys.gettrace() is None
 
     def unreached_count(self) -> int:
@@ -106,7 +106,7 @@ def _branches(tree: ast.AST, qualname: str) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.FunctionDef):
             inner = f"{qualname}.{node.name}"
             statements = [
-                each for each in node.body if not isinstance(each, (ast.Pass, ast.Expr))
+                item for item in node.body if not isinstance(item, (ast.Pass, ast.Expr))
             ] or node.body[-1:]
             yield statements[0].lineno, inner
         elif isinstance(node, (ast.If, ast.For, ast.While, ast.Try)):

@@ -111,15 +111,15 @@ def differential(
     runs
         The number of pairs of a scenario and a scheduler.
     minutes
-        The most time that the check may take.  Both budgets are divided among the schedulers; the report
-        names the schedulers for which nothing is left.
+        Maximum duration of the check, min.  Both budgets are divided among the schedulers; the report names
+        the schedulers that were not run.
     checks
         Functions of a `Result` with the tables ``schedule``, ``arrivals`` and ``message_log`` that return a
         description of an error in it, or None.  `gridsim.validation` is always one of them.
     processes
         Whether to run in another process, too, which must be able to import the schedulers.
     max_nodes
-        The most machines.
+        Maximum number of machines.
     seed
         Seed of the random scenarios.
     folder

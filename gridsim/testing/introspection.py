@@ -59,7 +59,7 @@ class OwnCode:
     def __init__(self, scheduler: Scheduler) -> None:
         programs = role_classes(scheduler).values() if isinstance(scheduler, NodeScheduler) else ()
         classes = [cls for program in (type(scheduler), *programs) for cls in program.__mro__]
-        self.roots = {each.__module__.partition(".")[0] for each in classes} - _BASES
+        self.roots = {item.__module__.partition(".")[0] for item in classes} - _BASES
 
     def contains(self, module: str, file: str) -> bool:
         """Return whether the module with the source `file` is the scheduler's own."""

@@ -1,8 +1,8 @@
 """Checks that machines use only information that messages can have brought.
 
 The main check runs a scenario unchanged, and again with one machine changed from some time on: its
-applications, its speed, or a failure.  News of the change spreads by messages only: a machine has it once a
-message arrives from a machine that had it when it sent the message.  Until then, each machine must send the
+applications, its speed, or a failure.  News of the change spreads only by messages: a machine receives it
+with a message from a machine that had it when it sent the message.  Until then, each machine must send the
 same messages and start the same tasks in both runs.  `lost_state_use` checks that a machine that fails loses
 its memory, and `isolate_nodes` runs each node with its own copy of the scheduler's modules.
 """
@@ -90,7 +90,7 @@ def locality_violation(
         scenario = dataclasses.replace(scenario, workload=Workload.of(*columns, origin=0.0))
         applications = scenario.workload.realize(scenario.platform)
     explicit_scheduler = scheduler.explicit(scenario.platform.speeds, applications)
-    latencies = [each * min(1.0, horizon / _USUAL_HORIZON) for each in _LATENCIES]
+    latencies = [item * min(1.0, horizon / _USUAL_HORIZON) for item in _LATENCIES]
     latency = latencies[scenario.seed % len(latencies)]
     base_scenario = _with_latency(scenario, latency)
     first = observe(base_scenario, explicit_scheduler)
@@ -412,9 +412,9 @@ def lost_state_use(
             if not first.draws_during_setup
             or first.actions.receivers(v, since) == second.actions.receivers(v, since)
         ]
-        news = [_next_news(run, comparable, since) for run in (first, second)]
+        next_news = [_next_news(run, comparable, since) for run in (first, second)]
         for v in comparable:
-            news_time[v] = min(first.end, second.end, *(news_of_run[v] for news_of_run in news))
+            news_time[v] = min(first.end, second.end, *(news_of_run[v] for news_of_run in next_news))
         base, variant = (run.actions.since(since) for run in (first, second))
         if difference := first_difference(base, variant, news_time):
             (at, v, kind, values), qualifier = difference

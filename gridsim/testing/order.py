@@ -1,4 +1,4 @@
-"""Checks that machines run tasks in the order that their scheduler promises."""
+"""Checks that machines run tasks in the order that their scheduler declares."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def promised_order_violation(result: Result, order: str) -> str | None:
     if excluded_machines:
         result = _without_machines(result, excluded_machines)
     if order == "fcfs":
-        return next((f"{each.where} {each.message}" for each in order_violations(result)), None)
+        return next((f"{item.where} {item.message}" for item in order_violations(result)), None)
     if "largest_task" in result.applications:
         return None  # if sizes differ, the schedule lacks the tasks' sizes, so it cannot be replayed
     applications, arrivals = result.applications, result.tables["arrivals"]

@@ -33,7 +33,7 @@ _RELEASE_TURN = 1
 
 
 def has_only_owner_events(scheduler: Scheduler) -> bool:
-    """Return whether `scheduler` supports owner absences, but no failures."""
+    """Return whether `scheduler` supports owner absences but no failures."""
     return scheduler.owners and not scheduler.failures
 
 
@@ -115,7 +115,7 @@ def _changes_of_submitters(
             change = _without_applications(applications, removed, base_scenario)
             other_applications = change.scenario.workload.realize(platform)
             # nodes know the axes of summaries before the run, so these must not change
-            axes = [(each.moves_data, each.group is None) for each in (applications, other_applications)]
+            axes = [(item.moves_data, item.group is None) for item in (applications, other_applications)]
             if axes[0] == axes[1]:
                 yield change
     if applications.cancel_at is not None:

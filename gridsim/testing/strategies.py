@@ -78,7 +78,7 @@ def quarters(low: float, high: float) -> st.SearchStrategy[float]:
     Parameters
     ----------
     low, high
-        Smallest and largest value, multiples of 1/4 with low <= high.
+        Minimum and maximum value, multiples of 1/4 with low <= high.
 
     Returns
     -------
@@ -220,7 +220,7 @@ def summaries(draw: st.DrawFn, grid: SummaryGrid, *, max_count: int = 2**32 - 1)
     Parameters
     ----------
     max_count
-        Largest entry.
+        Maximum entry.
     """
     counts = st.lists(st.integers(0, max_count), min_size=grid.cells, max_size=grid.cells)
     cells = np.array(draw(counts), dtype=np.uint32).reshape(grid.shape)

@@ -96,7 +96,7 @@ class Findings:
 
     @property
     def first(self) -> ConformanceError | None:
-        """The first violation; None if there is none.  A nondeterministic scheduler may never repeat it."""
+        """The first violation, or None; a nondeterministic scheduler may never repeat it."""
         return self._violations[0][0] if self._violations else None
 
     @property

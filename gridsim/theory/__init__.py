@@ -1,4 +1,4 @@
-"""Experiments whose outcome is known from queueing theory: `check_theory`, the command ``gridsim theory``."""
+"""Experiments with outcomes known from queueing theory: `check_theory`, the command ``gridsim theory``."""
 
 from gridsim.theory.study import Row, Theory, check_theory
 

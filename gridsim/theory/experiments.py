@@ -1,7 +1,7 @@
 """Experiments of `gridsim theory`: models, and their values according to queueing theory.
 
-An experiment consists of independent replications.  A replication is a run from which a value of each
-quantity is computed.  Machines have a speed of 1 Mflop/s, and the mean service time is 1 s.
+An experiment consists of independent replications: runs from each of which a value of each quantity is
+computed.  Machines have a speed of 1 Mflop/s, and the mean service time is 1 s.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Experiment(Protocol):
     small, full
         Sizes of the small and the full version; None if the experiment has no small version.
     nodes
-        Whether a node program runs, which is slow unless it is compiled.
+        Whether the experiment runs a node program, which is slow unless it is compiled.
     """
 
     @property
@@ -138,7 +138,7 @@ def mean_squared_wait(jobs: MeasuredJobs) -> float:
 
 
 def waiting_share(jobs: MeasuredJobs) -> float:
-    """Return the share of jobs that wait: for more than 1.5 ns, as times are rounded to ns."""
+    """Return the share of jobs that wait for more than 1.5 ns, since times are rounded to ns."""
     return float((jobs.wait > 1.5e-9).mean())
 
 
@@ -174,7 +174,7 @@ class QueueModel:
     load
         Arrival rate per machine (1/s).
     spread
-        Distribution of sizes; None if they are equal.
+        Function that draws the sizes; None if they are equal.
     memory
         Relaxation time of the number of jobs after a change of the load (s), which affects only the width of
         intervals.
@@ -332,13 +332,13 @@ class FailureModel:
         schedule = simulate(scenario, queue, record="schedule").tables["schedule"]
         start, end, is_completed = schedule["start"], schedule["end"], schedule["completed"]
         overlap = np.minimum(end, size.time) - np.maximum(start, size.warm_up)
-        ends_in_time = (end > size.warm_up) & (end <= size.time)
+        in_window = (end > size.warm_up) & (end <= size.time)
         total = size.machines * (size.time - size.warm_up)
-        interrupted = float((ends_in_time & (is_completed == 0)).sum())
+        interrupted = float((in_window & (is_completed == 0)).sum())
         return [
             float(np.maximum(overlap, 0.0).sum()) / total,
             interrupted / total,
-            float((ends_in_time & (is_completed == 1)).sum()) / total,
+            float((in_window & (is_completed == 1)).sum()) / total,
         ], ""
 
 

@@ -74,7 +74,7 @@ def lognormal_moments(deviation: float) -> tuple[float, float]:
 def erlang_c(servers: int, load: float) -> float:
     """Return the probability that a job waits in an M/M/c queue (Erlang C).
 
-    It is computed from Erlang B, by recursion over the number of servers.
+    It is computed from the Erlang B formula by recursion over the number of servers.
 
     References
     ----------

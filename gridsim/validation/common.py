@@ -1,4 +1,4 @@
-"""Helpers that the checks of schedules share."""
+"""Common helpers of the checks of schedules."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ MAX_STEPS = 50_000_000
 
 
 def is_emulated(result: Any) -> bool:
-    """Return whether a result is that of an emulation, in which real delays make events late."""
+    """Return whether a result comes from an emulation, in which real delays make events late."""
     return "emulation" in result.provenance
 
 
 def is_declared(result: Any, table: str) -> bool:
     """Return whether a result has a table with the columns that `gridsim.results.schema` declares for it.
 
-    A table of this name with other columns, of a scheduler that is not in gridsim, means something else.
+    A scheduler outside gridsim may use the same name for a table with other columns and another meaning.
     """
     return table in result.tables and all(name in result.tables[table] for name in TABLES[table])
 
 
 def is_close(a: NDArray[Any], b: NDArray[Any], slack: Any = NS) -> NDArray[np.bool_]:
-    """Return where times (s) are equal, up to `slack` s and the rounding of floats."""
+    """Return a mask of the times (s) that are equal, up to `slack` s and rounding of floats."""
     are_close: NDArray[np.bool_] = np.abs(a - b) <= slack + ROUNDING * np.maximum(np.abs(a), np.abs(b))
     return are_close
 
@@ -51,7 +51,7 @@ class Violation:
     count
         Number of places at which it is broken.
     where, message
-        The first of these places, and the fault there.
+        The first of these places, and its fault.
     """
 
     law: str

@@ -37,7 +37,7 @@ class Copies:
         Work of the task done before the row began (Mflop).
     row_label
         Function that returns the label of a row for messages.
-    delayed_news
+    has_late_notification
         Whether machines learn of completions with a delay, as in an emulation.
     """
 
@@ -48,7 +48,7 @@ class Copies:
     completed: NDArray[np.bool_]
     begin: Floats
     row_label: Callable[[int], str]
-    delayed_news: bool = False
+    has_late_notification: bool = False
 
 
 def computed_work(pace: LoadProfile, machine: Integers, begin: Integers, end: Integers) -> Floats:
@@ -215,7 +215,7 @@ def overtaken_copies(rows: Copies) -> NDArray[np.bool_]:
     completion = np.full(int(rows.task.max(initial=-1)) + 1, -1, np.int64)
     completion[rows.task[rows.completed]] = rows.end[rows.completed]
     is_ended_later = (
-        rows.end >= completion[rows.task] if rows.delayed_news else rows.end == completion[rows.task]
+        rows.end >= completion[rows.task] if rows.has_late_notification else rows.end == completion[rows.task]
     )
     is_overtaken: NDArray[np.bool_] = ~rows.completed & is_ended_later
     return is_overtaken
@@ -243,7 +243,7 @@ def check_copies(result: Result, workload: Applications, rows: Copies) -> list[V
     completion[rows.task[rows.completed]] = rows.end[rows.completed]
     violations += violations_where(
         "after its end",
-        (rows.end > completion[rows.task]) & ~(rows.delayed_news & ~rows.completed),
+        (rows.end > completion[rows.task]) & ~(rows.has_late_notification & ~rows.completed),
         rows.row_label,
         lambda k: (
             f"a copy ends at {rows.end[k]} ns, but its task was completed at {completion[rows.task[k]]} ns"
@@ -474,7 +474,7 @@ def _check_begins(
     )
     return violations_where(
         "begin",
-        np.where(rows.delayed_news, rows.begin - available, np.abs(rows.begin - available))
+        np.where(rows.has_late_notification, rows.begin - available, np.abs(rows.begin - available))
         > 1e-9 * sizes[rows.task],
         rows.row_label,
         lambda k: f"begins with {rows.begin[k]} Mflop done, but the best checkpoint has {available[k]}",

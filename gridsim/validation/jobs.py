@@ -204,7 +204,7 @@ def _check_with_owners(jobs: JobsTable) -> list[Violation]:
     rows = np.flatnonzero(schedule["completed"] == 1)
     job = jobs.workload.offsets[schedule["application"][rows]] + schedule["task"][rows]
     if len(np.unique(job)) < len(jobs.application):
-        return violations  # other checks report this
+        return violations  # other checks report violations here
     start, end, machine = np.zeros(len(job)), np.zeros(len(job)), np.zeros(len(job), np.int64)
     for target, name in ((start, "start"), (end, "end"), (machine, "machine")):
         target[job] = schedule[name][rows]
@@ -305,12 +305,12 @@ def _check_times(jobs: JobsTable) -> list[Violation]:
     )
     if is_emulated(jobs.result):
         return violations  # in an emulation, messages take real time
-    local_time, (least, most), dispatcher_wait = (
+    local_time, (minimum, maximum), dispatcher_wait = (
         jobs.search + waits + jobs.run_time,
         jobs.travel_time,
         jobs.dispatcher_wait,
     )
-    low, high = local_time + 2 * least + dispatcher_wait[0], local_time + 2 * most + dispatcher_wait[1]
+    low, high = local_time + 2 * minimum + dispatcher_wait[0], local_time + 2 * maximum + dispatcher_wait[1]
     return violations + violations_where(
         "jobs",
         ~_is_within(turnaround, low, high, low),
@@ -435,7 +435,7 @@ def _check_record(jobs: JobsTable) -> list[Violation]:
         u, i = table["machine"], table["application"]
         known = (u >= 0) & (u < machines) & (i >= 0) & (i < count) & (table["tasks"] >= 1)
         if not (known & np.logical_and.reduce([np.isfinite(table[name]) for name in times])).all():
-            return []  # other checks report this
+            return []  # other checks report violations here
     for name, table in (("schedule", schedule), ("arrivals", arrivals)):
         if (tasks := float(table["tasks"].sum(dtype=np.float64))) > len(jobs.application):
             message = f"has {tasks:g} tasks, but there are {len(jobs.application)} jobs"

@@ -312,8 +312,8 @@ def _check_workload(
     log: JobLog,
     log_path: StrPath,
     label: list[str],
-    have_submit: Floats,
-    have_size: Integers,
+    schedule_submit: Floats,
+    schedule_size: Integers,
     row_label: Callable[[int], str],
 ) -> list[Violation]:
     """Check that the schedule has every job of the log, as it was submitted.
@@ -343,8 +343,8 @@ def _check_workload(
             Violation("lost", len(missing), name, f"job {missing[0]} of the workload is missing")
         )
     for quantity, actual, expected, slack in (
-        ("submission", have_submit, submit[log_row], _slack(2, have_submit)),
-        ("size", have_size, size[log_row], 0),
+        ("submission", schedule_submit, submit[log_row], _slack(2, schedule_submit)),
+        ("size", schedule_size, size[log_row], 0),
     ):
         # the submit time may be NaN, which differs from any number
         is_wrong = (log_row >= 0) & ~(np.abs(actual - expected) <= slack)

@@ -104,7 +104,7 @@ def _check_dropped_tasks(result: Result) -> list[Violation]:
     if (application >= apps).any() or (
         (arrivals["application"] < 0) | (arrivals["application"] >= apps)
     ).any():
-        return []  # other checks report this
+        return []  # other checks report violations here
     # application, machine and instant as one number
     arrival_keys = arrivals["application"] + apps * arrivals["machine"] + 1j * arrivals["time"]
     message_keys = application + apps * log["receiver"] + 1j * log["delivered"]
@@ -119,16 +119,16 @@ def _check_dropped_tasks(result: Result) -> list[Violation]:
                 return_index=True,
             )
             lost += np.bincount(application[is_kind & is_dropped][rows], minlength=apps)
-    least = (
+    minimum = (
         lost + np.bincount(arrivals["application"], arrivals["tasks"], apps).astype(np.int64) - table["tasks"]
     )
     actual = table["resubmitted"]
     return violations_where(
         "agreement",
-        (lost > 0) & (actual < least) & ~rejected_or_cancelled_jobs(result),
+        (lost > 0) & (actual < minimum) & ~rejected_or_cancelled_jobs(result),
         column_label("applications.resubmitted"),
         lambda k: (
-            f"is {actual[k]}, but {least[k] - lost[k]} tasks were lost on machines, and {lost[k]} messages "
+            f"is {actual[k]}, but {minimum[k] - lost[k]} tasks were lost on machines, and {lost[k]} messages "
             "with tasks were dropped"
         ),
     )

@@ -301,7 +301,7 @@ def _check_placements(result: Result) -> list[Violation]:
     order = np.argsort(job, kind="stable")
     jobs, begins = np.unique(job[order], return_index=True)
     expected = np.array(
-        [_mean_distance(attributes.places[each]) for each in np.split(machine[order], begins[1:])]
+        [_mean_distance(attributes.places[item]) for item in np.split(machine[order], begins[1:])]
     )
     actual = result.tables["placements"]
     if not np.array_equal(actual["application"], jobs):

@@ -158,11 +158,15 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
             run_time = np.rint(applications["run_time"][i] * 1e9)
         is_full = end - start >= np.maximum(1.0, run_time) * NS - 0.5 * NS
         # the message that cancels a job may arrive after its end
-        is_late_news = is_cancelled & (
+        is_late_notification = is_cancelled & (
             end > (workload.cancel_at[i] if workload.cancel_at is not None else np.inf)
         )
         violations += _check_jobs_run_to_end(
-            result, i, runs.ravel(), is_full & ~is_completed & ~is_late_news & (end < 1e6), valid_row_label
+            result,
+            i,
+            runs.ravel(),
+            is_full & ~is_completed & ~is_late_notification & (end < 1e6),
+            valid_row_label,
         )
     faults = result.scenario.faults
     needs_no_failure = is_completed | is_overtaken | is_cancelled
@@ -533,8 +537,8 @@ def _is_before_failures(faults: Faults, machines: int, finish: Floats) -> NDArra
     Tasks may still be lost after the end of an outage, because schedulers detect it late.
     """
     until = float(np.fmax.reduce(finish, initial=0.0))
-    outages = [each[1:] for each in faults.outages(machines, until + NS)]
-    failures = np.sort(np.concatenate([each[0] for each in outages] or [np.zeros(0)]))
+    outages = [item[1:] for item in faults.outages(machines, until + NS)]
+    failures = np.sort(np.concatenate([item[0] for item in outages] or [np.zeros(0)]))
     is_earlier: NDArray[np.bool_] = (
         np.searchsorted(failures, finish + 2 * NS, side="right") == 0
     ) & np.isfinite(finish)

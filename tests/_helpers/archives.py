@@ -30,7 +30,7 @@ def changed(
     about: Callable[[Any], Any] = lambda about: None,
     name: str = "result.json",
 ) -> Path:
-    """Replace `members` of an archive and edit its JSON with `about`; return the file."""
+    """Replace `members` of an archive and edit its JSON by `about`; return the file."""
     with zipfile.ZipFile(file) as archive:
         content = {member: archive.read(member) for member in archive.namelist()}
     document = json.loads(content[name])
@@ -48,7 +48,7 @@ def stated(file: Path, name: str, size: int) -> Path:
     with zipfile.ZipFile(file) as archive:
         info = archive.getinfo(name)
     struct.pack_into("<I", data, info.header_offset + 22, size)
-    at = data.rindex(b"PK\x01\x02", 0, data.rindex(name.encode()))
-    struct.pack_into("<I", data, at + 24, size)
+    index = data.rindex(b"PK\x01\x02", 0, data.rindex(name.encode()))
+    struct.pack_into("<I", data, index + 24, size)
     file.write_bytes(data)
     return file

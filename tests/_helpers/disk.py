@@ -17,7 +17,7 @@ class PowerCut(BaseException):
 
 
 class _Torn(io.FileIO):
-    """A file whose failing write reaches the disk by half."""
+    """A file of whose failing write only half reaches the disk."""
 
     def __init__(self, descriptor: int, disk: Disk) -> None:
         super().__init__(descriptor, "w+")
@@ -53,7 +53,7 @@ class Disk:
 
     @property
     def failed(self) -> bool:
-        """Whether the failing call has been made."""
+        """Whether the failing call was made."""
         return self.calls >= self.last
 
     def count(self) -> None:

@@ -105,15 +105,15 @@ def gap(node: Node, stretch: Fraction, release: Fraction, size: Fraction) -> Fra
     if stretch < node.floor:
         return Fraction(0)
     deadline = release + stretch * size
-    done = before = Fraction(0)
+    completed = before = Fraction(0)
     room = INFINITE
     for due, share in sorted((share.release + stretch * share.size, share) for share in node.queue):
-        done += share.work / node.speed
-        slack = due - node.free_at - done
+        completed += share.work / node.speed
+        slack = due - node.free_at - completed
         if slack < 0:
             return Fraction(0)
         if due <= deadline:
-            before = done
+            before = completed
         else:
             room = min(room, slack)
     return max(Fraction(0), min(room, deadline - node.free_at - before)) * node.speed

@@ -1,4 +1,4 @@
-"""Wrong schedulers on cohorts with a fault each, most of which show rarely: under load, late, elsewhere."""
+"""Faulty schedulers on cohorts, with faults that occur rarely: under load, late, or in other processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Planted(SharesPolicy):
         return np.array(sorted(up, key=lambda u: (self.waiting(u), u))[:3])
 
 
-class _PeeksUnderLoad(_Planted):
+class _PeekUnderLoad(_Planted):
     """Policy that looks at the queues of others when its own is long."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -39,7 +39,7 @@ class _PeeksUnderLoad(_Planted):
         return self.shortest() if self.waiting(submitter) >= 3 else honest
 
 
-class _PeeksLate(_Planted):
+class _LatePeek(_Planted):
     """Policy that looks at the queues of others after 200 s."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -47,7 +47,7 @@ class _PeeksLate(_Planted):
         return self.shortest() if self.run.engine.now > 200 * 10**9 else honest
 
 
-class _PeeksPastTheSixth(_Planted):
+class _PeekAfterSixApplications(_Planted):
     """Policy that looks at the queues of others from the seventh application on."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -55,8 +55,8 @@ class _PeeksPastTheSixth(_Planted):
         return self.shortest() if application > 5 else honest
 
 
-class _PeeksAtOneNeighbour(_Planted):
-    """Policy that does not send to the next machine while that works."""
+class _PeekAtOneNeighbour(_Planted):
+    """Policy that sends nothing to the next machine while that machine is busy."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
@@ -66,7 +66,7 @@ class _PeeksAtOneNeighbour(_Planted):
         return honest
 
 
-class _PeeksAtSpeedsOfLargeBags(_Planted):
+class _PeekAtSpeedsForLargeBags(_Planted):
     """Policy that sends large bags to the fastest machine."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -76,7 +76,7 @@ class _PeeksAtSpeedsOfLargeBags(_Planted):
         return up[np.argsort(-self.run.speeds[up], kind="stable")][:1] if large else honest
 
 
-class _KnowsTheNextRelease(_Planted):
+class _ReleaseForesight(_Planted):
     """Policy that sends to one machine fewer if another machine submits soon."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -85,55 +85,55 @@ class _KnowsTheNextRelease(_Planted):
         return honest[: 1 if soon.any() else 3]
 
 
-class _Remembers(_Planted):
-    """Policy that begins with the machine that the last run ended with."""
+class _MemoryOfLastRun(_Planted):
+    """Policy that starts with the last machine of the previous run."""
 
     last: ClassVar[list[int]] = []
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
-        if _Remembers.last and self.run.up[_Remembers.last[-1] % len(self.run.up)]:
-            honest[:1] = _Remembers.last.pop() % len(self.run.up)
+        if _MemoryOfLastRun.last and self.run.up[_MemoryOfLastRun.last[-1] % len(self.run.up)]:
+            honest[:1] = _MemoryOfLastRun.last.pop() % len(self.run.up)
         return np.unique(honest)
 
     def finish(self) -> Outcome:
-        _Remembers.last[:] = [int(self.chance[0].integers(1 << 30))]
+        _MemoryOfLastRun.last[:] = [int(self.chance[0].integers(1 << 30))]
         return super().finish()
 
 
-class _KeepsACache(_Planted):
-    """Policy that keeps the first targets of each number of tasks for all runs to come."""
+class _CacheOfAllRuns(_Planted):
+    """Policy that caches the first targets for each number of tasks across runs."""
 
     cache: ClassVar[dict[int, Any]] = {}
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
-        kept = _KeepsACache.cache.setdefault(int(self.run.applications.tasks[application]), honest)
+        kept = _CacheOfAllRuns.cache.setdefault(int(self.run.applications.tasks[application]), honest)
         kept = kept[kept < len(self.run.up)]
         kept = kept[self.run.up[kept]]
         return kept if len(kept) else honest
 
 
-class _CountsRuns(_Planted):
+class _RunCount(_Planted):
     """Policy that sends to one machine fewer in every seventh run."""
 
     runs: ClassVar[list[int]] = [0]
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        _CountsRuns.runs[0] += 1
-        self.few = _CountsRuns.runs[0] % 7 == 0
+        _RunCount.runs[0] += 1
+        self.few = _RunCount.runs[0] % 7 == 0
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
         return honest[:1] if self.few else honest
 
 
-class _ReadsWhoIsUp(_Planted):
+class _UnreportedUpMachines(_Planted):
     """Policy that chooses among the machines that are up, which no message reports."""
 
 
-class _CountsWhoIsUp(_Planted):
+class _UnreportedDownMachine(_Planted):
     """Policy that sends to one machine only while any is down."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -143,24 +143,24 @@ class _CountsWhoIsUp(_Planted):
         return targets if up.all() else targets[:1]
 
 
-class _Thing:
+class _MachineObject:
     def __init__(self, machine: int) -> None:
         self.machine = machine
 
 
-class _TiesById(_Planted):
+class _TiesByAddress(_Planted):
     """Policy that orders machines of equal speed by the addresses of their objects."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.things = [_Thing(u) for u in range(len(run.speeds))]
+        self.things = [_MachineObject(u) for u in range(len(run.speeds))]
 
     def targets(self, submitter: int, application: int) -> Any:
         up = [thing for thing in self.things if self.run.up[thing.machine]]
         return np.array([thing.machine for thing in sorted(up, key=id)][:2])
 
 
-class _ByTheHour(_Planted):
+class _HourDependence(_Planted):
     """Policy that sends to fewer machines before noon."""
 
     def hour(self) -> int:
@@ -171,17 +171,17 @@ class _ByTheHour(_Planted):
         return honest[:1] if self.hour() < 12 else honest
 
 
-class _ByTheHourOfDatetime(_ByTheHour):
+class _DatetimeDependence(_HourDependence):
     def hour(self) -> int:
         return datetime.datetime.now().hour
 
 
-class _ByTimeOfDay(_ByTheHour):
+class _TimeOfDayDependence(_HourDependence):
     def hour(self) -> int:
         return int(time.time() // 3600 % 24)
 
 
-class _LosesLate(_Planted):
+class _LateLoss(_Planted):
     """Policy that loses a task of each share that arrives after 1000 s."""
 
     def on_share(self, rows: Any) -> None:
@@ -192,7 +192,7 @@ class _LosesLate(_Planted):
         super().on_share(rows)
 
 
-class _LosesOfLargeBags(_Planted):
+class _LargeBagLoss(_Planted):
     """Policy that loses a task of each share of more than 100."""
 
     def on_share(self, rows: Any) -> None:
@@ -203,14 +203,14 @@ class _LosesOfLargeBags(_Planted):
         super().on_share(rows)
 
 
-class _ReversesPastTheSixth(_Planted):
+class _ReversalAfterSixApplications(_Planted):
     """Policy that queues shares of an instant in reverse order from the seventh application on."""
 
     def on_share(self, rows: Any) -> None:
         super().on_share(rows[::-1] if (rows["application"] > 5).any() else rows)
 
 
-class _ForgetsLateState(_Planted):
+class _LateStateLoss(_Planted):
     """Policy whose counts after the tenth share are in no checkpoint."""
 
     def __init__(self, run: Run) -> None:
@@ -223,7 +223,7 @@ class _ForgetsLateState(_Planted):
         return honest[:1] if self.shared > 10 else honest
 
 
-class _PeeksWhileOneIsDown(_Planted):
+class _PeekDuringOutage(_Planted):
     """Policy that looks at the queues of others while any machine is down."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -231,7 +231,7 @@ class _PeeksWhileOneIsDown(_Planted):
         return honest if self.run.up.all() else self.shortest()
 
 
-class _ForeseesFailures(_Planted):
+class _FailureForesight(_Planted):
     """Policy that sends to one machine only if a machine fails within a minute."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -243,7 +243,7 @@ class _ForeseesFailures(_Planted):
         return honest[:1] if soon else honest
 
 
-class _PeeksStale(_Planted):
+class _StalePeek(_Planted):
     """Policy that looks at the queues of others as of its own last release."""
 
     STATE = (*_Planted.STATE, "before")
@@ -261,8 +261,8 @@ class _PeeksStale(_Planted):
         return np.array(sorted(up, key=lambda u: (before[u], u))[:3])
 
 
-class _KeepsWhatItHeard(_Planted):
-    """A machine sends to as many others as the last share that it got says, also if it has failed since."""
+class _MemoryAfterFailure(_Planted):
+    """Policy whose machines use the number of targets in their last share even after a failure."""
 
     STATE = (*_Planted.STATE, "heard")
 
@@ -279,8 +279,8 @@ class _KeepsWhatItHeard(_Planted):
         return self.chance[submitter].choice(machines, size=min(count, machines), replace=False)
 
 
-class _PassesOnByALostBacklog(_Planted):
-    """A machine that got an odd number of tasks passes the next share on, also if it has failed since."""
+class _BacklogAfterFailure(_Planted):
+    """Policy whose machines forward the next share after an odd number of tasks, even after a failure."""
 
     STATE = (*_Planted.STATE, "got")
 
@@ -305,7 +305,7 @@ class _PassesOnByALostBacklog(_Planted):
         return self.chance[submitter].choice(machines, size=min(3, machines), replace=False)
 
 
-class _PeeksAtTraffic(_Planted):
+class _PeekAtTraffic(_Planted):
     """Policy that sends to fewer machines once the run has sent many messages."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -313,21 +313,21 @@ class _PeeksAtTraffic(_Planted):
         return honest[:1] if self.run.network.links.sent.sum() > 20 else honest
 
 
-class _SharesAStream(_Planted):
+class _SharedStream(_Planted):
     """Policy whose submitters draw from one random stream."""
 
     def targets(self, submitter: int, application: int) -> Any:
         return super().targets(0, application)
 
 
-class _DrawsForAnother(_Planted):
+class _ForeignStream(_Planted):
     """Policy that draws from the stream of a submitter that is down."""
 
     def targets(self, submitter: int, application: int) -> Any:
         return super().targets(int(self.run.applications.submitter[application]), application)
 
 
-class _Teleports(_Planted):
+class _Teleport(_Planted):
     """Policy that queues the share of the fastest machine there at once, without a message."""
 
     def place(self, i: int, tasks: int) -> None:
@@ -338,7 +338,7 @@ class _Teleports(_Planted):
         super().place(i, tasks)
 
 
-class _SendsAsAnother(_Planted):
+class _FalseSender(_Planted):
     """Policy that sends shares of large bags in the name of the next machine."""
 
     def place(self, i: int, tasks: int) -> None:
@@ -355,8 +355,8 @@ class _SendsAsAnother(_Planted):
         self.run.network.send("share", rows[rows["tasks"] > 0])
 
 
-class _TellsAtOnce(_Planted):
-    """Policy that sends shares to itself, in the name of others, which then have them without a message."""
+class _InstantMessage(_Planted):
+    """Policy that sends shares to itself on behalf of other machines, which get them without a message."""
 
     def place(self, i: int, tasks: int) -> None:
         super().place(i, tasks)
@@ -365,14 +365,14 @@ class _TellsAtOnce(_Planted):
                 rows["sender"] = rows["node"]
 
 
-class _ForgetsMessages(_Planted):
+class _MessageLoss(_Planted):
     """Policy that loses the tasks in messages to failed machines."""
 
     def on_lost(self, rows: Any) -> None:
         self.total -= int(rows["tasks"].sum())
 
 
-class _ForgetsOneOfMany(_Planted):
+class _OneTaskLoss(_Planted):
     """Policy that loses a task of each failure that destroys more than three."""
 
     def lose(self, applications: Any, tasks: Any) -> None:
@@ -383,7 +383,7 @@ class _ForgetsOneOfMany(_Planted):
         super().lose(applications, tasks)
 
 
-class _RepeatsTasks(_Planted):
+class _RepeatedTasks(_Planted):
     """Policy that repeats the tasks lost from a long queue."""
 
     def lose(self, applications: Any, tasks: Any) -> None:
@@ -394,14 +394,14 @@ class _RepeatsTasks(_Planted):
         super().lose(applications, tasks)
 
 
-class _KeepsTheQueue(_Planted):
+class _QueueAfterFailure(_Planted):
     """Policy whose queues survive transient failures."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
         super().on_faults(np.setdiff1d(failed, back), back)
 
 
-class _ReadsAVariable(_Planted):
+class _EnvironmentDependence(_Planted):
     """Policy that sends to one machine if an environment variable is set."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -409,7 +409,7 @@ class _ReadsAVariable(_Planted):
         return honest[:1] if os.environ.get("SHARES_DEBUG") else honest
 
 
-class _ReadsTheFolder(_Planted):
+class _FolderDependence(_Planted):
     """Policy whose targets depend on the files in the folder."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -417,8 +417,8 @@ class _ReadsTheFolder(_Planted):
         return honest[: 1 + len(os.listdir()) % 3]
 
 
-class _WritesAFile(_Planted):
-    """Policy that remembers in a file which machines it took for a number of tasks."""
+class _FileMemory(_Planted):
+    """Policy that stores in a file the machines chosen for each number of tasks."""
 
     def targets(self, submitter: int, application: int) -> Any:
         name = os.path.join(tempfile.gettempdir(), f"planted-{os.getuid()}")
@@ -429,16 +429,16 @@ class _WritesAFile(_Planted):
         return honest
 
 
-class _SeedsItself(_Planted):
-    """Policy that draws from a generator of its own, independent of the seed of the scenario."""
+class _OwnSeed(_Planted):
+    """Policy that draws from its own generator, independent of the seed of the scenario."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.chance = [np.random.default_rng(u) for u in range(len(run.speeds))]
 
 
-class _SeedsFromTheGlobal(_Planted):
-    """Policy that seeds the generator of the module random, and draws from it."""
+class _SeededGlobalGenerator(_Planted):
+    """Policy that seeds the global generator of the module random, and draws from it."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -449,7 +449,7 @@ class _SeedsFromTheGlobal(_Planted):
         return honest[: 1 + random.randrange(3)]
 
 
-class _DrawsFromTheGlobal(_Planted):
+class _GlobalGenerator(_Planted):
     """Policy that draws from the global generator for large bags."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -457,14 +457,14 @@ class _DrawsFromTheGlobal(_Planted):
         return honest[: 1 + random.randrange(3)] if self.run.applications.tasks[application] > 5 else honest
 
 
-class _CountsThreads(_Planted):
+class _ThreadDependence(_Planted):
     """Policy that sends to as many machines as it has threads."""
 
     def targets(self, submitter: int, application: int) -> Any:
         return super().targets(submitter, application)[: self.run.threads]
 
 
-class _ActsForTheRecord(_Planted):
+class _RecordingDependence(_Planted):
     """Policy that sends large bags to more machines if the schedule is recorded."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -473,8 +473,8 @@ class _ActsForTheRecord(_Planted):
         return honest[:1] if large and not self.run.record else honest
 
 
-class _TakesTooLong(_Planted):
-    """Policy that sends to fewer machines after some elapsed time."""
+class _ElapsedTimeDependence(_Planted):
+    """Policy that sends to fewer machines after some wall time."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -485,7 +485,7 @@ class _TakesTooLong(_Planted):
         return honest[:1] if time.perf_counter() - self.began > 0.5 else honest
 
 
-class _SumsASet(_Planted):
+class _SetOrderSum(_Planted):
     """Policy that adds up floats in the order of a set, and decides by the last digit."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -496,7 +496,7 @@ class _SumsASet(_Planted):
         return honest[: 1 + int(total * 2.0**52) % 2]
 
 
-class _SumsByCohorts(_Planted):
+class _CohortSum(_Planted):
     """Policy that adds up floats cohort by cohort, and decides by the last digit."""
 
     STATE = (*_Planted.STATE, "heard")
@@ -514,7 +514,7 @@ class _SumsByCohorts(_Planted):
         return honest[: 1 + int(self.heard * 2.0**48) % 2]
 
 
-class _ChangesSpeeds(_Planted):
+class _ChangedSpeeds(_Planted):
     """Policy that slows down a machine with much work."""
 
     def on_share(self, rows: Any) -> None:
@@ -525,7 +525,7 @@ class _ChangesSpeeds(_Planted):
             speeds[rows["node"][0]] *= 0.5
 
 
-class _ChangesApplications(_Planted):
+class _ChangedApplications(_Planted):
     """Policy that makes tasks of a large bag smaller."""
 
     def on_release(self, applications: list[int]) -> None:
@@ -537,7 +537,7 @@ class _ChangesApplications(_Planted):
         super().on_release(applications)
 
 
-class _SavesTooLittle(_Planted):
+class _IncompleteState(_Planted):
     """Policy whose few tasks lost between two releases are in no checkpoint."""
 
     def getstate(self) -> dict[str, Any]:
@@ -545,7 +545,7 @@ class _SavesTooLittle(_Planted):
         return {**state, "lost": {i: count for i, count in self.lost.items() if count > 1}}
 
 
-class _CountsWaves(_Planted):
+class _CallCount(_Planted):
     """Policy that sends to one machine fewer in every seventh call."""
 
     STATE = (*_Planted.STATE, "calls")
@@ -563,7 +563,7 @@ class _CountsWaves(_Planted):
         return honest[:1] if self.calls % 7 == 6 else honest
 
 
-class _KeepsGoing(_Planted):
+class _EndlessTimer(_Planted):
     """Policy that does not stop after an application of more than 100 tasks: its timer is set forever."""
 
     def again(self, _: list[int]) -> None:
@@ -580,26 +580,31 @@ class _KeepsGoing(_Planted):
 
 
 def scheduler_of(policy: type[SharesPolicy], module: dict[str, Any]) -> type[Shares]:
-    """Return the scheduler of a policy, a class of that module, where other interpreters find it."""
+    """Create the scheduler of a policy, and add it to `module` so that other interpreters find it."""
 
     def start(self: Shares, run: Run) -> Policy:
         return policy(run)
 
     name = policy.__name__.removeprefix("_")
-    knows = policy not in (_ReadsWhoIsUp, _CountsWhoIsUp, _KeepsWhatItHeard, _PassesOnByALostBacklog)
+    knows = policy not in (
+        _UnreportedUpMachines,
+        _UnreportedDownMachine,
+        _MemoryAfterFailure,
+        _BacklogAfterFailure,
+    )
     body = {"name": name.lower(), "start": start, "failures_known": knows, "__module__": module["__name__"]}
     body["__annotations__"] = {"name": "ClassVar[str]", "failures_known": "ClassVar[bool]"}
     make: Callable[..., Any] = type(Shares)
-    made: type[Shares] = make(name, (Shares,), body, frozen=True, kw_only=True)
-    module[name] = made
-    return made
+    new_class: type[Shares] = make(name, (Shares,), body, frozen=True, kw_only=True)
+    module[name] = new_class
+    return new_class
 
 
 class Fault(NamedTuple):
-    """A wrong scheduler.
+    """A faulty scheduler.
 
-    kind : of the fault.  tier : of the scheduler: cohorts or nodes.
-    laws : invariants of which one is found to be broken.
+    kind : kind of the fault.  tier : tier of the scheduler, cohorts or nodes.
+    laws : invariants, one of which is reported as broken.
     """
 
     scheduler: type[Any]
@@ -610,83 +615,83 @@ class Fault(NamedTuple):
 
 _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
     "knows what no message told": {
-        _PeeksUnderLoad: ("locality",),
-        _PeeksLate: ("locality",),
-        _PeeksPastTheSixth: ("locality",),
-        _PeeksAtOneNeighbour: ("locality",),
-        _PeeksAtSpeedsOfLargeBags: ("locality",),
-        _PeeksStale: ("locality",),
-        _PeeksAtTraffic: ("locality",),
-        _PeeksWhileOneIsDown: ("locality",),
-        _ForeseesFailures: ("locality",),
-        _KnowsTheNextRelease: ("locality",),
-        _ReadsWhoIsUp: ("locality",),
-        _CountsWhoIsUp: ("locality",),
-        _SharesAStream: ("locality",),
-        _DrawsForAnother: ("locality",),
-        _KeepsWhatItHeard: ("locality",),
-        _PassesOnByALostBacklog: ("locality",),
-        _Teleports: ("locality", "decisions"),
-        _SendsAsAnother: ("locality", "decisions"),
-        _TellsAtOnce: ("sound", "runs", "locality", "decisions"),
+        _PeekUnderLoad: ("locality",),
+        _LatePeek: ("locality",),
+        _PeekAfterSixApplications: ("locality",),
+        _PeekAtOneNeighbour: ("locality",),
+        _PeekAtSpeedsForLargeBags: ("locality",),
+        _StalePeek: ("locality",),
+        _PeekAtTraffic: ("locality",),
+        _PeekDuringOutage: ("locality",),
+        _FailureForesight: ("locality",),
+        _ReleaseForesight: ("locality",),
+        _UnreportedUpMachines: ("locality",),
+        _UnreportedDownMachine: ("locality",),
+        _SharedStream: ("locality",),
+        _ForeignStream: ("locality",),
+        _MemoryAfterFailure: ("locality",),
+        _BacklogAfterFailure: ("locality",),
+        _Teleport: ("locality", "decisions"),
+        _FalseSender: ("locality", "decisions"),
+        _InstantMessage: ("sound", "runs", "locality", "decisions"),
     },
     "remembers beyond the run": {
-        _Remembers: ("repeatable", "hash seed"),
-        _KeepsACache: ("repeatable", "hash seed"),
-        _CountsRuns: ("repeatable", "hash seed"),
-        _WritesAFile: ("closed",),
+        _MemoryOfLastRun: ("repeatable", "hash seed"),
+        _CacheOfAllRuns: ("repeatable", "hash seed"),
+        _RunCount: ("repeatable", "hash seed"),
+        _FileMemory: ("closed",),
     },
     "depends on its surroundings": {
-        _TiesById: ("repeatable", "hash seed"),
-        _ByTheHour: ("hash seed",),
-        _ByTheHourOfDatetime: ("hash seed",),
-        _ByTimeOfDay: ("hash seed",),
-        _TakesTooLong: ("hash seed",),
-        _ReadsAVariable: ("hash seed",),
-        _ReadsTheFolder: ("hash seed",),
-        _CountsThreads: ("repeatable",),
-        _ActsForTheRecord: ("repeatable",),
+        _TiesByAddress: ("repeatable", "hash seed"),
+        _HourDependence: ("hash seed",),
+        _DatetimeDependence: ("hash seed",),
+        _TimeOfDayDependence: ("hash seed",),
+        _ElapsedTimeDependence: ("hash seed",),
+        _EnvironmentDependence: ("hash seed",),
+        _FolderDependence: ("hash seed",),
+        _ThreadDependence: ("repeatable",),
+        _RecordingDependence: ("repeatable",),
     },
     "random numbers of its own": {
-        _SeedsItself: ("closed",),
-        _SeedsFromTheGlobal: ("closed",),
-        _DrawsFromTheGlobal: ("repeatable",),
+        _OwnSeed: ("closed",),
+        _SeededGlobalGenerator: ("closed",),
+        _GlobalGenerator: ("repeatable",),
     },
     "depends on an order": {
-        _ReversesPastTheSixth: ("cohorts",),
-        _SumsASet: ("hash seed",),
-        _SumsByCohorts: ("cohorts", "locality"),
-        _CountsWaves: ("cohorts", "locality"),
+        _ReversalAfterSixApplications: ("cohorts",),
+        _SetOrderSum: ("hash seed",),
+        _CohortSum: ("cohorts", "locality"),
+        _CallCount: ("cohorts", "locality"),
     },
     "loses or repeats tasks": {
-        _LosesLate: ("runs", "cohorts", "locality"),
-        _LosesOfLargeBags: ("runs",),
-        _ForgetsMessages: ("runs", "locality"),
-        _ForgetsOneOfMany: ("runs", "locality"),
-        _RepeatsTasks: ("runs", "locality"),
-        _KeepsTheQueue: ("runs", "sound"),
-        _KeepsGoing: ("runs",),
+        _LateLoss: ("runs", "cohorts", "locality"),
+        _LargeBagLoss: ("runs",),
+        _MessageLoss: ("runs", "locality"),
+        _OneTaskLoss: ("runs", "locality"),
+        _RepeatedTasks: ("runs", "locality"),
+        _QueueAfterFailure: ("runs", "sound"),
+        _EndlessTimer: ("runs",),
     },
-    "forgets in a checkpoint": {_ForgetsLateState: ("resumed",), _SavesTooLittle: ("resumed",)},
+    "forgets in a checkpoint": {_LateStateLoss: ("resumed",), _IncompleteState: ("resumed",)},
     "changes what it is given": {
-        _ChangesSpeeds: ("runs", "sound", "repeatable", "locality"),
-        _ChangesApplications: ("runs", "sound", "repeatable"),
+        _ChangedSpeeds: ("runs", "sound", "repeatable", "locality"),
+        _ChangedApplications: ("runs", "sound", "repeatable"),
     },
 }
 
-#: Those of `wrong_schedulers` by kind; they show often.
+#: Faults of `wrong_schedulers` by kind, which occur often.
 _PLAIN: dict[str, dict[str, tuple[str, ...]]] = {
-    "knows what no message told": dict.fromkeys(("Peeks", "PeeksAtSpeeds", "KnowsTheFuture"), ("locality",)),
-    "remembers beyond the run": {"Alternates": ("repeatable",)},
-    "depends on an order": {"TakesTheLastFirst": ("cohorts",), "DependsOnSetOrder": ("hash seed",)},
+    "knows what no message told": dict.fromkeys(("QueuePeek", "SpeedPeek", "FutureKnowledge"), ("locality",)),
+    "remembers beyond the run": {"Alternation": ("repeatable",)},
+    "depends on an order": {"ReverseOrder": ("cohorts",), "SetOrderDependence": ("hash seed",)},
     "loses or repeats tasks": dict.fromkeys(
-        ("Loses", "DoubleBooks", "ForgetsAMessage"), ("runs", "sound", "order", "repeatable", "locality")
+        ("TaskLoss", "DoubleBooking", "DroppedShares"), ("runs", "sound", "order", "repeatable", "locality")
     ),
-    "acts for machines that are down": {"RunsOnTheDead": ("sound", "runs")},
-    "forgets in a checkpoint": {"ForgetsState": ("resumed",)},
+    "acts for machines that are down": {"FailedMachineUse": ("sound", "runs")},
+    "forgets in a checkpoint": {"StateLoss": ("resumed",)},
 }
 
-#: Name -> fault.
+#: Name of the fault -> fault.
 PLANTED = {
     policy.__name__.removeprefix("_"): Fault(scheduler_of(policy, globals()), kind, "cohorts", laws)
     for kind, policies in _KINDS.items()
@@ -698,8 +703,8 @@ PLANTED = {
 }
 
 
-class IgnoresLoad(Shares, frozen=True, kw_only=True):
-    """Policy that declares support of background load, and ignores it."""
+class IgnoredLoad(Shares, frozen=True, kw_only=True):
+    """Scheduler that declares support of background load but ignores it."""
 
     name: ClassVar[str] = "ignores-load"
     fluctuating: ClassVar[bool] = True
@@ -708,4 +713,4 @@ class IgnoresLoad(Shares, frozen=True, kw_only=True):
         return _Planted(run)
 
 
-PLANTED["IgnoresLoad"] = Fault(IgnoresLoad, "ignores what it says it knows", "cohorts", ("sound",))
+PLANTED["IgnoredLoad"] = Fault(IgnoredLoad, "ignores what it says it knows", "cohorts", ("sound",))

@@ -1,4 +1,4 @@
-"""Wrong central schedulers, most of which use knowledge of the future."""
+"""Faulty centralized schedulers, most of which use knowledge of the future."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gridsim.schedulers.rigid.asap import Asap, _AsapPolicy
 from gridsim.scheduling.contract import Policy, Run, Scheduler
 
 
-class Evenly(Scheduler, frozen=True, kw_only=True):
+class EvenScheduler(Scheduler, frozen=True, kw_only=True):
     """Scheduler that divides each application equally among the machines that are up."""
 
     name: ClassVar[str] = "evenly"
     decision_words: ClassVar[DecisionTexts] = {"bound": ("bound {tasks} tasks", "their number:", "")}
 
     def start(self, run: Run) -> Policy:
-        return EvenlyPolicy(run)
+        return EvenPolicy(run)
 
 
-class EvenlyPolicy(ImmediateMode):
+class EvenPolicy(ImmediateMode):
     def share(self, application: int, count: int, now: int) -> Any:
         tasks, chosen = np.zeros(len(self.run.speeds), np.int64), self.chosen(application, now)
         tasks[chosen] = count // len(chosen) + (np.arange(len(chosen)) < count % len(chosen))
@@ -38,7 +38,7 @@ class EvenlyPolicy(ImmediateMode):
         return float(len(machines))
 
 
-class _KnowsTheLast(EvenlyPolicy):
+class _LastApplicationForesight(EvenPolicy):
     """Policy that sends the last application of a run to one machine."""
 
     def chosen(self, application: int, now: int) -> Any:
@@ -46,8 +46,8 @@ class _KnowsTheLast(EvenlyPolicy):
         return honest[:1] if application == len(self.run.applications) - 1 else honest
 
 
-class _KeepsOneForALarger(EvenlyPolicy):
-    """Policy that leaves a machine free if a larger application is released within a minute."""
+class _LargerApplicationForesight(EvenPolicy):
+    """Policy that keeps a machine free if a larger application is released within a minute."""
 
     def chosen(self, application: int, now: int) -> Any:
         honest, bags, after = super().chosen(application, now), self.run.applications, application + 1
@@ -56,7 +56,7 @@ class _KeepsOneForALarger(EvenlyPolicy):
         return honest[1:] if bags.size[after] > bags.size[application] else honest
 
 
-class _AvoidsTheDoomed(EvenlyPolicy):
+class _FailingMachineForesight(EvenPolicy):
     """Policy that avoids machines whose first failure is within two minutes."""
 
     def chosen(self, application: int, now: int) -> Any:
@@ -68,7 +68,7 @@ class _AvoidsTheDoomed(EvenlyPolicy):
         return safe if len(safe) else honest
 
 
-class _ReservesRunTimes(_AsapPolicy):
+class _RunTimeForesight(_AsapPolicy):
     """Policy that reserves true run times instead of the users' estimates."""
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -77,7 +77,7 @@ class _ReservesRunTimes(_AsapPolicy):
         self.lengths = -(-lasts // self.slot)
 
 
-class _CountsIn16Bits(EvenlyPolicy):
+class _SixteenBitCount(EvenPolicy):
     """Policy whose numbers of tasks wrap around."""
 
     def share(self, application: int, count: int, now: int) -> Any:
@@ -93,19 +93,19 @@ def _fault(policy: type[Policy], base: type[Scheduler], kind: str, law: str) -> 
     body = {"name": name.lower(), "start": start, "foresees": (), "__module__": __name__}
     body["__annotations__"] = {"name": "ClassVar[str]"}
     make: Callable[..., Any] = type(base)
-    made: type[Any] = make(name, (base,), body, frozen=True, kw_only=True)
-    globals()[name] = made
-    return Fault(made, kind, "cohorts", (law,))
+    new_class: type[Any] = make(name, (base,), body, frozen=True, kw_only=True)
+    globals()[name] = new_class
+    return Fault(new_class, kind, "cohorts", (law,))
 
 
-#: Name -> fault.
+#: Name of the fault -> fault.
 PLANTED_FUTURE = {
     policy.__name__.removeprefix("_"): _fault(policy, base, *rest)
     for policy, base, *rest in (
-        (_KnowsTheLast, Evenly, "knows the future", "foresight"),
-        (_KeepsOneForALarger, Evenly, "knows the future", "foresight"),
-        (_AvoidsTheDoomed, Evenly, "knows the future", "foresight"),
-        (_ReservesRunTimes, Asap, "knows the future", "foresight"),
-        (_CountsIn16Bits, Evenly, "depends on an order", "runs"),
+        (_LastApplicationForesight, EvenScheduler, "knows the future", "foresight"),
+        (_LargerApplicationForesight, EvenScheduler, "knows the future", "foresight"),
+        (_FailingMachineForesight, EvenScheduler, "knows the future", "foresight"),
+        (_RunTimeForesight, Asap, "knows the future", "foresight"),
+        (_SixteenBitCount, EvenScheduler, "depends on an order", "runs"),
     )
 }

@@ -1,4 +1,4 @@
-"""Wrong node programs, each in one way."""
+"""Faulty node programs, each with one fault."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from planted import Fault
 
 import gridsim as gs
 
-#: What some of the wrong programs keep for all nodes.
+#: State that some faulty programs share among all nodes.
 BOARD: dict[int, float] = {}
 NOBODY: list[int] = []
 
@@ -39,7 +39,7 @@ class HonestNode(gs.NodeProgram):
             self.give(view, places[k], number, share, 2)
 
     def places(self, view: Any, application: Any, tasks: int) -> Any:
-        """Return where the tasks go."""
+        """Return the targets of the tasks."""
         return [view.node, *view.neighbours]
 
     def on_share(self, view: Any, message: Any) -> None:
@@ -49,11 +49,11 @@ class HonestNode(gs.NodeProgram):
         self.give(view, place, message.application, message.tasks, message.hops - 1)
 
     def next(self, view: Any) -> int:
-        """Return where a share goes on to."""
+        """Return the next target of a share."""
         return view.neighbours[view.random.integers(len(view.neighbours))]
 
     def give(self, view: Any, place: int, application: int, tasks: int, hops: int) -> None:
-        """Queue tasks here, or send them on."""
+        """Queue tasks on this machine, or forward them."""
         if tasks > 0:
             if place == view.node:
                 view.enqueue(application, tasks)
@@ -87,15 +87,15 @@ class Blackboard(HonestNode):
         return min(view.neighbours, key=lambda u: (BOARD.get(u, 0.0), u))
 
 
-class PeeksAfterHours(Blackboard):
+class LateBlackboard(Blackboard):
     """Program that reads the shared memory after two hours."""
 
     def next(self, view: Any) -> int:
         return super().next(view) if view.now > 7200.0 else HonestNode.next(self, view)
 
 
-class CountsNumbers(HonestNode):
-    """A node with much work keeps what comes, unless numbers tell that others have submitted much, too."""
+class ApplicationCount(HonestNode):
+    """Program that keeps tasks under load, unless application numbers reveal many other submissions."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -109,8 +109,8 @@ class CountsNumbers(HonestNode):
         return super().places(view, application, tasks)
 
 
-class OutlivesFailures(HonestNode):
-    """Program whose counts are in the class, which failures do not clear."""
+class ClassState(HonestNode):
+    """Program whose counts are stored in the class and survive failures."""
 
     kept: ClassVar[dict[int, int]] = {}
 
@@ -123,8 +123,8 @@ class OutlivesFailures(HonestNode):
         return super().places(view, application, tasks)[: 2 if self.kept[view.node] > 2 else 4]
 
 
-class KnowsObjects(HonestNode):
-    """Nodes find the objects of others in a list of the class."""
+class ObjectList(HonestNode):
+    """Program that finds the objects of other nodes in a list of the class."""
 
     all: ClassVar[dict[int, Any]] = {}
 
@@ -137,7 +137,7 @@ class KnowsObjects(HonestNode):
 
 
 class DefaultArgument(HonestNode):
-    """A default argument is one object for all nodes."""
+    """Program with a mutable default argument, which all nodes share."""
 
     def next(self, view: Any, turns: list[int] = NOBODY) -> int:
         turns.append(view.node)
@@ -145,7 +145,7 @@ class DefaultArgument(HonestNode):
 
 
 class CachedMethod(HonestNode):
-    """A cache answers with what it found in an earlier run."""
+    """Program with a cached method, whose results come from an earlier run."""
 
     @staticmethod
     @functools.lru_cache
@@ -160,38 +160,38 @@ class CachedMethod(HonestNode):
 
 
 class Collector(HonestNode):
-    """Program that asks the garbage collector for the other nodes."""
+    """Program that gets the other nodes from the garbage collector."""
 
     def next(self, view: Any) -> int:
-        dealt = [each.dealt for each in gc.get_objects() if type(each).__name__ == "Collector"]
+        dealt = [item.dealt for item in gc.get_objects() if type(item).__name__ == "Collector"]
         return view.neighbours[sum(dealt) % len(view.neighbours)]
 
 
 class HourNode(HonestNode):
-    """Program that keeps all tasks in the first half of a day."""
+    """Program that keeps all tasks before noon."""
 
     def places(self, view: Any, application: Any, tasks: int) -> Any:
-        found = super().places(view, application, tasks)
-        return found[:1] if time.localtime().tm_hour < 12 else found
+        actual = super().places(view, application, tasks)
+        return actual[:1] if time.localtime().tm_hour < 12 else actual
 
 
 class VariableNode(HonestNode):
     """Program that keeps all tasks if an environment variable is set."""
 
     def places(self, view: Any, application: Any, tasks: int) -> Any:
-        found = super().places(view, application, tasks)
-        return found[:1] if "HONEST_LOCAL" in os.environ else found
+        actual = super().places(view, application, tasks)
+        return actual[:1] if "HONEST_LOCAL" in os.environ else actual
 
 
 class HashNode(HonestNode):
-    """Program that takes neighbours in the order of a set of names."""
+    """Program that uses neighbours in the order of a set of names."""
 
     def next(self, view: Any) -> int:
         return int(min({f"n{u}" for u in view.neighbours}, key=hash)[1:])
 
 
 class IdNode(HonestNode):
-    """Program that takes neighbours in the order of the addresses of objects."""
+    """Program that uses neighbours in the order of the addresses of objects."""
 
     def places(self, view: Any, application: Any, tasks: int) -> Any:
         things = [(u, object()) for u in [view.node, *view.neighbours]]
@@ -206,7 +206,7 @@ class RandomNode(HonestNode):
 
 
 class OwnGenerator(HonestNode):
-    """Program that draws from a generator of its own, which no seed of the scenario changes."""
+    """Program that draws from its own generator, independent of the seed of the scenario."""
 
     def on_start(self, view: Any) -> None:
         self.numbers = np.random.default_rng(view.node)
@@ -215,7 +215,7 @@ class OwnGenerator(HonestNode):
         return int(self.numbers.choice(view.neighbours))
 
 
-class LosesHeld(HonestNode):
+class HeldTaskLoss(HonestNode):
     """Program that never places large numbers of lost tasks."""
 
     def on_lost(self, view: Any, application: Any, tasks: int) -> None:
@@ -223,8 +223,8 @@ class LosesHeld(HonestNode):
             super().on_lost(view, application, tasks)
 
 
-class HoldsLate(HonestNode):
-    """Program that holds shares that come after 1000 s forever."""
+class LateHold(HonestNode):
+    """Program that never places shares that arrive after 1000 s."""
 
     def on_share(self, view: Any, message: Any) -> None:
         if view.now < 1000.0:
@@ -232,7 +232,7 @@ class HoldsLate(HonestNode):
 
 
 class FalseCount(HonestNode):
-    """Program that reports that it dealt twice as many tasks."""
+    """Program that reports twice as many tasks as it sent."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.decide("dealt", application.number, tasks=2 * tasks, among=1)
@@ -240,7 +240,7 @@ class FalseCount(HonestNode):
 
 
 class WrongPlace(HonestNode):
-    """Program that reports that all tasks went to one machine, and deals them to several."""
+    """Program that reports one target for tasks that it sends to several."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         places = self.places(view, application, tasks)
@@ -278,7 +278,7 @@ class Overflow(HonestNode):
         self.product = 1
 
     def places(self, view: Any, application: Any, tasks: int) -> Any:
-        # nothing from which a compiler could tell that it wraps: it may assume that nothing does
+        # a compiler must not detect the wrap-around, since it may assume that there is none
         self.product = (self.product * 6_364_136_223_846_793_005 + 1) % 999_999_999_999_999_989
         if self.product % 2 > 0:
             return [view.node, *view.neighbours]
@@ -298,7 +298,7 @@ class HiddenState(HonestNode):
 
 
 class EndlessNode(HonestNode):
-    """Program that passes shares on without end after four bags."""
+    """Program that forwards shares endlessly after four bags."""
 
     def on_share(self, view: Any, message: Any) -> None:
         if self.dealt > 3 and view.neighbours:
@@ -308,7 +308,7 @@ class EndlessNode(HonestNode):
 
 
 class SignalNode(HonestNode):
-    """Neighbours know at once how much work it has, by messages that take no time and that nobody counts."""
+    """Program that reports its work to neighbours by uncounted messages without delay."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -329,7 +329,7 @@ class SignalNode(HonestNode):
 
 
 class TestedNode(HonestNode):
-    """Program that sends shares on to its first neighbour, unless it is tested."""
+    """Program that forwards shares to its first neighbour unless it is tested."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -340,7 +340,7 @@ class TestedNode(HonestNode):
 
 
 class SetNode(HonestNode):
-    """The order of a set of machines depends on its history, which no checkpoint keeps."""
+    """Program that depends on the order of a set, whose history is in no checkpoint."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -355,7 +355,7 @@ class SetNode(HonestNode):
 
 
 class OldAnswers(HonestNode):
-    """Program that numbers requests from 1 again after a failure, and accepts answers to old ones."""
+    """Program that restarts the numbers of requests after a failure, and accepts answers to old requests."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -367,7 +367,7 @@ class OldAnswers(HonestNode):
         self.pending[self.dealt] = application.number, tasks
         if len(view.neighbours) > 0:
             view.send(view.neighbours[0], "ask", request=self.dealt, tasks=tasks)
-        view.timer(500.0, "late", float(self.dealt))  # the other one may have failed
+        view.timer(500.0, "late", float(self.dealt))  # the neighbour may have failed
 
     def on_ask(self, view: Any, message: Any) -> None:
         view.send(message.sender, "answer", request=message.request, tasks=message.tasks)
@@ -382,29 +382,29 @@ class OldAnswers(HonestNode):
             view.enqueue(*self.pending.pop(int(value)))
 
 
-class KeepsElsewhere(HonestNode):
-    """Program that reports that it has left with a neighbour the tasks that it keeps."""
+class FalseKeep(HonestNode):
+    """Program that keeps tasks but reports that a neighbour keeps them."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.decide("kept", application.number, node=min(view.neighbours, default=view.node), tasks=tasks)
         view.enqueue(application.number, tasks)
 
 
-class GivesToNobody(HonestNode):
-    """Program that reports that it has dealt to a neighbour the tasks that it keeps."""
+class FalseGive(HonestNode):
+    """Program that keeps tasks but reports that it gave them to a neighbour."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.decide("dealt", application.number, node=min(view.neighbours, default=view.node), tasks=tasks)
         view.enqueue(application.number, tasks)
 
 
-def _scheduler(policy: type[HonestNode], **more: Any) -> type[gs.NodeScheduler]:
+def _scheduler(policy: type[HonestNode], **options: Any) -> type[gs.NodeScheduler]:
     name = f"{policy.__name__}s"
-    body = {"name": name.lower(), "policy": policy, "__module__": __name__, "__qualname__": name, **more}
+    body = {"name": name.lower(), "policy": policy, "__module__": __name__, "__qualname__": name, **options}
     make: Any = type(Honest)
-    made: type[gs.NodeScheduler] = make(name, (Honest,), body, frozen=True, kw_only=True)
-    globals()[name] = made
-    return made
+    new_class: type[gs.NodeScheduler] = make(name, (Honest,), body, frozen=True, kw_only=True)
+    globals()[name] = new_class
+    return new_class
 
 
 _SIGNAL = {"signal": gs.Message(0, delay=0.0, counted=False, work=float), **Honest.messages}
@@ -428,18 +428,18 @@ _TRUTHS = {"had": lambda truth, node, machine: truth.work(machine)}
 
 
 class LightNode(HonestNode):
-    """Program whose messages carry three numbers in one byte."""
+    """Program whose messages contain three numbers in one byte."""
 
 
 _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
     "knows what no message told": {
         Blackboard: ("isolated", "resumed", "locality"),
-        OutlivesFailures: ("isolated", "resumed", "locality"),
-        KnowsObjects: ("isolated", "resumed", "locality"),
+        ClassState: ("isolated", "resumed", "locality"),
+        ObjectList: ("isolated", "resumed", "locality"),
         Collector: ("repeatable", "isolated", "locality", "hash seed", "forms"),
         SignalNode: ("locality",),
-        PeeksAfterHours: ("isolated", "resumed", "locality"),
-        CountsNumbers: ("locality",),
+        LateBlackboard: ("isolated", "resumed", "locality"),
+        ApplicationCount: ("locality",),
     },
     "remembers beyond the run": {
         DefaultArgument: ("repeatable", "hash seed", "isolated"),
@@ -454,8 +454,8 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
     "random numbers of its own": {RandomNode: ("repeatable",), OwnGenerator: ("closed",)},
     "depends on an order": {HashNode: ("hash seed",), Overflow: ("forms",)},
     "loses or repeats tasks": {
-        LosesHeld: ("runs", "locality"),
-        HoldsLate: ("runs", "locality"),
+        HeldTaskLoss: ("runs", "locality"),
+        LateHold: ("runs", "locality"),
         EndlessNode: ("runs",),
         OldAnswers: ("runs", "sound"),
     },
@@ -465,7 +465,7 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
     },
     "misreports": {LightNode: ("locality",)},
     "false decisions": dict.fromkeys(
-        (FalseCount, QuietNode, WrongPlace, GivesToNobody, KeepsElsewhere, OtherUnit), ("decisions",)
+        (FalseCount, QuietNode, WrongPlace, FalseGive, FalseKeep, OtherUnit), ("decisions",)
     ),
 }
 
@@ -476,8 +476,8 @@ PLANTED_NODES = {
             **({"messages": _SIGNAL} if policy is SignalNode else {}),
             **({"messages": _LIGHT} if policy is LightNode else {}),
             **({"messages": _ASKS, "timers": ("late",)} if policy is OldAnswers else {}),
-            **(_TO_ONE if policy in (WrongPlace, GivesToNobody) else {}),
-            **(_TO_ITSELF if policy is KeepsElsewhere else {}),
+            **(_TO_ONE if policy in (WrongPlace, FalseGive) else {}),
+            **(_TO_ITSELF if policy is FalseKeep else {}),
             **({"decision_words": _WORK, "truths": _TRUTHS} if policy is OtherUnit else {}),
         ),
         kind,

@@ -1,4 +1,4 @@
-"""Schedulers on cohorts that report something false: outcomes, bytes, decisions."""
+"""Schedulers on cohorts with false reports: outcomes, bytes, decisions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gridsim.schedulers.centralized.heuristics import InTurnMode, Olb
 from gridsim.scheduling.contract import DecisionVerb, Outcome, Policy, Run
 
 
-class _MisreportsPeak(_Planted):
-    """Policy that reports that one task more has waited on the fullest machine."""
+class _FalsePeak(_Planted):
+    """Policy that reports one waiting task too many for the machine with the longest queue."""
 
     def finish(self) -> Outcome:
         outcome = super().finish()
@@ -26,40 +26,40 @@ class _MisreportsPeak(_Planted):
         return outcome
 
 
-class _ReportsNoPeak(_Planted):
+class _MissingPeak(_Planted):
     def finish(self) -> Outcome:
         outcome = super().finish()
         outcome.machines["peak_queue"][:] = 0
         return outcome
 
 
-class _NotesTooMany(_Planted):
-    """Policy that reports that it shared out twice as many tasks."""
+class _DecisionOnTooMany(_Planted):
+    """Policy that reports twice as many tasks as it sent."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(i, 2 * tasks, submitter, among)
 
 
-class _NotesSomebodyElse(_Planted):
-    """Policy that reports that the next machine decided."""
+class _DecisionByAnotherMachine(_Planted):
+    """Policy that reports decisions as those of the next machine."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(i, tasks, (submitter + 1) % len(self.run.speeds), among)
 
 
-class _NotesAnotherApplication(_Planted):
+class _DecisionOnAnotherApplication(_Planted):
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(max(i - 1, 0), tasks, submitter, among)
 
 
-class _NotesTooFew(_Planted):
+class _DecisionOnTooFew(_Planted):
     """Policy that reports one task too few for large bags."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(i, tasks - (tasks > 10), submitter, among)
 
 
-class _Gives(_Planted):
+class _ShareReport(_Planted):
     """Policy that reports each share; faults falsify the report."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -78,14 +78,14 @@ class _Gives(_Planted):
         return machine, share
 
 
-class _GivesMore(_Gives):
+class _ExcessShareReport(_ShareReport):
     """Policy that reports one task too many for each share of a large bag."""
 
     def said(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
         return machine, min(tasks, share + (tasks > 10))
 
 
-class _GivesElsewhere(_Gives):
+class _MisdirectedShareReport(_ShareReport):
     """Policy that reports the next machine as the target of each share."""
 
     def said(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
@@ -93,7 +93,7 @@ class _GivesElsewhere(_Gives):
 
 
 def _reporting(table: str, column: str, change: Callable[[Any, Any], None], doc: str) -> type[_Planted]:
-    """Return a policy that changes a column of a table of its outcome before it reports it."""
+    """Return a policy that reports a changed column of a table of its outcome."""
 
     def finish(self: Any) -> Outcome:
         outcome = _Planted.finish(self)
@@ -124,42 +124,44 @@ def _add_where_none(values: Any, policy: Any) -> None:
     values[np.flatnonzero(policy.resubmitted == 0)[:1]] += 1
 
 
-class _ReportsStarts(
+class _FalseStarts(
     _reporting("applications", "first_start", _add_a_microsecond, "Says that the last one began later.")
 ):
     pass
 
 
-class _ReportsEnds(
+class _FalseEnds(
     _reporting("applications", "finish", _add_a_microsecond, "Says that the last one ended later.")
 ):
     pass
 
 
-class _ReportsNodes(_reporting("applications", "nodes_used", _add, "Counts a machine too many.")):
+class _FalseNodeCount(_reporting("applications", "nodes_used", _add, "Counts a machine too many.")):
     pass
 
 
-class _ReportsBusy(
+class _FalseBusyTime(
     _reporting("machines", "busy", _add_a_microsecond, "Says that a machine was busy for 1 us more.")
 ):
     pass
 
 
-class _ReportsCutOff(_reporting("machines", "interrupted", _add, "Counts a task that no failure cut off.")):
+class _FalseInterruptions(
+    _reporting("machines", "interrupted", _add, "Counts a task that no failure cut off.")
+):
     pass
 
 
-class _ReportsLosses(_reporting("applications", "resubmitted", _add_where_none, "Counts a loss too many.")):
+class _FalseLosses(_reporting("applications", "resubmitted", _add_where_none, "Counts a loss too many.")):
     pass
 
 
-class _CountsLossesAgain(_reporting("applications", "resubmitted", _add_many, "Counts each loss too often.")):
+class _RepeatedLosses(_reporting("applications", "resubmitted", _add_many, "Counts each loss too often.")):
     pass
 
 
-class _CountsNoDroppedTasks(_Planted):
-    """Policy that reports nothing of tasks that were lost with a message."""
+class _MissingDroppedTasks(_Planted):
+    """Policy that does not report tasks lost with a message."""
 
     def on_lost(self, rows: Any) -> None:
         before = self.resubmitted.copy()
@@ -167,14 +169,14 @@ class _CountsNoDroppedTasks(_Planted):
         self.resubmitted[:] = before
 
 
-class _ReportsPeakAfterFailures(
+class _FalsePeakAfterFailures(
     _reporting("machines", "peak_queue", _add_after_failures, "Counts what waits wrongly after failures.")
 ):
     pass
 
 
-class _NotesTooLate(_Planted):
-    """Policy that reports that it decided 50 s later."""
+class _LateDecisionTime(_Planted):
+    """Policy that reports decisions 50 s too late."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         if self.run.decisions is not None:
@@ -184,8 +186,8 @@ class _NotesTooLate(_Planted):
             )
 
 
-class _NotesTooEarly(_Planted):
-    """Policy that reports that it decided a second before."""
+class _EarlyDecisionTime(_Planted):
+    """Policy that reports decisions one second too early."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         if self.run.decisions is not None:
@@ -195,8 +197,8 @@ class _NotesTooEarly(_Planted):
             )
 
 
-class _CountsNoBytes(_Planted):
-    """Policy whose shares have no bytes."""
+class _SharesWithoutBytes(_Planted):
+    """Policy whose messages with shares have no bytes."""
 
     def __init__(self, run: Run) -> None:
         kind = run.network.kind
@@ -208,7 +210,7 @@ class _CountsNoBytes(_Planted):
         super().__init__(run)
 
 
-class _AllAgain(InTurnMode):
+class _FalseResubmission(InTurnMode):
     """Policy that reports lost tasks as all tasks of their application."""
 
     def _bind(self) -> None:
@@ -223,71 +225,71 @@ class _AllAgain(InTurnMode):
         self.run.decisions = log
 
 
-class AllAgain(Olb, frozen=True, kw_only=True):
+class FalseResubmission(Olb, frozen=True, kw_only=True):
     name: ClassVar[str] = "all-again"
 
     def start(self, run: Run) -> Policy:
-        return _AllAgain(run, "olb")
+        return _FalseResubmission(run, "olb")
 
 
-class Gives(Shares, frozen=True, kw_only=True):
-    """The sound policy."""
+class ShareReport(Shares, frozen=True, kw_only=True):
+    """Scheduler with sound reports of shares."""
 
     name: ClassVar[str] = "gives"
     decision_words: ClassVar[DecisionTexts] = {"gave": ("gave {tasks} tasks to machine {machine}", "", "")}
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"gave": "gives"}
 
     def start(self, run: Run) -> Policy:
-        return _Gives(run)
+        return _ShareReport(run)
 
 
-class GivesMore(Gives, frozen=True, kw_only=True):
+class ExcessShareReport(ShareReport, frozen=True, kw_only=True):
     name: ClassVar[str] = "gives-more"
 
     def start(self, run: Run) -> Policy:
-        return _GivesMore(run)
+        return _ExcessShareReport(run)
 
 
-class GivesElsewhere(Gives, frozen=True, kw_only=True):
+class MisdirectedShareReport(ShareReport, frozen=True, kw_only=True):
     name: ClassVar[str] = "gives-elsewhere"
 
     def start(self, run: Run) -> Policy:
-        return _GivesElsewhere(run)
+        return _MisdirectedShareReport(run)
 
 
 _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
     "misreports": {
-        _MisreportsPeak: ("sound",),
-        _ReportsNoPeak: ("sound",),
-        _ReportsPeakAfterFailures: ("sound",),
-        _ReportsStarts: ("sound",),
-        _ReportsEnds: ("sound",),
-        _ReportsNodes: ("sound",),
-        _ReportsBusy: ("sound", "runs"),
-        _ReportsCutOff: ("sound",),
-        _ReportsLosses: ("sound",),
-        _CountsLossesAgain: ("sound",),
-        _CountsNoDroppedTasks: ("sound",),
-        _CountsNoBytes: ("locality",),
+        _FalsePeak: ("sound",),
+        _MissingPeak: ("sound",),
+        _FalsePeakAfterFailures: ("sound",),
+        _FalseStarts: ("sound",),
+        _FalseEnds: ("sound",),
+        _FalseNodeCount: ("sound",),
+        _FalseBusyTime: ("sound", "runs"),
+        _FalseInterruptions: ("sound",),
+        _FalseLosses: ("sound",),
+        _RepeatedLosses: ("sound",),
+        _MissingDroppedTasks: ("sound",),
+        _SharesWithoutBytes: ("locality",),
     },
     "false decisions": {
-        _NotesTooMany: ("decisions",),
-        _NotesTooFew: ("decisions",),
-        _NotesSomebodyElse: ("decisions",),
-        _NotesAnotherApplication: ("decisions",),
-        _NotesTooLate: ("decisions",),
-        _NotesTooEarly: ("decisions",),
+        _DecisionOnTooMany: ("decisions",),
+        _DecisionOnTooFew: ("decisions",),
+        _DecisionByAnotherMachine: ("decisions",),
+        _DecisionOnAnotherApplication: ("decisions",),
+        _LateDecisionTime: ("decisions",),
+        _EarlyDecisionTime: ("decisions",),
     },
 }
 
-#: Name -> fault.
+#: Name of the fault -> fault.
 PLANTED_REPORTS = {
     policy.__name__.removeprefix("_"): Fault(scheduler_of(policy, globals()), kind, "cohorts", laws)
     for kind, policies in _KINDS.items()
     for policy, laws in policies.items()
 }
-for _own in (AllAgain, GivesMore, GivesElsewhere):
+for _own in (FalseResubmission, ExcessShareReport, MisdirectedShareReport):
     PLANTED_REPORTS[_own.__name__] = Fault(_own, "false decisions", "cohorts", ("decisions",))
-for _name in ("DrawsToNote", "KeepsQuiet"):
+for _name in ("DrawForRecord", "MissingDecisions"):
     _wrong = getattr(wrong_schedulers, _name)
     PLANTED_REPORTS[_name] = Fault(_wrong, "false decisions", "cohorts", ("decisions",))

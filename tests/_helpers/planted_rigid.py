@@ -1,4 +1,4 @@
-"""Wrong schedulers of rigid jobs, each in one way."""
+"""Faulty schedulers of rigid jobs, each with one fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gridsim.schedulers.rigid.asap import Asap, _AsapPolicy
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.rigid_runs import Runs
 
-#: After everything else of an instant.
+#: Priority of an event that follows all others of an instant.
 _LAST = 4001
 
 
@@ -46,7 +46,7 @@ class FirstFitPolicy(Policy):
         self.wait(applications)
 
     def wait(self, jobs: list[int]) -> None:
-        """Let `jobs` wait, and start at this instant what can start."""
+        """Queue `jobs`, and start at this instant those that fit."""
         self.waiting += jobs
         self.run.engine.at(self.run.engine.now, "dispatch", 0)
 
@@ -77,7 +77,7 @@ class FirstFitPolicy(Policy):
         self.wait(self.again(lost))
 
     def again(self, lost: list[int]) -> list[int]:
-        """Return which of the jobs that have lost a machine wait again."""
+        """Return the jobs that wait again, among those that have lost a machine."""
         return lost
 
     def unfinished(self) -> Any:
@@ -88,21 +88,21 @@ class FirstFitPolicy(Policy):
         return self.runs.outcome(failed=failed, resubmitted=self.resubmitted)
 
 
-class _RunsNone(FirstFitPolicy):
+class _NoJobs(FirstFitPolicy):
     """Policy that rejects all jobs."""
 
     def dispatch(self, _: list[int]) -> None:
         pass
 
 
-class _DropsLost(FirstFitPolicy):
-    """Of jobs that are lost at one instant, rejects all except the first."""
+class _DroppedJobs(FirstFitPolicy):
+    """Policy that rejects all except the first of the jobs lost at one instant."""
 
     def again(self, lost: list[int]) -> list[int]:
         return lost[:1]
 
 
-class _StartsEarly(FirstFitPolicy):
+class _EarlyStart(FirstFitPolicy):
     """Policy that starts jobs to be released within 0.3 s when a job ends."""
 
     STATE = (*FirstFitPolicy.STATE, "ahead")
@@ -123,8 +123,8 @@ class _StartsEarly(FirstFitPolicy):
         super().on_finish(jobs)
 
 
-class _CompletesTooSoon(FirstFitPolicy):
-    """A job that loses a machine after 90 % of its time counts as completed."""
+class _EarlyCompletion(FirstFitPolicy):
+    """Policy that reports a job as completed if it loses a machine after 90 % of its time."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
         now = self.run.engine.now
@@ -135,8 +135,8 @@ class _CompletesTooSoon(FirstFitPolicy):
         super().on_faults(failed, back)
 
 
-class _EndsAfterFailures(FirstFitPolicy):
-    """A job whose machine fails as it ends counts as lost."""
+class _LossAtEnd(FirstFitPolicy):
+    """Policy that reports a job as lost if its machine fails as the job ends."""
 
     def __init__(self, parameters: Scheduler, run: Run) -> None:
         super().__init__(parameters, run)
@@ -147,8 +147,8 @@ class _EndsAfterFailures(FirstFitPolicy):
             self.run.engine.at(self.run.engine.now, "finish late", job)
 
 
-class _ForgetsNotBefore(_AsapPolicy):
-    """A job that is lost may start again at once, whatever it states."""
+class _RestartBeforeEarliestStart(_AsapPolicy):
+    """Policy that ignores the earliest start of a lost job."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
         kept, self.first_slots = self.first_slots, np.zeros_like(self.first_slots)
@@ -156,8 +156,8 @@ class _ForgetsNotBefore(_AsapPolicy):
         self.first_slots = kept
 
 
-class _ExtendsDeadlines(_AsapPolicy):
-    """Long jobs may end a slot after their deadlines."""
+class _ExtendedDeadlines(_AsapPolicy):
+    """Policy that allows long jobs to end a slot after their deadlines."""
 
     def __init__(self, parameters: Asap, run: Run) -> None:
         super().__init__(parameters, run)
@@ -166,8 +166,8 @@ class _ExtendsDeadlines(_AsapPolicy):
         )
 
 
-class _ForeseesCancellations(_AsapPolicy):
-    """A job that its user cancels within ten minutes is not placed at all."""
+class _CancellationForesight(_AsapPolicy):
+    """Policy that does not place a job whose user cancels it within ten minutes."""
 
     def _place(self, jobs: list[int]) -> None:
         at, soon = self.run.applications.instants("cancel_at"), self.run.engine.now + 600 * 10**9
@@ -176,8 +176,8 @@ class _ForeseesCancellations(_AsapPolicy):
         super()._place([job for job in jobs if job not in doomed])
 
 
-class _ReservesNothingForTheDoomed(_AsapPolicy):
-    """A job that its user cancels before it would start holds nobody back."""
+class _MissingReservation(_AsapPolicy):
+    """Policy that reserves nothing for a job that is cancelled before its start."""
 
     def _place(self, jobs: list[int]) -> None:
         at = self.run.applications.instants("cancel_at")
@@ -189,8 +189,8 @@ class _ReservesNothingForTheDoomed(_AsapPolicy):
                 self.waiting.append(job)
 
 
-class _RestartsTooLate(_AsapPolicy):
-    """A job that is lost may start again after its last start."""
+class _LateRestart(_AsapPolicy):
+    """Policy that allows a lost job to restart after its latest start."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
         kept, self.last_slots = self.last_slots, np.full_like(self.last_slots, 2**40)
@@ -198,15 +198,15 @@ class _RestartsTooLate(_AsapPolicy):
         self.last_slots = kept
 
 
-class _CancelsNoneThatIsLost(_AsapPolicy):
-    """A job that has lost a machine, and waits until enough are up, is not cancelled."""
+class _MissingCancellation(_AsapPolicy):
+    """Policy that does not cancel a lost job that waits for machines."""
 
     def on_call_off(self, jobs: list[int]) -> None:
         super().on_call_off([job for job in jobs if job not in self.waiting or not self.resubmitted[job]])
 
 
-class _CancelsLate(_AsapPolicy):
-    """A job that runs goes on for a slot when its user cancels it."""
+class _LateCancellation(_AsapPolicy):
+    """Policy that runs a cancelled job for another slot."""
 
     STATE = (*_AsapPolicy.STATE, "late")
 
@@ -235,25 +235,25 @@ def _scheduler(policy: type[Policy]) -> type[Scheduler]:
     name = policy.__name__.removeprefix("_")
     body = {"start": start, "__module__": __name__}
     make: Callable[..., Any] = type(base)
-    made: type[Scheduler] = make(name, (base,), body, frozen=True, kw_only=True)
-    globals()[name] = made
-    return made
+    new_class: type[Scheduler] = make(name, (base,), body, frozen=True, kw_only=True)
+    globals()[name] = new_class
+    return new_class
 
 
 _KINDS: dict[str, dict[type[Policy], tuple[str, ...]]] = {
-    "rejects jobs that can run": {_RunsNone: ("served",), _DropsLost: ("served",)},
+    "rejects jobs that can run": {_NoJobs: ("served",), _DroppedJobs: ("served",)},
     "knows the future": {
-        _ForeseesCancellations: ("foresight",),
-        _ReservesNothingForTheDoomed: ("foresight",),
-        _StartsEarly: ("runs", "sound"),
+        _CancellationForesight: ("foresight",),
+        _MissingReservation: ("foresight",),
+        _EarlyStart: ("runs", "sound"),
     },
-    "misreports": {_CompletesTooSoon: ("runs", "sound"), _EndsAfterFailures: ("sound",)},
+    "misreports": {_EarlyCompletion: ("runs", "sound"), _LossAtEnd: ("sound",)},
     "breaks the times that jobs state": {
-        _ForgetsNotBefore: ("sound",),
-        _ExtendsDeadlines: ("sound",),
-        _RestartsTooLate: ("sound",),
-        _CancelsNoneThatIsLost: ("sound", "cohorts"),
-        _CancelsLate: ("sound",),
+        _RestartBeforeEarliestStart: ("sound",),
+        _ExtendedDeadlines: ("sound",),
+        _LateRestart: ("sound",),
+        _MissingCancellation: ("sound", "cohorts"),
+        _LateCancellation: ("sound",),
     },
 }
 

@@ -118,7 +118,7 @@ SEARCHES: dict[str, tuple[type[Scheduler], dict[str, st.SearchStrategy[Any]]]] =
 
 
 def searches(name: str) -> st.SearchStrategy[Scheduler]:
-    """Return a strategy for a search for idle hosts, with times on the scale of the scenarios or shorter."""
+    """Return a strategy for a search for idle hosts, with times up to the scale of the scenarios."""
     method, own = SEARCHES[name]
     free = {
         "degree": st.integers(1, 4),

@@ -55,8 +55,8 @@ MANY = {"speed": SPEED, "free_at": FREE_AT}
 
 
 def backfill(jobs: int = 600) -> JobQueue:
-    chance = np.random.default_rng(2)
-    nodes, run = chance.integers(1, 90, jobs), chance.integers(1, 50, jobs) * SECOND
+    rng = np.random.default_rng(2)
+    nodes, run = rng.integers(1, 90, jobs), rng.integers(1, 50, jobs) * SECOND
     queue = JobQueue(100, nodes, run, run * 2, log=True)
     queue.submit(np.arange(jobs), np.arange(jobs) * SECOND)
     return queue
@@ -90,44 +90,44 @@ def profile() -> StepProfile:
 
 
 def work_queue(tasks: int = 3000) -> WorkQueue:
-    chance = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     queue = WorkQueue(
-        chance.uniform(1.0, 9.0, 50), [tasks], chance.uniform(1.0, 99.0, tasks), np.full(50, NEVER - 1),
+        rng.uniform(1.0, 9.0, 50), [tasks], rng.uniform(1.0, 99.0, tasks), np.full(50, NEVER - 1),
         order="great", choice="all", max_replicas=3, log=True,
     )  # fmt: skip
-    queue.submit(0, chance.permutation(tasks))
+    queue.submit(0, rng.permutation(tasks))
     return queue
 
 
 def task_queues(machines: int = 300) -> TaskQueues:
-    chance = np.random.default_rng(4)
-    queues = TaskQueues(chance.uniform(1.0, 9.0, machines), log=True, record=True)
+    rng = np.random.default_rng(4)
+    queues = TaskQueues(rng.uniform(1.0, 9.0, machines), log=True, record=True)
     queues.add_applications(RELEASE[:40], SIZE[:40], TASK_SIZE[:40])
     every = np.repeat(np.arange(machines), 12)
-    queues.enqueue(every, chance.integers(0, 40, len(every)), chance.integers(1, 99, len(every)), 0)
+    queues.enqueue(every, rng.integers(0, 40, len(every)), rng.integers(1, 99, len(every)), 0)
     return queues
 
 
 def data_queues(machines: int = 300) -> DataQueues:
-    chance = np.random.default_rng(7)
+    rng = np.random.default_rng(7)
     queues = DataQueues(
-        chance.uniform(1.0, 9.0, machines),
-        bandwidth=chance.uniform(1.0, 9.0, machines),
+        rng.uniform(1.0, 9.0, machines),
+        bandwidth=rng.uniform(1.0, 9.0, machines),
         log=True,
         record=True,
     )
-    data = {"input_bytes": chance.uniform(0.0, 90.0, 40), "output_bytes": chance.uniform(0.0, 9.0, 40)}
+    data = {"input_bytes": rng.uniform(0.0, 90.0, 40), "output_bytes": rng.uniform(0.0, 9.0, 40)}
     queues.add_applications(RELEASE[:40], SIZE[:40], TASK_SIZE[:40], **data)
     every = np.repeat(np.arange(machines), 12)
-    queues.enqueue(every, chance.integers(0, 40, len(every)), chance.integers(1, 99, len(every)), 0)
+    queues.enqueue(every, rng.integers(0, 40, len(every)), rng.integers(1, 99, len(every)), 0)
     return queues
 
 
 def schedules(nodes: int = 300) -> tuple[SlotSchedules, Views]:
-    chance = np.random.default_rng(5)
+    rng = np.random.default_rng(5)
     slots, views = SlotSchedules(nodes, stale=True), Views(nodes, 12, seed=6)
-    who = chance.integers(0, nodes, 20 * nodes)
-    slots.reserve(who, chance.integers(0, 4000, len(who)), chance.integers(1, 30, len(who)), who, 0)
+    who = rng.integers(0, nodes, 20 * nodes)
+    slots.reserve(who, rng.integers(0, 4000, len(who)), rng.integers(1, 30, len(who)), who, 0)
     return slots, views
 
 
@@ -206,39 +206,39 @@ def run_ends() -> Any:
 
 
 def run_pull() -> Any:
-    queue, how = pull()
-    return queue.run(*how), how[2], queue.starts()
+    queue, options = pull()
+    return queue.run(*options), options[2], queue.starts()
 
 
 def run_queues() -> Any:
     queues, every = task_queues(), np.arange(300)
     queues.reschedule(every, 0)
     cells = queues.summaries(every, GRID, 5 * SECOND, threads=2)
-    least = queues.minimum_stretch(every, 6 * SECOND)
+    minimum = queues.minimum_stretch(every, 6 * SECOND)
     room = queues.available(0.5, 6.0, 1e4, 50.0, 7 * SECOND)
-    return cells, least, room, queues.advance(900 * SECOND), queues.schedule(), queues.next_change()
+    return cells, minimum, room, queues.advance(900 * SECOND), queues.schedule(), queues.next_change()
 
 
 def run_data_queues() -> Any:
     queues, every = data_queues(), np.arange(300)
     queues.reschedule(every, 0)
     cells = queues.summaries(every, GRID, 5 * SECOND, threads=2)
-    least, room = queues.minimum_stretch(every, 6 * SECOND), queues.room(0.5, 3, 7 * SECOND, every)
-    return cells, least, room, queues.advance(900 * SECOND), queues.schedule(), queues.next_change()
+    minimum, room = queues.minimum_stretch(every, 6 * SECOND), queues.room(0.5, 3, 7 * SECOND, every)
+    return cells, minimum, room, queues.advance(900 * SECOND), queues.schedule(), queues.next_change()
 
 
 def run_schedules() -> Any:
     slots, views = schedules()
-    found = slots.search(views.views, np.arange(40), 9, 30, 100, hops=3, wide=True)
+    actual = slots.search(views.views, np.arange(40), 9, 30, 100, hops=3, wide=True)
     earliest = slots.earliest_start(np.arange(300), 90, 40, 7)
     slots.forget(50, 0)
-    return found, earliest, slots.is_free(np.arange(300), 60, 20)
+    return actual, earliest, slots.is_free(np.arange(300), 60, 20)
 
 
 def run_views() -> Any:
     views = Views(300, 12, seed=7)
-    done = [views.cycle() for _ in range(20)]
-    return done, views.pick(np.arange(300), np.arange(300), np.arange(300), 3), views.views.copy()
+    completed = [views.cycle() for _ in range(20)]
+    return completed, views.pick(np.arange(300), np.arange(300), np.arange(300), 3), views.views.copy()
 
 
 def aggregate_into() -> Any:

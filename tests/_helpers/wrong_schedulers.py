@@ -1,4 +1,4 @@
-"""A sound decentralized scheduler, and thirteen schedulers with one fault each."""
+"""A sound decentralized scheduler, and thirteen variants with one fault each."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SharesPolicy(Policy):
             self.wait(i, tasks, 10.0)
             return
         submitter = int(self.run.applications.submitter[i])
-        if not self.run.up[submitter]:  # the next one that is up acts for it
+        if not self.run.up[submitter]:  # the next machine that is up acts on its behalf
             submitter = int(np.flatnonzero(self.run.up)[0])
         targets = self.targets(submitter, i)
         self.note(i, tasks, submitter, len(targets))
@@ -123,7 +123,7 @@ class SharesPolicy(Policy):
         return Outcome.of(self.queues, self.resubmitted)
 
 
-class _Loses(SharesPolicy):
+class _TaskLoss(SharesPolicy):
     """Policy that loses a task of each failure."""
 
     def lose(self, applications: Any, tasks: Any) -> None:
@@ -134,13 +134,13 @@ class _Loses(SharesPolicy):
         super().lose(applications, tasks)
 
 
-class _ForgetsState(SharesPolicy):
+class _StateLoss(SharesPolicy):
     """Policy whose lost tasks are in no checkpoint."""
 
     STATE = ("chance", "queues", "resubmitted")
 
 
-class _DrawsToNote(SharesPolicy):
+class _DrawForRecord(SharesPolicy):
     """Policy whose log draws from the stream of its decisions."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
@@ -149,7 +149,7 @@ class _DrawsToNote(SharesPolicy):
             self.chance[submitter].random()
 
 
-class _KeepsQuiet(SharesPolicy):
+class _MissingDecisions(SharesPolicy):
     """Policy that logs only repeated decisions."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
@@ -157,15 +157,15 @@ class _KeepsQuiet(SharesPolicy):
             super().note(i, tasks, submitter, among)
 
 
-class _RunsOnTheDead(SharesPolicy):
+class _FailedMachineUse(SharesPolicy):
     """Policy whose machines ignore failures."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
         pass
 
 
-class _Peeks(SharesPolicy):
-    """Policy that sends shares to the machines with the shortest queues of all."""
+class _QueuePeek(SharesPolicy):
+    """Policy that sends shares to the machines with the shortest queues."""
 
     def targets(self, submitter: int, application: int) -> Any:
         machines = range(len(self.run.speeds))
@@ -174,15 +174,15 @@ class _Peeks(SharesPolicy):
         return np.array(sorted(up, key=lambda u: (waiting[u], u))[:3])
 
 
-class _PeeksAtSpeeds(SharesPolicy):
-    """Policy that sends shares to the fastest machines of all."""
+class _SpeedPeek(SharesPolicy):
+    """Policy that sends shares to the fastest machines."""
 
     def targets(self, submitter: int, application: int) -> Any:
         up = np.flatnonzero(self.run.up)
         return up[np.argsort(-self.run.speeds[up], kind="stable")][:3]
 
 
-class _KnowsTheFuture(SharesPolicy):
+class _FutureKnowledge(SharesPolicy):
     """Policy whose targets depend on later releases at other machines."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -190,37 +190,37 @@ class _KnowsTheFuture(SharesPolicy):
         return np.roll(up, int(self.run.applications.release[application + 1 :].sum()))[:1]
 
 
-class _Alternates(SharesPolicy):
+class _Alternation(SharesPolicy):
     """Policy that reverses the order of machines in every other run."""
 
     runs = 0
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        _Alternates.runs += 1
-        self.step = 1 if _Alternates.runs % 2 else -1
+        _Alternation.runs += 1
+        self.step = 1 if _Alternation.runs % 2 else -1
 
     def targets(self, submitter: int, application: int) -> Any:
         return np.flatnonzero(self.run.up)[:: self.step][:1]
 
 
-class _TakesTheLastFirst(SharesPolicy):
+class _ReverseOrder(SharesPolicy):
     """Policy that queues the shares of an instant in reverse order."""
 
     def on_share(self, rows: Any) -> None:
         super().on_share(rows[::-1])
 
 
-class _DependsOnSetOrder(SharesPolicy):
-    """Policy that takes the first machines of a set of names."""
+class _SetOrderDependence(SharesPolicy):
+    """Policy that uses the first machines of a set of names."""
 
     def targets(self, submitter: int, application: int) -> Any:
         names = {f"machine {u}" for u in np.flatnonzero(self.run.up)}
         return np.array([int(name.split()[1]) for name in list(names)[:3]])
 
 
-class _DoubleBooks(SharesPolicy):
-    """Policy whose machines serve two queues at a time."""
+class _DoubleBooking(SharesPolicy):
+    """Policy whose machines serve two queues at once."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -259,7 +259,7 @@ class _DoubleBooks(SharesPolicy):
         return one
 
 
-class _ForgetsAMessage(SharesPolicy):
+class _DroppedShares(SharesPolicy):
     """Policy that drops all except the first share of an instant."""
 
     def on_share(self, rows: Any) -> None:
@@ -267,49 +267,49 @@ class _ForgetsAMessage(SharesPolicy):
         self.total -= int(rows["tasks"][1:].sum())
 
 
-class Loses(Shares, frozen=True, kw_only=True):
+class TaskLoss(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "loses"
 
     def start(self, run: Run) -> Policy:
-        return _Loses(run)
+        return _TaskLoss(run)
 
 
-class RunsOnTheDead(Shares, frozen=True, kw_only=True):
+class FailedMachineUse(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "runs-on-the-dead"
 
     def start(self, run: Run) -> Policy:
-        return _RunsOnTheDead(run)
+        return _FailedMachineUse(run)
 
 
-class Peeks(Shares, frozen=True, kw_only=True):
+class QueuePeek(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "peeks"
 
     def start(self, run: Run) -> Policy:
-        return _Peeks(run)
+        return _QueuePeek(run)
 
 
-class PeeksAtSpeeds(Shares, frozen=True, kw_only=True):
+class SpeedPeek(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "peeks-at-speeds"
 
     def start(self, run: Run) -> Policy:
-        return _PeeksAtSpeeds(run)
+        return _SpeedPeek(run)
 
 
-class KnowsTheFuture(Shares, frozen=True, kw_only=True):
+class FutureKnowledge(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "knows-the-future"
 
     def start(self, run: Run) -> Policy:
-        return _KnowsTheFuture(run)
+        return _FutureKnowledge(run)
 
 
-class Alternates(Shares, frozen=True, kw_only=True):
+class Alternation(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "alternates"
 
     def start(self, run: Run) -> Policy:
-        return _Alternates(run)
+        return _Alternation(run)
 
 
-class TakesTheLastFirst(Shares, frozen=True, kw_only=True):
+class ReverseOrder(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "takes-the-last-first"
 
     @property
@@ -317,46 +317,46 @@ class TakesTheLastFirst(Shares, frozen=True, kw_only=True):
         return None
 
     def start(self, run: Run) -> Policy:
-        return _TakesTheLastFirst(run)
+        return _ReverseOrder(run)
 
 
-class DependsOnSetOrder(Shares, frozen=True, kw_only=True):
+class SetOrderDependence(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "depends-on-set-order"
 
     def start(self, run: Run) -> Policy:
-        return _DependsOnSetOrder(run)
+        return _SetOrderDependence(run)
 
 
-class DoubleBooks(Shares, frozen=True, kw_only=True):
+class DoubleBooking(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "double-books"
 
     def start(self, run: Run) -> Policy:
-        return _DoubleBooks(run)
+        return _DoubleBooking(run)
 
 
-class ForgetsAMessage(Shares, frozen=True, kw_only=True):
+class DroppedShares(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "forgets-a-message"
 
     def start(self, run: Run) -> Policy:
-        return _ForgetsAMessage(run)
+        return _DroppedShares(run)
 
 
-class ForgetsState(Shares, frozen=True, kw_only=True):
+class StateLoss(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "forgets-state"
 
     def start(self, run: Run) -> Policy:
-        return _ForgetsState(run)
+        return _StateLoss(run)
 
 
-class DrawsToNote(Shares, frozen=True, kw_only=True):
+class DrawForRecord(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "draws-to-note"
 
     def start(self, run: Run) -> Policy:
-        return _DrawsToNote(run)
+        return _DrawForRecord(run)
 
 
-class KeepsQuiet(Shares, frozen=True, kw_only=True):
+class MissingDecisions(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "keeps-quiet"
 
     def start(self, run: Run) -> Policy:
-        return _KeepsQuiet(run)
+        return _MissingDecisions(run)

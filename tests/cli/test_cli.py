@@ -33,16 +33,16 @@ def invoke(*arguments):
 
 
 def good(*arguments):
-    found = invoke(*arguments)
-    assert found.exit_code == 0, found.output
-    return found
+    answer = invoke(*arguments)
+    assert answer.exit_code == 0, answer.output
+    return answer
 
 
 def wrong(*arguments):
     """Return the one error line of a command, which must exit with code 2."""
-    found = invoke(*arguments)
-    assert (found.exit_code, found.stdout) == (2, ""), found.output
-    lines = [line for line in found.stderr.splitlines() if not line.startswith("gridsim: warning: ")]
+    answer = invoke(*arguments)
+    assert (answer.exit_code, answer.stdout) == (2, ""), answer.output
+    lines = [line for line in answer.stderr.splitlines() if not line.startswith("gridsim: warning: ")]
     assert len(lines) == 1 and lines[0].startswith("gridsim: ")
     return lines[0].removeprefix("gridsim: ")
 
@@ -61,9 +61,9 @@ def test_run_prints_a_summary(folder, toy):
 
 def test_errors_in_user_code_show_only_user_frames(folder, toy):
     run = ("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.mode=fail")
-    found = invoke(*run)
-    first, *frames, last, hint = found.stderr.splitlines()
-    assert found.exit_code == 1 and first.startswith("Traceback") and hint.startswith("gridsim: gridsim -v")
+    answer = invoke(*run)
+    first, *frames, last, hint = answer.stderr.splitlines()
+    assert answer.exit_code == 1 and first.startswith("Traceback") and hint.startswith("gridsim: gridsim -v")
     assert [line.split(", line ")[0].strip() for line in frames if ", line " in line] == [
         f'File "{folder / toy.split(":")[0]}.py"'
     ] * 2
@@ -77,8 +77,8 @@ def test_interpreted_and_compiled_nodes_give_equal_results():
         for form in ([], ["--node-form", "interpreted"], ["--node-form", "compiled"])
     }
     assert len(digests) == 1
-    said = wrong("run", "--scheduler", "fcfs", *SMALL, "--node-form", "interpreted")
-    assert said.startswith("fcfs does not support nodes='interpreted'")
+    message = wrong("run", "--scheduler", "fcfs", *SMALL, "--node-form", "interpreted")
+    assert message.startswith("fcfs does not support nodes='interpreted'")
 
 
 def test_the_flag_bound_selects_the_lower_bound(folder, toy):
@@ -96,31 +96,33 @@ def test_the_flag_bound_selects_the_lower_bound(folder, toy):
 
 
 def test_run_prints_json(folder, toy):
-    found = good("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.pause=2", "--json", "--progress")
-    answer = json.loads(found.stdout)
+    cli_result = good("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.pause=2", "--json", "--progress")
+    answer = json.loads(cli_result.stdout)
     assert (
         answer["facts"] == {"pause": 2.0} and answer["machines"] == 5 and answer["units"]["makespan"] == "s"
     )
     scenario = Scenario.from_toml(answer["provenance"]["scenario"])
     expected = Workload.bags(6, task_size=65536.0, seed=1)
     assert scenario == Scenario(Platform.desktop_grid(5, 1), expected, seed=1)
-    assert "6/6" in found.stderr
+    assert "6/6" in cli_result.stderr
 
 
 def test_run_saves_result_and_scenario(folder, toy):
-    found = good("run", "--scheduler", toy, *SMALL, "--out", "r.npz", "--save-scenario", "s.toml", "--json")
-    answer = json.loads(found.stdout)
+    cli_result = good(
+        "run", "--scheduler", toy, *SMALL, "--out", "r.npz", "--save-scenario", "s.toml", "--json"
+    )
+    answer = json.loads(cli_result.stdout)
     result = Result.load("r.npz")
     assert result.digest == answer["digest"] and answer["file"] == "r.npz"
     assert Scenario.from_toml("s.toml") == result.scenario
-    again = json.loads(good("run", "s.toml", "--scheduler", toy, "--json").stdout)
-    assert again["digest"] == result.digest
+    copy = json.loads(good("run", "s.toml", "--scheduler", toy, "--json").stdout)
+    assert copy["digest"] == result.digest
     os.mkdir("results")
-    found = good("run", "s.toml", "--scheduler", toy, "--out", "results")
+    cli_result = good("run", "s.toml", "--scheduler", toy, "--out", "results")
     assert os.listdir("results") == ["toy_for_the_command_line_Toy.npz"]
-    assert found.stdout.splitlines()[-1].split() == ["saved", "results/toy_for_the_command_line_Toy.npz"]
-    found = good("run", "s.toml", "--scheduler", toy, "--out", "results", "--json")
-    assert json.loads(found.stdout)["file"] == "results/toy_for_the_command_line_Toy.npz"
+    assert cli_result.stdout.splitlines()[-1].split() == ["saved", "results/toy_for_the_command_line_Toy.npz"]
+    cli_result = good("run", "s.toml", "--scheduler", toy, "--out", "results", "--json")
+    assert json.loads(cli_result.stdout)["file"] == "results/toy_for_the_command_line_Toy.npz"
 
 
 @pytest.mark.parametrize(
@@ -229,8 +231,8 @@ def test_flags_override_the_file(folder, toy):
     changed = effective("--interarrival", 2, "--tasks-per-node", 3, "--task-size", "5..6").workload.recipe
     assert (changed.interarrival, changed.tasks_per_node, changed.task_size) == (2.0, 3.0, Range(5.0, 6.0))
     Scenario(Platform.pareto(9, 4), Workload.bags(7, tasks=40, seed=5), seed=6).save("own.toml")
-    told = json.loads(good("run", "own.toml", "--scheduler", toy, "--json", "--tasks-per-node", 1).stdout)
-    assert told["tasks"] < 7 * 12  # at most 1.2 tasks per machine; 40 tasks per application would give more
+    output = json.loads(good("run", "own.toml", "--scheduler", toy, "--json", "--tasks-per-node", 1).stdout)
+    assert output["tasks"] < 7 * 12  # at most 1.2 tasks per machine; 40 tasks per application would give more
     assert effective("--task-size", "5,6").workload.recipe.task_size == (5.0, 6.0)
     network = effective("--latency", 0.1, "--bandwidth", "inf", "--interfaces", "equal").network
     assert (network.latency, network.bandwidth, network.interfaces) == (0.1, float("inf"), "equal")
@@ -240,12 +242,12 @@ def test_logs_and_host_tables_replace_drawn_workloads_and_platforms(folder, toy)
     Path("log.swf").write_text(f"{job(1, 100, 10, 1)}\n{job(2, 110, -1, 1)}\n{job(3, 900, 30, 2)}\n")
     Path("hosts.csv").write_text("cpu_model,computers,gflops_core\nA,1,1.5\n")
     flags = ["--job-log", "log.swf", "--hosts", "hosts.csv", "--nodes", 4]
-    found = good("run", "--scheduler", toy, *flags, "--json", "--applications", 2)
-    answer = json.loads(found.stdout)
+    cli_result = good("run", "--scheduler", toy, *flags, "--json", "--applications", 2)
+    answer = json.loads(cli_result.stdout)
     assert answer["aggregate_speed"] == 6000.0 and answer["tasks"] == 3
     assert set(answer["provenance"]["files"]) == {"log.swf", "hosts.csv"}
-    said = "gridsim: warning: log.swf:2: 1 jobs of unknown run time, left out"
-    assert found.stderr.count(said) == 1
+    message = "gridsim: warning: log.swf:2: 1 jobs of unknown run time, left out"
+    assert cli_result.stderr.count(message) == 1
     assert (
         json.loads(good("run", "--scheduler", toy, *flags, "--json", "--applications", 1).stdout)["tasks"]
         == 1
@@ -254,9 +256,9 @@ def test_logs_and_host_tables_replace_drawn_workloads_and_platforms(folder, toy)
     kept = json.loads(good("run", "--scheduler", "asap", "--job-log", "log.swf", "--rigid", "--json").stdout)
     assert kept["applications"] == 2 and kept["aggregate_speed"] == 1000 * kept["machines"] == 10**6
     Path("log.swf").write_text(f"; MaxNodes: 7\n; MaxProcs: 5\n{job(1, 100, 10, 1)}\n")
-    stated = good("run", "--scheduler", "asap", "--job-log", "log.swf", "--rigid", "--json")
-    assert json.loads(stated.stdout)["machines"] == 5
-    assert stated.stderr.splitlines()[0].startswith("gridsim: 5 machines, the MaxProcs of log.swf")
+    declared = good("run", "--scheduler", "asap", "--job-log", "log.swf", "--rigid", "--json")
+    assert json.loads(declared.stdout)["machines"] == 5
+    assert declared.stderr.splitlines()[0].startswith("gridsim: 5 machines, the MaxProcs of log.swf")
 
 
 def test_compare_prints_a_table(folder, toy):
@@ -274,15 +276,15 @@ def test_compare_prints_a_table(folder, toy):
 
 def test_the_baseline_does_not_depend_on_results_and_is_named(folder, toy):
     Path("other.py").write_text(f"from {toy.partition(':')[0]} import Toy\n")
-    chosen = f"{toy},other:Toy"
+    selection = f"{toy},other:Toy"
     slow = [
         "--set",
         f"{toy}.pause=9",
         *SMALL,
     ]  # the first one is the baseline, although the other one is better
-    text = good("compare", "--schedulers", chosen, *slow).stdout
+    text = good("compare", "--schedulers", selection, *slow).stdout
     assert f"baseline  {toy} (ratios are relative to it)" in text.splitlines()
-    answer = json.loads(good("compare", "--schedulers", chosen, *slow, "--json").stdout)
+    answer = json.loads(good("compare", "--schedulers", selection, *slow, "--json").stdout)
     assert answer["baseline"] == toy and answer["units"]["ratio"].endswith(f"that of {toy})")
     flags = ["--schedulers", "fcfs,fair-tree,mincent", "--json", *SMALL]
     assert json.loads(good("compare", *flags).stdout)["baseline"] == "mincent"
@@ -332,14 +334,14 @@ def test_the_baseline_does_not_depend_on_results_and_is_named(folder, toy):
     ],
 )
 def test_invalid_scenario_files_are_rejected(folder, toy, toml, message):
-    given = toml.strip()
+    arguments = toml.strip()
     for name, default in (
         ("platform", 'kind = "list"\nspeeds = [1]'),
         ("workload", 'kind = "list"\nrelease = [0]\ntasks = [1]\ntask_size = [1]'),
     ):
-        if f"[{name}" not in given:
-            given += f"\n[{name}]\n{default}"
-    Path("s.toml").write_text(given + "\n")
+        if f"[{name}" not in arguments:
+            arguments += f"\n[{name}]\n{default}"
+    Path("s.toml").write_text(arguments + "\n")
     before = sorted(os.listdir())
     flags = ["--scheduler", toy, "--out", "r.npz", "--save-scenario", "t.toml"]
     assert wrong("run", "s.toml", *flags).startswith(message)
@@ -350,8 +352,8 @@ def test_invalid_traces_are_rejected(folder, toy):
     short = job(1, 0, 5, 1).rpartition(" ")[0]
     Path("short.swf").write_text(job(1, 0, 5, 1) + "\n" + short + "\n")
     Path("large.swf").write_text(job(1, 0, 5, 6) + "\n")
-    whole = gzip.compress("\n".join(job(i, i, 5, 1) for i in range(2000)).encode())
-    Path("cut.swf.gz").write_bytes(whole[: len(whole) // 2])
+    full_run = gzip.compress("\n".join(job(i, i, 5, 1) for i in range(2000)).encode())
+    Path("cut.swf.gz").write_bytes(full_run[: len(full_run) // 2])
     flags = ["run", "--scheduler", toy, "--nodes", 5]
     assert wrong(*flags, "--job-log", "short.swf") == "short.swf:2: a line must have 18 fields, got 17"
     needs = "large.swf:1: the processors of job 1 must be at most 5, the number of machines, got 6"
@@ -501,12 +503,12 @@ def test_invalid_schedulers_are_rejected(folder, toy):
     Path("needs.py").write_text("import absent_module\n")
     assert wrong("run", "--scheduler", "needs:X").endswith("No module named 'absent_module' (needs.py:1)")
     assert wrong("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
-    found = wrong("run", "--scheduler", "gridsim:Scheduler")
-    assert found == "--scheduler 'gridsim:Scheduler' must define start(run), which Scheduler does not"
-    found = wrong("run", "--scheduler", "gridsim:NodeScheduler")
-    assert found == "NodeScheduler.policy must be a subclass of NodeProgram, got None"
-    found = wrong("run", "--scheduler", "gridsim.schedulers.centralized.heuristics:Batch")
-    assert found == "Batch.rule must be set by a subclass, got none"
+    actual = wrong("run", "--scheduler", "gridsim:Scheduler")
+    assert actual == "--scheduler 'gridsim:Scheduler' must define start(run), which Scheduler does not"
+    actual = wrong("run", "--scheduler", "gridsim:NodeScheduler")
+    assert actual == "NodeScheduler.policy must be a subclass of NodeProgram, got None"
+    actual = wrong("run", "--scheduler", "gridsim.schedulers.centralized.heuristics:Batch")
+    assert actual == "Batch.rule must be set by a subclass, got none"
     Path("picky.py").write_text(
         f"from {toy.partition(':')[0]} import Toy\n"
         "class Picky(Toy, frozen=True):\n"
@@ -517,8 +519,8 @@ def test_invalid_schedulers_are_rejected(folder, toy):
         "        return None\n"
     )
     assert wrong("run", "--scheduler", "picky:Picky") == "picky:Picky: ValueError: never"
-    found = wrong("run", "--scheduler", "picky:Idle")
-    assert found == "t = 0.0 s: start() must return a Policy, got NoneType"
+    actual = wrong("run", "--scheduler", "picky:Idle")
+    assert actual == "t = 0.0 s: start() must return a Policy, got NoneType"
     assert (
         wrong("compare", "--schedulers", f"{toy},{toy}")
         == f"--schedulers must name different schedulers, got '{toy}' twice"
@@ -528,8 +530,8 @@ def test_invalid_schedulers_are_rejected(folder, toy):
 
 
 def test_unknown_schedulers_get_a_hint(folder):
-    found = wrong("run", "--scheduler", "x")
-    assert found.startswith("unknown scheduler 'x'; gridsim list schedulers shows all ")
+    actual = wrong("run", "--scheduler", "x")
+    assert actual.startswith("unknown scheduler 'x'; gridsim list schedulers shows all ")
     Path("x.py").write_text("import gridsim\n\n\nclass Mine(gridsim.NodeScheduler):\n    pass\n")
     assert wrong("run", "--scheduler", "x").endswith("x.py is in this folder: did you mean x:Mine?")
     assert "is not the name of a module" in wrong("run", "--scheduler", "../x:Mine")
@@ -547,8 +549,8 @@ def test_the_command_offers_and_runs_the_builtin_schedulers(tmp_path, monkeypatc
     scenario.save("s.toml")
     answer = json.loads(good("run", "s.toml", "--json").stdout)
     assert answer["parameters"]["bound"] == 3.0
-    said = "fair-tree.samples must be a whole number or a list of 3 whole numbers, got '30,x'"
-    assert wrong("run", "s.toml", "--set", "fair-tree.samples=30,x") == said
+    message = "fair-tree.samples must be a whole number or a list of 3 whole numbers, got '30,x'"
+    assert wrong("run", "s.toml", "--set", "fair-tree.samples=30,x") == message
     good("run", "s.toml", "--set", "fair-tree.bound=1.5", "--save-scenario", "t.toml")
     assert Scenario.from_toml("t.toml").schedulers["fair-tree"] == {"bound": 1.5}
     Path("u.toml").write_text(scenario.to_toml().replace("mincent-once", "mincentt"))
@@ -556,8 +558,8 @@ def test_the_command_offers_and_runs_the_builtin_schedulers(tmp_path, monkeypatc
 
 
 def test_an_interrupted_run_exits_with_130(folder, toy):
-    found = invoke("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.mode=interrupt", "--out", "r.npz")
-    assert found.exit_code == 130 and found.stderr == "gridsim: interrupted\n"
+    answer = invoke("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.mode=interrupt", "--out", "r.npz")
+    assert answer.exit_code == 130 and answer.stderr == "gridsim: interrupted\n"
     assert not os.path.exists("r.npz")
 
 
@@ -567,10 +569,10 @@ def test_trace_info_and_lint_report_a_log(folder):
     assert json.loads(good("trace", "info", "log.swf", "--json").stdout)["records"] == 2
     assert "unsorted-submit" in good("trace", "lint", "log.swf").stdout
     answer = json.loads(good("trace", "lint", "log.swf", "--json").stdout)
-    assert {found["code"] for found in answer["findings"]} >= {"unsorted-submit", "zero-run-time"}
+    assert {cli_result["code"] for cli_result in answer["findings"]} >= {"unsorted-submit", "zero-run-time"}
     Path("log.swf").write_text(f"{job(1, 100, 10, 1)} \n1 2 3\n")
-    found = invoke("trace", "lint", "log.swf")
-    assert found.exit_code == 1 and "missing-fields" in found.stdout
+    cli_result = invoke("trace", "lint", "log.swf")
+    assert cli_result.exit_code == 1 and "missing-fields" in cli_result.stdout
     assert wrong("trace", "lint", "log.swf", "--format", "x").startswith("format must be one of swf")
 
 
@@ -617,7 +619,7 @@ def test_control_c_ends_a_running_command(folder):
 def test_importing_the_package_loads_no_optional_libraries(tmp_path):
     code = "import sys, gridsim, gridsim.simulation.simulate; print(*sorted(sys.modules))"
     environment = {**os.environ, "PYTHONPATH": ROOT}
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
@@ -625,7 +627,7 @@ def test_importing_the_package_loads_no_optional_libraries(tmp_path):
         cwd=tmp_path,
         check=True,
     )
-    loaded = set(found.stdout.split())
+    loaded = set(process.stdout.split())
     assert not loaded & {"click", "tqdm", "tomli_w", "gridsim.traces"}
     assert not loaded & {"pandas", "pyarrow", "xarray", "scipy", "matplotlib", "dask", "distributed"}
 
@@ -640,8 +642,10 @@ def test_a_run_imports_one_scheduler(tmp_path):
     """
     environment = {**os.environ, "PYTHONPATH": ROOT}
     command = [sys.executable, "-c", code]
-    found = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=True)
-    loaded = set(found.stdout.split())
+    process = subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=True
+    )
+    loaded = set(process.stdout.split())
     assert {"gridsim.schedulers.centralized.pull", "gridcore.queues.task_queues"} <= loaded
     assert not loaded & {
         "gridsim.schedulers.fair_tree",
@@ -672,8 +676,8 @@ def test_every_table_of_a_scenario_affects_the_result(folder):
 def test_background_load_is_saved_with_the_scenario(folder, toy):
     """Schedulers that do not support it are rejected."""
     module, _, name = toy.partition(":")
-    able = f"class Able({name}, frozen=True):\n    fluctuating = True\n"
-    Path("able_to_fluctuate.py").write_text(f"from {module} import {name}\n{able}")
+    class_source = f"class Able({name}, frozen=True):\n    fluctuating = True\n"
+    Path("able_to_fluctuate.py").write_text(f"from {module} import {name}\n{class_source}")
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(5, seed=2),
         gs.Workload.bags(4, 10.0, task_size=3000.0, seed=3),
@@ -689,8 +693,8 @@ def test_background_load_is_saved_with_the_scenario(folder, toy):
 def test_python_m_gridsim_runs_the_command(tmp_path):
     """The command runs in another folder than the sources, which may lack compiled kernels."""
     command = [sys.executable, "-m", "gridsim", "--help"]
-    said = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert said.returncode == 0 and said.stdout.startswith("Usage: gridsim ")
+    output = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert output.returncode == 0 and output.stdout.startswith("Usage: gridsim ")
 
 
 @pytest.mark.parametrize(

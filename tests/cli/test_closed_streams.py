@@ -20,14 +20,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="how a shell clo
 
 def command(closed: str, *arguments: str, folder: Path) -> tuple[int, str, str]:
     """Return the exit code, the output and the errors of a command."""
-    done = subprocess.run(
+    process = subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "gridsim", *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": ROOT},
         capture_output=True,
         text=True,
     )
-    return done.returncode, done.stdout, done.stderr
+    return process.returncode, process.stdout, process.stderr
 
 
 @pytest.mark.slow
@@ -58,11 +58,11 @@ def test_commands_work_without_standard_error(tmp_path: Path) -> None:
 
 def test_a_closed_standard_output_is_an_error(tmp_path: Path) -> None:
     """The command is executed nevertheless, and its files are written."""
-    said = "gridsim: standard output: Bad file descriptor\n"
-    assert command(">&-", "run", *SMALL, "--out", "run.npz", folder=tmp_path) == (2, "", said)
+    output = "gridsim: standard output: Bad file descriptor\n"
+    assert command(">&-", "run", *SMALL, "--out", "run.npz", folder=tmp_path) == (2, "", output)
     assert command("<&- >&- 2>&-", "run", *SMALL, "--out", "other.npz", folder=tmp_path) == (2, "", "")
     assert gs.Result.load(tmp_path / "run.npz").digest == gs.Result.load(tmp_path / "other.npz").digest
-    assert command(">&-", "--version", folder=tmp_path) == (2, "", said)
+    assert command(">&-", "--version", folder=tmp_path) == (2, "", output)
 
 
 def test_progress_bar_is_omitted_without_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,10 +34,10 @@ def rigid() -> gs.Scenario:
 
 def test_replications_give_means_and_ratios(tmp_path: Path) -> None:
     figure = tmp_path / "c.png"
-    found = invoke(*SMALL, "--replicates", 5, "--workers", 2, "--figure", figure)
-    assert found.exit_code == 0, found.output
+    answer = invoke(*SMALL, "--replicates", 5, "--workers", 2, "--figure", figure)
+    assert answer.exit_code == 0, answer.output
     assert figure.read_bytes().startswith(b"\x89PNG")
-    lines = found.stdout.splitlines()
+    lines = answer.stdout.splitlines()
     begins = lines.index("")
     assert [lines[k].split()[0] for k in (0, 1, begins - 1)] == ["platform", "workload", "replications"]
     lines = lines[begins + 1 :]
@@ -54,7 +54,7 @@ def test_replications_give_means_and_ratios(tmp_path: Path) -> None:
         },
         replicates=5,
     )
-    assert found.stdout == f"{library.format()}\nsaved {figure}, which shows max_stretch_agg\n"
+    assert answer.stdout == f"{library.format()}\nsaved {figure}, which shows max_stretch_agg\n"
 
 
 def test_schedulers_that_know_run_times_are_named() -> None:
@@ -65,51 +65,51 @@ def test_schedulers_that_know_run_times_are_named() -> None:
 
 
 def test_whole_results_are_kept_in_the_store(tmp_path: Path) -> None:
-    where = ("--replicates", 2, "--workers", 1, "--store", tmp_path / "s", "--keep-results")
-    assert invoke(*SMALL, "--schedulers", "fcfs", *where).exit_code == 0
+    location = ("--replicates", 2, "--workers", 1, "--store", tmp_path / "s", "--keep-results")
+    assert invoke(*SMALL, "--schedulers", "fcfs", *location).exit_code == 0
     assert len(list((tmp_path / "s" / "results").iterdir())) == 2
 
 
 def test_retry_repeats_failed_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    where = (*SMALL, "--schedulers", "fcfs", "--replicates", 2, "--workers", 1, "--store", tmp_path / "s")
+    location = (*SMALL, "--schedulers", "fcfs", "--replicates", 2, "--workers", 1, "--store", tmp_path / "s")
 
     def broken(*_: object, **__: object) -> None:
         raise gs.GridSimError("out of order")
 
     with monkeypatch.context() as patch:
         patch.setattr(cells, "simulate", broken)
-        assert invoke(*where).exit_code == 1
-    known = invoke(*where)
+        assert invoke(*location).exit_code == 1
+    known = invoke(*location)
     assert known.exit_code == 1 and "out of order (in the store: retry runs it again)" in known.output
-    assert invoke(*where, "--retry").exit_code == 0
+    assert invoke(*location, "--retry").exit_code == 0
 
 
 @pytest.mark.slow
 def test_the_name_all_selects_the_applicable_schedulers(tmp_path: Path) -> None:
     for scenario, file in ((bags(), tmp_path / "bags.toml"), (rigid(), tmp_path / "rigid.toml")):
         scenario.save(file)
-        found = invoke(file, "--schedulers", "all", "--replicates", 1, "--workers", 1, "--json")
-        said = json.loads(found.stdout)
-        assert found.exit_code == 0 and found.stderr == "", found.output
-        measure = next(iter(said["means"]))
+        answer = invoke(file, "--schedulers", "all", "--replicates", 1, "--workers", 1, "--json")
+        output = json.loads(answer.stdout)
+        assert answer.exit_code == 0 and answer.stderr == "", answer.output
+        measure = next(iter(output["means"]))
         assert measure == ("mean_waiting" if scenario.workload.rigid else "max_stretch_agg")
         names, refused = applicable(scenario)
-        assert list(said["means"][measure]) == list(names) and set(said["not_applicable"]) == set(refused)
-        same = sum("same scheduler as" in why for why in refused.values())
+        assert list(output["means"][measure]) == list(names) and set(output["not_applicable"]) == set(refused)
+        same = sum("same scheduler as" in reason for reason in refused.values())
         kinds = [kind.rigid for kind, _ in registered().values()]
-        without_places = sum("places" in why for why in refused.values())
+        without_places = sum("places" in reason for reason in refused.values())
         assert len(names) == kinds.count(scenario.workload.rigid) - same - without_places
-        assert all(gs.ScenarioError.__name__ not in why and why for why in refused.values())
+        assert all(gs.ScenarioError.__name__ not in reason and reason for reason in refused.values())
 
 
 def test_default_schedulers_must_support_the_jobs(tmp_path: Path) -> None:
     late = gs.Workload.jobs_of([0.0], [2], [30.0], deadline=[100.0])
     gs.Scenario(gs.Platform.equal(4), late).save(tmp_path / "late.toml")
-    found = invoke(tmp_path / "late.toml", "--json")
-    assert found.exit_code == 0, found.output
-    said = json.loads(found.stdout)
-    assert [row["name"] for row in said["schedulers"]] == ["dgs-asap", "asap"]
-    assert list(said["not_applicable"]) == ["backfill", "backfill-fcfs"]
+    answer = invoke(tmp_path / "late.toml", "--json")
+    assert answer.exit_code == 0, answer.output
+    output = json.loads(answer.stdout)
+    assert [row["name"] for row in output["schedulers"]] == ["dgs-asap", "asap"]
+    assert list(output["not_applicable"]) == ["backfill", "backfill-fcfs"]
 
 
 @pytest.mark.parametrize("arguments", [[], ["--replicates", "2"]])
@@ -119,39 +119,39 @@ def test_an_empty_selection_is_rejected(names: str, arguments: list[str], tmp_pa
     file = tmp_path / "e.toml"
     bag = gs.Workload.bags(applications=1, tasks=1, task_size=1e-6, seed=1)
     file.write_text(gs.Scenario(gs.Platform.equal(1), bag, seed=1).to_toml())
-    found = invoke(file, "--schedulers", names, *arguments)
-    assert (found.exit_code, found.stdout) == (2, "")
-    assert found.stderr == "gridsim: --schedulers must name at least one scheduler, got none\n"
+    answer = invoke(file, "--schedulers", names, *arguments)
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert answer.stderr == "gridsim: --schedulers must name at least one scheduler, got none\n"
 
 
 def test_failed_runs_are_recorded(tmp_path: Path) -> None:
-    found = invoke(
+    answer = invoke(
         *SMALL, "--replicates", 2, "--time-limit", "1", "--workers", 1, "--schedulers", "fcfs,mincent"
     )
-    assert found.exit_code == 1
-    assert "failed: fcfs, replication 0: ScenarioError: fcfs did not end" in found.stdout
-    assert found.stdout.count("failed: ") == 4  # one per run, and none for the command
-    assert "not all values are finite" in found.stdout
+    assert answer.exit_code == 1
+    assert "failed: fcfs, replication 0: ScenarioError: fcfs did not end" in answer.stdout
+    assert answer.stdout.count("failed: ") == 4  # one per run, and none for the command
+    assert "not all values are finite" in answer.stdout
 
 
 def test_an_impossible_scenario_fails_before_the_runs(tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     log.write_text("1 0 0 60 8 -1 -1 8 60 -1 1 1 1 -1 -1 -1 -1 -1\n")
-    found = invoke("--job-log", log, "--nodes", 4, "--replicates", 3, "--figure", tmp_path / "c.png")
-    assert (found.exit_code, found.stdout) == (2, "") and not (tmp_path / "c.png").exists()
-    assert "the processors of job 1 must be at most 4, the number of machines, got 8" in found.stderr
+    answer = invoke("--job-log", log, "--nodes", 4, "--replicates", 3, "--figure", tmp_path / "c.png")
+    assert (answer.exit_code, answer.stdout) == (2, "") and not (tmp_path / "c.png").exists()
+    assert "the processors of job 1 must be at most 4, the number of machines, got 8" in answer.stderr
 
 
 def test_any_key_of_the_scenario_can_be_changed(tmp_path: Path) -> None:
     saved = tmp_path / "s.toml"
-    some = ("--nodes", 5, "--applications", 3, "--schedulers", "fcfs", "--save-scenario", saved)
-    assert not invoke(*some, "--load", 0.5, "--change", "network.latency=1 s").exit_code
+    subset = ("--nodes", 5, "--applications", 3, "--schedulers", "fcfs", "--save-scenario", saved)
+    assert not invoke(*subset, "--load", 0.5, "--change", "network.latency=1 s").exit_code
     scenario = gs.Scenario.from_toml(saved)
     assert scenario.network.latency == 1.0 and "load = 0.5" in saved.read_text()
-    found = invoke(*some, "--change", "network.latncy=1")
-    assert found.exit_code == 2 and "latncy is not a known key; did you mean latency?" in found.stderr
-    found = invoke(*some, "--change", "latency")
-    assert found.exit_code == 2 and "--change must be KEY=VALUE" in found.stderr
+    answer = invoke(*subset, "--change", "network.latncy=1")
+    assert answer.exit_code == 2 and "latncy is not a known key; did you mean latency?" in answer.stderr
+    answer = invoke(*subset, "--change", "latency")
+    assert answer.exit_code == 2 and "--change must be KEY=VALUE" in answer.stderr
 
 
 def test_the_flag_rigid_rejects_bags_of_selected_jobs(tmp_path: Path) -> None:
@@ -160,8 +160,8 @@ def test_the_flag_rigid_rejects_bags_of_selected_jobs(tmp_path: Path) -> None:
     log.write_text("".join(f"{k} {k} 0 60 1 -1 -1 1 60 -1 1 {k} 1 -1 -1 -1 -1 -1\n" for k in (1, 2, 3)))
     bags = gs.Workload.from_log(log, max_applications=2)
     gs.Scenario(gs.Platform.equal(4), bags, seed=1).save(part)
-    found = invoke(part, "--rigid")
-    assert found.exit_code == 2 and "--rigid does not support workload.max_applications = 2" in found.stderr
+    answer = invoke(part, "--rigid")
+    assert answer.exit_code == 2 and "--rigid does not support workload.max_applications = 2" in answer.stderr
 
 
 def test_often_interrupted_applications_are_named(tmp_path: Path) -> None:
@@ -170,24 +170,24 @@ def test_often_interrupted_applications_are_named(tmp_path: Path) -> None:
     gs.Scenario(gs.Platform.of([1e3, 1e3]), bag, seed=1, faults=gs.Faults.poisson(100.0, 3)).save(
         tmp_path / "s.toml"
     )
-    found = invoke(tmp_path / "s.toml", "--schedulers", "fcfs")
-    assert not found.exit_code, found.output
-    assert "fcfs: failures cut off application 0 again and again, " in " ".join(found.stdout.split())
+    answer = invoke(tmp_path / "s.toml", "--schedulers", "fcfs")
+    assert not answer.exit_code, answer.output
+    assert "fcfs: failures cut off application 0 again and again, " in " ".join(answer.stdout.split())
 
 
 def test_the_flag_half_width_adds_replications() -> None:
-    found = invoke(*SMALL, "--half-width", "0.02", "--at-most", 40, "--workers", 1, "--json")
-    said = json.loads(found.stdout)
-    count = len(said["seeds"])
-    widths = [(e["high"] - e["low"]) / 2 / e["mean"] for e in said["ratios"]["max_stretch_agg"].values()]
-    assert 10 < count <= 40 and said["reached"] == (max(widths) <= 0.02)
+    answer = invoke(*SMALL, "--half-width", "0.02", "--at-most", 40, "--workers", 1, "--json")
+    output = json.loads(answer.stdout)
+    count = len(output["seeds"])
+    widths = [(e["high"] - e["low"]) / 2 / e["mean"] for e in output["ratios"]["max_stretch_agg"].values()]
+    assert 10 < count <= 40 and output["reached"] == (max(widths) <= 0.02)
     # ten replications were too few for the half-width
     ten = invoke(*SMALL, "--replicates", 10, "--workers", 1, "--json")
     few = json.loads(ten.stdout)["ratios"]["max_stretch_agg"].values()
     assert max((e["high"] - e["low"]) / 2 / e["mean"] for e in few) > 0.02
     assert (
         json.loads(ten.stdout)["values"]["max_stretch_agg"]["fcfs"]
-        == said["values"]["max_stretch_agg"]["fcfs"][:10]
+        == output["values"]["max_stretch_agg"]["fcfs"][:10]
     )
 
 
@@ -200,13 +200,13 @@ def test_the_flag_half_width_adds_replications() -> None:
     ],
 )
 def test_the_flag_half_width_stops_at_the_maximum_of_replications(arguments: list[str], count: int) -> None:
-    found = invoke(*SMALL, "--half-width", "0.5", "--workers", 1, "--json", *arguments)
-    said = json.loads(found.stdout)
-    assert len(said["seeds"]) == count and said["reached"] == (count == 5)
+    answer = invoke(*SMALL, "--half-width", "0.5", "--workers", 1, "--json", *arguments)
+    output = json.loads(answer.stdout)
+    assert len(output["seeds"]) == count and output["reached"] == (count == 5)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--store", "s"], "--store requires --replicates"),
         (["--figure", "f.png"], "--figure requires --replicates"),
@@ -233,10 +233,10 @@ def test_the_flag_half_width_stops_at_the_maximum_of_replications(arguments: lis
         (["--replicates", "2", "--hold", "nodes"], "hold must be of platform"),
     ],
 )
-def test_invalid_flags_are_rejected(arguments: list[str], said: str) -> None:
-    found = invoke(*SMALL, *arguments)
-    assert (found.exit_code, found.stdout) == (2, "") and said in found.stderr, found.output
-    assert len(found.stderr.splitlines()) == 1
+def test_invalid_flags_are_rejected(arguments: list[str], message: str) -> None:
+    answer = invoke(*SMALL, *arguments)
+    assert (answer.exit_code, answer.stdout) == (2, "") and message in answer.stderr, answer.output
+    assert len(answer.stderr.splitlines()) == 1
 
 
 def test_single_runs_on_an_executor_equal_local_runs() -> None:
@@ -264,8 +264,8 @@ def test_a_job_log_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     parsed: list[str] = []
     inner = info.load_jobs
     monkeypatch.setattr("gridsim.traces.info.load_jobs", lambda path: parsed.append(path) or inner(path))
-    found = invoke(tmp_path / "bags.toml", "--schedulers", "all")
-    assert found.exit_code == 0, found.output
+    answer = invoke(tmp_path / "bags.toml", "--schedulers", "all")
+    assert answer.exit_code == 0, answer.output
     assert len(parsed) == 1
     log.write_text(
         log.read_text().replace(" 20 ", " 21 ", 1) + "30 400 0 9 1 -1 -1 1 9 -1 1 1 1 -1 -1 -1 -1 -1\n"

@@ -20,30 +20,32 @@ SMALL = ["--nodes", "5", "--applications", "2", "--scheduler", "fcfs", "--no-pro
 ODD = "r\udcff.npz"
 
 
-def said(encoding: str, *arguments: str, folder: Path) -> str:
-    done = subprocess.run(
+def command_output(encoding: str, *arguments: str, folder: Path) -> str:
+    process = subprocess.run(
         [sys.executable, "-m", "gridsim", *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": ROOT, "PYTHONIOENCODING": encoding},
         capture_output=True,
     )
-    assert done.returncode == 0 and done.stderr == b"", done
-    return done.stdout.decode(encoding.partition(":")[0])
+    assert process.returncode == 0 and process.stderr == b"", process
+    return process.stdout.decode(encoding.partition(":")[0])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names that are not UTF-8")
 def test_file_names_may_be_invalid_utf_8(tmp_path: Path) -> None:
     """Standard output is strict in most locales."""
     utf8 = "utf-8:strict"
-    assert said(utf8, "run", *SMALL, "--record", "--out", ODD, folder=tmp_path).endswith("r\\udcff.npz\n")
-    assert said(utf8, "validate", ODD, folder=tmp_path).startswith("r\\udcff.npz: ")
+    assert command_output(utf8, "run", *SMALL, "--record", "--out", ODD, folder=tmp_path).endswith(
+        "r\\udcff.npz\n"
+    )
+    assert command_output(utf8, "validate", ODD, folder=tmp_path).startswith("r\\udcff.npz: ")
     for out, command in {
         "o\udcff.png": ["plot", ODD, "--kind", "distribution", "--figure"],
         "o\udcff.html": ["report", ODD, "--out"],
     }.items():
-        assert "o\\udcff." in said(utf8, *command, out, folder=tmp_path)
+        assert "o\\udcff." in command_output(utf8, *command, out, folder=tmp_path)
         assert (tmp_path / out).exists()
-    answer = said(utf8, "validate", ODD, "--json", folder=tmp_path)
+    answer = command_output(utf8, "validate", ODD, "--json", folder=tmp_path)
     assert json.loads(answer)["file"] == ODD
 
 
@@ -60,8 +62,8 @@ def test_file_names_may_be_invalid_utf_8(tmp_path: Path) -> None:
 def test_characters_missing_in_an_encoding_are_escaped(
     encoding: str, name: str, shown: str, tmp_path: Path
 ) -> None:
-    assert said(encoding, "run", *SMALL, "--out", name, folder=tmp_path).endswith(f" {shown}\n")
-    answer = said(encoding, "run", *SMALL, "--out", name, "--json", folder=tmp_path)
+    assert command_output(encoding, "run", *SMALL, "--out", name, folder=tmp_path).endswith(f" {shown}\n")
+    answer = command_output(encoding, "run", *SMALL, "--out", name, "--json", folder=tmp_path)
     assert shown in answer and json.loads(answer)["file"] == name
     assert gs.Result.load(tmp_path / name).digest == json.loads(answer)["digest"]
 
@@ -82,7 +84,7 @@ def test_axis_names_of_a_sweep_are_escaped(tmp_path: Path) -> None:
     """Columns of tables have ASCII names."""
     (tmp_path / "s.toml").write_text(STUDY, encoding="utf-8")
     sweep = ["sweep", "s.toml", "--workers", "1", "--no-progress"]
-    text = said("latin-1", *sweep, folder=tmp_path)
+    text = command_output("latin-1", *sweep, folder=tmp_path)
     assert "\n  \\u03bb  scheduler" in text and "\n  \\u2192  fcfs" in text
-    (cell,) = json.loads(said("latin-1", *sweep, "--json", folder=tmp_path))["cells"]
+    (cell,) = json.loads(command_output("latin-1", *sweep, "--json", folder=tmp_path))["cells"]
     assert cell["_"] == "→"

@@ -50,9 +50,9 @@ TABLE = "from gridsim import Table; Table({'x': [1]})"
     ],
 )
 def test_a_missing_extra_is_named_in_the_error(module, extra, code, tmp_path):
-    found = without(module, code, tmp_path)
-    last = found.stderr.splitlines()[-1]
-    assert found.returncode == 1
+    answer = without(module, code, tmp_path)
+    last = answer.stderr.splitlines()[-1]
+    assert answer.returncode == 1
     assert last.endswith(f' needs {module}: pip install "gridsched[{extra}]"') and "MissingExtra: " in last
 
 
@@ -74,16 +74,16 @@ REPRODUCE = "reproduce celaya-fig4b --out x"
 )
 def test_a_missing_extra_is_one_line_on_stderr(module, arguments, line, tmp_path):
     code = f"from gridsim.cli.main import main; sys.argv[1:] = {arguments.split()}; main()"
-    found = without(module, code, tmp_path)
-    assert (found.returncode, found.stdout, found.stderr) == (2, "", f"gridsim: {line}")
+    answer = without(module, code, tmp_path)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (2, "", f"gridsim: {line}")
 
 
 def test_a_broken_module_is_not_reported_as_a_missing_extra(monkeypatch, tmp_path):
     (tmp_path / "broken_module.py").write_text("import a_module_that_nobody_has")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="a_module_that_nobody_has") as caught:
+    with pytest.raises(ModuleNotFoundError, match="a_module_that_nobody_has") as excinfo:
         import_extra("broken_module", "data", "x")
-    assert not isinstance(caught.value, MissingExtra)
+    assert not isinstance(excinfo.value, MissingExtra)
     assert import_extra("os.path", "data", "x") is os.path
 
 
@@ -115,22 +115,22 @@ def stderr(monkeypatch):
 @pytest.fixture
 def clock(monkeypatch):
     """Return a clock that is set by hand: ``clock.now = 5.0``."""
-    made = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(progress, "monotonic", lambda: made.now)
-    return made
+    fake_clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(progress, "monotonic", lambda: fake_clock.now)
+    return fake_clock
 
 
 def test_terminal_shows_a_progress_bar(stderr, clock):
-    for wanted in (True, "force"):
+    for expected in (True, "force"):
         stream = stderr(terminal=True)
-        with progress.bar(wanted, 3, "runs", "title") as bar:
+        with progress.bar(expected, 3, "runs", "title") as bar:
             clock.now += 1
             bar.move(1, lambda: "a note")
             bar.move(2, lambda: pytest.fail("too soon for a look"))
             bar.move(3)
-        shown = stream.getvalue().split("\r")
-        assert "title:" in shown[1] and any("1/3" in each and "a note" in each for each in shown)
-        assert "3/3" in shown[-1] and not any("2/3" in each for each in shown)
+        displayed = stream.getvalue().split("\r")
+        assert "title:" in displayed[1] and any("1/3" in item and "a note" in item for item in displayed)
+        assert "3/3" in displayed[-1] and not any("2/3" in item for item in displayed)
     stream = stderr(terminal=True)
     assert progress.bar(False, 3, "runs") is None and stream.getvalue() == ""
 
@@ -139,8 +139,8 @@ def test_progress_in_a_log_has_a_line_per_ten_seconds_and_a_last_one(stderr, clo
     stream = stderr(terminal=False)
     assert progress.bar(True, 3, "runs") is None
     with progress.bar("force", 9, "runs", "title") as bar:
-        for done, clock.now in ((1, 9.0), (2, 11.0), (3, 12.0), (4, 20.9), (5, 21.0), (6, 22.0)):
-            bar.move(done, lambda: "a note")
+        for completed, clock.now in ((1, 9.0), (2, 11.0), (3, 12.0), (4, 20.9), (5, 21.0), (6, 22.0)):
+            bar.move(completed, lambda: "a note")
         clock.now = 23.0
     assert stream.getvalue() == (
         "title: 2/9 runs after 11 s, a note\n"
@@ -151,14 +151,16 @@ def test_progress_in_a_log_has_a_line_per_ten_seconds_and_a_last_one(stderr, clo
 
 @pytest.mark.parametrize("widgets", [True, False])
 def test_notebook_shows_its_own_progress_bar(stderr, monkeypatch, widgets):
-    stream, made = stderr(terminal=False), []
+    stream, updates = stderr(terminal=False), []
     shell = SimpleNamespace(config={"IPKernelApp": {}})
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     monkeypatch.setitem(sys.modules, "ipywidgets", ModuleType("ipywidgets") if widgets else None)
-    drawn = SimpleNamespace(n=0, update=made.append, refresh=lambda: None, close=lambda: made.append("end"))
-    monkeypatch.setitem(sys.modules, "tqdm.notebook", SimpleNamespace(tqdm=lambda **_: drawn))
+    sample = SimpleNamespace(
+        n=0, update=updates.append, refresh=lambda: None, close=lambda: updates.append("end")
+    )
+    monkeypatch.setitem(sys.modules, "tqdm.notebook", SimpleNamespace(tqdm=lambda **_: sample))
     assert list(progress.with_progress("ab", True, 2, "runs")) == ["a", "b"]
-    assert made[-1:] == (["end"] if widgets else [])
+    assert updates[-1:] == (["end"] if widgets else [])
     assert ("2/2" in stream.getvalue()) == (not widgets)
     shell.config = {}  # IPython in a shell has no such configuration
     assert progress.bar(True, 2, "runs") is None
@@ -179,7 +181,7 @@ def test_invalid_progress_is_rejected():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "as_json", "given"),
+    ("expected", "as_json", "arguments"),
     [
         (None, False, True),
         (None, True, False),
@@ -189,8 +191,8 @@ def test_invalid_progress_is_rejected():
         (False, True, False),
     ],
 )
-def test_json_output_hides_progress_by_default(wanted, as_json, given):
-    assert progress_of(wanted, as_json) == given
+def test_json_output_hides_progress_by_default(expected, as_json, arguments):
+    assert progress_of(expected, as_json) == arguments
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
@@ -202,15 +204,15 @@ def test_commands_show_a_progress_bar_on_a_terminal(flags, tmp_path):
     mine, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 100))
     command = [sys.executable, "-m", "gridsim", "run", "--nodes", "5", "--applications", "3", *flags]
-    done = subprocess.run(
+    process = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "PYTHONPATH": ROOT}, cwd=tmp_path
     )
     os.close(theirs)
-    shown = b""
+    displayed = b""
     with suppress(OSError):  # raised at the end, since no process has the terminal open
         while more := os.read(mine, 4096):
-            shown += more
+            displayed += more
     os.close(mine)
-    assert done.returncode == 0 and (flags == ("--json",)) == (b"3/3" not in shown)
+    assert process.returncode == 0 and (flags == ("--json",)) == (b"3/3" not in displayed)
     if flags:
-        json.loads(done.stdout)
+        json.loads(process.stdout)

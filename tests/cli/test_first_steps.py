@@ -24,9 +24,9 @@ def invoke(*words: object) -> Result:
 
 
 def good(*words: object) -> str:
-    done = invoke(*words)
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    answer = invoke(*words)
+    assert answer.exit_code == 0, answer.output
+    return answer.stdout
 
 
 # -- lists --------------------------------------------------------------------------------------------------
@@ -47,70 +47,73 @@ def test_lists_fit_the_terminal_and_support_json(what: str) -> None:
 def test_lists_have_all_registered_schedulers() -> None:
     rows = json.loads(good("list", "schedulers", "--json"))
     assert [row["name"] for row in rows] == list(registered())
-    reasons = {row["name"]: {each["where"]: each["because"] for each in row["environment"]} for row in rows}
+    reasons = {row["name"]: {item["where"]: item["because"] for item in row["environment"]} for row in rows}
     tree = reasons["fair-tree"]
     assert "repair of the tree takes no time" in tree["maintenance = 'ideal'"]
     assert "record of a submitter survives" in tree["maintenance = 'messages'"]
     assert [*reasons["rjss"]] == ["", "faults.reachable = true"] and "owners" not in reasons["rjss"][""]
     assert "kept by its user" in reasons["zorilla"][""] and reasons["sparrow"] == reasons["mct"] == {}
-    found = {row["name"]: row for row in json.loads(good("list", "parameters", "backfill", "--json"))}
-    assert (found["backfill"]["value"], found["backfill"]["default"]) == ("none, easy, conservative", "easy")
+    actual = {row["name"]: row for row in json.loads(good("list", "parameters", "backfill", "--json"))}
+    assert (actual["backfill"]["value"], actual["backfill"]["default"]) == (
+        "none, easy, conservative",
+        "easy",
+    )
     wrong = invoke("list", "parameters", "fair-tre")
     assert wrong.exit_code == 2 and "did you mean fair-tree?" in wrong.stderr
 
 
 def test_the_shell_completes_schedulers() -> None:
     completed = ShellComplete(cli, {}, "gridsim", "_GRIDSIM_COMPLETE")
-    found = completed.get_completions(["compare", "--schedulers"], "mincent,fair-")
-    assert [each.value for each in found] == ["mincent,fair-tree", "mincent,fair-tree-root"]
+    actual = completed.get_completions(["compare", "--schedulers"], "mincent,fair-")
+    assert [item.value for item in actual] == ["mincent,fair-tree", "mincent,fair-tree-root"]
 
 
 # -- example files ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def example_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     assert "next: gridsim compare scenario.toml" in good("init", "all")
     return tmp_path
 
 
-def test_init_writes_the_examples(begun: Path) -> None:
+def test_init_writes_the_examples(example_folder: Path) -> None:
     if not EXAMPLES.is_dir():
         pytest.skip("the examples are not part of this copy")
-    written = {file.name: file.read_bytes() for file in begun.iterdir()}
+    written = {file.name: file.read_bytes() for file in example_folder.iterdir()}
     assert set(written) == set(FILES["all"])
     assert written == {file.name: file.read_bytes() for file in EXAMPLES.iterdir() if file.is_file()}
 
 
-def test_init_keeps_existing_files(begun: Path) -> None:
-    (begun / "scenario.toml").write_text("mine")
-    said = json.loads(good("init", "study", "--json"))
-    assert said == {"written": [], "kept": ["./scenario.toml", "./study.toml"]}
-    assert (begun / "scenario.toml").read_text() == "mine"
+def test_init_keeps_existing_files(example_folder: Path) -> None:
+    (example_folder / "scenario.toml").write_text("mine")
+    message = json.loads(good("init", "study", "--json"))
+    assert message == {"written": [], "kept": ["./scenario.toml", "./study.toml"]}
+    assert (example_folder / "scenario.toml").read_text() == "mine"
     assert "next: cd new && gridsim compare log.toml" in good("init", "traces", "new")
 
 
-def test_example_scenarios_run(begun: Path) -> None:
+def test_example_scenarios_run(example_folder: Path) -> None:
     for file in ("scenario.toml", "log.toml"):
         text = good("compare", file, "--schedulers", "mincent,fcfs")
         assert "has the lowest max stretch" in text
-    commented = (begun / "scenario.toml").read_text()
+    commented = (example_folder / "scenario.toml").read_text()
     failing = commented[commented.index("# [faults]") :].replace("\n# ", "\n").removeprefix("# ")
-    made = gs.Scenario.from_text(commented[: commented.index("# [faults]")] + failing)
-    assert made.faults == gs.Faults.exponential(14_400.0, 600.0, 1)
+    actual = gs.Scenario.from_text(commented[: commented.index("# [faults]")] + failing)
+    assert actual.faults == gs.Faults.exponential(14_400.0, 600.0, 1)
     assert not invoke("trace", "lint", "jobs.swf").exit_code
     assert not invoke("trace", "lint", "hosts.avt").exit_code
 
 
-def test_example_study_runs(begun: Path) -> None:
-    said = json.loads(good("sweep", "study.toml", "--replicates", 1, "--workers", 1, "--json"))
-    assert len(said["cells"]) == 18 and not any(cell["error"] for cell in said["cells"])
+def test_example_study_runs(example_folder: Path) -> None:
+    message = json.loads(good("sweep", "study.toml", "--replicates", 1, "--workers", 1, "--json"))
+    assert len(message["cells"]) == 18 and not any(cell["error"] for cell in message["cells"])
 
 
 @pytest.mark.parametrize("name", ["dealing", "pigeon"])
-def test_example_schedulers_and_their_tests_run(begun: Path, name: str) -> None:
+def test_example_schedulers_and_their_tests_run(example_folder: Path, name: str) -> None:
     text = good("compare", "scenario.toml", "--schedulers", f"{name}:{name.title()},mincent")
     assert f"{name}:{name.title()}" in text
     namespace: dict[str, object] = {}
@@ -178,7 +181,7 @@ bandwidth = "1 Mbit/s"
     flags = ("--nodes", 9, "--applications", 2, "--scheduler", "mincent", "--json")
     texts = ("--latency", "100 ms", "--task-size", "1 Gflop..2 Gflop", "--time-limit", "1000 d")
     plain = ("--latency", 0.1, "--task-size", "1000..2000", "--time-limit", 8.64e7)
-    one, two = (json.loads(good("run", *flags, *each)) for each in (texts, plain))
+    one, two = (json.loads(good("run", *flags, *item)) for item in (texts, plain))
     assert one["digest"] == two["digest"] and one["provenance"]["scenario"] == two["provenance"]["scenario"]
     wrong = invoke("run", "--latency", "5 lightyears")
     assert wrong.exit_code == 2 and "with a unit: ns, us, ms, s, min, h, d" in wrong.stderr
@@ -188,15 +191,15 @@ bandwidth = "1 Mbit/s"
 # -- failures, unusual values, verbosity --------------------------------------------------------------------
 
 
-def test_flags_add_failures_to_a_scenario(begun: Path) -> None:
+def test_flags_add_failures_to_a_scenario(example_folder: Path) -> None:
     small = ("scenario.toml", "--nodes", 8, "--applications", 2, "--json", "--schedulers", "mincent")
     for flags, faults in (
         (("--failures", "4 h"), gs.Faults.poisson(14_400.0, 1)),
         (("--failures", "4 h", "--down", 60), gs.Faults.exponential(14_400.0, 60.0, 1)),
         (("--availability", "hosts.avt"), gs.Faults.trace("hosts.avt", 1)),
     ):
-        said = json.loads(good("compare", *small, *flags))
-        assert gs.Scenario.from_text(said["scenario"]).faults == faults
+        message = json.loads(good("compare", *small, *flags))
+        assert gs.Scenario.from_text(message["scenario"]).faults == faults
     assert "--down requires --failures" in invoke("compare", *small, "--down", 60).stderr
     both = ("--failures", 60, "--availability", "hosts.avt")
     assert "exclude each other" in invoke("compare", *small, *both).stderr
@@ -206,7 +209,7 @@ LISTED = {"kind": "list", "release": [0, 1], "tasks": [1, 1], "task_size": [5.0,
 
 
 @pytest.mark.parametrize(
-    ("entry", "value", "said"),
+    ("entry", "value", "message"),
     [
         ("network.latency", 50.0, "network.latency is 50 s"),
         ("network.bandwidth", 1.0, "network.bandwidth is 1 bytes/s"),
@@ -216,19 +219,22 @@ LISTED = {"kind": "list", "release": [0, 1], "tasks": [1, 1], "task_size": [5.0,
         ("faults", {"kind": "poisson", "mean": 4.0, "seed": 1}, "each machine fail after 4 s"),
     ],
 )  # fmt: skip
-def test_unusual_values_cause_a_warning(entry: str, value: object, said: str) -> None:
+def test_unusual_values_cause_a_warning(entry: str, value: object, message: str) -> None:
     usual = gs.Scenario(gs.Platform.equal(2, 2000.0), gs.Workload.bags(applications=1, tasks=2.0, seed=1))
     scenario = usual.replaced({entry: value})
-    for run in (gs.simulate, lambda s, name, **how: gs.compare(s, [name], **how)):
-        with pytest.warns(gs.ModelWarning, match=f"unusual: .*{said}") as caught, suppress(gs.ScenarioError):
+    for run in (gs.simulate, lambda s, name, **options: gs.compare(s, [name], **options)):
+        with (
+            pytest.warns(gs.ModelWarning, match=f"unusual: .*{message}") as records,
+            suppress(gs.ScenarioError),
+        ):
             run(scenario, "mincent", time_limit=100.0)  # machines may fail too often for the run to end
-        assert len(caught) == 1 and caught[0].filename == __file__
+        assert len(records) == 1 and records[0].filename == __file__
 
 
 def _unusual_faults(nodes: int, machine: list[int], down: list[float]) -> list[str]:
     from gridsim.model.sanity_checks import unusual_values
 
-    faults = gs.Faults.of(machine=machine, down=down, up=[at + 1.0 for at in down])
+    faults = gs.Faults.of(machine=machine, down=down, up=[instant + 1.0 for instant in down])
     workload = gs.Workload.bags(applications=1, tasks=2.0, seed=1)
     return list(unusual_values(gs.Scenario(gs.Platform.equal(nodes, 2000.0), workload, faults=faults)))
 
@@ -255,11 +261,11 @@ def test_the_default_scenario_gives_no_warnings(recwarn: pytest.WarningsRecorder
     assert not list(unusual_values(default_scenario()))
 
 
-def test_the_flag_v_logs_the_steps_of_a_run(begun: Path) -> None:
-    done = invoke("-v", "compare", "scenario.toml", "--schedulers", "mincent", "--nodes", 5)
-    assert "gridsim: scenario of scenario.toml" in done.stderr
-    assert "gridsim: mincent: run of 20 applications begins" in done.stderr
-    assert "reading" not in done.stderr
+def test_the_flag_v_logs_the_steps_of_a_run(example_folder: Path) -> None:
+    answer = invoke("-v", "compare", "scenario.toml", "--schedulers", "mincent", "--nodes", 5)
+    assert "gridsim: scenario of scenario.toml" in answer.stderr
+    assert "gridsim: mincent: run of 20 applications begins" in answer.stderr
+    assert "reading" not in answer.stderr
     detailed = invoke("-vv", "run", "log.toml", "--scheduler", "mincent")
     assert "gridsim: reading hosts.avt" in detailed.stderr
     assert not invoke("run", "log.toml", "--scheduler", "mincent").stderr

@@ -27,18 +27,18 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_the_default_is_the_ladder_of_the_fair_tree():
-    done = invoke(*SMALL, "--figure", "steps.png")
-    assert done.exit_code == 0, done.output
-    assert "means over 2 replications" in done.stdout.splitlines()[0]
-    assert "tree, perfect information" in done.stdout
-    assert done.stdout.endswith("saved steps.png, which shows max_stretch\n")
+    answer = invoke(*SMALL, "--figure", "steps.png")
+    assert answer.exit_code == 0, answer.output
+    assert "means over 2 replications" in answer.stdout.splitlines()[0]
+    assert "tree, perfect information" in answer.stdout
+    assert answer.stdout.endswith("saved steps.png, which shows max_stretch\n")
     assert Path("steps.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_flags_change_scenario_parameters_and_failures():
     settings = ("--set", "fair-tree.bound=1.25", "--set", "fair-tree.samples=4,3,2", "--failures", 5000)
-    done = invoke(*SMALL, *settings, "--latency", 0.2, "--seed", 5, "--json")
-    answer = json.loads(done.stdout)
+    cli_result = invoke(*SMALL, *settings, "--latency", 0.2, "--seed", 5, "--json")
+    answer = json.loads(cli_result.stdout)
     assert answer["figure"] is None and answer["replicates"] == 2
     steps = {step["name"]: step for step in answer["steps"]}
     parameters = steps["early acceptance"]["scheduler"]["parameters"]
@@ -66,25 +66,25 @@ def test_the_command_in_a_report_repeats_the_ladder():
         gs.Platform.desktop_grid(12, 1), gs.Workload.bags(applications=4, tasks_per_node=2, seed=1), seed=2
     )
     scenario.save("scenario.toml")
-    done = invoke("scenario.toml", *flags, "--workers", 1, "--report", "r.html")
-    assert done.exit_code == 0 and done.stdout.endswith("saved r.html\n"), done.output
+    answer = invoke("scenario.toml", *flags, "--workers", 1, "--report", "r.html")
+    assert answer.exit_code == 0 and answer.stdout.endswith("saved r.html\n"), answer.output
     page = html.unescape(Path("r.html").read_text(encoding="utf-8"))
     (command,) = re.findall(r"gridsim ladder scenario.toml .*?(?=</code>)", page)
-    again = invoke(*shlex.split(command)[2:], "--workers", 1)
-    assert done.stdout.removesuffix("saved r.html\n") == again.stdout
-    assert "B = 1.25" in again.stdout and "once in 5000 s" in again.stdout
+    second = invoke(*shlex.split(command)[2:], "--workers", 1)
+    assert answer.stdout.removesuffix("saved r.html\n") == second.stdout
+    assert "B = 1.25" in second.stdout and "once in 5000 s" in second.stdout
 
 
 def test_rigid_jobs_get_the_ladder_of_dgs_asap():
     workload = gs.Workload.jobs(jobs=10, utilization=0.9, max_nodes=5, seed=1)
     gs.Scenario(gs.Platform.equal(nodes=15), workload, schedulers={"dgs-asap": {"degree": 4}}).save("j.toml")
-    done = invoke("j.toml", "--replicates", 2, "--workers", 2)
-    assert done.exit_code == 0, done.output
-    assert "4 each" in done.stdout and "stale views" in done.stdout and "failures" not in done.stdout
+    answer = invoke("j.toml", "--replicates", 2, "--workers", 2)
+    assert answer.exit_code == 0, answer.output
+    assert "4 each" in answer.stdout and "stale views" in answer.stdout and "failures" not in answer.stdout
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (("--replicates", 0), "replicates must be a whole number"),
         (("--workers", 0), "--workers must be"),
@@ -98,12 +98,12 @@ def test_rigid_jobs_get_the_ladder_of_dgs_asap():
         (("absent.toml",), "absent.toml: No such file"),
     ],
 )
-def test_invalid_flags_are_rejected(flags, said):
-    done = invoke(*flags)
-    assert done.exit_code == 2 and said in done.stderr and done.stderr.count("\n") == 1
+def test_invalid_flags_are_rejected(flags, message):
+    answer = invoke(*flags)
+    assert answer.exit_code == 2 and message in answer.stderr and answer.stderr.count("\n") == 1
 
 
 def test_the_figure_is_not_written_over_the_scenario():
     gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.bags(applications=2, seed=1)).save("s.png")
-    done = invoke("s.png", "--figure", "./s.png")
-    assert done.exit_code == 2 and "SCENARIO and --figure must name different files" in done.stderr
+    answer = invoke("s.png", "--figure", "./s.png")
+    assert answer.exit_code == 2 and "SCENARIO and --figure must name different files" in answer.stderr

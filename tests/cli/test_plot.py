@@ -17,12 +17,12 @@ def invoke(*arguments: object) -> Any:
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def result_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with fair-tree.npz and fcfs.npz, results of recorded runs."""
     folder = tmp_path_factory.mktemp("results")
     small = ["--nodes", 9, "--applications", 3, "--no-progress"]
-    done = invoke("compare", *small, "--schedulers", "fair-tree,fcfs", "--record", "--out", folder)
-    assert done.exit_code == 0
+    answer = invoke("compare", *small, "--schedulers", "fair-tree,fcfs", "--record", "--out", folder)
+    assert answer.exit_code == 0
     return folder
 
 
@@ -34,27 +34,33 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("series", ("--quantity", "busy"), b"%PDF"),
     ],
 )
-def test_two_results_are_drawn(saved: Path, tmp_path: Path, kind: str, flags: tuple, begin: bytes) -> None:
+def test_two_results_are_drawn(
+    result_files: Path, tmp_path: Path, kind: str, flags: tuple, begin: bytes
+) -> None:
     ending = {b"\x89PNG": "png", b"<?xml": "SVG", b"%PDF": "pdf"}[begin]
     file = tmp_path / f"chart.{ending}"
-    both = saved / "fair-tree.npz", saved / "fcfs.npz"
-    done = invoke("plot", *both, "--kind", kind, "--figure", file, *flags)
-    assert (done.exit_code, done.stdout) == (0, f"saved {file}\n"), done.output
+    both = result_files / "fair-tree.npz", result_files / "fcfs.npz"
+    answer = invoke("plot", *both, "--kind", kind, "--figure", file, *flags)
+    assert (answer.exit_code, answer.stdout) == (0, f"saved {file}\n"), answer.output
     assert file.read_bytes().startswith(begin)
 
 
 @pytest.mark.parametrize(
     ("kind", "flags"), [("traffic", ("--unit", "messages")), ("tree", ("--column", "busy"))]
 )
-def test_tree_charts_are_drawn(saved: Path, tmp_path: Path, kind: str, flags: tuple[str, ...]) -> None:
-    file, result = tmp_path / "chart.png", saved / "fair-tree.npz"
-    done = invoke("plot", result, "--kind", kind, "--figure", file, *flags, "--json")
-    assert json.loads(done.stdout) == {"files": {"fair-tree": str(result)}, "kind": kind, "figure": str(file)}
+def test_tree_charts_are_drawn(result_files: Path, tmp_path: Path, kind: str, flags: tuple[str, ...]) -> None:
+    file, result = tmp_path / "chart.png", result_files / "fair-tree.npz"
+    answer = invoke("plot", result, "--kind", kind, "--figure", file, *flags, "--json")
+    assert json.loads(answer.stdout) == {
+        "files": {"fair-tree": str(result)},
+        "kind": kind,
+        "figure": str(file),
+    }
     assert file.stat().st_size > 1000
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ("--kind", "tree", "--figure", "x.gif"),
@@ -77,15 +83,15 @@ def test_tree_charts_are_drawn(saved: Path, tmp_path: Path, kind: str, flags: tu
     ],
 )
 def test_invalid_arguments_are_rejected(
-    saved: Path, tmp_path: Path, monkeypatch, arguments: tuple, said: str
+    result_files: Path, tmp_path: Path, monkeypatch, arguments: tuple, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = invoke("plot", saved / "fcfs.npz", *arguments)
-    assert (found.exit_code, found.stdout) == (2, "") and said in found.stderr, found.output
-    assert found.stderr.count("\n") == 1 and not list(tmp_path.iterdir())
+    answer = invoke("plot", result_files / "fcfs.npz", *arguments)
+    assert (answer.exit_code, answer.stdout) == (2, "") and message in answer.stderr, answer.output
+    assert answer.stderr.count("\n") == 1 and not list(tmp_path.iterdir())
 
 
-def test_repeated_results_are_rejected(saved: Path) -> None:
-    file = saved / "fcfs.npz"
-    found = invoke("plot", file, file, "--kind", "series", "--figure", saved / "x.png")
-    assert found.exit_code == 2 and f"PATH must name each file once, got {file} twice" in found.stderr
+def test_repeated_results_are_rejected(result_files: Path) -> None:
+    file = result_files / "fcfs.npz"
+    answer = invoke("plot", file, file, "--kind", "series", "--figure", result_files / "x.png")
+    assert answer.exit_code == 2 and f"PATH must name each file once, got {file} twice" in answer.stderr

@@ -45,29 +45,29 @@ def test_a_repeated_run_has_the_same_digest(name: str, record: bool, tmp_path: P
     faults = gs.Faults.of([1, 2], [5.0, 6.0], [5.0, 30.0])
     result = gs.simulate(scenario(faults=faults), SCHEDULERS[name], record=record)
     result.save(tmp_path / "r.gridsim")
-    done = invoke(tmp_path / "r.gridsim")
-    assert (done.exit_code, done.stdout) == (
+    answer = invoke(tmp_path / "r.gridsim")
+    assert (answer.exit_code, answer.stdout) == (
         0,
         f"{tmp_path / 'r.gridsim'}: the same digest, {result.digest}\n",
     )
-    told = json.loads(invoke(tmp_path / "r.gridsim", "--json").stdout)
-    assert told["difference"] is None and told["stated"] == told["found"] == result.digest
+    output = json.loads(invoke(tmp_path / "r.gridsim", "--json").stdout)
+    assert output["difference"] is None and output["stated"] == output["found"] == result.digest
 
 
 def test_a_new_process_gives_the_same_digest(tmp_path: Path) -> None:
     """In it no module has been imported before."""
     gs.simulate(scenario(), gs.FairTree(samples=(6, 4, 3))).save(tmp_path / "r.gridsim")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "gridsim", "repro", "r.gridsim"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0 and "r.gridsim: the same digest" in done.stdout, done.stderr
+    assert process.returncode == 0 and "r.gridsim: the same digest" in process.stdout, process.stderr
 
 
-def altered(result: gs.Result, table: str, column: str, k: int, by: Any) -> gs.Result:
+def with_change(result: gs.Result, table: str, column: str, k: int, by: Any) -> gs.Result:
     values = {name: result.tables[table][name].copy() for name in result.tables[table]}
     values[column][k] += by
     return gs.Result(
@@ -82,17 +82,17 @@ def test_first_difference_is_reported(tmp_path: Path) -> None:
     result = gs.simulate(scenario(), gs.FairTree(samples=(6, 4, 3)), record=True)
     start = result.tables["schedule"]["start"]
     late, early = int(np.argmax(start)), int(np.argmin(start))
-    twice = altered(altered(result, "schedule", "tasks", late, 1), "schedule", "tasks", early, 1)
-    other = altered(twice, "applications", "finish", 4, 2.0)
+    twice = with_change(with_change(result, "schedule", "tasks", late, 1), "schedule", "tasks", early, 1)
+    other = with_change(twice, "applications", "finish", 4, 2.0)
     other.save(tmp_path / "r.gridsim")
-    done = invoke(tmp_path / "r.gridsim")
-    assert done.exit_code == 1
-    assert f"first difference (then, and now): t = {start[early]:.9g} s: schedule: start" in done.stdout
+    answer = invoke(tmp_path / "r.gridsim")
+    assert answer.exit_code == 1
+    assert f"first difference (then, and now): t = {start[early]:.9g} s: schedule: start" in answer.stdout
     assert reproduce_result(other).difference == first_difference(other, result)
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "k", "by", "said"),
+    ("table", "column", "k", "by", "message"),
     [
         ("applications", "finish", 2, -0.5, "applications.finish[2] is"),
         ("applications", "nodes_used", 1, 1, "applications.nodes_used[1] is"),
@@ -101,11 +101,11 @@ def test_first_difference_is_reported(tmp_path: Path) -> None:
         ("requests", "accepted", 0, -1e-3, "requests: accepted"),
     ],
 )
-def test_each_kind_of_difference_is_described(table: str, column: str, k: int, by: Any, said: str) -> None:
+def test_each_kind_of_difference_is_described(table: str, column: str, k: int, by: Any, message: str) -> None:
     result = gs.simulate(scenario(), gs.FairTree(samples=(6, 4, 3)))
-    found = first_difference(altered(result, table, column, k, by), result)
-    assert found is not None and said in found
-    assert found.startswith("t = ") == (column in ("finish", "accepted"))
+    actual = first_difference(with_change(result, table, column, k, by), result)
+    assert actual is not None and message in actual
+    assert actual.startswith("t = ") == (column in ("finish", "accepted"))
 
 
 def test_different_facts_are_described() -> None:
@@ -138,16 +138,16 @@ def test_changed_versions_are_reported(tmp_path: Path) -> None:
     result = gs.simulate(scenario(), gs.Fcfs())
     result.provenance["numpy"] = "1.0"
     result.save(tmp_path / "r.gridsim")
-    done = invoke(tmp_path / "r.gridsim")
-    assert done.exit_code == 0 and f"changed: numpy was 1.0, is {np.__version__}" in done.stdout
+    answer = invoke(tmp_path / "r.gridsim")
+    assert answer.exit_code == 0 and f"changed: numpy was 1.0, is {np.__version__}" in answer.stdout
 
 
 def test_an_emulated_result_cannot_be_repeated(tmp_path: Path) -> None:
     result = gs.simulate(scenario(), gs.Sparrow())
     result.provenance["emulation"] = {"processes": 2}
     result.save(tmp_path / "r.gridsim")
-    done = invoke(tmp_path / "r.gridsim")
-    assert done.exit_code == 2 and "got an emulation, which is not deterministic" in done.stderr
+    answer = invoke(tmp_path / "r.gridsim")
+    assert answer.exit_code == 2 and "got an emulation, which is not deterministic" in answer.stderr
 
 
 MINE = """
@@ -167,18 +167,18 @@ def test_result_files_do_not_select_imports(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     arguments = ["run", "--nodes", "8", "--scheduler", "my_pull:Mine", "--out", "r.gridsim", "--no-progress"]
     assert CliRunner().invoke(cli, arguments).exit_code == 0
-    done = invoke("r.gridsim")
-    assert done.exit_code == 2 and "add --scheduler my_pull:Mine to import it" in done.stderr
+    answer = invoke("r.gridsim")
+    assert answer.exit_code == 2 and "add --scheduler my_pull:Mine to import it" in answer.stderr
     assert invoke("r.gridsim", "--scheduler", "my_pull:Mine").exit_code == 0
-    done = invoke("r.gridsim", "--scheduler", "os:system")
+    answer = invoke("r.gridsim", "--scheduler", "os:system")
     assert (
-        done.exit_code == 2
-        and "--scheduler must be my_pull:Mine, the scheduler of the result, got 'os:system'" in done.stderr
+        answer.exit_code == 2
+        and "--scheduler must be my_pull:Mine, the scheduler of the result, got 'os:system'" in answer.stderr
     )
 
 
 def test_files_without_a_result_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "no").write_text("no")
     for path in (tmp_path / "no", tmp_path / "none"):
-        done = invoke(path)
-        assert done.exit_code == 2 and "Traceback" not in done.output
+        answer = invoke(path)
+        assert answer.exit_code == 2 and "Traceback" not in answer.output

@@ -29,24 +29,28 @@ def invoke(*arguments: object) -> Any:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+def checkpoint_and_answer(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
     """Return a checkpoint of a completed run, and the JSON answer of the run."""
     file = tmp_path / "run.checkpoint"
-    done = invoke("run", *SMALL, "--checkpoint", file, "--checkpoint-every", 0, "--json")
-    assert done.exit_code == 0, done.stderr
-    return file, json.loads(done.stdout)
+    answer = invoke("run", *SMALL, "--checkpoint", file, "--checkpoint-every", 0, "--json")
+    assert answer.exit_code == 0, answer.stderr
+    return file, json.loads(answer.stdout)
 
 
-def test_a_resumed_run_prints_the_same_answer(kept: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    file, said = kept
-    again = json.loads(invoke("resume", file, "--out", tmp_path, "--json").stdout)
+def test_a_resumed_run_prints_the_same_answer(
+    checkpoint_and_answer: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    file, message = checkpoint_and_answer
+    copy = json.loads(invoke("resume", file, "--out", tmp_path, "--json").stdout)
     differ = {"wall_seconds", "peak_memory", "provenance", "file"}
-    assert {key: again[key] for key in set(again) - differ} == {key: said[key] for key in set(said) - differ}
-    assert again["provenance"]["resumed"] == 1
-    assert again["file"] == str(tmp_path / "fair-tree.npz")
-    assert gs.Result.load(again["file"]).digest == said["digest"]
+    assert {key: copy[key] for key in set(copy) - differ} == {
+        key: message[key] for key in set(message) - differ
+    }
+    assert copy["provenance"]["resumed"] == 1
+    assert copy["file"] == str(tmp_path / "fair-tree.npz")
+    assert gs.Result.load(copy["file"]).digest == message["digest"]
     text = invoke("resume", file)
-    assert text.exit_code == 0 and said["digest"] in text.stdout and "max stretch" in text.stdout
+    assert text.exit_code == 0 and message["digest"] in text.stdout and "max stretch" in text.stdout
 
 
 def test_the_default_checkpoint_is_in_the_current_folder(
@@ -76,8 +80,8 @@ def test_a_checkpoint_of_another_run_is_not_overwritten(
     ):
         refused = invoke("run", *SMALL, *other, "--checkpoint-every", 0)
         assert refused.exit_code == 2 and refused.stdout == ""
-        said = "checkpoint must not be gridsim.checkpoint, which has another run, of fair-tree after "
-        assert said in refused.stderr and "name another file, or remove that one" in refused.stderr
+        message = "checkpoint must not be gridsim.checkpoint, which has another run, of fair-tree after "
+        assert message in refused.stderr and "name another file, or remove that one" in refused.stderr
         assert refused.stderr.count("\n") == 1 and file.read_bytes() == before
     assert invoke("run", *SMALL, "--threads", 2, "--checkpoint-every", 0).exit_code == 0
     assert file.read_bytes() != before
@@ -87,10 +91,10 @@ def test_a_checkpoint_of_another_run_is_not_overwritten(
 
 
 def test_simultaneous_runs_do_not_share_a_checkpoint(
-    kept: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    checkpoint_and_answer: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If another run replaces the file, a warning is written and the run continues."""
-    other, _ = kept
+    other, _ = checkpoint_and_answer
     content, file = other.read_bytes(), other.parent / "gridsim.checkpoint"
     looks = 0
     look = CheckpointWriter.__call__
@@ -108,20 +112,21 @@ def test_simultaneous_runs_do_not_share_a_checkpoint(
 
     monkeypatch.setattr(CheckpointWriter, "__call__", interrupted)
     monkeypatch.chdir(other.parent)
-    done = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
-    assert done.exit_code == 130 and "the run is saved" not in done.stderr
+    answer = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
+    assert answer.exit_code == 130 and "the run is saved" not in answer.stderr
     assert (
-        "gridsim.checkpoint: no checkpoint could be written (the file has another run, of fair" in done.stderr
+        "gridsim.checkpoint: no checkpoint could be written (the file has another run, of fair"
+        in answer.stderr
     )
     assert file.read_bytes() == content
 
 
 @pytest.mark.parametrize("before", [None, b"a checkpoint with which nothing goes on"])
 def test_the_first_of_two_runs_keeps_its_checkpoint(
-    before: bytes | None, kept: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    before: bytes | None, checkpoint_and_answer: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other run starts while the first checkpoint is being written."""
-    other, _ = kept
+    other, _ = checkpoint_and_answer
     content, file = other.read_bytes(), other.parent / "gridsim.checkpoint"
     if before is not None:
         file.write_bytes(before)
@@ -132,11 +137,11 @@ def test_the_first_of_two_runs_keeps_its_checkpoint(
 
     monkeypatch.setattr("gridsim.simulation.checkpoint.pack", slow)
     monkeypatch.chdir(other.parent)
-    done = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
-    assert done.exit_code == 0
-    told = done.stderr.splitlines()
-    assert "no checkpoint could be written (another process has replaced the file)" in told[0]
-    assert "has another run" in told[1]
+    answer = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
+    assert answer.exit_code == 0
+    output = answer.stderr.splitlines()
+    assert "no checkpoint could be written (another process has replaced the file)" in output[0]
+    assert "has another run" in output[1]
     assert file.read_bytes() == content
     assert sorted(path.name for path in other.parent.iterdir()) == [
         "gridsim.checkpoint",
@@ -145,7 +150,7 @@ def test_the_first_of_two_runs_keeps_its_checkpoint(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ["run", *SMALL, "--checkpoint", "a", "--out", "a"],
@@ -176,7 +181,7 @@ def test_the_first_of_two_runs_keeps_its_checkpoint(
     ],
 )
 def test_errors_of_resume_have_one_line(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("folder").mkdir()
@@ -184,9 +189,9 @@ def test_errors_of_resume_have_one_line(
     for more in (["--out", "result"], ["--checkpoint", "good", "--checkpoint-every", "0"]):
         assert invoke("run", *SMALL, *more).exit_code == 0
     before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
-    done = invoke(*arguments)
-    assert done.exit_code == 2 and done.stdout == "" and done.stderr.count("\n") == 1
-    assert said in done.stderr
+    answer = invoke(*arguments)
+    assert answer.exit_code == 2 and answer.stdout == "" and answer.stderr.count("\n") == 1
+    assert message in answer.stderr
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
 
 
@@ -223,7 +228,17 @@ def test_a_user_scheduler_is_resumed(tmp_path: Path) -> None:
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
 def test_an_interrupted_run_names_its_checkpoint(tmp_path: Path, number: int, code: int, word: str) -> None:
-    command = ["run", "--nodes", "2000", "--checkpoint", "kept", "--checkpoint-every", "0", "--out", "r.npz"]
+    command = [
+        "run",
+        "--nodes",
+        "2000",
+        "--checkpoint",
+        "kept",
+        "--checkpoint-every",
+        "0",
+        "--out",
+        "r.npz",
+    ]
     process = subprocess.Popen(
         [sys.executable, "-m", "gridsim", *command],
         cwd=tmp_path,
@@ -264,7 +279,7 @@ time.sleep(20)
 def test_a_signal_in_a_finalizer_is_not_lost(tmp_path: Path, number: int, code: int, word: str) -> None:
     """Python discards exceptions of finalizers, which often run while checkpoints are written."""
     (tmp_path / "mine.py").write_text(LOST.format(number=int(number)))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "gridsim", "run", *map(str, SMALL), "--scheduler", "mine:Mine"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": f"{Path(gs.__file__).parents[1]}{os.pathsep}{tmp_path}"},
@@ -272,4 +287,4 @@ def test_a_signal_in_a_finalizer_is_not_lost(tmp_path: Path, number: int, code: 
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
+    assert (process.returncode, process.stdout, process.stderr) == (code, "", f"gridsim: {word}\n")

@@ -35,7 +35,7 @@ BASE = {
 }
 
 
-def changed(path, value):
+def with_value(path, value):
     document = json.loads(json.dumps(BASE))
     *tables, last = path.split(".")
     inner = document
@@ -56,7 +56,7 @@ def test_documented_scenarios_are_valid():
         blocks += re.findall(r"^```toml\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     if not blocks:
         pytest.skip("the documents are not part of this copy")
-    scenarios = [tomllib.loads(each) for each in blocks if not each.startswith(("scenario =", "[project"))]
+    scenarios = [tomllib.loads(item) for item in blocks if not item.startswith(("scenario =", "[project"))]
     assert len(scenarios) >= 5
     for document in scenarios:
         CHECK.validate(document)
@@ -94,11 +94,11 @@ def test_saved_scenarios_are_valid():
     ],
 )
 def test_invalid_scenarios_are_rejected_as_by_the_reader(path, value):
-    document = changed(path, value)
+    document = with_value(path, value)
     assert not CHECK.is_valid(document)
     with pytest.raises(gs.GridSimError):
-        made = gs.Scenario.from_document(document)
-        for name, table in made.schedulers.items():
+        actual = gs.Scenario.from_document(document)
+        for name, table in actual.schedulers.items():
             from gridsim.scheduling.registry import make_scheduler
 
             make_scheduler(name, table)
@@ -124,30 +124,30 @@ def test_every_key_has_a_description():
 def test_the_command_prints_the_schema(tmp_path):
     shell, file = CliRunner(), tmp_path / "gridsim.schema.json"
     assert json.loads(shell.invoke(cli, ["schema"]).stdout) == SCHEMA
-    done = shell.invoke(cli, ["schema", "--out", str(file), "--json"])
-    assert json.loads(done.stdout) == {"out": str(file)} and json.loads(file.read_text()) == SCHEMA
+    answer = shell.invoke(cli, ["schema", "--out", str(file), "--json"])
+    assert json.loads(answer.stdout) == {"out": str(file)} and json.loads(file.read_text()) == SCHEMA
     assert shell.invoke(cli, ["schema", "--out", str(tmp_path / "no" / "file")]).exit_code == 2
 
 
 def test_descriptions_are_missing_without_docstrings(tmp_path):
     """``python -OO`` drops docstrings; the rest of the schema is unchanged."""
 
-    def undescribed(part):
+    def without_description(part):
         if isinstance(part, list):
-            return [undescribed(each) for each in part]
+            return [without_description(item) for item in part]
         if not isinstance(part, dict):
             return part
-        return {key: undescribed(value) for key, value in part.items() if key != "description"}
+        return {key: without_description(value) for key, value in part.items() if key != "description"}
 
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-OO", "-m", "gridsim", "schema"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    made = json.loads(done.stdout)
-    assert undescribed(made) == undescribed(SCHEMA)
-    assert not any("description" in part for part in made["$defs"].values())
-    assert "description" not in made["properties"]["seed"]
+    assert process.returncode == 0, process.stderr
+    document = json.loads(process.stdout)
+    assert without_description(document) == without_description(SCHEMA)
+    assert not any("description" in part for part in document["$defs"].values())
+    assert "description" not in document["properties"]["seed"]

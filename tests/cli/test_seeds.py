@@ -19,25 +19,27 @@ LOG = "; MaxProcs: 8\n" + "".join(
 SCHEDULERS = ("dgs-asap", "metascheduler", "asap", "backfill")
 
 
-def said(*arguments: object) -> dict[str, str]:
+def digests_of_command(*arguments: object) -> dict[str, str]:
     """Return scheduler -> digest of the command."""
-    found = CliRunner().invoke(cli, ["compare", "--json", *map(str, arguments)])
-    assert found.exit_code == 0, found.output
-    return {row["name"]: row["digest"] for row in json.loads(found.stdout)["schedulers"]}
+    answer = CliRunner().invoke(cli, ["compare", "--json", *map(str, arguments)])
+    assert answer.exit_code == 0, answer.output
+    return {row["name"]: row["digest"] for row in json.loads(answer.stdout)["schedulers"]}
 
 
-def made(scenario: gs.Scenario, names: tuple[str, ...]) -> dict[str, str]:
+def digests_of_runs(scenario: gs.Scenario, names: tuple[str, ...]) -> dict[str, str]:
     return {name: result.digest for name, result in compare(scenario, list(names)).results.items()}
 
 
 def test_a_job_log_gives_equal_results_in_the_shell_and_in_python(tmp_path: Path) -> None:
     file = tmp_path / "log.swf"
     file.write_text(LOG)
-    shell = said("--job-log", file, "--rigid", "--nodes", 8, "--schedulers", ",".join(SCHEDULERS))
+    shell = digests_of_command(
+        "--job-log", file, "--rigid", "--nodes", 8, "--schedulers", ",".join(SCHEDULERS)
+    )
     own = gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs_from_log(file))
-    assert shell == made(own, SCHEDULERS)
+    assert shell == digests_of_runs(own, SCHEDULERS)
     other = gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs_from_log(file, seed=7), seed=7)
-    assert made(other, SCHEDULERS)["metascheduler"] != shell["metascheduler"]
+    assert digests_of_runs(other, SCHEDULERS)["metascheduler"] != shell["metascheduler"]
     # the seed decides at which machines jobs are submitted, which does not affect a central queue
     alone = compare(own, ["backfill", "asap"])
     assert "drawn at random" not in alone.format() and "drawn" not in str(alone["asap"])
@@ -47,16 +49,20 @@ def test_a_job_log_gives_equal_results_in_the_shell_and_in_python(tmp_path: Path
 
 def test_drawn_workloads_give_equal_results_in_the_shell_and_in_python(tmp_path: Path) -> None:
     bags = gs.Workload.bags(applications=5, interarrival=10.0, task_size=65536.0, seed=1)
-    drawn = gs.Scenario(gs.Platform.desktop_grid(20, seed=1), bags)
+    sample = gs.Scenario(gs.Platform.desktop_grid(20, seed=1), bags)
     names = ("fair-tree", "fcfs-random", "sparrow")
-    assert said("--nodes", 20, "--applications", 5, "--schedulers", ",".join(names)) == made(drawn, names)
+    assert digests_of_command(
+        "--nodes", 20, "--applications", 5, "--schedulers", ",".join(names)
+    ) == digests_of_runs(sample, names)
     file = tmp_path / "scenario.toml"
     file.write_text('[platform]\nkind = "uniform"\nnodes = 20\n[workload]\nkind = "bags"\napplications = 5\n')
     unseeded = gs.Scenario(gs.Platform.desktop_grid(20), gs.Workload.bags(applications=5))
-    assert unseeded == drawn == gs.Scenario.from_toml(file)
+    assert unseeded == sample == gs.Scenario.from_toml(file)
     file.write_text(
         '[platform]\nkind = "equal"\nnodes = 20\n[workload]\nkind = "jobs"\nseed = 3\njobs = 20\n'
     )
-    drawn = gs.Scenario(gs.Platform.equal(20), gs.Workload.jobs(20, seed=3))
-    assert said(file, "--schedulers", ",".join(SCHEDULERS)) == made(drawn, SCHEDULERS)
-    assert "workload is drawn at random, once" in gs.simulate(drawn, gs.BatchQueue()).format()
+    sample = gs.Scenario(gs.Platform.equal(20), gs.Workload.jobs(20, seed=3))
+    assert digests_of_command(file, "--schedulers", ",".join(SCHEDULERS)) == digests_of_runs(
+        sample, SCHEDULERS
+    )
+    assert "workload is drawn at random, once" in gs.simulate(sample, gs.BatchQueue()).format()

@@ -61,16 +61,16 @@ finally:  # while the command ends
 @each_signal
 def test_only_the_first_signal_raises(tmp_path: Path, number: int, code: int, word: str) -> None:
     (tmp_path / "mine.py").write_text(MANY.format(number=int(number)))
-    done = python(*RUN, folder=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
+    answer = python(*RUN, folder=tmp_path)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (code, "", f"gridsim: {word}\n")
 
 
 @each_signal
 def test_a_signal_within_exec_ends_the_command(tmp_path: Path, number: int, code: int, word: str) -> None:
     """Python itself would end with SIGINT after a plain KeyboardInterrupt in an ``exec``."""
     (tmp_path / "mine.py").write_text(f"exec('import os; os.kill(os.getpid(), {int(number)})')")
-    done = python(*RUN, folder=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
+    answer = python(*RUN, folder=tmp_path)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (code, "", f"gridsim: {word}\n")
 
 
 LAST = """
@@ -84,8 +84,8 @@ install_handlers()
 @each_signal
 def test_a_signal_at_exit_has_no_effect(tmp_path: Path, number: int, code: int, word: str) -> None:
     """At exit Python restores the default action of signals."""
-    done = python("-c", LAST.format(number=int(number)), folder=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    answer = python("-c", LAST.format(number=int(number)), folder=tmp_path)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
 
 
 HANGS = """
@@ -110,8 +110,8 @@ finally:
 @each_signal
 def test_a_late_second_signal_ends_the_process(tmp_path: Path, number: int, code: int, word: str) -> None:
     (tmp_path / "mine.py").write_text(HANGS.format(number=int(number)))
-    done = python(*RUN, folder=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
+    answer = python(*RUN, folder=tmp_path)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (code, "", f"gridsim: {word}\n")
 
 
 #: A replacement of a module that is imported early.
@@ -128,8 +128,8 @@ raise ImportError("by halves")
 @each_signal
 def test_a_signal_during_imports_ends_the_process(tmp_path: Path, number: int, code: int, word: str) -> None:
     (tmp_path / "click.py").write_text(IMPORTED.format(number=int(number)))
-    done = python(*RUN, folder=tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
-    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
+    answer = python(*RUN, folder=tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    assert (answer.returncode, answer.stdout, answer.stderr) == (code, "", f"gridsim: {word}\n")
 
 
 SENT = """
@@ -145,5 +145,5 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
 def test_ignored_signals_stay_ignored(tmp_path: Path, number: int, code: int, word: str) -> None:
     """They are ignored under nohup, and in the background of a shell."""
     (tmp_path / "mine.py").write_text(SENT.format(number=int(number)))
-    done = python(*RUN, folder=tmp_path, handled=False)
-    assert (done.returncode, done.stderr) == (0, "") and "digest" in done.stdout
+    answer = python(*RUN, folder=tmp_path, handled=False)
+    assert (answer.returncode, answer.stderr) == (0, "") and "digest" in answer.stdout

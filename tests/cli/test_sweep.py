@@ -40,9 +40,9 @@ baseline = "mincent"
 def file(tmp_path: Path) -> Path:
     workload = gs.Workload.bags(applications=6, tasks_per_node=2, seed=1)
     gs.Scenario(gs.Platform.desktop_grid(20, 1), workload, seed=1).save(tmp_path / "scenario.toml")
-    made = tmp_path / "study.toml"
-    made.write_text(FILE)
-    return made
+    path = tmp_path / "study.toml"
+    path.write_text(FILE)
+    return path
 
 
 def invoke(*arguments: object) -> Result:
@@ -51,21 +51,23 @@ def invoke(*arguments: object) -> Result:
 
 def test_a_sweep_writes_store_table_and_figure(file: Path, tmp_path: Path) -> None:
     table, figure = tmp_path / "cells.csv", tmp_path / "figure.png"
-    found = invoke("sweep", file, "--workers", 1, "--out", table, "--figure", figure)
-    assert found.exit_code == 0, found.output
+    answer = invoke("sweep", file, "--workers", 1, "--out", table, "--figure", figure)
+    assert answer.exit_code == 0, answer.output
     store = file.with_suffix(".store")
-    assert found.stdout.splitlines()[0] == "max stretch (max_stretch_agg), mean over 5 replications"
-    drawn = f"saved {figure}, which shows max_stretch_agg"
-    assert found.stdout.splitlines()[-3:] == [f"kept in {store}", f"saved {table}", drawn]
+    assert answer.stdout.splitlines()[0] == "max stretch (max_stretch_agg), mean over 5 replications"
+    sample = f"saved {figure}, which shows max_stretch_agg"
+    assert answer.stdout.splitlines()[-3:] == [f"kept in {store}", f"saved {table}", sample]
     assert len(table.read_text().splitlines()) == 61 and figure.read_bytes().startswith(b"\x89PNG")
     assert len(Store(store)) == 60
     before = sorted((store / "cells").iterdir())
-    again = invoke("sweep", file, "--workers", 1, "--json")
-    said = json.loads(again.stdout)
-    assert again.stderr == "" and len(said["cells"]) == 60 and sorted((store / "cells").iterdir()) == before
-    digests = [each.digest for each in Sweep.from_toml(file).run().measured]
-    assert [cell["digest"] for cell in said["cells"]] == digests
-    assert said["points"][0]["ratios"]["max_stretch_agg"]["fcfs"]["mean"] > 1
+    second = invoke("sweep", file, "--workers", 1, "--json")
+    output = json.loads(second.stdout)
+    assert (
+        second.stderr == "" and len(output["cells"]) == 60 and sorted((store / "cells").iterdir()) == before
+    )
+    digests = [item.digest for item in Sweep.from_toml(file).run().measured]
+    assert [cell["digest"] for cell in output["cells"]] == digests
+    assert output["points"][0]["ratios"]["max_stretch_agg"]["fcfs"]["mean"] > 1
     # a larger grid reuses the stored runs
     file.write_text(FILE.replace("[10, 20]", "[10, 20, 30]").replace("replicates = 5", "replicates = 6"))
     assert invoke("sweep", file, "--workers", 1).exit_code == 0
@@ -75,20 +77,20 @@ def test_a_sweep_writes_store_table_and_figure(file: Path, tmp_path: Path) -> No
 def test_default_store_behind_a_link_is_rejected(file: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (link := file.with_suffix(".store")).symlink_to(tmp_path / "elsewhere")
-    found = invoke("sweep", file, "--workers", 1)
-    said = f"gridsim: --store is required, since the default store {link} is a symbolic link\n"
-    assert (found.exit_code, found.stderr) == (2, said)
+    answer = invoke("sweep", file, "--workers", 1)
+    message = f"gridsim: --store is required, since the default store {link} is a symbolic link\n"
+    assert (answer.exit_code, answer.stderr) == (2, message)
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_failed_runs_are_reported_and_stored(file: Path) -> None:
-    found = invoke("sweep", file, "--workers", 1, "--schedulers", "mincent,dgs-asap", "--replicates", 1)
-    assert found.exit_code == 1 and "failed: ScenarioError: " in found.stdout
+    answer = invoke("sweep", file, "--workers", 1, "--schedulers", "mincent,dgs-asap", "--replicates", 1)
+    assert answer.exit_code == 1 and "failed: ScenarioError: " in answer.stdout
     assert sum(bool(row["error"]) for row in Store(file.with_suffix(".store")).to_arrow().to_pylist()) == 4
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--out", "t.txt"], "--out must end in .parquet or .csv, got 't.txt'"),
         (["--workers", "0"], "--workers must be a whole number in 1..4096, got 0"),
@@ -102,10 +104,10 @@ def test_failed_runs_are_reported_and_stored(file: Path) -> None:
         (["--store", ""], "--store must name a folder, got ''"),
     ],
 )
-def test_invalid_input_creates_no_files(file: Path, arguments: list[str], said: str) -> None:
-    found = invoke("sweep", file, *arguments)
-    assert (found.exit_code, found.stdout) == (2, "") and said in found.stderr
-    assert len(found.stderr.splitlines()) == 1
+def test_invalid_input_creates_no_files(file: Path, arguments: list[str], message: str) -> None:
+    answer = invoke("sweep", file, *arguments)
+    assert (answer.exit_code, answer.stdout) == (2, "") and message in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
     assert not file.with_suffix(".store").exists()
 
 
@@ -130,8 +132,8 @@ a = {{ "platform.nodes" = 3 }}
 b = {{ "platform.nodes" = 4 }}
 """
     )
-    found = invoke("sweep", file, "--workers", 1, *arguments)
-    assert found.exit_code == 0, found.output
+    answer = invoke("sweep", file, "--workers", 1, *arguments)
+    assert answer.exit_code == 0, answer.output
     assert len(Store(file.with_suffix(".store"))) == 6
 
 
@@ -240,7 +242,7 @@ def test_an_interrupted_sweep_keeps_its_runs(
         os.killpg(process.pid, number)
         out, errors = process.communicate()
     kept = len(Store(store))
-    said = r"(\d+) of 60 runs are done, which are in study.store: the same command continues from there"
+    message = r"(\d+) of 60 runs are done, which are in study.store: the same command continues from there"
     assert process.returncode == code and out == ""
-    assert (told := re.fullmatch(f"gridsim: {word}: {said}", errors.strip())), errors
-    assert 0 < int(told[1]) <= kept < 60  # runs that end after the message are stored as well
+    assert (answers := re.fullmatch(f"gridsim: {word}: {message}", errors.strip())), errors
+    assert 0 < int(answers[1]) <= kept < 60  # runs that end after the message are stored as well

@@ -41,9 +41,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_attributes_of_nodes_are_observed(run: Any) -> None:
     flags = ("--observe", "count,load=view.work", "--observe-every", "10 min", "--observe-nodes", "0,2")
-    done = run(*flags, "--json")
-    answer = json.loads(done.stdout)
-    assert list(answer["observed"]) == ["time", "node", "count", "load"], done.output
+    cli_result = run(*flags, "--json")
+    answer = json.loads(cli_result.stdout)
+    assert list(answer["observed"]) == ["time", "node", "count", "load"], cli_result.output
     assert answer["observed"]["time"][:4] == [0.0, 0.0, 600.0, 600.0]
     assert (
         answer["observed"]["node"][:2] == [0, 2]
@@ -53,22 +53,22 @@ def test_attributes_of_nodes_are_observed(run: Any) -> None:
 
 
 def test_events_of_nodes_are_recorded(run: Any, tmp_path: Path) -> None:
-    done = run("--events", "--record-nodes", "0,1", "--diary-limit", 1000, "--out", "run.npz")
-    assert done.exit_code == 0, done.output
+    answer = run("--events", "--record-nodes", "0,1", "--diary-limit", 1000, "--out", "run.npz")
+    assert answer.exit_code == 0, answer.output
     result = gs.Result.load("run.npz")
     assert result.provenance["diary"]["nodes"] == [0, 1] and result.provenance["diary"]["limit"] == 1000
     node = int(result.tables["diary"]["node"][0])
-    done = CliRunner().invoke(cli, ["diary", "run.npz", str(node), "--start", "0.1", "--end", "2 min"])
-    assert done.stdout == result.diary(node, 0.1, 120.0).format() + "\n"
-    done = CliRunner().invoke(cli, ["diary", "run.npz", str(node), "--json"])
-    assert json.loads(done.stdout)["rows"][0]["handler"] == "on_release"
+    answer = CliRunner().invoke(cli, ["diary", "run.npz", str(node), "--start", "0.1", "--end", "2 min"])
+    assert answer.stdout == result.diary(node, 0.1, 120.0).format() + "\n"
+    answer = CliRunner().invoke(cli, ["diary", "run.npz", str(node), "--json"])
+    assert json.loads(answer.stdout)["rows"][0]["handler"] == "on_release"
     flags = ["--kind", "sequence", "--figure", "chart.png", "--nodes", "1,0", "--end", "60"]
-    done = CliRunner().invoke(cli, ["plot", "run.npz", *flags])
-    assert done.exit_code == 0 and (tmp_path / "chart.png").stat().st_size > 1000
+    answer = CliRunner().invoke(cli, ["plot", "run.npz", *flags])
+    assert answer.exit_code == 0 and (tmp_path / "chart.png").stat().st_size > 1000
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (
             ("--observe", "cuont", "--observe-every", 1),
@@ -86,6 +86,6 @@ def test_events_of_nodes_are_recorded(run: Any, tmp_path: Path) -> None:
         (("--events",), "--events requires --out"),
     ],
 )
-def test_wrong_flags_are_refused(run: Any, flags: Any, said: str) -> None:
-    done = run(*flags)
-    assert done.exit_code == 2 and said in done.stderr
+def test_wrong_flags_are_refused(run: Any, flags: Any, message: str) -> None:
+    answer = run(*flags)
+    assert answer.exit_code == 2 and message in answer.stderr

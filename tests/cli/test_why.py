@@ -20,28 +20,33 @@ def invoke(*arguments: object) -> Any:
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
+def result_file(tmp_path: Path) -> Path:
     file = tmp_path / "tree.npz"
     assert invoke("run", *SMALL, "--decisions", "--out", file).exit_code == 0
     return file
 
 
-def test_decisions_are_explained(saved: Path) -> None:
-    result = gs.Result.load(saved)
+def test_decisions_are_explained(result_file: Path) -> None:
+    result = gs.Result.load(result_file)
     assert "schedule" not in result.tables
-    found = invoke("why", saved, 1)
-    assert found.exit_code == 0 and found.stdout == f"{result.why(1)}\n"
-    assert found.stdout.splitlines()[1].endswith("sent a request for 105 tasks to machine 3")
-    told = json.loads(invoke("why", saved, 1, "--task", 0, "--json").stdout)
-    assert (told["file"], told["application"], told["task"], told["dropped"]) == (str(saved), 1, 0, 0)
-    assert [row["said"] for row in told["decisions"]] == [
-        "t = " + line.replace("\n    ", "; ") for line in found.stdout.rstrip().split("\nt = ")[1:]
+    answer = invoke("why", result_file, 1)
+    assert answer.exit_code == 0 and answer.stdout == f"{result.why(1)}\n"
+    assert answer.stdout.splitlines()[1].endswith("sent a request for 105 tasks to machine 3")
+    output = json.loads(invoke("why", result_file, 1, "--task", 0, "--json").stdout)
+    assert (output["file"], output["application"], output["task"], output["dropped"]) == (
+        str(result_file),
+        1,
+        0,
+        0,
+    )
+    assert [row["said"] for row in output["decisions"]] == [
+        "t = " + line.replace("\n    ", "; ") for line in answer.stdout.rstrip().split("\nt = ")[1:]
     ]
-    assert told["decisions"][0]["action"] == "requested" and told["decisions"][0]["saw"] is None
+    assert output["decisions"][0]["action"] == "requested" and output["decisions"][0]["saw"] is None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((3,), "application must be in 0..2, got 3"),
         ((0, "--task", 10**6), "task must be in 0.."),
@@ -49,9 +54,11 @@ def test_decisions_are_explained(saved: Path) -> None:
         (("first",), "'first' is not a valid integer"),
     ],
 )
-def test_invalid_arguments_are_rejected(saved: Path, arguments: tuple[object, ...], said: str) -> None:
-    found = invoke("why", saved, *arguments)
-    assert found.exit_code == 2 and said in found.stderr and found.stderr.count("\n") == 1
+def test_invalid_arguments_are_rejected(
+    result_file: Path, arguments: tuple[object, ...], message: str
+) -> None:
+    answer = invoke("why", result_file, *arguments)
+    assert answer.exit_code == 2 and message in answer.stderr and answer.stderr.count("\n") == 1
 
 
 def test_results_without_decisions_are_rejected(tmp_path: Path) -> None:
@@ -61,8 +68,8 @@ def test_results_without_decisions_are_rejected(tmp_path: Path) -> None:
     assert {"schedule", "decisions"} <= set(result.tables)
     assert invoke("why", tmp_path / "both" / "mincent.npz", 0).exit_code == 0
     assert invoke(*compared, "--out", tmp_path / "none").exit_code == 0
-    found = invoke("why", tmp_path / "none" / "fcfs.npz", 0)
-    assert found.exit_code == 2 and "(--decisions)" in found.stderr
+    answer = invoke("why", tmp_path / "none" / "fcfs.npz", 0)
+    assert answer.exit_code == 2 and "(--decisions)" in answer.stderr
 
 
 def test_jobs_of_a_log_keep_their_numbers(tmp_path: Path) -> None:
@@ -70,16 +77,18 @@ def test_jobs_of_a_log_keep_their_numbers(tmp_path: Path) -> None:
     jobs = [line.format(*job) for job in ((1007, 0, 3, 3), (9, 10, 4, 4), (30, 20, 2, 2))]
     jobs.append(line.format(8, 30, 1, 1).replace(" 50 ", " -1 "))  # without a run time it is left out
     (tmp_path / "own.swf").write_text("\n".join(jobs))
-    saved, out = tmp_path / "backfill.npz", tmp_path / "jobs.csv"
+    result_file, out = tmp_path / "backfill.npz", tmp_path / "jobs.csv"
     flags = ["--job-log", tmp_path / "own.swf", "--rigid", "--nodes", 4, "--record", "--decisions"]
-    assert invoke("run", *flags, "--scheduler", "backfill", "--out", saved).exit_code == 0
-    found = invoke("why", saved, "--job", 9)
-    assert found.stdout.startswith("application 1 (job 9 of the log): ")
-    assert found.stdout == invoke("why", saved, 1).stdout
-    assert "job must be the number of a job in the log, got 8" in invoke("why", saved, "--job", 8).stderr
-    assert "exactly one of APPLICATION and --job" in invoke("why", saved).stderr
-    told = invoke("export", saved, "--format", "batsim", "--out", out).stdout
-    assert told.endswith("jobs have their numbers in the log\n")
+    assert invoke("run", *flags, "--scheduler", "backfill", "--out", result_file).exit_code == 0
+    answer = invoke("why", result_file, "--job", 9)
+    assert answer.stdout.startswith("application 1 (job 9 of the log): ")
+    assert answer.stdout == invoke("why", result_file, 1).stdout
+    assert (
+        "job must be the number of a job in the log, got 8" in invoke("why", result_file, "--job", 8).stderr
+    )
+    assert "exactly one of APPLICATION and --job" in invoke("why", result_file).stderr
+    output = invoke("export", result_file, "--format", "batsim", "--out", out).stdout
+    assert output.endswith("jobs have their numbers in the log\n")
     assert [row.split(",")[0] for row in out.read_text().splitlines()[1:]] == ["1007", "9", "30"]
     assert (
         invoke("validate", out, "--job-log", tmp_path / "own.swf").exit_code == 1

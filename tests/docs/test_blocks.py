@@ -107,8 +107,8 @@ def name_of(page):
 def blocks(page):
     text = page.read_text()
     return [
-        Block(text.count("\n", 0, found.start()) + 1, found[1], found[2])
-        for found in re.finditer(r"^```(\S*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        Block(text.count("\n", 0, actual.start()) + 1, actual[1], actual[2])
+        for actual in re.finditer(r"^```(\S*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     ]
 
 
@@ -116,10 +116,10 @@ def commands(code):
     """Yield each command of a block, without its comment, and the exit code that the comment states."""
     for line in code.replace("\\\n", " ").splitlines():
         plain, _, comment = re.sub(r" +", " ", line).strip().partition(" #")
-        stated = re.search(r"exit code (\d+)", comment)
+        declared = re.search(r"exit code (\d+)", comment)
         for command in plain.split(" && "):
             if command and not command.startswith("#"):
-                yield command.strip(), int(stated[1]) if stated else 0
+                yield command.strip(), int(declared[1]) if declared else 0
 
 
 def run_python(code, namespace, where):
@@ -139,11 +139,11 @@ def run_shell(code, skipped, where):
         if command in skipped:
             continue
         words = shlex.split(command + (" --workers 1" if STARTS_WORKERS.match(command) else ""))
-        words = [each for word in words for each in (sorted(glob(word)) if "*" in word else [word])]
+        words = [item for word in words for item in (sorted(glob(word)) if "*" in word else [word])]
         assert words[0] == "gridsim", f"{where}: {command} is not run, and NOT_RUN does not say why"
-        done = CliRunner().invoke(cli, words[1:])
-        assert done.exit_code == exit_code, f"{where}: {command}\n{done.output}{done.exception!r}"
-        printed += done.output
+        answer = CliRunner().invoke(cli, words[1:])
+        assert answer.exit_code == exit_code, f"{where}: {command}\n{answer.output}{answer.exception!r}"
+        printed += answer.output
     return printed
 
 
@@ -160,15 +160,15 @@ def lines(printed):
 
 def check_text(shown, printed, where):
     """Check that `shown` has the lines of `printed`, except where ... leaves some out."""
-    here, said = 0, lines(printed.strip("\n"))
+    here, message = 0, lines(printed.strip("\n"))
     parts = re.split(r"^\s*\.\.\.\s*$", shown, flags=re.MULTILINE)
     for number, part in enumerate(parts):
-        wanted = lines(part.strip("\n"))
-        last = len(said) - len(wanted)
+        expected = lines(part.strip("\n"))
+        last = len(message) - len(expected)
         places = range(last if number == len(parts) - 1 else here, (here if number == 0 else last) + 1)
-        place = next((k for k in places if k >= here and said[k : k + len(wanted)] == wanted), None)
+        place = next((k for k in places if k >= here and message[k : k + len(expected)] == expected), None)
         assert place is not None, f"{where} shows\n{part}\nbut what is printed is\n{printed}"
-        here = place + len(wanted)
+        here = place + len(expected)
 
 
 @page_of
@@ -177,19 +177,21 @@ def test_code_blocks_of_a_page_run_and_print_what_it_shows(page, folder):
     namespace, printed = {"__name__": "__main__"}, ""
     skipped = set(NOT_RUN.get(name, {}))
     for line, language, code in blocks(page):
-        where = f"{name}:{line}"
+        location = f"{name}:{line}"
         if code.splitlines()[0] in skipped or (COMPILED.search(code) and not find_spec("numba")):
             continue
         for there, here in SMALLER.get(name, []):
             code = code.replace(there, here)
         if language == "python":
-            printed = run_python(code, namespace, where)
+            printed = run_python(code, namespace, location)
         elif guide and language in ("", "sh"):
-            printed = run_shell(code, skipped, where)
+            printed = run_shell(code, skipped, location)
         elif language == "text":
-            check_text(code, printed, where)
+            check_text(code, printed, location)
         else:
-            assert language in ("", "toml") or not guide, f"{where} is not run, and NOT_RUN does not say why"
+            assert language in ("", "toml") or not guide, (
+                f"{location} is not run, and NOT_RUN does not say why"
+            )
 
 
 @guide_of

@@ -35,8 +35,8 @@ def prose(page):
 
 def headings(page):
     """Return the anchors of the headings of a page, as GitHub generates them."""
-    found = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found}
+    actual = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in actual}
 
 
 def sections(page):
@@ -105,7 +105,7 @@ def test_compiled_node_programs_of_the_guide_have_equal_digests(folder):
         seed=3,
     )
     code = blocks(DOCS / "guides/schedulers.md", "python")
-    saved = {found[1]: each for each in code if (found := re.match(r"# (\w+)\.py\n", each))}
+    saved = {actual[1]: item for item in code if (actual := re.match(r"# (\w+)\.py\n", item))}
     del saved["gather"]  # of rigid jobs, which compiled nodes do not support
     assert saved.keys() == {"nearby", "choices", "shortest", "stealing", "tree", "groups", "members"}
     for name, source in saved.items():
@@ -122,23 +122,23 @@ def test_the_example_scheduler_runs_from_the_shell_with_any_cohort_limit(folder,
     shell = CliRunner()
     common = ["--nodes", "20", "--applications", "5", "--interfaces", interfaces, "--no-progress"]
     flags = ["--set", "dealer:Dealer.k=3", "--out", "mine.gridsim"]
-    done = shell.invoke(cli, ["run", "--scheduler", "dealer:Dealer", *common, *flags])
-    assert done.exit_code == 0, done.output
+    answer = shell.invoke(cli, ["run", "--scheduler", "dealer:Dealer", *common, *flags])
+    assert answer.exit_code == 0, answer.output
     loaded = gs.Result.load("mine.gridsim")
     assert (loaded.applications["nodes_used"] <= 3).all() and loaded.facts == {"k": 3}
     assert 5 < loaded.messages["sent"].sum() <= 15
 
     module = sys.modules["dealer"]
     for cohort_limit in (None, 1, 2):
-        again = gs.simulate(loaded.scenario, module.Dealer(k=3), cohort_limit=cohort_limit)
-        assert again.digest == loaded.digest
-    done = shell.invoke(cli, ["compare", "--schedulers", "dealer:Dealer,mincent", *common])
-    assert done.exit_code == 0 and "dealer:Dealer" in done.output
-    done = shell.invoke(
+        copy = gs.simulate(loaded.scenario, module.Dealer(k=3), cohort_limit=cohort_limit)
+        assert copy.digest == loaded.digest
+    answer = shell.invoke(cli, ["compare", "--schedulers", "dealer:Dealer,mincent", *common])
+    assert answer.exit_code == 0 and "dealer:Dealer" in answer.output
+    answer = shell.invoke(
         cli,
         ["run", "--scheduler", "dealer:Dealer", *common, *flags[:1]] + ["dealer:Dealer.k=0"],
     )
-    assert done.exit_code == 2 and "dealer.k" in done.output
+    assert answer.exit_code == 2 and "dealer.k" in answer.output
 
 
 # -- outputs.md ---------------------------------------------------------------------------------------------
@@ -183,8 +183,8 @@ def test_every_column_and_fact_of_every_scheduler_is_declared(name):
 def test_generated_tables_and_lists_are_up_to_date():
     stale = "[path.name for path, text in tables.generated() if text != path.read_text()]"
     ask = f"import tables; print({stale})"
-    said = subprocess.run([sys.executable, "-c", ask], cwd=DOCS, capture_output=True, text=True, check=True)
-    assert said.stdout == "[]\n", "python docs/tables.py updates them"
+    output = subprocess.run([sys.executable, "-c", ask], cwd=DOCS, capture_output=True, text=True, check=True)
+    assert output.stdout == "[]\n", "python docs/tables.py updates them"
 
 
 # -- searches.md --------------------------------------------------------------------------------------------
@@ -201,17 +201,17 @@ def test_generated_tables_and_lists_are_up_to_date():
 
 def test_defaults_page_has_every_parameter_with_its_default():
     """Each default is measured, or the page states that it is no choice."""
-    said = sections(DOCS / "background/defaults.md")
+    message = sections(DOCS / "background/defaults.md")
     known = {cls.name: cls for cls, _ in registered().values() if msgspec.structs.fields(cls)}
     for name, cls in known.items():
         fields = {field.name: field.default for field in msgspec.structs.fields(cls)}
-        lines = re.findall(r"^\|(.*)\|$", said[name], re.MULTILINE)[2:]
+        lines = re.findall(r"^\|(.*)\|$", message[name], re.MULTILINE)[2:]
         for row in ([cell.strip() for cell in line.split("|")] for line in lines):
             varied = re.findall(r"`(\w+)`", row[0].partition(" with ")[0])
-            defaults = (fields[each] for each in varied)
-            shown = (f"{each:g}" if isinstance(each, float) else str(each) for each in defaults)
-            assert row[1] == ", ".join(shown), f"{name}: {row[0]}"
-        assert set(fields) <= names(said[name]), name
+            defaults = (fields[item] for item in varied)
+            displayed = (f"{item:g}" if isinstance(item, float) else str(item) for item in defaults)
+            assert row[1] == ", ".join(displayed), f"{name}: {row[0]}"
+        assert set(fields) <= names(message[name]), name
 
 
 # -- speed.md ------------------------------------------------------------------------------------------------

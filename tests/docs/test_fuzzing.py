@@ -23,10 +23,12 @@ WITHOUT_TARGET = {path.stem for path in PARTS} | {"arguments", "decision_log", "
 
 def test_every_kernel_has_a_target() -> None:
     code = "import json, kernels; print(json.dumps(sorted(kernels.KERNELS)))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=FUZZ, capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", code], cwd=FUZZ, capture_output=True, text=True, check=True
+    )
     kernels = {path.relative_to(CORE).with_suffix("") for path in CORE.rglob("*.pyx")}
-    assert set(json.loads(done.stdout)) == {
-        ".".join(each.parts) for each in kernels if each.name not in WITHOUT_TARGET
+    assert set(json.loads(process.stdout)) == {
+        ".".join(item.parts) for item in kernels if item.name not in WITHOUT_TARGET
     }
 
 
@@ -44,5 +46,7 @@ missing = [
 ]
 print(missing)
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=FUZZ, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    process = subprocess.run(
+        [sys.executable, "-c", code], cwd=FUZZ, capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "[]\n"

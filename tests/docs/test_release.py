@@ -16,9 +16,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CITATION = (ROOT / "CITATION.cff").read_text()
 
 
-def cited(key: str) -> str | None:
-    found = re.search(rf"^{key}: (.+)$", CITATION, re.MULTILINE)
-    return found and found[1]
+def citation_field(key: str) -> str | None:
+    actual = re.search(rf"^{key}: (.+)$", CITATION, re.MULTILINE)
+    return actual and actual[1]
 
 
 def test_all_files_state_the_same_version() -> None:
@@ -26,26 +26,28 @@ def test_all_files_state_the_same_version() -> None:
     newest = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest
     source = (ROOT / "gridsim" / "support" / "provenance.py").read_text()
-    stated = re.search(r'^VERSION = "(.+)"$', source, re.MULTILINE)
-    assert stated and importlib.metadata.version("gridsched") == stated[1]
+    declared = re.search(r'^VERSION = "(.+)"$', source, re.MULTILINE)
+    assert declared and importlib.metadata.version("gridsched") == declared[1]
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"]["attr"].endswith(".VERSION")
-    version = stated[1]
-    assert (version, version) == (cited("version"), newest[1])
+    version = declared[1]
+    assert (version, version) == (citation_field("version"), newest[1])
     assert json.loads((ROOT / "codemeta.json").read_text())["version"] == version
     assert f'{{% set version = "{version}" %}}' in (ROOT / "conda" / "meta.yaml").read_text()
-    assert cited("date-released") == (None if newest[2] == "unreleased" else newest[2])
+    assert citation_field("date-released") == (None if newest[2] == "unreleased" else newest[2])
     if os.environ.get("GITHUB_REF_TYPE") == "tag":
         assert os.environ["GITHUB_REF_NAME"] == f"v{version}"
         assert newest[2] != "unreleased"
         repository = PROJECT["project"].get("urls", {}).get("Repository")
-        assert repository and repository == cited("repository-code"), "a release must name its repository"
+        assert repository and repository == citation_field("repository-code"), (
+            "a release must name its repository"
+        )
 
 
 def test_stated_python_versions_are_built_and_tested() -> None:
     kinds = PROJECT["project"]["classifiers"]
-    named = [found[1] for kind in kinds if (found := re.search(r":: Python :: (3\.\d+)$", kind))]
+    named = [actual[1] for kind in kinds if (actual := re.search(r":: Python :: (3\.\d+)$", kind))]
     assert PROJECT["project"]["requires-python"] == f">={named[0]}"
-    assert PROJECT["tool"]["cibuildwheel"]["build"] == [f"cp{each.replace('.', '')}-*" for each in named]
+    assert PROJECT["tool"]["cibuildwheel"]["build"] == [f"cp{item.replace('.', '')}-*" for item in named]
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
     assert f"python: {named}".replace("'", '"') in workflow
 

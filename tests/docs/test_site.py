@@ -100,8 +100,8 @@ def test_documented_parameters_exist(module):
                 for kind in (thing, *thing.__subclasses__()):
                     known |= {field.encode_name for field in fields_of(kind).values()}
             params = [p for p in parse(inspect.getdoc(function)).params if p.args[0] == "param"]
-            stated = {name.strip(" *") for param in params for name in param.arg_name.split(",")}
-            assert stated <= known, f"{module}.{name}: {stated - known}"
+            declared = {name.strip(" *") for param in params for name in param.arg_name.split(",")}
+            assert declared <= known, f"{module}.{name}: {declared - known}"
 
 
 def test_signatures_of_compiled_functions_come_from_the_stubs(helper):
@@ -149,10 +149,10 @@ def test_the_index_has_every_page():
         listed.add(page)
         for block in re.findall(r"^```{toctree}\n(.*?)^```$", page.read_text(), re.M | re.S):
             for line in (line for line in block.splitlines() if line and not line.startswith(":")):
-                found = [(page.parent / (line + end)).resolve() for end in (".md", ".ipynb")]
-                found = [path for path in found if path.is_file()]
-                assert found, f"{page.name} lists {line}"
-                new.update({*found} - listed)
+                actual = [(page.parent / (line + end)).resolve() for end in (".md", ".ipynb")]
+                actual = [path for path in actual if path.is_file()]
+                assert actual, f"{page.name} lists {line}"
+                new.update({*actual} - listed)
     for page in [path for path in listed if path.suffix == ".md"]:
         for below in re.findall(r"^<!-- pages: (\S+) -->$", page.read_text(), re.M):
             listed.update(page.parent.glob(below))

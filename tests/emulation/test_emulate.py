@@ -47,7 +47,7 @@ def rigid() -> gs.Scenario:
     return gs.Scenario(gs.Platform.equal(8, attributes=own), jobs, seed=3)
 
 
-#: Each shares something else between nodes: nothing, a server, a board, a tree, words that take no time.
+#: The systems differ in what nodes share: nothing, a server, a board, a tree, or messages without delay.
 NAMES = ["sparrow", "hawk", "join-shortest-queue", "fair-tree", "rjss", "WQR-FT"]
 
 
@@ -66,7 +66,7 @@ def test_node_programs_run_in_processes(name: str) -> None:
     assert result.messages["kind"].tolist() == simulated.messages["kind"].tolist()
 
 
-def alike(**further: Any) -> gs.Scenario:
+def equal_machines(**further: Any) -> gs.Scenario:
     """Return a scenario of rigid jobs on equal machines."""
     workload = gs.Workload.jobs_of([5.0 * k for k in range(6)], [3, 5, 2, 4, 1, 3], [20.0] * 6)
     return gs.Scenario(gs.Platform.equal(8), workload, seed=3, **further)
@@ -81,7 +81,7 @@ RIGID: dict[str, dict[str, float]] = {
 
 @pytest.mark.parametrize("name", RIGID)
 def test_rigid_jobs_run_in_processes(name: str) -> None:
-    result = emulate(alike(), make_scheduler(name, RIGID[name]), speedup=20.0)
+    result = emulate(equal_machines(), make_scheduler(name, RIGID[name]), speedup=20.0)
     check(result)
     assert (result.applications["failed"] == 0).all()
 
@@ -94,7 +94,9 @@ def test_jobs_with_kinds_run_in_processes() -> None:
 @pytest.mark.parametrize("name", ["dgs-asap", "zorilla"])
 def test_rigid_jobs_survive_failures_in_processes(name: str, kill: bool) -> None:
     faults = gs.Faults.of([1, 6, 2], [12.0, 20.0, 28.0], [15.0, 23.0, 31.0])
-    result = emulate(alike(faults=faults), make_scheduler(name, RIGID[name]), speedup=15.0, kill=kill)
+    result = emulate(
+        equal_machines(faults=faults), make_scheduler(name, RIGID[name]), speedup=15.0, kill=kill
+    )
     check(result)
     assert (result.applications["failed"] == 0).all() and result.applications["resubmitted"].sum() > 0
     assert result.provenance["emulation"]["kills"] == (3 if kill else 0)
@@ -113,7 +115,7 @@ def test_users_cancel_jobs_in_processes() -> None:
 
 @pytest.mark.parametrize("store", ["server", "local"])
 def test_task_copies_of_killed_processes_are_accounted_for(store: str) -> None:
-    """All cycles add up, also those of copies that a kill has ended; checkpoints on disks survive it."""
+    """All cycles add up, also those of copies ended by a kill; checkpoints on disks survive kills."""
     faults = gs.Faults.of([1, 2, 0], [25.0, 40.0, 55.0], [28.0, 43.0, 58.0])
     parameters = {"checkpoint_interval": 4.0, "checkpoint_cost": 0.5, "restore_cost": 0.5}
     scheduler = make_scheduler("WQR-FT", {**parameters, "checkpoint_store": store})
@@ -164,11 +166,11 @@ def test_emulated_results_can_be_saved_printed_and_reported(tmp_path: Path) -> N
     scenario, scheduler = bags(), gs.Sparrow()
     emulated = emulate(scenario, scheduler, speedup=200.0, network="real", work="spin")
     emulated.save(tmp_path / "emulated.npz")
-    again = gs.Result.load(tmp_path / "emulated.npz")
-    check(again)
-    assert "emulated" in again.format() and again.provenance["emulation"]["work"] == "spin"
+    copy = gs.Result.load(tmp_path / "emulated.npz")
+    check(copy)
+    assert "emulated" in copy.format() and copy.provenance["emulation"]["work"] == "spin"
     both = gs.Comparison(
-        scenario, {"simulated": gs.simulate(scenario, scheduler), "emulated": again}, "simulated", "fluid"
+        scenario, {"simulated": gs.simulate(scenario, scheduler), "emulated": copy}, "simulated", "fluid"
     )
     write_report(both, tmp_path / "page.html")
     assert "emulated" in both.format()
@@ -178,9 +180,9 @@ def test_the_command_emulate_saves_a_result(tmp_path: Path) -> None:
     flags = (
         "--nodes 4 --applications 2 --tasks-per-node 1 --interarrival 5 --speedup 200 --processes 2 --json"
     )
-    found = CliRunner().invoke(cli, ["emulate", *flags.split(), "--out", str(tmp_path / "one.npz")])
-    assert found.exit_code == 0, found.output
-    assert json.loads(found.stdout)["provenance"]["emulation"]["processes"] == 2
+    answer = CliRunner().invoke(cli, ["emulate", *flags.split(), "--out", str(tmp_path / "one.npz")])
+    assert answer.exit_code == 0, answer.output
+    assert json.loads(answer.stdout)["provenance"]["emulation"]["processes"] == 2
     assert validate_result(tmp_path / "one.npz") == []
 
 
@@ -195,8 +197,8 @@ def test_failed_machines_lose_their_tasks_once() -> None:
 @pytest.mark.parametrize("name", ["sparrow", "work-stealing"])
 def test_killed_processes_lose_their_tasks_once(name: str) -> None:
     """Some processes are killed while others are down or have just restarted."""
-    at = [30.0 + 8.0 * k for k in range(25)]
-    faults = gs.Faults.of([5 * k % 24 for k in range(25)], at, [each + 2.0 for each in at])
+    instants = [30.0 + 8.0 * k for k in range(25)]
+    faults = gs.Faults.of([5 * k % 24 for k in range(25)], instants, [item + 2.0 for item in instants])
     workload = gs.Workload.bags(applications=5, interarrival=40.0, tasks_per_node=1.0, seed=2)
     scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=24, seed=1), workload, seed=3, faults=faults)
     result = emulate(scenario, make_scheduler(name), speedup=50.0, kill=True, processes=4)
@@ -209,22 +211,22 @@ class FaultyNode(gs.NodeProgram):
         view.enqueue(application.number, tasks + 1)
 
 
-class Faulty(gs.NodeScheduler, frozen=True, kw_only=True):
+class FaultyScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "faulty"
     policy = FaultyNode
 
 
 def test_an_error_of_a_node_ends_the_run_and_its_processes() -> None:
-    before = processes(1, os.getpid())  # of other tests
+    before = processes(1, os.getpid())  # processes of other tests
     with pytest.raises(gs.SchedulerError, match="places .* tasks of application"):
-        emulate(bags(), Faulty(), speedup=200.0)
+        emulate(bags(), FaultyScheduler(), speedup=200.0)
     assert processes(1, os.getpid()) == before
 
 
 @pytest.mark.parametrize(
-    "scheduler, how, message",
+    "scheduler, options, message",
     [
-        (gs.MinCent(), {}, "mincent has no node program that could be emulated"),
+        (gs.MinCent(), {}, "mincent does not support emulation: it has no node program"),
         (gs.Sparrow(), {"speedup": 1e300}, r"speedup must be at most 1e\+06, got 1e\+300"),
         (gs.Sparrow(), {"host": "0.0.0.0"}, "host"),
         (gs.Sparrow(), {"kill": True}, "faults"),
@@ -239,10 +241,10 @@ def test_an_error_of_a_node_ends_the_run_and_its_processes() -> None:
     ],
 )
 def test_unsupported_emulations_are_rejected(
-    scheduler: gs.Scheduler, how: dict[str, Any], message: str
+    scheduler: gs.Scheduler, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
-        emulate(alike() if scheduler.rigid else bags(), scheduler, **how)
+        emulate(equal_machines() if scheduler.rigid else bags(), scheduler, **options)
 
 
 @pytest.mark.parametrize(
@@ -251,12 +253,12 @@ def test_unsupported_emulations_are_rejected(
         (
             gs.WqrFt(machine_choice="avail"),
             gs.Faults.of([1], [5.0], [9.0]),
-            "kill .* foresee when single machin",
+            "kill .* foresee failures of single machines",
         ),
         (
             gs.WqrFt(),
             gs.Faults.of([1], [5.0], [9.0], reachable=True),
-            "kill must be False with faults.reachable",
+            "kill does not support faults.reachable",
         ),
     ],
 )
@@ -267,45 +269,45 @@ def test_failures_that_are_known_or_harmless_kill_no_process(
         emulate(bags(faults=faults), scheduler, kill=True)
 
 
-class Waiting(gs.NodeProgram):
+class ForeignEventsNode(gs.NodeProgram):
     """A node that handles the events of several machines."""
 
     def on_idle(self, view: Any) -> None: ...
 
 
-class Distant(gs.NodeScheduler, frozen=True, kw_only=True):
+class DistantScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "distant"
-    roles: ClassVar[dict[str, gs.Role]] = {"waiting": gs.Role(Waiting, count=2, releases=True)}
+    roles: ClassVar[dict[str, gs.Role]] = {"waiting": gs.Role(ForeignEventsNode, count=2, releases=True)}
 
 
 def test_events_of_other_machines_are_not_emulated() -> None:
     with pytest.raises(
         gs.ScenarioError, match="distant does .*: node 1 on machine 4 handles the events of machine 1"
     ):
-        emulate(bags(), Distant())
+        emulate(bags(), DistantScheduler())
 
 
 def setup(**further: Any) -> Setup:
-    how: dict[str, Any] = {"scenario": bags(), "scheduler": gs.Sparrow(), "processes": 2, "speedup": 1.0}
-    how |= {"modelled": True, "spin": False, "kill": False, "token": b""}
-    return Setup(**(how | further))
+    options: dict[str, Any] = {"scenario": bags(), "scheduler": gs.Sparrow(), "processes": 2, "speedup": 1.0}
+    options |= {"modelled": True, "spin": False, "kill": False, "token": b""}
+    return Setup(**(options | further))
 
 
-class Odd(Exception):
+class UnencodableError(Exception):
     """Error whose text cannot be encoded."""
 
     def __str__(self) -> str:
         return "half \ud800"
 
 
-class Silent(Exception):
+class UnprintableError(Exception):
     """Error whose text cannot be computed."""
 
     def __str__(self) -> str:
         raise ValueError
 
 
-@pytest.mark.parametrize("what", [Odd(), Silent(), None])
+@pytest.mark.parametrize("what", [UnencodableError(), UnprintableError(), None])
 def test_a_worker_reports_only_the_error_after_a_failure(what: Exception | None) -> None:
     worker, sent = Worker(setup(), 0, 0), list[bytes]()
     worker.control = SimpleNamespace(write=sent.append)  # type: ignore[assignment]
@@ -316,7 +318,7 @@ def test_a_worker_reports_only_the_error_after_a_failure(what: Exception | None)
     worker.report()
     (record,) = msgspec.msgpack.decode(sent[0][4:])
     kind = "TypeError" if what is None else type(what).__name__
-    assert record[:2] == ["error", kind] and len(sent) == 1 and not worker.log
+    assert record[:2] == ["error", kind] and len(sent) == 1 and not worker.pending_reports
 
 
 def test_invalid_messages_from_other_processes_are_rejected() -> None:
@@ -324,7 +326,7 @@ def test_invalid_messages_from_other_processes_are_rejected() -> None:
     task = core.mail.wire["task"].type
     good: dict[str, Any] = {"node": 1, "sender": 7, "_due": 0, "_start": 0, "_life": 0, "_move": 0}
     good |= {"_tasks": ((2, 3),), "application": 0, "tasks": 1}
-    core.mail.come(task(**good))
+    core.mail.receive(task(**good))
     for wrong in (
         {"node": 7},
         {"node": -1},
@@ -338,16 +340,16 @@ def test_invalid_messages_from_other_processes_are_rejected() -> None:
         {"_tasks": ((3, 2), (2, 4))},
     ):
         with pytest.raises(msgspec.ValidationError):
-            core.mail.come(task(**(good | wrong)))
-    assert core.next_instant() < NEVER and core.hands[0].parts == [(2, 3)]
+            core.mail.receive(task(**(good | wrong)))
+    assert core.next_instant() < NEVER and core.unqueued_tasks[0].parts == [(2, 3)]
 
 
 def test_invalid_board_values_from_other_processes_are_rejected() -> None:
     without, core = (
         Worker(setup(scheduler=scheduler), 0, 0).core for scheduler in (gs.Sparrow(), gs.JoinShortestQueue())
     )
-    core.hear("board", [7, 0, 1.0, 0])
-    for where, values in (
+    core.receive_fact("board", [7, 0, 1.0, 0])
+    for location, values in (
         (without, [7, 0, 1.0, 0]),
         (core, [7, 0, 1.0]),
         (core, [8, 0, 1.0, 0]),
@@ -358,7 +360,7 @@ def test_invalid_board_values_from_other_processes_are_rejected() -> None:
         (core, [7, 0, 1.0, 2]),
     ):
         with pytest.raises(msgspec.ValidationError):
-            where.hear("board", values)
+            location.receive_fact("board", values)
     assert len(core.incoming) == 1 and not without.incoming
 
 
@@ -370,7 +372,7 @@ def child() -> Iterator[int]:
         os._exit(0)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     yield pid
-    with pytest.raises(ChildProcessError):  # that was done meanwhile
+    with pytest.raises(ChildProcessError):  # the process was already waited for
         os.waitpid(pid, os.WNOHANG)
 
 
@@ -380,22 +382,24 @@ def test_connections_with_unexpected_greetings_are_closed(
 ) -> None:
     run = Coordinator(setup(), None)
     run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
-    run.peers[0].talk = before = run._accept()  # process 1 is in its second life
+    run.peers[0].connection = before = run._accept()  # process 1 is in its second life
     closed = list[str]()
-    talk = run._accept()
-    talk.transport = SimpleNamespace(is_closing=lambda: bool(closed), abort=lambda: closed.append("abort"))
-    talk.data_received(frame(Greeting(b"", number, 0, 1)))
-    talk.connection_lost(None)
+    connection = run._accept()
+    connection.transport = SimpleNamespace(
+        is_closing=lambda: bool(closed), abort=lambda: closed.append("abort")
+    )
+    connection.data_received(frame(Greeting(b"", number, 0, 1)))
+    connection.connection_lost(None)
     assert closed and len(caplog.records) == 1 and run.failure is None
-    assert run.peers[0].talk is before and run.peers[1].talk is None
+    assert run.peers[0].connection is before and run.peers[1].connection is None
 
 
 def test_a_process_that_ends_before_it_connects_is_an_error(child: int) -> None:
     run = Coordinator(setup(), None)
     run.peers = {0: Peer(child, 0)}
     run._reap()
-    run._kill(run.peers[0])  # kills nothing: the number may be that of another process by now
-    assert "process 0 of the emulation ended" in str(run.failure) and not run.gone
+    run._kill(run.peers[0])  # no process is killed, since its number may have been reused
+    assert "process 0 of the emulation ended" in str(run.failure) and not run.killed_pids
 
 
 def test_a_run_continues_after_it_kills_a_process(child: int) -> None:
@@ -403,18 +407,18 @@ def test_a_run_continues_after_it_kills_a_process(child: int) -> None:
     run.peers = {0: Peer(child, 0)}
     run._kill(run.peers[0])
     run._reap()
-    assert run.failure is None and not run.gone
+    assert run.failure is None and not run.killed_pids
 
 
 def test_a_closed_connection_is_an_error_unless_its_process_was_killed() -> None:
     run = Coordinator(setup(), None)
     run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
-    run.on_left(0, 1, 0)  # of the life before
+    run.on_left(0, 1, 0)  # of the previous life
     run.peers[1].dead = True
     run.on_left(0, 1, 1)
     assert run.failure is None
     run.on_left(1, 0, 0)
-    assert "process 0 of the emulation has closed its connection to 1" in str(run.failure)
+    assert "process 0 of the emulation has closed its connection to process 1" in str(run.failure)
 
 
 def test_a_restarted_process_learns_of_failures_while_it_connects() -> None:
@@ -422,7 +426,7 @@ def test_a_restarted_process_learns_of_failures_while_it_connects() -> None:
     run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
     run._change([2], [])
     sent = bytearray()
-    run._met(SimpleNamespace(transport=SimpleNamespace(write=sent.extend)), Greeting(b"", 1, 1, 5000))
+    run._greet(SimpleNamespace(transport=SimpleNamespace(write=sent.extend)), Greeting(b"", 1, 1, 5000))
     commands = msgspec.msgpack.decode(sent[4 : 4 + int.from_bytes(sent[:4], "big")])
     assert commands == [["faults", [2], [], 0]]
 
@@ -432,7 +436,7 @@ def test_no_process_is_killed_after_the_end_of_a_run() -> None:
     run.engine.start(time.monotonic_ns())
     run.engine.call_at(0, late.append, 1)
     run.closing = True
-    run._reported(SimpleNamespace(process=0), [])
+    run._handle_reports(SimpleNamespace(process=0), [])
     assert not late and run.failure is None
 
 
@@ -466,15 +470,15 @@ def test_a_run_ends_with_an_error_if_no_process_stays_up() -> None:
 
 def processes(field: int, number: int) -> list[int]:
     """Return processes with this parent (field 1) or group (field 2), including zombies."""
-    found = []
+    actual = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[field]) == number:
-            found.append(int(stat.parent.name))
-    return found
+            actual.append(int(stat.parent.name))
+    return actual
 
 
 EMULATE = """
@@ -509,8 +513,8 @@ def emulating(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 def test_ctrl_c_leaves_no_process_behind(emulating: subprocess.Popen[str]) -> None:
     time.sleep(0.3)
     os.killpg(emulating.pid, signal.SIGINT)
-    _, said = emulating.communicate(timeout=60)
-    assert "KeyboardInterrupt" in said and emulating.returncode != 0
+    _, message = emulating.communicate(timeout=60)
+    assert "KeyboardInterrupt" in message and emulating.returncode != 0
     wait_for(lambda: not processes(2, emulating.pid))
 
 

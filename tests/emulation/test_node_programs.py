@@ -1,4 +1,4 @@
-"""What a node program can use works in processes, also if they are killed: one program uses all of it."""
+"""A node program that uses all features runs in processes, even if they are killed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gridsim.validation.results import validate_result
 
 
 class Desk(gs.NodeProgram):
-    """A desk queues released tasks, asks workers for room, and moves tasks to those that have some."""
+    """A desk queues released tasks, requests room from workers, and moves tasks to workers with room."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -28,7 +28,7 @@ class Desk(gs.NodeProgram):
     on_lost = on_release
 
     def ask(self, view: Any) -> None:
-        """Ask the two workers that seem to have the least work."""
+        """Send requests to the two workers that seem to have the least work."""
         if self.waiting and not self.open:
             for worker in view.board.least(2, "work"):
                 number = view.request(worker, "ask", timeout=2.0, job=self.waiting[0][0])
@@ -76,7 +76,7 @@ class Worker(gs.NodeProgram):
         view.publish(work=view.work, tasks=view.tasks)
 
     def on_ask(self, view: Any, message: Any) -> None:
-        # some do not answer
+        # some workers do not answer
         if view.random.uniform(0.0, 1.0) < 0.5:
             view.reply(message, "offer", room=2.0 - view.tasks, weights=np.array([view.work]))
 
@@ -95,7 +95,7 @@ class Worker(gs.NodeProgram):
         self.tell(view)
 
 
-class Everything(gs.BoardScheduler, frozen=True, kw_only=True):
+class EveryFeatureScheduler(gs.BoardScheduler, frozen=True, kw_only=True):
     name = "everything"
     roles: ClassVar[dict[str, gs.Role]] = {
         "desk": gs.Role(Desk, count=2, server=True, releases=True),
@@ -121,9 +121,9 @@ FAULTS = gs.Faults.of([5, 1, 3], [5.0, 11.0, 13.5], [9.0, 12.0, 15.0])
 
 @pytest.mark.parametrize("faults", [None, FAULTS])
 def test_everything_a_node_can_use_has_the_digest_of_a_simulation(faults: gs.Faults | None) -> None:
-    emulated = gs.emulate(scenario(faults=faults), Everything(), processes=1, speedup=math.inf)
+    emulated = gs.emulate(scenario(faults=faults), EveryFeatureScheduler(), processes=1, speedup=math.inf)
     for form in ("interpreted", "python"):
-        simulated = gs.simulate(scenario(faults=faults), Everything(), nodes=form)  # type: ignore[arg-type]
+        simulated = gs.simulate(scenario(faults=faults), EveryFeatureScheduler(), nodes=form)  # type: ignore[arg-type]
         assert emulated.digest == simulated.digest
     assert set(emulated.tables["calls"]["event"].tolist()) == {0, 1, 2, 3}
 
@@ -131,7 +131,9 @@ def test_everything_a_node_can_use_has_the_digest_of_a_simulation(faults: gs.Fau
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")
 @pytest.mark.parametrize(("faults", "kill"), [(None, False), (FAULTS, False), (FAULTS, True)])
 def test_everything_a_node_can_use_works_in_processes(faults: gs.Faults | None, kill: bool) -> None:
-    result = gs.emulate(scenario(faults=faults), Everything(), processes=3, speedup=20.0, kill=kill)
+    result = gs.emulate(
+        scenario(faults=faults), EveryFeatureScheduler(), processes=3, speedup=20.0, kill=kill
+    )
     assert validate_result(result) == []
     assert set(result.tables["calls"]["event"].tolist()) == {0, 1, 2, 3}
     if faults is not None:
@@ -139,24 +141,26 @@ def test_everything_a_node_can_use_works_in_processes(faults: gs.Faults | None, 
         assert (result.provenance["emulation"]["kills"] > 0) is kill
 
 
-class Late(gs.NodeProgram):
+class FailingNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         raise KeyError("no such thing")
 
 
-class Mistaken(gs.NodeScheduler, frozen=True, kw_only=True):
+class FailingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "mistaken"
-    policy = Late
+    policy = FailingNode
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")
 def test_an_error_in_a_handler_says_where_it_happened() -> None:
-    with pytest.raises(gs.SchedulerError, match=r"KeyError.*\st = 0.* s, node 0: Late.on_release, .*py:\d+"):
-        gs.emulate(scenario(), Mistaken(), processes=2, speedup=10.0)
+    with pytest.raises(
+        gs.SchedulerError, match=r"KeyError.*\st = 0.* s, node 0: FailingNode.on_release, .*py:\d+"
+    ):
+        gs.emulate(scenario(), FailingScheduler(), processes=2, speedup=10.0)
 
 
-class Showing(gs.NodeProgram):
-    """A node that publishes a number once, and notes now and then what it sees."""
+class PublishingNode(gs.NodeProgram):
+    """A node that publishes a number once, and records the published numbers periodically."""
 
     def on_start(self, view: Any) -> None:
         view.publish(5.0 + view.node)
@@ -170,8 +174,8 @@ class Showing(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
 
-class Shown(gs.BoardScheduler, frozen=True, kw_only=True):
-    policy = Showing
+class PublishingScheduler(gs.BoardScheduler, frozen=True, kw_only=True):
+    policy = PublishingNode
     tables: ClassVar[dict[str, dict[str, type]]] = {"seen": {"node": int, "time": float, "of_last": float}}
 
 
@@ -179,7 +183,7 @@ def test_a_restarted_process_learns_what_others_show() -> None:
     workload = gs.Workload.of([0.0], 1, 20_000.0, submitter=[2])
     faults = gs.Faults.of([0], [3.0], [6.0])
     scenario = gs.Scenario(gs.Platform.equal(4, 1000.0), workload, gs.Network(latency=0.05), faults=faults)
-    result = gs.emulate(scenario, Shown(age=0.5), processes=2, speedup=10.0, kill=True)
+    result = gs.emulate(scenario, PublishingScheduler(age=0.5), processes=2, speedup=10.0, kill=True)
     assert result.provenance["emulation"]["kills"] == 1
     seen = result.tables["seen"]
     late = seen["of_last"][(seen["node"] == 0) & (seen["time"] > 12.0)]

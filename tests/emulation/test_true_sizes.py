@@ -17,13 +17,13 @@ from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.validation.results import validate_result
 from tests.emulation.test_virtual_time import OWN, in_virtual_time
 
-#: Those with a node program; of the policies of work queues one is enough.
+#: Schedulers with a node program; one of the policies of work queues is enough.
 NAMES = [
     name
     for name, (kind, _) in registered().items()
     if "interpreted" in kind.node_forms and not kind.rigid and not name.endswith("Info")
 ]
-#: Size of a task of each application, Mflop -> what is stated of it; and sizes that differ.
+#: Task size of each application, Mflop -> stated estimates; and sizes that differ.
 EQUAL = [[5000.0] * 4, [800.0] * 6, [20000.0] * 3]
 UNEQUAL = [[5000.0, 700.0, 12000.0, 30.0], [800.0, 90.0, 4000.0, 10.0, 2500.0], [600.0]]
 ESTIMATES = {"none": None, "wrong": [500.0, 9000.0, 20000.0], "zero": [0.0, 0.0, 0.0]}
@@ -38,24 +38,24 @@ def check_sizes(result: gs.Result, sizes: list[list[float]]) -> None:
     """Check that each task was completed once, in the time that its true size takes."""
     assert validate_result(result) == []
     ran, speed = result.tables["schedule"], result.machines["speed"]
-    if "task" in ran:  # of work queues, where checkpoints take time; validated by their numbers
+    if "task" in ran:  # work queues, whose checkpoints take time, are validated by task numbers
         return
     work = np.round((ran["end"] - ran["start"]) * speed[ran["machine"]], 1)  # 1 ns is 0.002 Mflop at most
     for i, own in enumerate(sizes):
         mine = (ran["application"] == i) & (ran["completed"] > 0)
         if (ran["tasks"] == 1).all():
             assert Counter(work[mine].tolist()) == Counter(own)
-        else:  # `rjss` reports what ran without a gap as one
+        else:  # `rjss` reports consecutive runs as one row
             assert work[mine].sum() == pytest.approx(sum(own)) and ran["tasks"][mine].sum() == len(own)
 
 
-@pytest.mark.parametrize("stated", ["wrong", "zero"])
+@pytest.mark.parametrize("declared", ["wrong", "zero"])
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "rendezvous"])
-def test_schedulers_see_estimates_instead_of_task_sizes(name: str, stated: str) -> None:
+def test_schedulers_see_estimates_instead_of_task_sizes(name: str, declared: str) -> None:
     """In virtual time an emulation decides like a simulation only if schedulers see the same sizes."""
     scheduler = make_scheduler(name, OWN.get(name))
-    emulated = in_virtual_time(scenario(EQUAL, stated), scheduler)
-    simulated = gs.simulate(scenario(EQUAL, stated), scheduler, nodes="interpreted")
+    emulated = in_virtual_time(scenario(EQUAL, declared), scheduler)
+    simulated = gs.simulate(scenario(EQUAL, declared), scheduler, nodes="interpreted")
     check_sizes(emulated, EQUAL)
     for column in ("first_start", "finish", "nodes_used", "estimate"):
         assert emulated.applications[column].tolist() == simulated.applications[column].tolist()
@@ -64,11 +64,11 @@ def test_schedulers_see_estimates_instead_of_task_sizes(name: str, stated: str) 
     assert emulated.machines["busy"].tolist() == pytest.approx(simulated.machines["busy"].tolist())
 
 
-@pytest.mark.parametrize("stated", ESTIMATES)
+@pytest.mark.parametrize("declared", ESTIMATES)
 @pytest.mark.parametrize("name", [name for name in NAMES if registered()[name][0].unequal])
-def test_tasks_of_different_sizes_run_once_each(name: str, stated: str) -> None:
+def test_tasks_of_different_sizes_run_once_each(name: str, declared: str) -> None:
     scheduler = make_scheduler(name, OWN.get(name))
-    check_sizes(in_virtual_time(scenario(UNEQUAL, stated), scheduler), UNEQUAL)
+    check_sizes(in_virtual_time(scenario(UNEQUAL, declared), scheduler), UNEQUAL)
 
 
 @pytest.mark.parametrize("name", ["sparrow", "eagle", "work-stealing", "join-shortest-queue"])
@@ -129,12 +129,12 @@ def test_a_task_set_equals_a_list_of_task_numbers(data: st.DataObject) -> None:
         else:
             count = data.draw(st.integers(0, len(model)))
             taken = here.take(count) if what == "take" else here.take_last(count)
-            at = count if what == "take" else len(model) - count
-            gone, model = (model[:at], model[at:]) if what == "take" else (model[at:], model[:at])
+            index = count if what == "take" else len(model) - count
+            gone, model = (model[:index], model[index:]) if what == "take" else (model[index:], model[:index])
             assert numbers(taken) == gone and count_of(taken) == count
             away += gone
         assert numbers(here.parts) == model and len(here) == len(model)
-    with pytest.raises(ValueError, match="1 tasks too few"):
+    with pytest.raises(ValueError, match="must have 1 more tasks"):
         here.take(len(model) + 1)
     assert numbers(here.take_all()) == model and not here
 

@@ -27,7 +27,7 @@ from gridsim.validation.results import validate_result
 from tests.scheduling.nodes.test_all_forms import runs
 
 
-class Slow(VirtualWorker):
+class NodeOrderWorker(VirtualWorker):
     """Process that reports recorded values at the end, node by node, like one process per node."""
 
     def __init__(self, setup: Setup, coordinator: VirtualCoordinator) -> None:
@@ -36,20 +36,18 @@ class Slow(VirtualWorker):
         coordinator.is_alone = False
 
     def tell(self, name: str, *values: Any) -> None:
-        """See `VirtualWorker`."""
         if name == "note":
             self.noted.append(values)
         else:
             super().tell(name, *values)
 
     def run_to_end(self) -> None:
-        """See `VirtualWorker`."""
         super().run_to_end()
         for now, node, table, row in sorted(self.noted, key=lambda values: -values[1]):
             super().tell("note", now, node, table, row)
 
 
-class LateSignals(VirtualWorker):
+class LateSignalsWorker(VirtualWorker):
     """Process whose signals between nodes take up to `longest` seconds, and stay in order between two nodes.
 
     Usually they take no time.
@@ -58,7 +56,6 @@ class LateSignals(VirtualWorker):
     longest = 3.0
 
     def run_to_end(self) -> None:
-        """See `VirtualWorker`."""
         self.chance, self.last = Streams(5)("late signals"), dict[tuple[int, int], int]()
         self.core.mail.send = self.send  # type: ignore[method-assign]
         super().run_to_end()
@@ -107,7 +104,7 @@ def rigid(asked: float = 1.0) -> gs.Scenario:
         release=[7.3 * k for k in range(30)],
         nodes=[1 + 7 * k % 9 for k in range(30)],
         run_time=run_time,
-        requested=[asked * each for each in run_time],
+        requested=[asked * item for item in run_time],
     )
     places = gs.DrawnAttributes(side=1.0)
     return gs.Scenario(gs.Platform.equal(30, attributes=places), jobs, seed=3)
@@ -163,7 +160,7 @@ def test_a_release_while_no_machine_is_up_is_lost_and_submitted_again() -> None:
 @given(runs())
 def test_drawn_programs_have_the_digests_of_simulations(run: tuple[gs.Scenario, gs.Scheduler]) -> None:
     scenario, scheduler = run
-    # of messages sent at the very end, a simulation leaves those without delay in the links
+    # messages without delay that are sent at the very end stay in the links of a simulation
     assume(scenario.network.latency > 0)
     try:
         emulated = gs.emulate(scenario, scheduler, processes=1, speedup=math.inf)
@@ -174,16 +171,18 @@ def test_drawn_programs_have_the_digests_of_simulations(run: tuple[gs.Scenario, 
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("options", "message"),
     [
         ({"processes": 2}, "processes must be 1 with speedup=inf, got 2; write processes=1"),
         ({"network": "real"}, "speedup must be finite with kill, network='real'"),
         ({"kill": True}, "speedup must be finite with kill"),
     ],
 )
-def test_a_virtual_clock_has_one_process_and_a_modelled_network(how: dict[str, Any], said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
-        gs.emulate(bags(faults=FAULTS), gs.Sparrow(), speedup=math.inf, **how)
+def test_a_virtual_clock_has_one_process_and_a_modelled_network(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
+        gs.emulate(bags(faults=FAULTS), gs.Sparrow(), speedup=math.inf, **options)
 
 
 def test_a_virtual_run_ends_at_its_time_limit() -> None:
@@ -196,15 +195,15 @@ def test_a_name_stands_for_the_scheduler_with_the_parameters_of_the_scenario() -
         gs.Scenario(gs.Platform.equal(4), gs.Workload.of([0.0], 9, 1e4), seed=1),
         schedulers={"sparrow": {"probe_ratio": 3.0}},
     )
-    given = gs.Sparrow(probe_ratio=3.0)
-    one, other = (gs.emulate(scenario, each, speedup=math.inf) for each in ("sparrow", given))
+    arguments = gs.Sparrow(probe_ratio=3.0)
+    one, other = (gs.emulate(scenario, item, speedup=math.inf) for item in ("sparrow", arguments))
     assert one.digest == other.digest == gs.simulate(scenario, "sparrow").digest
 
 
 def test_a_virtual_result_can_be_saved(tmp_path: Path) -> None:
     gs.emulate(bags(), gs.Sparrow(), speedup=math.inf).save(tmp_path / "virtual.npz")
-    again = gs.Result.load(tmp_path / "virtual.npz")
-    assert again.digest == gs.simulate(bags(), gs.Sparrow()).digest and "emulated" in again.format()
+    copy = gs.Result.load(tmp_path / "virtual.npz")
+    assert copy.digest == gs.simulate(bags(), gs.Sparrow()).digest and "emulated" in copy.format()
 
 
 def test_jobs_that_outlast_their_requests_have_the_digest_of_a_simulation() -> None:
@@ -215,7 +214,7 @@ def test_jobs_that_outlast_their_requests_have_the_digest_of_a_simulation() -> N
 
 def test_table_rows_of_several_processes_are_sorted_by_time() -> None:
     scenario, scheduler = bags(), make_scheduler("random-walk-search")
-    result = in_virtual_time(scenario, scheduler, Slow)
+    result = in_virtual_time(scenario, scheduler, NodeOrderWorker)
     assert len(result.tables["hosts"]) > 100 and validate_result(result) == []
     assert result.tables["hosts"]["found"].tolist() == sorted(result.tables["hosts"]["found"])
 
@@ -224,13 +223,13 @@ def late_signals(
     monkeypatch: pytest.MonkeyPatch, longest: float, tasks: float, size: float, faults: gs.Faults | None
 ) -> gs.Result:
     """Run WQR-FT on 20 machines with signals that take up to `longest` s."""
-    monkeypatch.setattr(LateSignals, "longest", longest)
+    monkeypatch.setattr(LateSignalsWorker, "longest", longest)
     workload = gs.Workload.bags(
         applications=3, interarrival=10.0, tasks_per_node=tasks, task_size=(size, 3 * size), seed=1
     )
     scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=20, seed=1), workload, seed=3, faults=faults)
     scheduler = gs.WqrFt(checkpoint_interval=5.0, max_replicas=3)
-    return in_virtual_time(scenario, scheduler, LateSignals)
+    return in_virtual_time(scenario, scheduler, LateSignalsWorker)
 
 
 def test_a_run_is_valid_if_task_copies_start_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,15 +246,15 @@ def test_a_run_is_valid_if_machines_fail_while_signals_are_in_transit(
     assert validate_result(result) == [] and result.applications["resubmitted"].sum() > 5
 
 
-class NotingNode(gs.NodeProgram):
+class RecordingNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
         view.note("seen", x=self.parameters.value)
 
 
-class Noting(gs.NodeScheduler, frozen=True, kw_only=True):
+class RecordingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "noting"
-    policy = NotingNode
+    policy = RecordingNode
     tables: ClassVar[Any] = {"seen": {"x": float}}
     value: ClassVar[Any]
 
@@ -264,8 +263,8 @@ class Noting(gs.NodeScheduler, frozen=True, kw_only=True):
 def test_recorded_values_become_numbers_as_in_a_simulation(
     monkeypatch: pytest.MonkeyPatch, value: Any
 ) -> None:
-    monkeypatch.setattr(Noting, "value", value, raising=False)
-    emulated = in_virtual_time(bags(), Noting())
+    monkeypatch.setattr(RecordingScheduler, "value", value, raising=False)
+    emulated = in_virtual_time(bags(), RecordingScheduler())
     assert emulated.tables["seen"]["x"].tolist() == [float(value)] * 6
 
 
@@ -273,8 +272,8 @@ def test_recorded_values_become_numbers_as_in_a_simulation(
 def test_invalid_recorded_values_raise_the_error_of_a_simulation(
     monkeypatch: pytest.MonkeyPatch, value: Any
 ) -> None:
-    monkeypatch.setattr(Noting, "value", value, raising=False)
+    monkeypatch.setattr(RecordingScheduler, "value", value, raising=False)
     with pytest.raises(gs.SchedulerError) as simulated:
-        gs.simulate(bags(), Noting())
+        gs.simulate(bags(), RecordingScheduler())
     with pytest.raises(gs.SchedulerError, match=re.escape(str(simulated.value))):
-        in_virtual_time(bags(), Noting())
+        in_virtual_time(bags(), RecordingScheduler())

@@ -34,7 +34,7 @@ class Server:
     def __init__(self) -> None:
         self.handled: list[Any] = []
         self.met: list[Greeting] = []
-        self.strangers: dict[Conversation, None] = {}
+        self.pending_greetings: dict[Conversation, None] = {}
 
     def handle(self, talk: Conversation, message: Any) -> None:
         kind = next(kind for kind in KINDS if kind.declared.name == message.kind)
@@ -47,7 +47,7 @@ class Server:
             decoder=decoder_of(KINDS),
             token=TOKEN,
             greet=lambda talk, greeting: self.met.append(greeting),
-            strangers=self.strangers,
+            pending_greetings=self.pending_greetings,
         )
 
 
@@ -102,13 +102,13 @@ def test_connections_without_a_valid_greeting_are_closed(name: str, caplog: pyte
 
 
 def test_random_bytes_are_never_handled(caplog: pytest.LogCaptureFixture) -> None:
-    chance = Streams(5)("wire fuzz")
+    rng = Streams(5)("wire fuzz")
 
     async def say(server: Server, port: int) -> None:
         for greeted in [False, True] * 40:
             reader, writer = await asyncio.open_connection(wire.LOOPBACK, port)
-            body = chance.bytes(int(chance.integers(1, 200)))
-            head = struct.pack(">I", int(chance.choice([len(body), len(body), 2**30])))
+            body = rng.bytes(int(rng.integers(1, 200)))
+            head = struct.pack(">I", int(rng.choice([len(body), len(body), 2**30])))
             writer.write((GREETING if greeted else b"") + head + body)
             writer.write_eof()
             with suppress(ConnectionError):
@@ -117,10 +117,10 @@ def test_random_bytes_are_never_handled(caplog: pytest.LogCaptureFixture) -> Non
 
     server = with_server(say)
     assert not server.handled and len(server.met) == 40
-    assert 40 <= len(lines(caplog)) <= 80  # a connection that ends in the middle of a frame needs none
+    assert 40 <= len(lines(caplog)) <= 80  # a connection that ends within a frame logs nothing
 
 
-#: What all messages begin with: node, sender, due, start, life, move, tasks.
+#: The first fields of all messages: node, sender, due, start, life, move, tasks.
 HEADER = [0, 1, 0, 0, 0, 0, []]
 WRONG = {
     "an unknown kind": [9, *HEADER, 5, 6],
@@ -151,7 +151,7 @@ def test_an_incomplete_greeting_closes_the_connection_after_a_timeout(
 ) -> None:
     monkeypatch.setattr(wire, "PATIENCE", 0.1)
     server = talk(GREETING[:10])
-    assert not server.met and lines(caplog) == ["connection closed: no greeting in time"]
+    assert not server.met and lines(caplog) == ["connection closed: no greeting within 0.1 s"]
 
 
 def test_a_greeting_may_come_in_pieces() -> None:
@@ -164,21 +164,21 @@ def test_a_greeting_may_come_in_pieces() -> None:
 def test_the_oldest_connections_are_closed_if_too_many_send_no_greeting(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(wire, "STRANGERS", 4)
+    monkeypatch.setattr(wire, "MAX_UNIDENTIFIED", 4)
     caplog.set_level(logging.WARNING)
 
     async def say(server: Server, port: int) -> None:
         open_ = [await asyncio.open_connection(wire.LOOPBACK, port) for _ in range(12)]
         reader, writer = await asyncio.open_connection(wire.LOOPBACK, port)
         writer.write(GREETING)
-        while not server.met or len(server.strangers) > 4:
+        while not server.met or len(server.pending_greetings) > 4:
             await asyncio.sleep(0.005)
-        assert not reader.at_eof()  # it was the oldest ones that were closed
-        for _, each in [*open_, (reader, writer)]:
-            each.close()
+        assert not reader.at_eof()  # the oldest connections were closed
+        for _, item in [*open_, (reader, writer)]:
+            item.close()
 
     server = with_server(say)
-    assert 8 <= len(lines(caplog)) <= 9 and len(server.met) == 1 and not server.strangers
+    assert 8 <= len(lines(caplog)) <= 9 and len(server.met) == 1 and not server.pending_greetings
 
 
 def test_fields_may_have_the_names_that_msgspec_uses() -> None:
@@ -193,11 +193,11 @@ def test_arrays_up_to_the_size_limit_arrive_unchanged() -> None:
     assert (come.cells == cells).all() and not come.cells.flags.writeable and come.sender == 2
     come = there_and_back(2, counts=np.array([3, 65535], np.uint16))
     assert come.counts.dtype == np.uint16 and come.counts.tolist() == [3, 65535]
-    said = (
-        "^node 2 sends 'matrix': a message of an emulation must have at most 1048576 bytes, got 2097..., of "
+    text = (
+        "^node 2: a message 'matrix' in an emulation must have at most 1048576 bytes, got 2097..., of "
         "which the array 'cells' has 2097152$"
     )
-    with pytest.raises(SchedulerError, match=said):
+    with pytest.raises(SchedulerError, match=text):
         there_and_back(1, cells=np.zeros(2**18))
 
 
@@ -208,7 +208,7 @@ def message(number: int, **fields: Any) -> Any:
 
 
 def there_and_back(number: int, **fields: Any) -> Any:
-    """Return a message as it comes."""
+    """Return a message after encoding and decoding."""
     kind = KINDS[number]
     sent = message_frame(kind.pack(1, message(number, **fields), 3))
     return kind.unpack(decoder_of(KINDS).decode(sent[4:]))

@@ -61,14 +61,14 @@ def test_an_unknown_kind_is_an_error() -> None:
             call(Engine())
 
 
-@pytest.mark.parametrize("how", ["at", "post", "touch", "every"])
+@pytest.mark.parametrize("options", ["at", "post", "touch", "every"])
 @pytest.mark.parametrize("running", [False, True])
-def test_events_in_the_past_are_rejected(how: str, running: bool) -> None:
+def test_events_in_the_past_are_rejected(options: str, running: bool) -> None:
     engine = Engine()
     row = np.zeros(1, dtype=[("node", np.int64)])
 
     def offend(_: object = None) -> None:
-        kind = {"at": "t", "every": "t", "post": "d", "touch": "a"}[how]
+        kind = {"at": "t", "every": "t", "post": "d", "touch": "a"}[options]
         with pytest.raises(
             SchedulerError, match=f"t = 2.0 s: '{kind}' must be posted for this instant or later, got 1.0 s"
         ):
@@ -78,7 +78,7 @@ def test_events_in_the_past_are_rejected(how: str, running: bool) -> None:
                 "every": lambda: engine.every(5, "t", first=past),
                 "post": lambda: engine.post(past, "d", row),
                 "touch": lambda: engine.touch("a", [1], time=past),
-            }[how]()
+            }[options]()
 
     engine.on("t", print, priority=0, phase=TIMER)
     engine.on("a", print, priority=0, phase=ACT)
@@ -125,8 +125,8 @@ def test_leave_calls_the_end_hooks_of_an_interrupted_wave() -> None:
     engine.at_wave_end(lambda: ends.append((engine.now, engine.stopping)))
     engine.on("stop", lambda _: engine.stop(), priority=0, phase=TIMER)
     fired = timers(engine, priority=1)
-    for at in (4, 5, 9):
-        engine.at(at, "stop")
+    for instant in (4, 5, 9):
+        engine.at(instant, "stop")
     engine.at(5, "t")
     engine.leave()
     assert engine.run() and ends == [(4, True)]

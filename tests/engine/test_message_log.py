@@ -21,7 +21,7 @@ from gridsim.validation.results import validate_result
 LEDGER = ("sent", "delivered", "dropped", "bytes")
 
 
-class Sharing(gs.NodeProgram):
+class SharingNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         for to in view.neighbours[: tasks - 1]:
             view.send(to, "share", application=application.number, tasks=1)
@@ -36,11 +36,11 @@ class Sharing(gs.NodeProgram):
     def on_timer(self, view: Any, name: str) -> None: ...
 
 
-class Sharer(gs.NodeScheduler, frozen=True, kw_only=True):
+class SharingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     """A scheduler whose nodes give a task to each neighbour."""
 
     name: ClassVar[str] = "sharer"
-    policy = Sharing
+    policy = SharingNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "share": gs.Message(nbytes=1000, moves_tasks=True, application=int, tasks=int),
         "thanks": gs.Message(nbytes=10, warmth=float),
@@ -61,7 +61,7 @@ def rows(result: gs.Result) -> list[tuple[Any, ...]]:
 
 
 def test_the_log_of_two_machines_is_as_computed_by_hand() -> None:
-    result = gs.simulate(pair(), Sharer(), record="messages")
+    result = gs.simulate(pair(), SharingScheduler(), record="messages")
     assert rows(result)[:3] == [
         # 0.5 s and 0.1 s for 1000 bytes; 0.5 s and 1 ms for 10
         ("share", 0, 1, 1.0, 1.6, 0, 1000, 0),
@@ -78,7 +78,7 @@ def test_the_log_of_two_machines_is_as_computed_by_hand() -> None:
 
 def test_machines_that_are_down_send_no_messages() -> None:
     """Machine 0 sends at 1 s, which is impossible if it is down from 0.9 s to 1.1 s."""
-    result = gs.simulate(pair(gs.Faults.of([0], [9.0], [9.1])), Sharer(), record="messages")
+    result = gs.simulate(pair(gs.Faults.of([0], [9.0], [9.1])), SharingScheduler(), record="messages")
     assert validate_result(result) == []
     down = dataclasses.replace(result.scenario, faults=gs.Faults.of([0], [0.9], [1.1]))
     altered = gs.Result(
@@ -87,21 +87,21 @@ def test_machines_that_are_down_send_no_messages() -> None:
         scheduler=result.scheduler,
         provenance={**result.provenance, "scenario": down.to_toml()},
     )
-    said = "dead machine: message_log[0]: sent by machine 0 at 1.0 s"
-    assert said in "\n".join(map(str, validate_result(altered)))
+    message = "dead machine: message_log[0]: sent by machine 0 at 1.0 s"
+    assert message in "\n".join(map(str, validate_result(altered)))
 
 
 def test_lost_messages_have_no_delivery() -> None:
-    found = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.7])), Sharer(), record=["messages"])
-    log = found.tables["message_log"]
-    assert rows(found)[0][:6] == ("share", 0, 1, 1.0, 1.6, 0)
-    assert rows(found)[1][:4] == ("share", 0, 1, 1.25) and np.isnan(log["delivered"][1])
+    outcome = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.7])), SharingScheduler(), record=["messages"])
+    log = outcome.tables["message_log"]
+    assert rows(outcome)[0][:6] == ("share", 0, 1, 1.0, 1.6, 0)
+    assert rows(outcome)[1][:4] == ("share", 0, 1, 1.25) and np.isnan(log["delivered"][1])
     assert log["dropped"].tolist()[:3] == [0, 1, 0]
-    assert validate_result(found) == []
+    assert validate_result(outcome) == []
 
 
 def test_a_full_log_keeps_the_first_messages() -> None:
-    result = gs.simulate(pair(), Sharer(), record=("messages",), messages_limit=3)
+    result = gs.simulate(pair(), SharingScheduler(), record=("messages",), messages_limit=3)
     assert [row[0] for row in rows(result)] == ["share", "share", "thanks"]
     assert result.provenance["message_log"] == {
         "kept": 3,
@@ -135,7 +135,7 @@ CASES: dict[str, tuple[gs.Scenario, gs.Scheduler]] = {
     "searches": (FAILING, gs.ExpandingRing()),
     "wave": (GRID, gs.Wave()),
     "a server": (FAILING, gs.Hawk(cutoff=5000.0)),
-    "local": (FAILING, Sharer()),
+    "local": (FAILING, SharingScheduler()),
 }
 
 
@@ -169,7 +169,7 @@ def test_a_resumed_run_has_the_same_log(name: str) -> None:
     assert resume_difference(scenario, scheduler, result, record=record) is None
 
 
-def corrupted(result: gs.Result, change: Any) -> gs.Result:
+def with_changed_log(result: gs.Result, change: Any) -> gs.Result:
     log = {name: column.copy() for name, column in result.tables["message_log"].items()}
     change(log)
     tables = {**result.tables, "message_log": Table(log)}
@@ -211,18 +211,20 @@ def cut(log: dict[str, Any]) -> None:
     ],
 )
 def test_impossible_logs_violate_an_invariant(change: Any, law: str) -> None:
-    result = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.8])), Sharer(), record="messages")
-    found = "\n".join(map(str, validate_result(corrupted(result, change))))
-    assert law in found
+    result = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.8])), SharingScheduler(), record="messages")
+    violations = "\n".join(map(str, validate_result(with_changed_log(result, change))))
+    assert law in violations
 
 
 def test_unknown_recordings_are_rejected() -> None:
-    def wanted(record: Any) -> tuple[str, ...]:
+    def parsed_record(record: Any) -> tuple[str, ...]:
         return Options(record=record).recordings
 
-    assert wanted(False) == wanted(()) == () and wanted(True) == wanted("schedule") == ("schedule",)
-    assert wanted({"messages", "decisions"}) == ("decisions", "messages")
-    assert wanted("all") == wanted(["messages", "schedule", "decisions"])
+    assert parsed_record(False) == parsed_record(()) == () and parsed_record(True) == parsed_record(
+        "schedule"
+    ) == ("schedule",)
+    assert parsed_record({"messages", "decisions"}) == ("decisions", "messages")
+    assert parsed_record("all") == parsed_record(["messages", "schedule", "decisions"])
     assert Options(record=iter(["messages"])).record == ("messages",)
     for bad in (["all"], ("messages", "everything"), [True], 5, None, "message"):
         with pytest.raises(gs.ScenarioError, match="^record"):
@@ -232,10 +234,10 @@ def test_unknown_recordings_are_rejected() -> None:
 
 
 def test_record_all_selects_the_recordings_that_a_scheduler_supports() -> None:
-    class Mute(gs.MinCent, frozen=True, kw_only=True):
+    class SchedulerWithoutDecisions(gs.MinCent, frozen=True, kw_only=True):
         decision_words: ClassVar[Any] = {}
 
-    result = gs.simulate(pair(), Mute(), record="all")
+    result = gs.simulate(pair(), SchedulerWithoutDecisions(), record="all")
     assert "decisions" not in result.tables and len(result.tables["message_log"]) == 0
     assert [column.dtype.kind for _, column in result.tables["message_log"].items()] == list("Uiiffiii")
 
@@ -243,8 +245,8 @@ def test_record_all_selects_the_recordings_that_a_scheduler_supports() -> None:
 def test_the_command_writes_the_log(tmp_path: Path) -> None:
     file = tmp_path / "run.gridsim"
     flags = ["--nodes", "8", "--applications", "3", "--no-progress", "--record", "--messages"]
-    done = CliRunner().invoke(cli, ["run", *flags, "--out", str(file)])
-    assert done.exit_code == 0, done.output
+    answer = CliRunner().invoke(cli, ["run", *flags, "--out", str(file)])
+    assert answer.exit_code == 0, answer.output
     result = gs.Result.load(file)
     assert {"schedule", "message_log"} <= set(result.tables) and "decisions" not in result.tables
     assert len(result.tables["message_log"]) == result.messages["sent"].sum() > 0
@@ -257,14 +259,17 @@ def test_the_command_reports_messages_beyond_the_limit(tmp_path: Path) -> None:
         return CliRunner().invoke(cli, [*arguments])
 
     file, common = str(tmp_path / "a.gridsim"), ("run", "--nodes", "20", "--applications", "3", "--record")
-    done = command(*common, "--messages", "--messages-limit", "5", "--out", file)
-    assert done.exit_code == 0, done.output
+    answer = command(*common, "--messages", "--messages-limit", "5", "--out", file)
+    assert answer.exit_code == 0, answer.output
     result = gs.Result.load(file)
     more = int(result.messages["sent"].sum()) - 5
-    assert f"the first 5 rows; {more} more were left out" in done.output
+    assert f"the first 5 rows; {more} more were left out" in answer.output
     assert result.left_out == {"message_log": more} and len(result.tables["message_log"]) == 5
-    done = command("export", file, "--format", "perfetto", "--out", str(tmp_path / "a.json"))
-    assert done.exit_code == 0 and f"the first 5 messages; {more} later ones were not recorded" in done.stderr
+    answer = command("export", file, "--format", "perfetto", "--out", str(tmp_path / "a.json"))
+    assert (
+        answer.exit_code == 0
+        and f"the first 5 messages; {more} later ones were not recorded" in answer.stderr
+    )
     assert json.loads((tmp_path / "a.json").read_text())["otherData"]["messages left out"] == more
     refused = command(*common, "--messages-limit", "5", "--out", file)
     assert refused.exit_code == 2 and "--messages-limit requires --messages" in refused.output

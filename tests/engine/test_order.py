@@ -193,19 +193,19 @@ def test_limited_cohorts_have_the_same_order(setup: list[Any], script: list[Any]
 @settings(max_examples=25, deadline=None)
 @given(setups, scripts, st.lists(st.integers(0, UNTIL), max_size=5))
 def test_several_short_runs_equal_one_run(setup: list[Any], script: list[Any], cuts: list[int]) -> None:
-    whole, pieces = Program(setup, script, None), Program(setup, script, None)
-    whole.world.run(UNTIL)
+    full_run, pieces = Program(setup, script, None), Program(setup, script, None)
+    full_run.world.run(UNTIL)
     for until in sorted(cuts) + [UNTIL]:
         pieces.world.run(until)
         assert pieces.world.now == until
-    assert pieces.trace == whole.trace
+    assert pieces.trace == full_run.trace
 
 
 @settings(max_examples=25, deadline=None)
 @given(setups, scripts, st.integers(1, 4))
 def test_stopped_and_resumed_runs_equal_one_run(setup: list[Any], script: list[Any], often: int) -> None:
-    whole, pieces = Program(setup, script, None), Program(setup, script, None)
-    whole.world.run(UNTIL)
+    full_run, pieces = Program(setup, script, None), Program(setup, script, None)
+    full_run.world.run(UNTIL)
     engine = pieces.world.engine
     plain = pieces.handle
 
@@ -218,7 +218,7 @@ def test_stopped_and_resumed_runs_equal_one_run(setup: list[Any], script: list[A
     for _ in range(10_000):
         if not engine.run(UNTIL):
             break
-    assert pieces.trace == whole.trace
+    assert pieces.trace == full_run.trace
 
 
 class Messages:

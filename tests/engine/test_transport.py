@@ -99,10 +99,10 @@ def test_messages_on_one_machine_are_free(interfaces: str) -> None:
 
 def test_rows_of_a_sender_leave_in_the_order_of_sending() -> None:
     setup = Setup(latency=0.0, bandwidth=inf)
-    said = [(2, k % 2, k) for k in range(1000, 0, -1)]
-    setup.at(0, ("slow", rows(*said)))
+    text = [(2, k % 2, k) for k in range(1000, 0, -1)]
+    setup.at(0, ("slow", rows(*text)))
     setup.engine.run()
-    assert [entry[2:] for entry in setup.trace] == [each for u in (0, 1) for each in said if each[1] == u]
+    assert [entry[2:] for entry in setup.trace] == [item for u in (0, 1) for item in text if item[1] == u]
 
 
 def test_messages_of_a_wave_leave_by_kind_and_sender() -> None:
@@ -304,7 +304,7 @@ def test_a_source_runs_alongside_the_network() -> None:
 # -- use of interfaces -------------------------------------------------------------------------------------
 
 
-def watched(*sent: float, last: float) -> Transport:
+def recording_transport(*sent: float, last: float) -> Transport:
     """Return a transport in which 1 sends words of 0.5 s to 0 at these times (s), recorded from 1 s on."""
     engine = Engine()
     net = Transport(engine, Network(latency=0.0, bandwidth=1000.0, record_use=True), 2)
@@ -319,7 +319,7 @@ def watched(*sent: float, last: float) -> Transport:
 
 
 def test_the_use_of_interfaces_is_recorded() -> None:
-    net = watched(1.0, 1.9, 15.0, 40.0, last=21.0)
+    net = recording_transport(1.0, 1.9, 15.0, 40.0, last=21.0)
     use = {name: column.tolist() for name, column in net.use().items()}
     # each word takes 0.5 s; the use at 40 s is not recorded
     assert use == {
@@ -333,12 +333,12 @@ def test_the_use_of_interfaces_is_recorded() -> None:
 
 def test_the_peak_use_of_ten_seconds_is_recorded() -> None:
     """Two words of 500 bytes are 8 s apart; in 10 s the interface could send 10000 bytes."""
-    assert watched(1.0, 9.0, last=21.0).use()["use_peak_10s"].tolist() == [0.1, 0.1]
+    assert recording_transport(1.0, 9.0, last=21.0).use()["use_peak_10s"].tolist() == [0.1, 0.1]
 
 
 def test_the_mean_use_is_over_the_recorded_time() -> None:
     """1500 bytes are sent in 20.5 s, at 1000 bytes/s; there are 21 windows."""
-    assert watched(1.0, 1.9, 15.0, last=21.5).use()["use_mean"] == pytest.approx([1.5 / 20.5] * 2)
+    assert recording_transport(1.0, 1.9, 15.0, last=21.5).use()["use_mean"] == pytest.approx([1.5 / 20.5] * 2)
 
 
 def test_too_many_windows_of_network_use_are_rejected() -> None:

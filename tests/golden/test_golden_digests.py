@@ -89,7 +89,7 @@ WALKERS: dict[str, gs.Scheduler] = {
     "resource-exclusion, fastest": gs.ResourceExclusion(k=0.3, reading="fastest"),
     "no-migration": gs.NoMigration(),
 }
-#: Where owners come and go.
+#: Scenarios with owner absences.
 VOLUNTEERS: dict[str, gs.Scheduler] = {
     "rjss": gs.Rjss(k=0.3, probe_latency="network"),
     "rjss, migrating": gs.Rjss(k=0.3, on_return="migrate", predictor="past", state=50_000, retry=5.0),
@@ -112,7 +112,7 @@ RIGID: dict[str, gs.Scheduler] = {
     "asap": gs.Asap(estimate="run", slot=10.0),
     "backfill": gs.BatchQueue(estimate="run"),
     "backfill-fcfs": gs.BatchQueue(backfill="none", estimate="requested"),
-    # a job outlives what it has requested
+    # a job exceeds its requested time
     "dgs-asap, requested": gs.DgsAsap(degree=8, slot=10.0),
     "dgs-acap, requested, wanting": gs.DgsAcap(degree=4, near=4, slot=10.0, tolerance=20.0),
     "asap, requested": gs.Asap(slot=10.0),
@@ -123,7 +123,7 @@ NETWORKS = {
     "jitter": gs.Network(jitter=0.02, bandwidth=50_000.0),
     "ideal": gs.Network(latency=0.0, bandwidth=math.inf),
 }
-#: Where tasks move data over the links of machines.
+#: Scenarios in which tasks move data over links of machines.
 MOVING = {
     "fair-tree, data": gs.FairTree(),
     "fair-tree, data ignored": gs.FairTree(data="ignored", update_on="change"),
@@ -132,7 +132,7 @@ MOVING = {
     "bandwidth-centric": gs.BandwidthCentric(branching=3),
     "bandwidth-centric, in turn": gs.BandwidthCentric(rule="in-turn", port="many", master_bandwidth=5e6),
 }
-#: Where tasks need memory or disk that not all machines have.
+#: Scenarios in which tasks need memory or disk that not all machines have.
 NEEDING = {
     "fair-tree, needs": gs.FairTree(),
     "fair-tree, needs ignored": gs.FairTree(needs="ignored", update_on="change"),
@@ -155,12 +155,12 @@ FAULTS = {
 def scenario(name: str, network: str, faults: str) -> gs.Scenario:
     if name in RIGID:
         own = gs.DrawnAttributes(memory=(1e9, 4e9), kinds=("a", "b"), side=100.0, seed=5)
-        wanted: dict[str, Any] = {"memory": [0.0, 0.0, 2e9, 0.0, 0.0, 4e9, 0.0, 2e9, 0.0]}
-        wanted["kinds"] = ["", "b", "", "a", "", "b", "a", "", ""]
+        expected: dict[str, Any] = {"memory": [0.0, 0.0, 2e9, 0.0, 0.0, 4e9, 0.0, 2e9, 0.0]}
+        expected["kinds"] = ["", "b", "", "a", "", "b", "a", "", ""]
         wants = "wanting" in name
-        stated: dict[str, Any] = {"not_before": [0.0, 200.0, 0.0, 0.0, 50.0, 0.0, 0.0, 0.0, 0.0]}
-        stated["deadline"] = [math.inf, math.inf, 60.0, math.inf, math.inf, 600.0, math.inf, 81.0, 900.0]
-        stated["cancel_at"] = [30.0, 150.0, math.inf, 40.0, math.inf, math.inf, 500.0, math.inf, math.inf]
+        declared: dict[str, Any] = {"not_before": [0.0, 200.0, 0.0, 0.0, 50.0, 0.0, 0.0, 0.0, 0.0]}
+        declared["deadline"] = [math.inf, math.inf, 60.0, math.inf, math.inf, 600.0, math.inf, 81.0, 900.0]
+        declared["cancel_at"] = [30.0, 150.0, math.inf, 40.0, math.inf, math.inf, 500.0, math.inf, math.inf]
         return gs.Scenario(
             gs.Platform.equal(37, attributes=own if wants else None),
             gs.Workload.jobs_of(
@@ -168,7 +168,7 @@ def scenario(name: str, network: str, faults: str) -> gs.Scenario:
                 [9, 12, 14, 1, 30, 4, 4, 2, 17],
                 [45.0, 33.0, 20.0, 80.5, 12.0, 31.0, 31.0, 8.0, 25.0],
                 requested=60.0,
-                **(wanted if wants else stated if "stating" in name else {}),
+                **(expected if wants else declared if "stating" in name else {}),
             ),
             NETWORKS[network],
             seed=3,
@@ -279,7 +279,7 @@ def test_other_interpreters_threads_and_processes_give_the_golden_digests(
     hash_seed: str, threads: int, golden: Any
 ) -> None:
     """The interpreter has another hash seed and a pool of processes with `threads` threads each."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, __file__, str(threads)],
         env={
             **os.environ,
@@ -289,8 +289,8 @@ def test_other_interpreters_threads_and_processes_give_the_golden_digests(
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {case: golden[case] for case in SOME}
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout) == {case: golden[case] for case in SOME}
 
 
 if __name__ == "__main__" and len(sys.argv) == 2:

@@ -108,9 +108,9 @@ def test_pickles_are_never_loaded(file: Path, tmp_path: Path, kind: str) -> None
 
 
 def test_members_with_a_false_size_are_rejected(file: Path) -> None:
-    whole = file.read_bytes()
+    full_run = file.read_bytes()
     for size in (0, 8, 2**32 - 2):
-        file.write_bytes(whole)
+        file.write_bytes(full_run)
         with pytest.raises(GridSimError, match="not a valid result file"):
             gs.Result.load(stated(file, BUSY, size))
 
@@ -174,12 +174,12 @@ def test_invalid_names_of_tables_are_rejected_and_create_no_files(
 @pytest.mark.parametrize(
     "about",
     [
-        lambda told: told.update(tables=[]),
-        lambda told: told.update(tables={"machines": 5}),
-        lambda told: told["tables"].update(machines=["busy", "busy"] * 3),
-        lambda told: told.update(facts={"x": [[]] * 3}, digest=5),
-        lambda told: told.update(format=10**400 if hasattr(sys, "set_int_max_str_digits") else 7),
-        lambda told: told.clear(),
+        lambda answers: answers.update(tables=[]),
+        lambda answers: answers.update(tables={"machines": 5}),
+        lambda answers: answers["tables"].update(machines=["busy", "busy"] * 3),
+        lambda answers: answers.update(facts={"x": [[]] * 3}, digest=5),
+        lambda answers: answers.update(format=10**400 if hasattr(sys, "set_int_max_str_digits") else 7),
+        lambda answers: answers.clear(),
     ],
 )
 def test_invalid_metadata_of_a_result_are_rejected(file: Path, about: Any) -> None:
@@ -208,9 +208,9 @@ def test_columns_of_the_wrong_type_are_rejected(file: Path, member: str, expecte
 def test_validation_reports_implausible_values(file: Path) -> None:
     """A scenario of the wrong type is an error instead."""
     content = npy(np.full(2, 1e300), shape=(2,))
-    found = validate_result(changed(file, {"tables/machines/speed.npy": content}))
-    assert found and all(str(each).isprintable() for each in found)
-    changed(file, about=lambda told: told["provenance"].update(scenario=7))
+    violations = validate_result(changed(file, {"tables/machines/speed.npy": content}))
+    assert violations and all(str(item).isprintable() for item in violations)
+    changed(file, about=lambda answers: answers["provenance"].update(scenario=7))
     with pytest.raises(GridSimError):
         validate_result(file)
 
@@ -225,15 +225,15 @@ def test_json_with_more_values_than_fit_into_memory_is_rejected(
 ) -> None:
     """A value takes more memory than bytes in the file, even under a key that is not used."""
 
-    def add_values(told: dict[str, Any]) -> None:
-        told.update(more=[[]] * (1 << 19))
-        told["provenance"]["scenario"] += "# " + ',[{"\\' * (1 << 20)  # which is one string
+    def add_values(document: dict[str, Any]) -> None:
+        document.update(more=[[]] * (1 << 19))
+        document["provenance"]["scenario"] += "# " + ',[{"\\' * (1 << 20)  # which is one string
 
     # noise makes the file large enough to pass the check of its compression ratio
     changed(file, {"more/noise.npy": np.random.default_rng(1).bytes(1 << 18)}, add_values)
     with pytest.raises(GridSimError, match=r"result.json must have at most 1048576 values, got 10\d{5}"):
         gs.Result.load(file)
-    changed(file, about=lambda told: told.pop("more"))
+    changed(file, about=lambda document: document.pop("more"))
     gs.Result.load(file, verify=False)
     monkeypatch.setattr("gridsim.results.archive.memory", lambda: 1 << 20)
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -306,8 +306,8 @@ def test_invalid_states_of_checkpoints_are_rejected(scenario: gs.Scenario, tmp_p
     simulation = Simulation(scenario, make_scheduler("mincent"), Options())
     save(path, simulation, simulation.checkpoint_header(600.0))
 
-    def about(told: Any) -> None:
-        told["state"]["state"]["engine"] = harm
+    def about(document: Any) -> None:
+        document["state"]["state"]["engine"] = harm
 
     if isinstance(harm, dict) and "generator" in harm:  # Python limits the digits of a number in JSON
         sys.set_int_max_str_digits(0)

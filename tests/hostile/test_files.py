@@ -79,8 +79,8 @@ def test_gzip_bombs_are_rejected(tmp_path: Path, unit: bytes) -> None:
     with pytest.raises(TraceFormatError) as error:
         read_swf(path)
     assert any(
-        said in str(error.value)
-        for said in ("unpacked contents must", "a line must have at most", "comments")
+        message in str(error.value)
+        for message in ("unpacked contents must", "a line must have at most", "comments")
     )
 
 
@@ -108,12 +108,12 @@ def test_a_table_with_too_many_intervals_of_resources_is_rejected(tmp_path: Path
     """Intervals are reported in pieces, the number of which is limited."""
     head = "job_id,submission_time,requested_number_of_resources,starting_time,execution_time,finish_time,"
     path = tmp_path / "jobs.csv"
-    most = 2**40
-    rows = [f"{k},0,{most},{k},1,{k + 1},0-{most - 1}\n" for k in range(3)]
+    maximum = 2**40
+    rows = [f"{k},0,{maximum},{k},1,{k + 1},0-{maximum - 1}\n" for k in range(3)]
     path.write_text(f"{head}allocated_resources\n" + "".join(rows))
     assert validate_batsim(path) == []
     path.write_text(f"{head}allocated_resources\n" + "".join(rows[:1] * 2))
-    assert {each.law: each.count for each in validate_batsim(path)} == {"done twice": 1, "overlap": most}
+    assert {item.law: item.count for item in validate_batsim(path)} == {"done twice": 1, "overlap": maximum}
     nested = [f"{k},0,{20_000 - 2 * k},{k},1,{k + 1},{k}-{19_999 - k}\n" for k in range(10_000)]
     path.write_text(f"{head}allocated_resources\n" + "".join(nested))
     with pytest.raises(
@@ -156,13 +156,13 @@ def test_extreme_values_in_any_field_of_a_trace_are_rejected_or_safe(name: str, 
 
 def test_sums_of_the_largest_allowed_values_do_not_overflow(tmp_path: Path) -> None:
     """Means and totals of the largest values are finite."""
-    count, most = str(2**40), "1e18"
-    (tmp_path / "a.csv").write_text("cpu_model,computers,gflops_core\n" + f"A,{count},{most}\n" * 100)
+    count, maximum = str(2**40), "1e18"
+    (tmp_path / "a.csv").write_text("cpu_model,computers,gflops_core\n" + f"A,{count},{maximum}\n" * 100)
     hosts = read_host_speeds(tmp_path / "a.csv")
     assert hosts.mean() == pytest.approx(1e21) and set(
         Platform.from_hosts(tmp_path / "a.csv", 3, 1).speeds
     ) == {1e21}
-    (tmp_path / "a.avt").write_text(f"h 1 -{most} {most}\n")
+    (tmp_path / "a.avt").write_text(f"h 1 -{maximum} {maximum}\n")
     assert math.isfinite(read_avt(tmp_path / "a.avt").up_time().sum())
     for text in (
         "cpu_model,computers,gflops_core\nA,2,1e308\n",
@@ -181,8 +181,8 @@ def test_sums_of_the_largest_allowed_values_do_not_overflow(tmp_path: Path) -> N
 
 def test_invalid_machine_counts_in_headers_of_logs_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "a.swf"
-    for stated in ("²", "9" * 5000, "٣", "1073741824"):
-        path.write_text(f"; MaxProcs: {stated}\n{JOB}")
+    for declared in ("²", "9" * 5000, "٣", "1073741824"):
+        path.write_text(f"; MaxProcs: {declared}\n{JOB}")
         assert validate_swf(path) == []
         with pytest.raises(ScenarioError, match="machines (is required|must be at most)"):
             gs.result_from_log(path)
@@ -319,10 +319,10 @@ def test_extreme_parameters_of_schedulers_are_rejected_or_run(name: str, faults:
     scenario = gs.Scenario(platform, workload, faults=faults)
     gs.simulate(dataclasses.replace(scenario, faults=None), plain)  # the scheduler supports the workload
     for parameter in type(plain).__struct_fields__:
-        whole = isinstance(getattr(plain, parameter), int)
+        full_run = isinstance(getattr(plain, parameter), int)
         for value in STEPS:
             try:
-                scheduler = make_scheduler(name, {parameter: int(value) if whole else value})
+                scheduler = make_scheduler(name, {parameter: int(value) if full_run else value})
                 gs.simulate(scenario, scheduler, time_limit=1e4)
             except (GridSimError, MemoryError) as error:
                 assert str(error).isprintable()
@@ -427,7 +427,7 @@ def test_runs_with_extreme_traces_complete_or_raise_a_clear_error(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("x = " + "[" * 5000 + "\n", "too deeply"),
         ("x = " + "[" * 100 + "]" * 100 + "\n", "too deeply"),
@@ -441,7 +441,7 @@ def test_runs_with_extreme_traces_complete_or_raise_a_clear_error(
         ('"\\u001b[31mred" = 1\n', "\\x1b[31mred is not a known key"),
     ],
 )
-def test_malicious_toml_is_rejected_with_a_short_message(tmp_path: Path, text: str, said: str) -> None:
+def test_malicious_toml_is_rejected_with_a_short_message(tmp_path: Path, text: str, expected: str) -> None:
     """Without the checks, the parser or its message would take hours or overflow the stack."""
     path = tmp_path / "a.toml"
     path.write_text(text)
@@ -449,7 +449,7 @@ def test_malicious_toml_is_rejected_with_a_short_message(tmp_path: Path, text: s
         with pytest.raises(ScenarioError) as error:
             read(path)
         message = str(error.value)
-        assert said in message and message.isprintable() and len(message) <= MAX_MESSAGE_LENGTH + 5
+        assert expected in message and message.isprintable() and len(message) <= MAX_MESSAGE_LENGTH + 5
 
 
 @pytest.mark.parametrize(
@@ -484,10 +484,10 @@ def test_paths_that_are_no_regular_files_are_rejected(opener: str, kind: str, tm
         os.symlink("/dev/zero", path)
     with pytest.raises((GridSimError, OSError)) as error:
         OPENERS[opener](path)
-    said = str(error.value)
-    assert said.isprintable()
+    message = str(error.value)
+    assert message.isprintable()
     if kind in ("zero", "null", "link", "pipe"):
-        assert "not a regular file" in said
+        assert "not a regular file" in message
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs /proc/self/mem of Linux")
@@ -501,8 +501,8 @@ def test_a_read_error_names_the_file(opener: str) -> None:
 @pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs /proc/self/mem of Linux")
 @pytest.mark.parametrize("command", ["validate", "run", "resume"])
 def test_commands_report_a_read_error_with_the_name_of_the_file(command: str) -> None:
-    said = CliRunner().invoke(cli, [command, "/proc/self/mem"])
-    assert said.exit_code == 2 and said.stderr.startswith("gridsim: /proc/self/mem: I")
+    message = CliRunner().invoke(cli, [command, "/proc/self/mem"])
+    assert message.exit_code == 2 and message.stderr.startswith("gridsim: /proc/self/mem: I")
 
 
 @pytest.mark.parametrize("opener", OPENERS)
@@ -545,8 +545,8 @@ def test_paths_in_scenarios_create_no_files_and_expose_no_contents(path: str, tm
         with pytest.raises(GridSimError) as error:
             scenario = gs.Scenario.from_toml(tmp_path / "s.toml")
             scenario.workload.realize(scenario.platform)
-        said = str(error.value)
-        assert "daemon" not in said and len(said) < 300 and said.isprintable()
+        message = str(error.value)
+        assert "daemon" not in message and len(message) < 300 and message.isprintable()
     assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "s.toml"])
 
 
@@ -589,8 +589,8 @@ def test_quoted_texts_in_errors_are_printable(tmp_path: Path) -> None:
 def test_output_of_commands_is_printable(file: Path, tmp_path: Path, run: Any, result: gs.Result) -> None:
     """Escape sequences come from the name of a scheduler, the header of a log, and the name of a file."""
 
-    def about(told: Any) -> None:
-        told["scheduler"]["name"] = ESCAPE[:-1] + "\n1 2 3"
+    def about(document: Any) -> None:
+        document["scheduler"]["name"] = ESCAPE[:-1] + "\n1 2 3"
 
     changed(file, about=about)
     path = str(tmp_path / "a.swf")
@@ -619,9 +619,9 @@ def run() -> Callable[[list[str]], str]:
     from gridsim.cli.main import cli
 
     def invoke(arguments: list[str]) -> str:
-        done = CliRunner().invoke(cli, arguments, catch_exceptions=False)
-        assert done.exit_code in (0, 1), done.output
-        return str(done.output)
+        answer = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+        assert answer.exit_code in (0, 1), answer.output
+        return str(answer.output)
 
     return invoke
 
@@ -632,23 +632,23 @@ def test_the_memory_of_the_machine_is_known() -> None:
 
 def test_the_memory_limit_is_that_of_the_control_group(tmp_path: Path) -> None:
     """The limit is the smallest of the group and its ancestors, of version 1 or 2."""
-    told, top = tmp_path / "cgroup", tmp_path / "fs"
+    answers, top = tmp_path / "cgroup", tmp_path / "fs"
     (top / "job/step").mkdir(parents=True)
     (top / "memory/batch").mkdir(parents=True)
-    told.write_text("0::/job/step\n")
-    assert memory_of.cgroup_limit(told, top) == sys.maxsize
+    answers.write_text("0::/job/step\n")
+    assert memory_of.cgroup_limit(answers, top) == sys.maxsize
     (top / "job/step/memory.max").write_text("max\n")
-    assert memory_of.cgroup_limit(told, top) == sys.maxsize
+    assert memory_of.cgroup_limit(answers, top) == sys.maxsize
     (top / "job/memory.max").write_text("3000000\n")
-    assert memory_of.cgroup_limit(told, top) == 3_000_000
+    assert memory_of.cgroup_limit(answers, top) == 3_000_000
     (top / "memory.max").write_text("2000000\n")
-    assert memory_of.cgroup_limit(told, top) == 2_000_000
+    assert memory_of.cgroup_limit(answers, top) == 2_000_000
     (tmp_path / "memory.max").write_text("1\n")  # outside of all groups
-    assert memory_of.cgroup_limit(told, top) == 2_000_000
-    told.write_text("7:blkio:/\n4:cpu,memory:/elsewhere/x\n0::/\n")
-    assert memory_of.cgroup_limit(told, top) == 2_000_000
+    assert memory_of.cgroup_limit(answers, top) == 2_000_000
+    answers.write_text("7:blkio:/\n4:cpu,memory:/elsewhere/x\n0::/\n")
+    assert memory_of.cgroup_limit(answers, top) == 2_000_000
     (top / "memory/memory.limit_in_bytes").write_text("1500000\n")
-    assert memory_of.cgroup_limit(told, top) == 1_500_000
+    assert memory_of.cgroup_limit(answers, top) == 1_500_000
     assert memory_of.cgroup_limit(tmp_path / "none", top) == sys.maxsize
 
 

@@ -77,11 +77,13 @@ def is_unimported(folder: Path) -> bool:
 def test_code_named_by_a_run_is_imported_only_with_the_import_flag(
     files: Path, command: tuple[str, ...]
 ) -> None:
-    done = invoke(*command)
-    assert done.exit_code == 2 and "task_order" in done.stderr and "add --import trap:first" in done.stderr
+    answer = invoke(*command)
+    assert (
+        answer.exit_code == 2 and "task_order" in answer.stderr and "add --import trap:first" in answer.stderr
+    )
     assert is_unimported(files)
-    done = invoke(*command, "--import", "trap:first")
-    assert done.exit_code == 0, done.output
+    answer = invoke(*command, "--import", "trap:first")
+    assert answer.exit_code == 0, answer.output
     assert not is_unimported(files)
 
 
@@ -103,16 +105,16 @@ def test_reproduce_and_resume_import_no_named_code(files: Path) -> None:
     ],
 )
 def test_commands_that_read_a_result_import_nothing(files: Path, command: tuple[str, ...]) -> None:
-    done = invoke(*command)
-    assert done.exit_code == 0, done.output
+    answer = invoke(*command)
+    assert answer.exit_code == 0, answer.output
     assert is_unimported(files)
 
 
 def test_a_report_shows_the_command_that_repeats_the_run(files: Path) -> None:
     invoke("report", "run.gridsim", "--out", "report.html")
-    said = (files / "report.html").read_text()
-    assert "gridsim repro run.gridsim --import trap:first" in said
-    assert "--set WQR-FT.task_order=trap:first" in said
+    message = (files / "report.html").read_text()
+    assert "gridsim repro run.gridsim --import trap:first" in message
+    assert "--set WQR-FT.task_order=trap:first" in message
 
 
 @pytest.mark.parametrize(
@@ -125,8 +127,8 @@ def test_a_report_shows_the_command_that_repeats_the_run(files: Path) -> None:
 def test_a_sweep_file_never_imports_code(files: Path, over: str) -> None:
     table = over if over.startswith("[") else f"[over]\n{over}"
     (files / "sweep.toml").write_text(f'scenario = "scenario.toml"\nschedulers = ["WQR-FT"]\n{table}\n')
-    done = invoke("sweep", "sweep.toml", "--out", "runs.csv")
-    assert done.exit_code != 0 and "a file never imports code, got 'trap:first'" in done.stderr
+    answer = invoke("sweep", "sweep.toml", "--out", "runs.csv")
+    assert answer.exit_code != 0 and "a file never imports code, got 'trap:first'" in answer.stderr
     assert is_unimported(files)
 
 
@@ -137,8 +139,8 @@ def test_a_sweep_file_never_imports_code(files: Path, over: str) -> None:
 @pytest.mark.parametrize("command", ["run", "compare", "ladder"])
 def test_a_scenario_never_imports_code(files: Path, table: str, command: str) -> None:
     (files / "scenario.toml").write_text(f"{SCENARIO.to_toml()}\n{table}")
-    done = invoke(command, "scenario.toml")
-    assert done.exit_code != 0 and "a scenario never imports code" in done.stderr
+    answer = invoke(command, "scenario.toml")
+    assert answer.exit_code != 0 and "a scenario never imports code" in answer.stderr
     assert is_unimported(files)
 
 
@@ -175,15 +177,15 @@ _PLAIN = {
 
 
 def _calls() -> set[tuple[str, str]]:
-    found = set()
+    actual = set()
     for package in (gridsim, gridcore):
         for path in Path(package.__file__).parent.rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Call):
                     called = ast.unparse(node.func)
                     if called.rpartition(".")[2] in _MAKES_CODE and called not in _PLAIN:
-                        found.add((path.name, called))
-    return found
+                        actual.add((path.name, called))
+    return actual
 
 
 def test_only_the_allowed_calls_turn_data_into_code() -> None:
@@ -201,21 +203,21 @@ _READERS = {("jobs.py", "np.loadtxt"), ("fta.py", "np.loadtxt")}
 def array_readers(source: str) -> dict[str, ast.Call | None]:
     """Return the functions of numpy in a module that read arrays -> the call, or None for other uses."""
     tree = ast.parse(source)
-    numpys, found = {"numpy"}, {}
+    numpys, actual = {"numpy"}, {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = (a.asname for a in node.names if a.asname and a.name.split(".")[0] == "numpy")
             numpys.update(names)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "numpy":
             numpys.update(a.asname or a.name for a in node.names)
-            found.update({f"from numpy {a.name}": None for a in node.names if a.name in _READS_ARRAYS})
+            actual.update({f"from numpy {a.name}": None for a in node.names if a.name in _READS_ARRAYS})
     calls = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in _READS_ARRAYS:
             name = ast.unparse(node)
             if name.split(".")[0] in numpys:
-                found[name] = calls.get(id(node))
-    return found
+                actual[name] = calls.get(id(node))
+    return actual
 
 
 def test_arrays_are_never_read_from_pickles() -> None:
@@ -280,8 +282,8 @@ def test_workers_import_nothing_of_the_current_folder(command: str, tmp_path: Pa
     # workers load many libraries, so that the memory limit of a test is too small for them
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, script, *command.split()], cwd=here, env=environ, capture_output=True, text=True
     )
     assert not list(here.glob("*.sprung"))
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr

@@ -33,10 +33,10 @@ COMMANDS = (
 
 
 @pytest.fixture
-def recorded(scenario: gs.Scenario, tmp_path: Path) -> Path:
+def recorded_result(scenario: gs.Scenario, tmp_path: Path) -> Path:
     """Return the path of a result with all records."""
-    gs.simulate(scenario, gs.MinCent(), record="all").save(tmp_path / "recorded.npz")
-    return tmp_path / "recorded.npz"
+    gs.simulate(scenario, gs.MinCent(), record="all").save(tmp_path / "recorded_result.npz")
+    return tmp_path / "recorded_result.npz"
 
 
 @pytest.mark.parametrize(("part", "key", "value"), [("about", "every", -1.0), ("options", "threads", 10**9)])
@@ -46,8 +46,8 @@ def test_errors_in_a_checkpoint_name_its_file(
     file = tmp_path / "run"
     gs.simulate(scenario, gs.FairTree(), checkpoint=file, checkpoint_every=0.0)
 
-    def put(told: Any) -> None:
-        (told["about"] if part == "about" else told["about"][part])[key] = value
+    def put(document: Any) -> None:
+        (document["about"] if part == "about" else document["about"][part])[key] = value
 
     edited(file, put)
     with pytest.raises(GridSimError, match=f"^{re.escape(str(file))}: .*{key}"):
@@ -67,46 +67,56 @@ def test_errors_in_a_checkpoint_name_its_file(
         {"decisions": {"words": {}, "dropped": 2**63}}, {"gridcore": "1\n"},
     ],
 )  # fmt: skip
-def test_provenance_of_wrong_types_is_rejected(recorded: Path, change: Any) -> None:
+def test_provenance_of_wrong_types_is_rejected(recorded_result: Path, change: Any) -> None:
     key = next(iter(change))
-    changed(recorded, about=lambda told: told["provenance"].update(change))
-    with pytest.raises(GridSimError, match=rf"recorded.npz: not a valid result file \(Expected .*\$\.{key}"):
-        gs.Result.load(recorded)
+    changed(recorded_result, about=lambda answers: answers["provenance"].update(change))
+    with pytest.raises(
+        GridSimError, match=rf"recorded_result.npz: not a valid result file \(Expected .*\$\.{key}"
+    ):
+        gs.Result.load(recorded_result)
 
 
 @pytest.mark.parametrize("missing", ["words", "dropped"])
-def test_decisions_with_a_missing_field_are_rejected(recorded: Path, missing: str) -> None:
-    changed(recorded, about=lambda told: told["provenance"]["decisions"].pop(missing))
-    with pytest.raises(GridSimError, match=rf"recorded.npz: .*missing required field `{missing}`.*decisions"):
-        gs.Result.load(recorded)
+def test_decisions_with_a_missing_field_are_rejected(recorded_result: Path, missing: str) -> None:
+    changed(recorded_result, about=lambda answers: answers["provenance"]["decisions"].pop(missing))
+    with pytest.raises(
+        GridSimError, match=rf"recorded_result.npz: .*missing required field `{missing}`.*decisions"
+    ):
+        gs.Result.load(recorded_result)
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, ["repro"]])
 def test_an_error_of_an_invalid_scenario_names_the_file_of_its_result(
-    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+    recorded_result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     """A command may read several files, so that an error must name the file."""
     monkeypatch.chdir(tmp_path)
-    changed(recorded, about=lambda told: told["provenance"].update(scenario="[workload]\nfile = 7\n"))
-    done = CliRunner().invoke(cli, [*command, "recorded.npz", *["0"] * (command == ["why"])])
-    if done.exit_code or command in (["validate"], ["repro"]):
-        said = done.stderr.splitlines()
-        assert done.exit_code == 2 and len(said) == 1 and said[0].startswith("gridsim: recorded.npz: ")
+    changed(
+        recorded_result, about=lambda answers: answers["provenance"].update(scenario="[workload]\nfile = 7\n")
+    )
+    answer = CliRunner().invoke(cli, [*command, "recorded_result.npz", *["0"] * (command == ["why"])])
+    if answer.exit_code or command in (["validate"], ["repro"]):
+        output = answer.stderr.splitlines()
+        assert (
+            answer.exit_code == 2
+            and len(output) == 1
+            and output[0].startswith("gridsim: recorded_result.npz: ")
+        )
 
 
 def test_commands_handle_a_result_without_provenance(
-    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recorded_result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commands succeed, or fail with one line."""
     monkeypatch.chdir(tmp_path)
-    changed(recorded, about=lambda told: told.update(provenance={}))
+    changed(recorded_result, about=lambda answers: answers.update(provenance={}))
     for command in COMMANDS:
-        done = CliRunner().invoke(cli, [*command, "recorded.npz", *["0"] * (command == ["why"])])
-        assert done.exit_code in (0, 2), (command, done.exception)
-        if done.exit_code:
-            assert done.stderr.startswith("gridsim: ") and done.stderr.count("\n") == 1
-    assert CliRunner().invoke(cli, ["repro", "recorded.npz"]).stderr == (
-        "gridsim: recorded.npz: the result does not contain its scenario\n"
+        answer = CliRunner().invoke(cli, [*command, "recorded_result.npz", *["0"] * (command == ["why"])])
+        assert answer.exit_code in (0, 2), (command, answer.exception)
+        if answer.exit_code:
+            assert answer.stderr.startswith("gridsim: ") and answer.stderr.count("\n") == 1
+    assert CliRunner().invoke(cli, ["repro", "recorded_result.npz"]).stderr == (
+        "gridsim: recorded_result.npz: the result does not contain its scenario\n"
     )
 
 
@@ -117,14 +127,14 @@ def test_commands_handle_a_result_without_provenance(
         "{tasks!r}", "{}", "{0}", "{nothing}", "{", "{tasks:999,}", "{tasks:>99}",
     ],
 )  # fmt: skip
-def test_invalid_decision_texts_in_a_result_are_rejected(recorded: Path, sentence: str) -> None:
-    def words(told: Any) -> None:
-        every = told["provenance"]["decisions"]["words"]
+def test_invalid_decision_texts_in_a_result_are_rejected(recorded_result: Path, sentence: str) -> None:
+    def words(document: Any) -> None:
+        every = document["provenance"]["decisions"]["words"]
         every |= {action: [sentence, "", ""] for action in every}
 
-    done = CliRunner().invoke(cli, ["why", str(changed(recorded, about=words)), "0"])
-    assert done.exit_code == 2 and done.stderr.startswith(f"gridsim: {recorded}: decision_words[")
-    assert done.stderr.count("\n") == 1
+    answer = CliRunner().invoke(cli, ["why", str(changed(recorded_result, about=words)), "0"])
+    assert answer.exit_code == 2 and answer.stderr.startswith(f"gridsim: {recorded_result}: decision_words[")
+    assert answer.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -188,9 +198,9 @@ def test_an_assertion_error_in_a_resumed_run_names_the_checkpoint(
         assert kept.header.scheduler.name == "fair-tree"
 
 
-def test_invalid_keys_of_a_store_are_rejected(recorded: Path, tmp_path: Path) -> None:
+def test_invalid_keys_of_a_store_are_rejected(recorded_result: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    shutil.copy(recorded, tmp_path / "outside.npz")
+    shutil.copy(recorded_result, tmp_path / "outside.npz")
     for key in ("../../outside", str(tmp_path / "outside"), "", "x", "A" * 64, "a" * 63):
         with pytest.raises(GridSimError, match="^store: a key"):
             store.result(key)
@@ -229,11 +239,11 @@ def test_links_in_a_store_are_not_followed(
 
 def _varint(number: int, length: int = 0) -> bytes:
     """Return `number` as in the footer of a Parquet file (zigzag, compact), in at least `length` bytes."""
-    rest, said = number << 1, bytearray()
-    while rest >= 128 or len(said) + 1 < length:
-        said.append(rest & 127 | 128)
+    rest, message = number << 1, bytearray()
+    while rest >= 128 or len(message) + 1 < length:
+        message.append(rest & 127 | 128)
         rest >>= 7
-    return bytes([*said, rest])
+    return bytes([*message, rest])
 
 
 def test_shards_that_unpack_to_too_many_bytes_are_rejected(
@@ -319,8 +329,11 @@ def test_a_duplicate_column_in_a_shard_is_rejected(shard: Path, column: str) -> 
 def test_shards_without_required_values_are_rejected(shard: Path, column: str) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pq.read_table(shard)
-    at, kind = table.schema.get_field_index(column), table.schema.field(column).type
-    for other in (table.set_column(at, column, pa.nulls(len(table), kind)), table.drop_columns([column])):
+    index, kind = table.schema.get_field_index(column), table.schema.field(column).type
+    for other in (
+        table.set_column(index, column, pa.nulls(len(table), kind)),
+        table.drop_columns([column]),
+    ):
         pq.write_table(other, shard)
         with pytest.raises(
             GridSimError, match=rf"{shard.name}: not a valid shard of .* rows without {column}"
@@ -331,8 +344,8 @@ def test_shards_without_required_values_are_rejected(shard: Path, column: str) -
 def test_optional_values_may_be_missing_in_a_row(shard: Path) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pq.read_table(shard)
-    at = table.schema.get_field_index("peak_memory")
-    pq.write_table(table.set_column(at, "peak_memory", pa.nulls(len(table), "int64")), shard)
+    index = table.schema.get_field_index("peak_memory")
+    pq.write_table(table.set_column(index, "peak_memory", pa.nulls(len(table), "int64")), shard)
     assert Store(shard.parents[1]).to_arrow()["peak_memory"].to_pylist() == [None]
 
 
@@ -343,11 +356,11 @@ def test_metrics_missing_in_a_row_are_left_out_or_nan(
     """The same holds for metrics that take too long to compute."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pq.read_table(shard)
-    at = table.schema.get_field_index(column)
-    pq.write_table(table.set_column(at, column, pa.nulls(len(table), "double")), shard)
-    found = gs.sweep(scenario, {"met": gs.Met()}, {}, replicates=1, store=shard.parents[1])
-    assert column not in found.metrics or np.isnan(found.at()[column]["met"]).all()
-    assert found.format() and found.to_dict()["cells"]
+    index = table.schema.get_field_index(column)
+    pq.write_table(table.set_column(index, column, pa.nulls(len(table), "double")), shard)
+    actual = gs.sweep(scenario, {"met": gs.Met()}, {}, replicates=1, store=shard.parents[1])
+    assert column not in actual.metrics or np.isnan(actual.at()[column]["met"]).all()
+    assert actual.format() and actual.to_dict()["cells"]
 
 
 def test_damaged_footers_of_shards_raise_errors(shard: Path) -> None:
@@ -368,14 +381,14 @@ for at in range(start, start + 400):
         refused += f"{shard.name}: not a valid shard" in str(error)
 print(refused)
 """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, str(shard)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         cwd=shard.parent,  # not the source tree, in which the package may not be compiled
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0 and int(done.stdout) > 50, done.stderr
+    assert process.returncode == 0 and int(process.stdout) > 50, process.stderr
 
 
 def test_a_stored_result_of_another_run_is_rejected(scenario: gs.Scenario, tmp_path: Path) -> None:
@@ -390,12 +403,14 @@ def test_a_stored_result_of_another_run_is_rejected(scenario: gs.Scenario, tmp_p
         store.result(other.stem)
 
 
-def test_reports_and_plots_accept_file_names_with_invalid_utf_8(recorded: Path, tmp_path: Path) -> None:
-    odd = recorded.rename(tmp_path / "caf\udce9.npz")
+def test_reports_and_plots_accept_file_names_with_invalid_utf_8(
+    recorded_result: Path, tmp_path: Path
+) -> None:
+    odd = recorded_result.rename(tmp_path / "caf\udce9.npz")
     for command in (["report", "--out", "x.html"], ["plot", "--kind", "distribution", "--figure", "x.png"]):
         out = [*command[:-1], str(tmp_path / command[-1])]
-        done = CliRunner().invoke(cli, [*out, str(odd)])
-        assert done.exit_code == 0, done.output
+        answer = CliRunner().invoke(cli, [*out, str(odd)])
+        assert answer.exit_code == 0, answer.output
         assert (tmp_path / command[-1]).stat().st_size
     assert r"caf\udce9" in (tmp_path / "x.html").read_text()
 
@@ -414,8 +429,10 @@ def test_multi_line_errors_in_a_store_are_printed_on_one_line(
         "gridsim.studies.execution.cell._error_text", lambda *_: "evil\nline\x1b[31m", raising=False
     )
     gs.sweep(scenario, {"fcfs": gs.Fcfs()}, {}, replicates=1, store=store)
-    said = str(gs.sweep(scenario, {"fcfs": gs.Fcfs()}, {}, replicates=1, store=store))
-    assert [line for line in said.splitlines() if line.startswith("failed: ")] == [said.splitlines()[-1]]
+    message = str(gs.sweep(scenario, {"fcfs": gs.Fcfs()}, {}, replicates=1, store=store))
+    assert [line for line in message.splitlines() if line.startswith("failed: ")] == [
+        message.splitlines()[-1]
+    ]
 
 
 def test_a_scenario_with_invalid_utf_8_is_not_saved(tmp_path: Path) -> None:
@@ -431,7 +448,7 @@ def test_a_scenario_with_invalid_utf_8_is_not_saved(tmp_path: Path) -> None:
 
 
 def test_studies_of_too_many_runs_are_rejected() -> None:
-    done = CliRunner().invoke(cli, ["compare", "--nodes", "5", "--replicates", "30000000"])
-    assert done.exit_code == 2 and "replicates must be" in done.stderr and "10000000" in done.stderr
-    done = CliRunner().invoke(cli, ["compare", "--nodes", "5", "--replicates", "9999999"])
-    assert done.exit_code == 2 and "replicates must make at most 10000000 runs" in done.stderr
+    answer = CliRunner().invoke(cli, ["compare", "--nodes", "5", "--replicates", "30000000"])
+    assert answer.exit_code == 2 and "replicates must be" in answer.stderr and "10000000" in answer.stderr
+    answer = CliRunner().invoke(cli, ["compare", "--nodes", "5", "--replicates", "9999999"])
+    assert answer.exit_code == 2 and "replicates must make at most 10000000 runs" in answer.stderr

@@ -63,10 +63,10 @@ def test_kernels_require_arguments_and_ignore_a_second_init(cls: Any) -> None:
     """A kernel cannot be created without arguments, and a second `__init__` keeps its state."""
     with pytest.raises(TypeError):
         cls.__new__(cls)
-    made = FACTORIES[cls]()
-    before = made.getstate()
-    made.__init__()
-    assert set(made.getstate()) == set(before)
+    kernel = FACTORIES[cls]()
+    before = kernel.getstate()
+    kernel.__init__()
+    assert set(kernel.getstate()) == set(before)
 
 
 def test_walks_without_links_are_rejected() -> None:
@@ -223,13 +223,13 @@ def test_a_rejected_start_counts_no_machine() -> None:
 def test_unaligned_arrays_are_copied_or_rejected() -> None:
     """Some processors cannot read numbers at addresses that are no multiples of their size."""
 
-    def unaligned(values: Any) -> Any:
+    def unaligned_copy(values: Any) -> Any:
         array = np.array(values)
         return np.frombuffer(b"\0" + array.tobytes(), np.uint8)[1:].view(array.dtype)
 
-    at = np.zeros(2, np.int64)
-    assert bind_earliest(at, unaligned([1.0, 2.0]), 1.0, 3, 0).tolist() == [1, 2]
-    assert TaskQueues(unaligned([1.0, 2.0])).is_busy(unaligned([0, 1])).tolist() == [False, False]
+    free_times = np.zeros(2, np.int64)
+    assert bind_earliest(free_times, unaligned_copy([1.0, 2.0]), 1.0, 3, 0).tolist() == [1, 2]
+    assert TaskQueues(unaligned_copy([1.0, 2.0])).is_busy(unaligned_copy([0, 1])).tolist() == [False, False]
     free_at = np.zeros(17, np.uint8)[1:].view(np.int64)
     with pytest.raises(ValueError, match="^free_at"):
         bind_earliest(free_at, [1.0, 2.0], 1.0, 3, 0)

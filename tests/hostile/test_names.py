@@ -31,14 +31,16 @@ def test_charts_draw_file_names_with_dollar_signs(scenario: gs.Scenario, tmp_pat
     rows = len(result.tables["traffic"])
     kinds = npy(shape=(rows,), descr="<U8") + np.array([NAMES[0]] * rows, "<U8").tobytes()
     changed(
-        paths[0], {"tables/traffic/kind.npy": kinds}, lambda told: told["scheduler"].update(name=NAMES[0])
+        paths[0],
+        {"tables/traffic/kind.npy": kinds},
+        lambda answers: answers["scheduler"].update(name=NAMES[0]),
     )
     gs.Result.load(paths[0], verify=False).save(paths[0])  # with a digest of the changed content
     shutil.copy(paths[0], paths[1])
     for files in (paths, paths[:1]):
         out = ["plot", "--kind", kind, "--figure", str(tmp_path / "x.png")]
-        done = CliRunner().invoke(cli, [*out, *map(str, files)])
-        assert done.exit_code == 0, (done.output, done.exception)
+        answer = CliRunner().invoke(cli, [*out, *map(str, files)])
+        assert answer.exit_code == 0, (answer.output, answer.exception)
 
 
 def test_charts_of_studies_draw_names_with_dollar_signs(scenario: gs.Scenario) -> None:
@@ -49,16 +51,16 @@ def test_charts_of_studies_draw_names_with_dollar_signs(scenario: gs.Scenario) -
     schedulers = {NAMES[0]: gs.Fcfs(), NAMES[1]: gs.Met()}
     swept = gs.sweep(scenario, schedulers, over, replicates=2)
     compared = gs.compare(scenario, schedulers, replicates=2, baseline=NAMES[0])
-    for made in (swept.figure(), compared.figure()):
-        plots.save(made, io.BytesIO())
+    for instance in (swept.figure(), compared.figure()):
+        plots.save(instance, io.BytesIO())
 
 
 def test_plot_functions_draw_names_with_dollar_signs() -> None:
     values = [Estimate(1.0, 0.5, 2.0, 2)] * 2
-    made, panels = plots.figure(4)
+    instance, panels = plots.figure(4)
     plots.boxes({name: [1.0, 2.0] for name in NAMES}, axes=panels[0])
     plots.bars(NAMES, values, axes=panels[1])
     plots.waterfall(NAMES, values[0], values[:1], values[1], axes=panels[2])
     plots.scaling([1, 2], {name: values for name in NAMES}, unit=NAMES[0], axes=panels[3])
-    plots.shared_legend(made)
-    plots.save(made, io.BytesIO())
+    plots.shared_legend(instance)
+    plots.save(instance, io.BytesIO())

@@ -75,7 +75,7 @@ def test_missing_columns_are_rejected(valid_result: Path, tmp_path: Path, table:
     for column in gs.Result.load(valid_result).tables[table]:
         file = tmp_path / f"{column}.npz"
         file.write_bytes(valid_result.read_bytes())
-        changed(file, about=lambda told, column=column: told["tables"][table].remove(column))
+        changed(file, about=lambda answers, column=column: answers["tables"][table].remove(column))
         with pytest.raises(
             GridSimError, match=f"not a valid result file .*{table} must have a column '{column}'"
         ):
@@ -91,7 +91,7 @@ def test_invalid_characters_in_texts_are_rejected(valid_result: Path, tmp_path: 
     with pytest.raises(GridSimError, match="not a valid result file"):
         gs.Result.load(file, verify=False)
     file.write_bytes(valid_result.read_bytes())
-    changed(file, about=lambda told: told["scheduler"]["parameters"].update(update_on="\ud800"))
+    changed(file, about=lambda answers: answers["scheduler"]["parameters"].update(update_on="\ud800"))
     with pytest.raises(GridSimError, match="not a valid result file .*surrogates not allowed"):
         gs.Result.load(file, verify=False)
 
@@ -103,9 +103,9 @@ def test_commands_report_an_invalid_file_on_one_line(
     monkeypatch.chdir(tmp_path)
     copy_with(valid_result, tmp_path / "bad.npz", "schedule.application", 99)
     for command in (["validate", "bad.npz"], ["why", "bad.npz", "0"]):
-        done = CliRunner().invoke(cli, command)
-        assert done.exception is None or isinstance(done.exception, SystemExit), command
-        assert done.exit_code in (0, 1)
+        answer = CliRunner().invoke(cli, command)
+        assert answer.exception is None or isinstance(answer.exception, SystemExit), command
+        assert answer.exit_code in (0, 1)
     expected = r"^a\.npz: cannot be displayed \(IndexError: index 9 is out of bounds"
     with pytest.raises(GridSimError, match=expected), guard_display(["a.npz"]):
         np.zeros(3)[9]
@@ -123,6 +123,6 @@ def test_a_scenario_text_in_a_result_is_not_read_as_a_path(
     file = tmp_path / "bad.npz"
     for name in ("other.toml", "/etc/passwd"):
         file.write_bytes(valid_result.read_bytes())
-        changed(file, about=lambda told, name=name: told["provenance"].update(scenario=name))
+        changed(file, about=lambda answers, name=name: answers["provenance"].update(scenario=name))
         with pytest.raises(GridSimError, match="^<scenario>:1: "):
             _ = gs.Result.load(file).scenario

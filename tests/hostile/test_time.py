@@ -63,17 +63,17 @@ def test_too_frequent_checkpoints_of_tasks_are_rejected(scenario: gs.Scenario, t
     )
     gs.simulate(own, gs.WqrFt(), record=True).save(tmp_path / "a.npz")
     assert validate_result(tmp_path / "a.npz") == []
-    for interval, cost, said in (
+    for interval, cost, message in (
         (1e-8, 0.0, "checkpoint_interval makes .* at most 50000000 are gone"),
         (1e-9, 0.0, "checkpoint_interval makes .* at most 50000000 are gone"),
         (1e-9, -1e-9, "scheduler.parameters.checkpoint_cost must be at least 0 s, got -1e-09"),
     ):
 
-        def about(told: Any, interval: float = interval, cost: float = cost) -> None:
-            told["facts"]["checkpoint_interval"] = interval
-            told["scheduler"]["parameters"]["checkpoint_cost"] = cost
+        def about(document: Any, interval: float = interval, cost: float = cost) -> None:
+            document["facts"]["checkpoint_interval"] = interval
+            document["scheduler"]["parameters"]["checkpoint_cost"] = cost
 
-        with pytest.raises(ScenarioError, match=said):
+        with pytest.raises(ScenarioError, match=message):
             validate_result(changed(tmp_path / "a.npz", about=about))
 
 
@@ -88,7 +88,7 @@ def with_rows(result: gs.Result, tables: dict[str, dict[str, Any]]) -> gs.Result
     )
 
 
-def repeated(result: gs.Result, name: str, count: int, **other: Any) -> dict[str, Any]:
+def repeated_rows(result: gs.Result, name: str, count: int, **other: Any) -> dict[str, Any]:
     """Return the first row of a table `count` times, with other columns."""
     table = result.tables[name]
     return {key: np.repeat(column[:1], count) for key, column in table.items()} | other
@@ -100,47 +100,49 @@ def test_many_replicas_of_a_task_are_validated_quickly(scenario: gs.Scenario) ->
     own = gs.Scenario(scenario.platform, scenario.workload, faults=faults)
     result = gs.simulate(own, gs.WqrFt(), record=True)
     table = result.tables["schedule"]
-    more = repeated(result, "schedule", N // 2, completed=np.zeros(N // 2, np.int64), begin=np.zeros(N // 2))
+    more = repeated_rows(
+        result, "schedule", N // 2, completed=np.zeros(N // 2, np.int64), begin=np.zeros(N // 2)
+    )
     more["end"] = np.nextafter(more["start"], np.inf)
-    whole = {key: np.concatenate((column, more[key])) for key, column in table.items()}
-    said = {each.law: each.count for each in validate_result(with_rows(result, {"schedule": whole}))}
-    assert said.pop("cut off") == N // 2 and "begin" not in said
+    full_run = {key: np.concatenate((column, more[key])) for key, column in table.items()}
+    message = {item.law: item.count for item in validate_result(with_rows(result, {"schedule": full_run}))}
+    assert message.pop("cut off") == N // 2 and "begin" not in message
 
 
 def test_many_kinds_of_messages_are_validated_quickly(scenario: gs.Scenario) -> None:
     """Each kind was once searched for in the whole log."""
     result = gs.simulate(scenario, gs.FairTree(), record="all")
     kinds = np.array([f"kind{k}" for k in range(100_000)])
-    log = repeated(result, "message_log", len(kinds), kind=kinds)
+    log = repeated_rows(result, "message_log", len(kinds), kind=kinds)
     none = np.zeros(len(kinds), np.int64)
-    table = repeated(result, "messages", len(kinds), kind=kinds, sent=none + 1, bytes=log["bytes"])
+    table = repeated_rows(result, "messages", len(kinds), kind=kinds, sent=none + 1, bytes=log["bytes"])
     table |= {"delivered": table["sent"], "dropped": none, "in_flight": none}
-    laws = [each.law for each in validate_result(with_rows(result, {"messages": table, "message_log": log}))]
+    laws = [item.law for item in validate_result(with_rows(result, {"messages": table, "message_log": log}))]
     assert "messages" not in laws
     table["sent"] = np.where(np.arange(len(kinds)) % 10, table["sent"], 2)
     table["in_flight"] = table["sent"] - table["delivered"]
-    found = validate_result(with_rows(result, {"messages": table, "message_log": log}))
-    assert [each.count for each in found if each.where == "messages.sent[0]"] == [10_000]
+    violations = validate_result(with_rows(result, {"messages": table, "message_log": log}))
+    assert [item.count for item in violations if item.where == "messages.sent[0]"] == [10_000]
 
 
 def test_many_kinds_of_messages_are_reported_quickly(scenario: gs.Scenario, tmp_path: Path) -> None:
     """Each row of a table once took a pass over all rows."""
     result = gs.simulate(scenario, gs.FairTree(), record="all")
     kinds = np.array([f"kind{k}" for k in range(20_000)])
-    tables = {name: repeated(result, name, len(kinds), kind=kinds) for name in ("messages", "traffic")}
+    tables = {name: repeated_rows(result, name, len(kinds), kind=kinds) for name in ("messages", "traffic")}
     with_rows(result, tables).save(tmp_path / "a.npz")
-    done = CliRunner().invoke(cli, ["report", str(tmp_path / "a.npz"), "--out", str(tmp_path / "a.html")])
-    assert done.exit_code == 0 and "kind19999" in (tmp_path / "a.html").read_text()
+    answer = CliRunner().invoke(cli, ["report", str(tmp_path / "a.npz"), "--out", str(tmp_path / "a.html")])
+    assert answer.exit_code == 0 and "kind19999" in (tmp_path / "a.html").read_text()
 
 
 def test_many_failures_during_many_rows_are_validated_quickly() -> None:
     """Each row of the schedule was once compared with all failures during it."""
     count = 10_000
-    at = 1.0 + np.arange(count) * 1e-3
+    instants = 1.0 + np.arange(count) * 1e-3
     scenario = gs.Scenario(
         gs.Platform.of([1000.0]),
         gs.Workload.of([0.0], [1], [1e5]),
-        faults=gs.Faults.of(machine=np.zeros(count, np.int64), down=at, up=at),
+        faults=gs.Faults.of(machine=np.zeros(count, np.int64), down=instants, up=instants),
     )
     result = gs.simulate(gs.Scenario(scenario.platform, scenario.workload), gs.FairTree(), record=True)
     result = gs.Result(
@@ -150,12 +152,12 @@ def test_many_failures_during_many_rows_are_validated_quickly() -> None:
         provenance=dict(result.provenance) | {"scenario": scenario.to_toml()},
     )
     many = np.full(count, 2**40)
-    rows = repeated(result, "schedule", count, tasks=many, completed=many)
+    rows = repeated_rows(result, "schedule", count, tasks=many, completed=many)
     with pytest.raises(ScenarioError, match=r"scenario.faults makes 1e\+08 failures while rows of the"):
         validate_result(with_rows(result, {"schedule": rows}))
     many = many[::10]
-    rows = repeated(result, "schedule", len(many), tasks=many, completed=many)
-    assert "lost" not in {each.law for each in validate_result(with_rows(result, {"schedule": rows}))}
+    rows = repeated_rows(result, "schedule", len(many), tasks=many, completed=many)
+    assert "lost" not in {item.law for item in validate_result(with_rows(result, {"schedule": rows}))}
 
 
 @pytest.mark.parametrize("name", ["schedule", "arrivals"])
@@ -165,13 +167,13 @@ def test_rows_of_too_many_tasks_are_counted_in_one_message(scenario: gs.Scenario
     rows = dict(result.tables[name]) | {"tasks": result.tables[name]["tasks"] + 2**40}
     if name == "schedule":
         rows["completed"] = rows["tasks"]
-    said = [str(each) for each in validate_result(with_rows(result, {name: rows}))]
-    assert f"order: {name}: has {len(rows['tasks']) * 2**40:g} tasks, but there are 5 jobs" in said
+    message = [str(item) for item in validate_result(with_rows(result, {name: rows}))]
+    assert f"order: {name}: has {len(rows['tasks']) * 2**40:g} tasks, but there are 5 jobs" in message
 
 
 def with_scenario(file: Path, scenario: gs.Scenario) -> Path:
     """Replace the scenario that a result states, which no digest covers."""
-    return changed(file, about=lambda told: told["provenance"].update(scenario=scenario.to_toml()))
+    return changed(file, about=lambda answers: answers["provenance"].update(scenario=scenario.to_toml()))
 
 
 @pytest.mark.parametrize(
@@ -191,8 +193,8 @@ def test_reports_and_plots_do_not_run_the_scenario_of_a_result(
     monkeypatch.setattr("gridsim.model.fault_events.MAX_DISPLAYED", 100_000)
     monkeypatch.chdir(tmp_path)
     for command in (["validate"], ["export", "--format", "perfetto", "--out", "x.json"]):
-        done = CliRunner().invoke(cli, [*command, "a.npz"])
-        assert done.stderr == (
+        answer = CliRunner().invoke(cli, [*command, "a.npz"])
+        assert answer.stderr == (
             "gridsim: a.npz: faults must have at most 100000 changes to be displayed, got more\n"
         )
     for command in (["plot", "--kind", "gantt", "--figure", "x.svg"], ["report", "--out", "x.html"]):
@@ -209,7 +211,7 @@ def test_the_limit_of_displayed_changes_does_not_apply_to_runs(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"platform": gs.Platform.equal(10**6)}, "machines has 2 rows, the platform has 1000000 machines"),
         (
@@ -219,7 +221,7 @@ def test_the_limit_of_displayed_changes_does_not_apply_to_runs(monkeypatch: pyte
     ],
 )
 def test_validation_does_not_generate_a_missing_workload(
-    file: Path, scenario: gs.Scenario, change: Any, said: str, monkeypatch: pytest.MonkeyPatch
+    file: Path, scenario: gs.Scenario, change: Any, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_scenario(
         file, gs.Scenario(**{"platform": scenario.platform, "workload": scenario.workload} | change)
@@ -227,8 +229,8 @@ def test_validation_does_not_generate_a_missing_workload(
     monkeypatch.setattr(
         "gridsim.model.workload.Workload.realize", lambda *_: pytest.fail("the workload was generated")
     )
-    (found,) = validate_result(file)
-    assert f"{found.where} {found.message}" == said
+    (actual,) = validate_result(file)
+    assert f"{actual.where} {actual.message}" == message
 
 
 def test_jobs_beyond_the_memory_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +249,7 @@ def test_machines_that_never_recover_are_displayed_quickly(
     faults = gs.Faults.weibull(1.0, 1e-9, 1.0, 1e300, seed=1)
     with_scenario(file, gs.Scenario(scenario.platform, scenario.workload, faults=faults))
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(cli, ["validate", "a.npz"])
-    assert done.exit_code == 1 and "dead machine: schedule[0]" in done.stdout, done.output
-    done = CliRunner().invoke(cli, ["export", "a.npz", "--format", "perfetto", "--out", "x.json"])
-    assert done.exit_code == 0, done.output
+    answer = CliRunner().invoke(cli, ["validate", "a.npz"])
+    assert answer.exit_code == 1 and "dead machine: schedule[0]" in answer.stdout, answer.output
+    answer = CliRunner().invoke(cli, ["export", "a.npz", "--format", "perfetto", "--out", "x.json"])
+    assert answer.exit_code == 0, answer.output

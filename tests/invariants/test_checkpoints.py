@@ -29,7 +29,7 @@ from tests.golden.test_golden_digests import CASES, EVERY
 from tests.golden.test_golden_digests import scenario as golden_scenario
 
 
-class Interrupted(Exception):
+class InterruptError(Exception):
     """Exception that interrupts a run."""
 
 
@@ -43,7 +43,7 @@ def interrupt_at(
         simulation.engine.at_wave_end(interruption)
         try:
             simulation.run()
-        except Interrupted:
+        except InterruptError:
             break
         wave = interruption.waves - 1  # no checkpoint is possible at the last wave
     assert path.exists()
@@ -59,7 +59,7 @@ class Interruption:
         self.waves += 1
         if self.waves == self.last:
             save(self.path, self.simulation, self.simulation.checkpoint_header(600.0))
-            raise Interrupted
+            raise InterruptError
 
 
 #: Cases of each scheduler: with failures, jitter, and queues, and without any of these.
@@ -116,13 +116,13 @@ def test_other_cohorts_and_threads_do_not_change_resumed_runs(tmp_path: Path) ->
 def test_writing_checkpoints_does_not_change_the_result(tmp_path: Path) -> None:
     scenario, scheduler = golden_scenario("fair-tree", "equal", "outages"), EVERY["fair-tree"]
     file = tmp_path / "run.checkpoint"
-    kept = gs.simulate(scenario, scheduler, checkpoint=file, checkpoint_every=0.0)
-    assert kept.digest == gs.simulate(scenario, scheduler).digest
-    assert kept.provenance["resumed"] == 0
+    checkpoint_file = gs.simulate(scenario, scheduler, checkpoint=file, checkpoint_every=0.0)
+    assert checkpoint_file.digest == gs.simulate(scenario, scheduler).digest
+    assert checkpoint_file.provenance["resumed"] == 0
     # the checkpoint that remains is of the last wave before the end
     resumed = gs.resume(file)
-    assert resumed.digest == kept.digest and resumed.provenance["wall_seconds"] > 0.0
-    assert gs.resume(file).digest == kept.digest
+    assert resumed.digest == checkpoint_file.digest and resumed.provenance["wall_seconds"] > 0.0
+    assert gs.resume(file).digest == checkpoint_file.digest
     assert [path.name for path in tmp_path.iterdir()] == ["run.checkpoint"]
 
 
@@ -135,10 +135,10 @@ def test_repeatedly_resumed_runs_have_the_same_digest(tmp_path: Path) -> None:
     interrupt_at(file, 2, scenario, scheduler)
     for _ in range(6):
         simulation = Simulation(scenario, scheduler, Options())
-        with Checkpoint(file) as kept:
-            kept.restore(simulation)
+        with Checkpoint(file) as checkpoint_file:
+            checkpoint_file.restore(simulation)
         simulation.engine.at_wave_end(Interruption(simulation, file, 1))
-        with pytest.raises(Interrupted):
+        with pytest.raises(InterruptError):
             simulation.run()
     assert gs.resume(file).digest == uninterrupted.digest
 
@@ -210,11 +210,11 @@ from gridsim.simulation.checkpoint import Checkpoint, save
 from gridsim.support.provenance import code_version
 from gridsim.simulation.simulate import Options, Simulation
 with Checkpoint(sys.argv[1]) as kept:
-    header = kept.header
+    header = checkpoint_file.header
     simulation = Simulation(
         gs.Scenario.from_toml(header.scenario), gs.FairTree(), Options()
     )
-    kept.restore(simulation)
+    checkpoint_file.restore(simulation)
 print("ready", flush=True)
 while True:
     save(sys.argv[1], simulation, header)
@@ -243,8 +243,8 @@ def test_a_kill_during_writing_leaves_a_complete_checkpoint(tmp_path: Path) -> N
         time.sleep(draw.uniform(0.0, 0.1))
         process.kill()
         process.communicate()
-        with Checkpoint(file) as kept:
-            assert kept.header.resumed == 0
+        with Checkpoint(file) as checkpoint_file:
+            assert checkpoint_file.header.resumed == 0
         assert gs.resume(file).digest == uninterrupted
         assert list(tmp_path.iterdir()) == [file]  # temporary files are removed
 
@@ -253,23 +253,23 @@ def test_a_kill_during_writing_leaves_a_complete_checkpoint(tmp_path: Path) -> N
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("kept") / "run.checkpoint"
+def checkpoint_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("checkpoint_file") / "run.checkpoint"
     interrupt_at(file, 20, golden_scenario("fair-tree", "fifo", "outages"), EVERY["fair-tree"])
     return file
 
 
-def test_wrong_checkpoints_and_schedulers_are_rejected_at_once(kept: Path, tmp_path: Path) -> None:
+def test_wrong_checkpoints_and_schedulers_are_rejected_at_once(checkpoint_file: Path, tmp_path: Path) -> None:
     with pytest.raises(gs.ScenarioError, match="^scheduler"):
-        gs.resume(kept, scheduler=gs.FairTree)  # type: ignore[arg-type]
+        gs.resume(checkpoint_file, scheduler=gs.FairTree)  # type: ignore[arg-type]
     with pytest.raises(OSError, match="not a regular file"):
         gs.simulate(golden_scenario("fair-tree", "fifo", "outages"), gs.Fcfs(), checkpoint=tmp_path)
     with pytest.raises(gs.ScenarioError, match="^checkpoint"):
         gs.simulate(golden_scenario("fair-tree", "fifo", "outages"), gs.Fcfs(), checkpoint="")
 
 
-def test_any_damage_of_a_checkpoint_is_detected_at_once(kept: Path, tmp_path: Path) -> None:
-    good, bad = kept.read_bytes(), tmp_path / "bad.checkpoint"
+def test_any_damage_of_a_checkpoint_is_detected_at_once(checkpoint_file: Path, tmp_path: Path) -> None:
+    good, bad = checkpoint_file.read_bytes(), tmp_path / "bad.checkpoint"
     draw = random.Random(3)
     for _ in range(40):
         damaged = bytearray(good)
@@ -289,23 +289,25 @@ def with_header(source: Path, target: Path, **changes: Any) -> Path:
 
 
 def test_checkpoints_of_another_version_or_machine_are_rejected(
-    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for key, value in (("code", "0.1.0+0123456789abcdef"), ("byteorder", "middle"), ("format", 99)):
         with pytest.raises(gs.GridSimError, match=f"{key} of a checkpoint .* got {re.escape(repr(value))}"):
-            gs.resume(with_header(kept, tmp_path / "other", **{key: value}))
+            gs.resume(with_header(checkpoint_file, tmp_path / "other", **{key: value}))
     code_version.cache_clear()
     monkeypatch.setattr(np, "__version__", "9.9.9")
     with pytest.raises(gs.GridSimError, match="code of a checkpoint"):
-        gs.resume(kept)
+        gs.resume(checkpoint_file)
     monkeypatch.undo()
     code_version.cache_clear()
-    gs.resume(kept)
+    gs.resume(checkpoint_file)
 
 
 @pytest.mark.parametrize("state", [None, 3, {"state": {}}, {"list": []}, {"what": 1}, {"dict": [[1, 2]]}])
-def test_a_checkpoint_without_a_valid_state_is_rejected(kept: Path, tmp_path: Path, state: Any) -> None:
-    file = with_header(kept, tmp_path / "other", state=state)
+def test_a_checkpoint_without_a_valid_state_is_rejected(
+    checkpoint_file: Path, tmp_path: Path, state: Any
+) -> None:
+    file = with_header(checkpoint_file, tmp_path / "other", state=state)
     with pytest.raises(gs.GridSimError, match="not a valid checkpoint"):
         gs.resume(file)
 
@@ -350,9 +352,11 @@ def replacement(value: Any, *path: str) -> Any:
         replacement(-1, "outages", "at"),
     ],
 )  # fmt: skip
-def test_missing_or_wrong_entries_of_a_state_are_rejected(kept: Path, tmp_path: Path, change: Any) -> None:
+def test_missing_or_wrong_entries_of_a_state_are_rejected(
+    checkpoint_file: Path, tmp_path: Path, change: Any
+) -> None:
     """The error is one line, and nothing is run."""
-    file = edited(kept, lambda document: change(document["state"]), tmp_path / "other")
+    file = edited(checkpoint_file, lambda document: change(document["state"]), tmp_path / "other")
     with pytest.raises(gs.GridSimError, match="other: not a valid checkpoint"):
         gs.resume(file)
 
@@ -365,8 +369,10 @@ def test_missing_or_wrong_entries_of_a_state_are_rejected(kept: Path, tmp_path: 
         {"scenario": "nodes = "}, {"files": {"none": "x"}},
     ],
 )  # fmt: skip
-def test_wrong_entries_about_the_run_are_rejected(kept: Path, tmp_path: Path, change: dict[str, Any]) -> None:
-    file = edited(kept, lambda document: document["about"].update(change), tmp_path / "other")
+def test_wrong_entries_about_the_run_are_rejected(
+    checkpoint_file: Path, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    file = edited(checkpoint_file, lambda document: document["about"].update(change), tmp_path / "other")
     with pytest.raises((gs.GridSimError, FileNotFoundError)):
         gs.resume(file)
 
@@ -383,18 +389,18 @@ for file in sys.argv[1:]:
 """
 
 
-def test_a_loss_of_an_unknown_application_is_rejected(kept: Path, tmp_path: Path) -> None:
+def test_a_loss_of_an_unknown_application_is_rejected(checkpoint_file: Path, tmp_path: Path) -> None:
     """The number reaches the kernels only in a message; the kernels check it."""
     files = []
     for number in (-1, 9, 2**40):
 
         def change(document: Any, number: int = number) -> None:
-            at = entry(document["state"], "engine", "now") + 1
+            instant = entry(document["state"], "engine", "now") + 1
             losses = entry(document["state"], "policy", "environment", "recovery", "losses")["dict"]
-            losses[:] = [[at, {"dict": [[number, 3]]}]]
+            losses[:] = [[instant, {"dict": [[number, 3]]}]]
 
-        files.append(edited(kept, change, tmp_path / f"{number}"))
-    done = subprocess.run(
+        files.append(edited(checkpoint_file, change, tmp_path / f"{number}"))
+    process = subprocess.run(
         [sys.executable, "-c", RESUME_ALL, *files],
         env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
         cwd=tmp_path,  # outside the source tree, which is not compiled
@@ -402,14 +408,14 @@ def test_a_loss_of_an_unknown_application_is_rejected(kept: Path, tmp_path: Path
         text=True,
         timeout=60,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (process.returncode, process.stderr) == (0, "")
 
 
-def test_resuming_with_another_scheduler_is_rejected(kept: Path) -> None:
+def test_resuming_with_another_scheduler_is_rejected(checkpoint_file: Path) -> None:
     with pytest.raises(gs.ScenarioError, match="^scheduler"):
-        gs.resume(kept, scheduler=gs.FairTree(bound=2.0))
+        gs.resume(checkpoint_file, scheduler=gs.FairTree(bound=2.0))
     with pytest.raises(gs.ScenarioError, match="^scheduler"):
-        gs.resume(kept, scheduler=gs.Fcfs())
+        gs.resume(checkpoint_file, scheduler=gs.Fcfs())
 
 
 def test_resuming_with_a_changed_trace_is_rejected(tmp_path: Path) -> None:
@@ -432,7 +438,7 @@ def test_resuming_with_a_changed_trace_is_rejected(tmp_path: Path) -> None:
         gs.resume(file)
 
 
-class Stateless(gs.Scheduler, frozen=True, kw_only=True):
+class StatelessScheduler(gs.Scheduler, frozen=True, kw_only=True):
     """Scheduler that does not declare which attributes change."""
 
     def start(self, run: gs.Run) -> gs.Policy:
@@ -445,7 +451,7 @@ def test_a_scheduler_without_declared_state_is_rejected_before_the_run(tmp_path:
     """No checkpoint is written."""
     scenario = golden_scenario("fair-tree", "fifo", "no failures")
     with pytest.raises(gs.SchedulerError, match="Forgetful does not declare the attributes that change"):
-        gs.simulate(scenario, Stateless(), checkpoint=tmp_path / "file")
+        gs.simulate(scenario, StatelessScheduler(), checkpoint=tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -487,7 +493,7 @@ def test_only_plain_attributes_of_nodes_are_saved(tmp_path: Path) -> None:
             if hasattr(self, "last") and view.random.uniform() < 0.5:
                 view.send(self.last.sender, "ask", application=self.last.application)
 
-    class Asks(gs.NodeScheduler, frozen=True, kw_only=True):
+    class MessagingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         name = "asks"
         policy = Node
         messages = {"ask": gs.Message(100, application=int)}
@@ -499,31 +505,31 @@ def test_only_plain_attributes_of_nodes_are_saved(tmp_path: Path) -> None:
         seed=3,
         faults=gs.Faults.of([2, 5], [6.0, 9.0], [6.0, 15.0]),
     )
-    uninterrupted = gs.simulate(scenario, Asks())
+    uninterrupted = gs.simulate(scenario, MessagingScheduler())
     assert uninterrupted.messages["sent"][0] > 50
     for wave in (3, 20, 50):
-        interrupt_at(tmp_path / "file", wave, scenario, Asks())
-        assert gs.resume(tmp_path / "file", scheduler=Asks()).digest == uninterrupted.digest
+        interrupt_at(tmp_path / "file", wave, scenario, MessagingScheduler())
+        assert gs.resume(tmp_path / "file", scheduler=MessagingScheduler()).digest == uninterrupted.digest
     with pytest.raises(gs.ScenarioError, match="not registered: pass it as scheduler="):
         gs.resume(tmp_path / "file")
 
-    class Opaque(Node):
+    class OpaqueNode(Node):
         def on_start(self, view: Any) -> None:
             super().on_start(view)
             self.stream = sys.stdout
 
-    class Opens(Asks, frozen=True, kw_only=True):
-        policy = Opaque
+    class OpaqueScheduler(MessagingScheduler, frozen=True, kw_only=True):
+        policy = OpaqueNode
 
     with pytest.raises(gs.SchedulerError, match=r"nodes\[0\]\['stream'\] cannot be saved"):
-        gs.simulate(scenario, Opens(), checkpoint=tmp_path / "opens", checkpoint_every=0.0)
+        gs.simulate(scenario, OpaqueScheduler(), checkpoint=tmp_path / "opens", checkpoint_every=0.0)
     assert not (tmp_path / "opens").exists()
 
 
 # -- errors in user code -------------------------------------------------------------------------------------
 
 
-class FailsLate(gs.NodeProgram):
+class LateFailureNode(gs.NodeProgram):
     """Node that fails at the third application."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -532,8 +538,8 @@ class FailsLate(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
 
-class FailsLateScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = FailsLate
+class LateFailureScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = LateFailureNode
 
 
 def test_an_error_in_user_code_is_not_reported_as_damage(tmp_path: Path) -> None:
@@ -541,8 +547,8 @@ def test_an_error_in_user_code_is_not_reported_as_damage(tmp_path: Path) -> None
     scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=9, seed=1), gs.Workload.bags(4, seed=2))
     file = tmp_path / "file"
     with pytest.raises(ValueError, match="^error in user code\n"):
-        gs.simulate(scenario, FailsLateScheduler(), checkpoint=file, checkpoint_every=0.0)
+        gs.simulate(scenario, LateFailureScheduler(), checkpoint=file, checkpoint_every=0.0)
     with pytest.raises(ValueError, match="^error in user code\n"):
-        gs.resume(file, scheduler=FailsLateScheduler())
+        gs.resume(file, scheduler=LateFailureScheduler())
     with pytest.raises(gs.GridSimError, match="other: not a valid checkpoint"):
-        gs.resume(with_header(file, tmp_path / "other", state={}), scheduler=FailsLateScheduler())
+        gs.resume(with_header(file, tmp_path / "other", state={}), scheduler=LateFailureScheduler())

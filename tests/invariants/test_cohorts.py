@@ -22,20 +22,20 @@ QUICK = settings(max_examples=14, deadline=None, suppress_health_check=[HealthCh
 
 
 def check_cohorts(scenario: gs.Scenario, scheduler: gs.Scheduler) -> None:
-    whole = gs.simulate(scenario, scheduler)
+    full_run = gs.simulate(scenario, scheduler)
     for limit in (1, 3):
         cut = gs.simulate(scenario, scheduler, cohort_limit=limit)
-        assert cut.digest == whole.digest, f"cohorts of at most {limit} change the result"
+        assert cut.digest == full_run.digest, f"cohorts of at most {limit} change the result"
 
 
 @pytest.mark.parametrize("nodes", ["compiled", "interpreted"])
 def test_the_cohort_limit_does_not_change_fair_tree_runs(nodes: Any) -> None:
-    whole, cut = (
+    full_run, cut = (
         gs.simulate(small_scenario(), gs.FairTree(), nodes=nodes, cohort_limit=limit, record="all")
         for limit in (None, 1)
     )
-    assert whole.digest == cut.digest and whole.tables == cut.tables
-    assert whole.provenance["events"] == cut.provenance["events"]
+    assert full_run.digest == cut.digest and full_run.tables == cut.tables
+    assert full_run.provenance["events"] == cut.provenance["events"]
 
 
 @pytest.mark.parametrize("mode", CENTRAL)
@@ -60,11 +60,11 @@ ALL = {"fair-tree": gs.FairTree(), **CENTRAL}
 def test_the_progress_bar_does_not_change_the_digest(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     quiet = gs.simulate(small_scenario(), ALL[name])
     assert capsys.readouterr() == ("", "")
-    shown = gs.simulate(small_scenario(), ALL[name], progress="force")
+    displayed = gs.simulate(small_scenario(), ALL[name], progress="force")
     out, err = capsys.readouterr()
     assert (out, ALL[name].name in err) == ("", True)
-    assert shown.digest == quiet.digest
-    assert shown.provenance["events"] == quiet.provenance["events"]
+    assert displayed.digest == quiet.digest
+    assert displayed.provenance["events"] == quiet.provenance["events"]
 
 
 @pytest.mark.parametrize("name", ALL)

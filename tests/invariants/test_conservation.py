@@ -56,21 +56,21 @@ def test_tasks_and_machine_time_are_conserved(scenario: gs.Scenario, scheduler: 
     result = gs.simulate(scenario, Witness(inner=scheduler, outcomes=outcomes))
     given_applications = scenario.workload.realize(scenario.platform)
     (outcome,) = outcomes
-    done, machines = outcome.applications, outcome.machines
+    completed, machines = outcome.applications, outcome.machines
     tasks, release_ns = given_applications.tasks, given_applications.release_ns
 
     # each task is completed once, and none starts before its release
-    assert (done["completed"] == tasks).all()
-    assert (done["resubmitted"] == 0).all()
+    assert (completed["completed"] == tasks).all()
+    assert (completed["resubmitted"] == 0).all()
     assert machines["tasks"].sum() == tasks.sum()
-    assert (done["first_start"] >= release_ns).all()
+    assert (completed["first_start"] >= release_ns).all()
     longest = given_applications.task_size / scenario.platform.speeds.max() * NS
-    assert (done["finish"] - done["first_start"] >= np.floor(longest)).all()
-    assert (done["nodes_used"] >= 1).all()
-    assert (done["nodes_used"] <= np.minimum(tasks, scenario.platform.nodes)).all()
+    assert (completed["finish"] - completed["first_start"] >= np.floor(longest)).all()
+    assert (completed["nodes_used"] >= 1).all()
+    assert (completed["nodes_used"] <= np.minimum(tasks, scenario.platform.nodes)).all()
 
     # nothing overlaps on a machine: all its work fits between the first start and the last end
-    span = done["finish"].max() - done["first_start"].min()
+    span = completed["finish"].max() - completed["first_start"].min()
     assert (machines["busy"] <= span).all()
     assert (machines["tasks"] > 0).tolist() == (machines["busy"] > 0).tolist()
     worked = math.fsum(machines["busy"] / NS * scenario.platform.speeds)

@@ -1,4 +1,4 @@
-"""The stub of the constructors is the one that their recipes make.
+"""The stub of the constructors equals the one generated from their recipes.
 
 ``python -m tests.invariants.test_constructors`` writes it.
 """
@@ -68,7 +68,7 @@ def signature(name: str, method: Any, kind: type) -> list[str]:
 
 
 def text_of(default: Any) -> str:
-    """Return a default as code; ... for one that is no literal."""
+    """Return a default as code, or ... if it is not a literal."""
     is_literal = default is None or isinstance(default, (bool, int, str)) or default in (0.0, 1.0)
     return repr(default) if is_literal or (isinstance(default, float) and default < 1e300) else "..."
 

@@ -50,16 +50,16 @@ def test_the_fair_tree_completes_every_task_once(
 ) -> None:
     parameters = {name: getattr(scheduler, name) for name in scheduler.__struct_fields__}
     scheduler = gs.FairTree(**{**parameters, "detection": detection})
-    whole = gs.simulate(scenario, scheduler)
-    check(whole)
-    assert gs.simulate(scenario, scheduler, cohort_limit=limit).digest == whole.digest
-    requests = whole.tables["requests"]
+    full_run = gs.simulate(scenario, scheduler)
+    check(full_run)
+    assert gs.simulate(scenario, scheduler, cohort_limit=limit).digest == full_run.digest
+    requests = full_run.tables["requests"]
     if scenario.platform.nodes > 1:
         # requests are only for the tasks of an application and its lost tasks
-        requested = np.zeros(len(whole.applications["tasks"]), np.int64)
+        requested = np.zeros(len(full_run.applications["tasks"]), np.int64)
         np.add.at(requested, requests["application"], requests["tasks"])
-        given_tasks = whole.applications["tasks"]
-        assert (requested <= given_tasks + whole.applications["resubmitted"]).all()
+        given_tasks = full_run.applications["tasks"]
+        assert (requested <= given_tasks + full_run.applications["resubmitted"]).all()
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_fair_tree_run_fails_when_all_machines_have_left() -> None:
 # -- centralized schedulers -----------------------------------------------------------------------------
 
 
-class Watched(gs.Scheduler, frozen=True):
+class WatchedScheduler(gs.Scheduler, frozen=True):
     """Centralized scheduler with assertions that machines that are down run and receive no tasks."""
 
     inner: gs.Scheduler
@@ -198,17 +198,17 @@ class Watched(gs.Scheduler, frozen=True):
 def test_each_centralized_scheduler_completes_every_task_once(
     name: str, scenario: gs.Scenario, limit: int
 ) -> None:
-    whole = gs.simulate(scenario, CENTRAL[name])
-    check(whole)
-    assert len(whole.tables["messages"]["sent"]) == 0
-    assert gs.simulate(scenario, CENTRAL[name], cohort_limit=limit).digest == whole.digest
-    watched = gs.simulate(scenario, Watched(inner=CENTRAL[name]))
+    full_run = gs.simulate(scenario, CENTRAL[name])
+    check(full_run)
+    assert len(full_run.tables["messages"]["sent"]) == 0
+    assert gs.simulate(scenario, CENTRAL[name], cohort_limit=limit).digest == full_run.digest
+    watched = gs.simulate(scenario, WatchedScheduler(inner=CENTRAL[name]))
     for table in ("applications", "machines"):
-        for column, values in whole.tables[table].items():
+        for column, values in full_run.tables[table].items():
             assert values.tolist() == watched.tables[table][column].tolist(), column
-    used, tasks = whole.applications["nodes_used"], whole.applications["tasks"]
-    again = whole.applications["resubmitted"]
-    assert (used >= 1).all() and (used <= scenario.platform.nodes).all() and (used <= tasks + again).all()
+    used, tasks = full_run.applications["nodes_used"], full_run.applications["tasks"]
+    second = full_run.applications["resubmitted"]
+    assert (used >= 1).all() and (used <= scenario.platform.nodes).all() and (used <= tasks + second).all()
 
 
 @each_central
@@ -219,7 +219,7 @@ def test_centralized_schedulers_handle_any_list_of_failures(of: dict[str, Any], 
     end = result.applications["finish"].max()
     assert result.provenance["clock_seconds"] == end
     assert result.machines["failures"].sum() == sum(
-        at < end for at, up in zip(of["down"], of["up"], strict=True) if at > 0 or up == 0
+        instant < end for instant, up in zip(of["down"], of["up"], strict=True) if instant > 0 or up == 0
     )
     assert gs.simulate(grid(**of), CENTRAL[name], cohort_limit=1).digest == result.digest
 
@@ -271,11 +271,11 @@ def test_centralized_schedulers_wait_until_a_machine_is_up(name: str) -> None:
 
 
 @each_central
-@pytest.mark.parametrize("at", [0.0, 1.0, 3.0])
-def test_a_centralized_run_fails_when_all_machines_have_left(name: str, at: float) -> None:
-    all_machines: dict[str, Any] = {"machine": list(range(8)), "down": [at] * 8, "up": [inf] * 8}
+@pytest.mark.parametrize("instant", [0.0, 1.0, 3.0])
+def test_a_centralized_run_fails_when_all_machines_have_left(name: str, instant: float) -> None:
+    all_machines: dict[str, Any] = {"machine": list(range(8)), "down": [instant] * 8, "up": [inf] * 8}
     with pytest.raises(
-        gs.ScenarioError, match=rf"^t = {at:g} s: the last machine .* with [2-5]\d tasks unfinished"
+        gs.ScenarioError, match=rf"^t = {instant:g} s: the last machine .* with [2-5]\d tasks unfinished"
     ):
         gs.simulate(grid(**all_machines), CENTRAL[name])
 
@@ -288,11 +288,15 @@ def test_a_centralized_run_fails_when_all_machines_have_left(name: str, at: floa
 def test_the_fair_tree_ends_despite_failures_in_step_with_the_heartbeat(machines: int, period: float) -> None:
     """All machines are down in the second half of each period, when heartbeats are due."""
     begins = np.arange(40) * period + period / 2
-    rows = [(u, at) for u in range(machines) for at in begins]
+    rows = [(u, instant) for u in range(machines) for instant in begins]
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * machines),
         gs.Workload.of(release=[period / 2 - 1.5], tasks=[5], task_size=[1000.0], submitter=[0], origin=0.0),
-        faults=Faults.of([u for u, _ in rows], [at for _, at in rows], [at + period / 2 for _, at in rows]),
+        faults=Faults.of(
+            [u for u, _ in rows],
+            [instant for _, instant in rows],
+            [instant + period / 2 for _, instant in rows],
+        ),
     )
     result = gs.simulate(scenario, gs.FairTree(samples=(6, 4, 3)))
     check(result)
@@ -302,17 +306,17 @@ def test_the_fair_tree_ends_despite_failures_in_step_with_the_heartbeat(machines
 
 def endless() -> gs.Scenario:
     """Return a scenario in which a task takes 10 s, and no machine is up for longer than 5 s."""
-    at = np.arange(1, 2000) * 5.0
+    instants = np.arange(1, 2000) * 5.0
     return gs.Scenario(
         gs.Platform.of([1000.0] * 2),
         gs.Workload.of(release=[0.0], tasks=[3], task_size=[10_000.0], submitter=[0]),
-        faults=Faults.of(np.tile([0, 1], len(at)), np.repeat(at, 2), np.repeat(at, 2)),
+        faults=Faults.of(np.tile([0, 1], len(instants)), np.repeat(instants, 2), np.repeat(instants, 2)),
     )
 
 
 def failures_with_heartbeat(offset: float) -> dict[str, Any]:
-    at = [300.0 * k + offset for k in range(200)]
-    return {"machine": [0] * len(at), "down": at, "up": at}
+    instants = [300.0 * k + offset for k in range(200)]
+    return {"machine": [0] * len(instants), "down": instants, "up": instants}
 
 
 @pytest.mark.parametrize(
@@ -375,12 +379,12 @@ def test_a_time_limit_after_the_end_does_not_change_the_digest(name: str) -> Non
     )
     of: dict[str, Any] = {"machine": [0, 1], "down": [2.0, 3.0], "up": [2.0, 40.0]}
     for scenario in (calm, grid(**of)):
-        whole = gs.simulate(scenario, scheduler)
+        full_run = gs.simulate(scenario, scheduler)
         for limit in (5000.0, 1e300):
-            assert gs.simulate(scenario, scheduler, time_limit=limit).digest == whole.digest
+            assert gs.simulate(scenario, scheduler, time_limit=limit).digest == full_run.digest
 
 
-#: Schedulers of all kinds of policies, most of which place the last task, and know its end, long before it.
+#: Schedulers of all kinds of policies, most of which know the end of the last task long before it.
 _FORESIGHTED: dict[str, gs.Scheduler] = {
     **CENTRAL,
     "min-min": gs.MinMin(),

@@ -197,8 +197,8 @@ def test_a_run_works_without_the_optional_packages(wing: str, tmp_path: Path) ->
         "print(gs.compare(s, ['fair-tree', 'mincent'], replicates=2))"
     )
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and "mincent" in done.stdout, done.stderr
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert process.returncode == 0 and "mincent" in process.stdout, process.stderr
 
 
 if __name__ == "__main__":

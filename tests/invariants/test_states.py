@@ -35,9 +35,9 @@ def comparable(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tobytes()
     if isinstance(value, list | tuple | deque):
-        return [comparable(each) for each in value]
+        return [comparable(item) for item in value]
     if isinstance(value, dict):
-        return [(comparable(key), comparable(each)) for key, each in value.items()]
+        return [(comparable(key), comparable(item)) for key, item in value.items()]
     if isinstance(value, np.random.Generator):
         return value.bit_generator.state
     if isinstance(value, set | int | float | str | np.generic):
@@ -52,7 +52,7 @@ def comparable(value: Any) -> Any:
 
 
 def objects() -> dict[int, Stateful]:
-    return {id(each): each for each in gc.get_objects() if isinstance(each, Stateful)}
+    return {id(item): item for item in gc.get_objects() if isinstance(item, Stateful)}
 
 
 def unsaved_attributes(each: Stateful) -> dict[str, Any]:
@@ -73,19 +73,19 @@ def test_all_attributes_that_change_are_saved(case: str, record: Any) -> None:
         scenario = dataclasses.replace(scenario, faults=FAILURES)
     earlier_objects = objects()
     simulation = Simulation(scenario, scheduler, Options(record=record))
-    own_objects = [each for number, each in objects().items() if earlier_objects.get(number) is not each]
-    before = [unsaved_attributes(each) for each in own_objects]
-    attributes = [set(vars(each)) for each in own_objects]
+    own_objects = [item for number, item in objects().items() if earlier_objects.get(number) is not item]
+    before = [unsaved_attributes(item) for item in own_objects]
+    attributes = [set(vars(item)) for item in own_objects]
     assert own_objects
     waves, changed = count(1), set()
 
     def compare_attributes() -> None:
         if next(waves) < 300:
-            for each, previous in zip(own_objects, before, strict=True):
-                names = [name for name, value in previous.items() if comparable(getattr(each, name)) != value]
-                changed.update((type(each).__name__, name) for name in names)
+            for item, previous in zip(own_objects, before, strict=True):
+                names = [name for name, value in previous.items() if comparable(getattr(item, name)) != value]
+                changed.update((type(item).__name__, name) for name in names)
 
     simulation.engine.at_wave_end(compare_attributes)
     simulation.run()
-    assert [set(vars(each)) for each in own_objects] == attributes
+    assert [set(vars(item)) for item in own_objects] == attributes
     assert next(waves) > 3 and changed <= TEMPORARY | DERIVED

@@ -184,14 +184,14 @@ def parametrize_paths(paths: list[Path]) -> Any:
 
 
 def test_the_reader_of_imports_finds_all_imports() -> None:
-    found = {entry.target for entry in imports(CORE / "fair_tree" / "nodes.pyx")}
+    actual = {entry.target for entry in imports(CORE / "fair_tree" / "nodes.pyx")}
     assert {
         "gridcore.queues.edf",
         "gridcore.network.links",
         "gridcore.queues.task_queues",
         "gridcore.fair_tree.summary_tree",
         "numpy",
-    } <= found
+    } <= actual
     tree = {entry.target for entry in imports(CORE / "fair_tree" / "summary_tree.pxd")}
     assert "gridcore.queues.availability" in tree
     here = {entry.target: entry for entry in imports(SIM / "simulation" / "simulate.py")}
@@ -227,8 +227,10 @@ def test_imports_have_no_cycles(package: str) -> None:
 
 @pytest.mark.parametrize("root, order", [(SIM, ORDER), (CORE, CORE_ORDER)])
 def test_every_package_has_a_place_in_the_import_order(root: Path, order: tuple[str, ...]) -> None:
-    found = {path.stem for path in root.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
-    assert found - {"__init__", "__main__"} == set(order)
+    actual = {
+        path.stem for path in root.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
+    assert actual - {"__init__", "__main__"} == set(order)
 
 
 def test_imports_follow_the_order_of_packages() -> None:
@@ -324,9 +326,9 @@ def parameters_of(signature: inspect.Signature) -> Parameters:
 def constructor(kernel: Path, name: str) -> Parameters:
     """Return the parameters of a compiled class's constructor, read from its source."""
     classes = [node for node in ast.parse(stub(kernel, {})).body if isinstance(node, ast.ClassDef)]
-    [body] = [each.body for each in classes if each.name == name]
+    [body] = [item.body for item in classes if item.name == name]
     [method] = [
-        each for each in body if isinstance(each, ast.FunctionDef) and each.name in ("__new__", "__init__")
+        item for item in body if isinstance(item, ast.FunctionDef) and item.name in ("__new__", "__init__")
     ]
     namespace: dict[str, Any] = {}
     exec(f"from __future__ import annotations\n{ast.unparse(method)}", namespace)

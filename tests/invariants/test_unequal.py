@@ -17,7 +17,7 @@ from gridsim.testing import ConformanceError, check_scheduler, scenarios
 from gridsim.validation.results import validate_result
 
 
-class OneByOne(gs.Scheduler, frozen=True, kw_only=True):
+class LocalScheduler(gs.Scheduler, frozen=True, kw_only=True):
     """Scheduler that runs tasks where they are submitted; if `blind`, as if all had the first one's size."""
 
     name: ClassVar[str] = "one-by-one"
@@ -26,11 +26,11 @@ class OneByOne(gs.Scheduler, frozen=True, kw_only=True):
 
     blind: bool = False
 
-    def start(self, run: gs.Run) -> OneByOnePolicy:
-        return OneByOnePolicy(run, self.blind)
+    def start(self, run: gs.Run) -> LocalPolicy:
+        return LocalPolicy(run, self.blind)
 
 
-class OneByOnePolicy(gs.Policy):
+class LocalPolicy(gs.Policy):
     def __init__(self, run: gs.Run, blind: bool) -> None:
         self.run, self.blind = run, blind
         self.sizes, self.offsets = run.applications.sizes(), run.applications.offsets
@@ -76,7 +76,7 @@ def scenario(*sizes: list[float]) -> gs.Scenario:
 
 
 def test_results_have_mean_and_total_sizes() -> None:
-    result = gs.simulate(scenario([1000.0, 3000.0], [100.0]), OneByOne(), record=True)
+    result = gs.simulate(scenario([1000.0, 3000.0], [100.0]), LocalScheduler(), record=True)
     table = result.applications
     assert table["task_size"].tolist() == [2000.0, 100.0] and table["size"].tolist() == [4000.0, 100.0]
     assert table["finish"].tolist() == [4.0, 1.05] and table["stretch"].tolist() == [0.001, 0.0005]
@@ -86,7 +86,7 @@ def test_results_have_mean_and_total_sizes() -> None:
 def test_work_is_the_sum_of_task_sizes() -> None:
     """A scheduler that ignores the sizes does not do all the work."""
     with pytest.raises(gs.InvariantViolation, match="machines: worked for"):
-        gs.simulate(scenario([1000.0, 3000.0]), OneByOne(blind=True))
+        gs.simulate(scenario([1000.0, 3000.0]), LocalScheduler(blind=True))
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,13 @@ def test_work_is_the_sum_of_task_sizes() -> None:
 )
 def test_task_sizes_out_of_range_are_rejected(sizes: list[float], message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
-        gs.simulate(scenario([5.0], sizes), OneByOne())
+        gs.simulate(scenario([5.0], sizes), LocalScheduler())
 
 
 @settings(deadline=None, max_examples=30)
 @given(scenarios(max_nodes=6, unequal=True))
 def test_runs_of_unequal_tasks_are_sound(scenario: gs.Scenario) -> None:
-    result = gs.simulate(scenario, OneByOne(), record=True)
+    result = gs.simulate(scenario, LocalScheduler(), record=True)
     assert validate_result(result) == []
     assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
 
@@ -122,19 +122,19 @@ def test_generated_scenarios_have_equal_tasks_by_default(scenario: gs.Scenario) 
 @pytest.mark.parametrize("expected", [True, False])
 def test_generated_scenarios_may_have_unequal_tasks(expected: bool) -> None:
     generation = settings(max_examples=200, phases=(Phase.generate,), database=None)
-    found: Any = find(
+    actual: Any = find(
         scenarios(max_nodes=3, unequal=True), lambda each: is_unequal(each) == expected, settings=generation
     )
-    assert is_unequal(found) == expected
+    assert is_unequal(actual) == expected
 
 
 def test_a_scheduler_with_support_for_unequal_tasks_passes(tmp_path: Path) -> None:
-    report = check_scheduler(OneByOne(), examples=12, hash_seeds=False, folder=tmp_path)
+    report = check_scheduler(LocalScheduler(), examples=12, hash_seeds=False, folder=tmp_path)
     assert report.examples >= 12 and "locality" not in report.left_out
 
 
 @pytest.mark.slow
 def test_a_scheduler_that_ignores_unequal_sizes_is_detected(tmp_path: Path) -> None:
-    with pytest.raises(ConformanceError, match="runs") as caught:
-        check_scheduler(st.just(OneByOne(blind=True)), examples=60, hash_seeds=False, folder=tmp_path)
-    assert is_unequal(caught.value.scenario)
+    with pytest.raises(ConformanceError, match="runs") as excinfo:
+        check_scheduler(st.just(LocalScheduler(blind=True)), examples=60, hash_seeds=False, folder=tmp_path)
+    assert is_unequal(excinfo.value.scenario)

@@ -1,7 +1,7 @@
-"""Runs that go on from damaged states: none crashes, and Ctrl-C ends each.
+"""Runs that continue from damaged states: none crashes, and Ctrl-C ends each of them.
 
-The states are those of whole runs, which together have all kernels.  Some numbers, rows or lengths are
-changed, and a run goes on from the state in a process of its own.  The state may be rejected, and the run may
+The states are those of whole runs, which together use all kernels.  Some numbers, rows or lengths are
+changed, and a run continues from the state in its own process.  The state may be rejected, and the run may
 end, fail with an error, or not end.  The checks of bounds in a build with `GRIDCORE_CHECKED` find accesses
 that would not crash here.
 
@@ -31,11 +31,11 @@ from gridsim.simulation.simulate import Options, Simulation
 from gridsim.support.state import unpack
 from gridsim.testing.resuming import Snapshot, snapshot
 
-#: The state of a run is damaged so many times in a test.
+#: Number of damaged states of a run in a test.
 STATES = 40
 #: Time (s) after which a run gets the signal of Ctrl-C, and time that it then has to end.
 PATIENCE, GRACE = 2.0, 20.0
-#: Memory (bytes) of a process; a damaged state may ask for any.
+#: Memory limit (bytes) of a process, since a damaged state may request any amount.
 MEMORY = 6 << 30
 NUMBERS = (-(2**63), -(2**31), -2, -1, 0, 1, 2, 7, 9, 100, 2**15, 2**31 - 1, 2**31, 2**61, 2**63 - 1)
 REALS = (0.0, -1.0, 1e-300, 1e300, float("inf"), float("nan"))
@@ -110,15 +110,15 @@ def states(name: str) -> list[Snapshot]:
 
 def places(value: Any, path: str = "") -> list[tuple[str, Any, Any]]:
     """Return (path, owner, key) of the numbers in the text of a state; some of them are those of arrays."""
-    found: list[tuple[str, Any, Any]] = []
+    actual: list[tuple[str, Any, Any]] = []
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, entry in items:
         below = f"{path}/{key if isinstance(value, dict) else ''}"
-        found += [(below, value, key)] if type(entry) in (int, float) else places(entry, below)
-    return found
+        actual += [(below, value, key)] if type(entry) in (int, float) else places(entry, below)
+    return actual
 
 
-def damaged(array: Array, draw: random.Random) -> Array:
+def damaged_array(array: Array, draw: random.Random) -> Array:
     """Return an array with other values, or with rows that were removed, repeated or moved."""
     array, rows = np.array(array), list(range(len(array) if array.ndim else 0))
     if rows and draw.random() < 0.3:
@@ -128,32 +128,32 @@ def damaged(array: Array, draw: random.Random) -> Array:
         ]
     values = array[draw.choice(array.dtype.names)] if array.dtype.names else array
     for _ in range(draw.choice((1, 1, 1, 5, 50)) if array.size else 0):
-        at, other = (tuple(draw.randrange(length) for length in values.shape) for _ in range(2))
+        index, other = (tuple(draw.randrange(length) for length in values.shape) for _ in range(2))
         if values.dtype.kind in "iu":
             info = np.iinfo(values.dtype)
             number = draw.choice(
-                (int(values[other]), int(values[at]) + draw.choice((-1, 1)), draw.choice(NUMBERS))
+                (int(values[other]), int(values[index]) + draw.choice((-1, 1)), draw.choice(NUMBERS))
             )
-            values[at] = min(max(number, int(info.min)), int(info.max))
+            values[index] = min(max(number, int(info.min)), int(info.max))
         elif values.dtype.kind == "f":
-            values[at] = draw.choice((values[other], *REALS))
+            values[index] = draw.choice((values[other], *REALS))
         elif values.dtype.kind == "b":
-            values[at] = not values[at]
+            values[index] = not values[index]
     return array
 
 
 def damage(state: Snapshot, draw: random.Random) -> tuple[Any, list[Array], list[str]]:
     """Return the text and the arrays of a state with one to three changes, and the paths of these."""
     text, arrays = json.loads(state[0]), list(state[1])
-    found, changed = places(text), []
+    actual, changed = places(text), []
     for _ in range(draw.choice((1, 1, 2, 3))):
         # most of the numbers in the text are those of Python objects
-        paths = sorted({path for path, _, _ in found if path.endswith("/array") or draw.random() < 0.1})
+        paths = sorted({path for path, _, _ in actual if path.endswith("/array") or draw.random() < 0.1})
         path = draw.choice(paths)
-        _, owner, key = draw.choice([place for place in found if place[0] == path])
+        _, owner, key = draw.choice([place for place in actual if place[0] == path])
         changed.append(path)
         if key in ("array", "scalar") or path.endswith("/arrays/"):
-            arrays[owner[key]] = damaged(arrays[owner[key]], draw)
+            arrays[owner[key]] = damaged_array(arrays[owner[key]], draw)
         else:
             numbers = NUMBERS if type(owner[key]) is int else REALS
             owner[key] = draw.choice((*numbers, owner[key] + 1, owner[key] - 1))
@@ -164,7 +164,7 @@ def damage(state: Snapshot, draw: random.Random) -> tuple[Any, list[Array], list
 
 
 def go_on(run: Simulation, text: Any, arrays: list[Array]) -> str:
-    """Continue a run from a state; return how it ends."""
+    """Continue a run from a state; return its end."""
     errors: list[BaseException | None] = []
     sys.unraisablehook = lambda unraisable: errors.append(unraisable.exc_value)  # of functions without errors
     end = "rejected"
@@ -181,7 +181,7 @@ def go_on(run: Simulation, text: Any, arrays: list[Array]) -> str:
 
 
 def end_of(run: Simulation, text: Any, arrays: list[Array]) -> str:
-    """Return how a run that continues in a process of its own ends; `run` itself stays at its beginning."""
+    """Return the end of a run that continues in its own process; `run` itself does not advance."""
     receive, send = os.pipe()
     process = os.fork()
     if process == 0:
@@ -196,8 +196,8 @@ def end_of(run: Simulation, text: Any, arrays: list[Array]) -> str:
             os._exit(0)
     os.close(send)
     start, interrupted = time.monotonic(), False
-    done, status = os.waitpid(process, os.WNOHANG)
-    while not done:
+    completed, status = os.waitpid(process, os.WNOHANG)
+    while not completed:
         time.sleep(0.002)
         if time.monotonic() - start > PATIENCE and not interrupted:
             os.kill(process, signal.SIGINT)
@@ -206,13 +206,13 @@ def end_of(run: Simulation, text: Any, arrays: list[Array]) -> str:
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
             return "does not end by Ctrl-C"
-        done, status = os.waitpid(process, os.WNOHANG)
+        completed, status = os.waitpid(process, os.WNOHANG)
     with os.fdopen(receive) as stream:
         return "crashed" if os.WIFSIGNALED(status) else stream.read()
 
 
 def main(name: str, number: int, seed: int = 0) -> None:
-    """Damage the state of a run `number` times; print how often the runs that go on from it end in each way.
+    """Damage the state of a run `number` times; print the counts of the ends of the continued runs.
 
     Raises AssertionError if a process crashes, or Ctrl-C does not end it.
     """
@@ -231,14 +231,14 @@ def main(name: str, number: int, seed: int = 0) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_with_a_damaged_state_neither_crashes_nor_ignores_ctrl_c(name: str) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", __file__, name, str(STATES)],
         capture_output=True,
         text=True,
         timeout=600,
     )
-    assert done.returncode == 0, done.stderr
-    assert "rejected" in done.stdout or "ended" in done.stdout
+    assert process.returncode == 0, process.stderr
+    assert "rejected" in process.stdout or "ended" in process.stdout
 
 
 if __name__ == "__main__":

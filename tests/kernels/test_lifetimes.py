@@ -128,16 +128,16 @@ def in_use() -> int:
 
 def grows(call: Callable[[], Any], rounds: int = 4) -> int:
     """Return the bytes that each further call leaves allocated: the least of some rounds."""
-    least = sys.maxsize
+    minimum = sys.maxsize
     for turn in range(6):
         before = in_use()
         for _ in range(rounds):
             call()
         if turn:
-            least = min(least, (in_use() - before) // rounds)
-        if least < SMALL_LEAK:
+            minimum = min(minimum, (in_use() - before) // rounds)
+        if minimum < SMALL_LEAK:
             break
-    return least
+    return minimum
 
 
 def state_refused(kernel: Any, state: dict[str, Any]) -> None:

@@ -203,16 +203,16 @@ def test_a_valid_call_succeeds(function):
 
 @pytest.mark.parametrize(("function", "changes", "start", "end"), list(bad_values()))
 def test_wrong_values_are_rejected(function, changes, start, end):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError) as excinfo:
         call(function, **changes)
-    assert start in str(caught.value) and end in str(caught.value)
+    assert start in str(excinfo.value) and end in str(excinfo.value)
 
 
 @pytest.mark.parametrize(("function", "changes", "message"), list(bad_types()))
 def test_wrong_types_are_rejected(function, changes, message):
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(TypeError) as excinfo:
         call(function, **changes)
-    assert str(caught.value) == message
+    assert str(excinfo.value) == message
 
 
 @pytest.mark.parametrize(
@@ -281,8 +281,10 @@ def test_empty_input_is_accepted():
     empty = {name: np.zeros(0) for name in ("release", "size", "work")}
     for nodes in (0, 2):
         node = {"speed": np.ones(nodes), "free_at": np.ones(nodes)}
-        left, end, at = edf.project_queues([0] * (nodes + 1), *empty.values(), np.zeros(0), **node, until=3.0)
-        assert (left.size, end.tolist(), at.tolist()) == (0, [3.0] * nodes, [-1] * nodes)
+        left, end, instant = edf.project_queues(
+            [0] * (nodes + 1), *empty.values(), np.zeros(0), **node, until=3.0
+        )
+        assert (left.size, end.tolist(), instant.tolist()) == (0, [3.0] * nodes, [-1] * nodes)
     none = {"speed": np.zeros(0), "free_at": np.zeros(0)}
     batch = availability.sample_availability_batch(GRID, 0.0, [0], *empty.values(), **none, threads=2)
     assert batch.shape == (0, *GRID.shape) and batch.dtype == np.uint32
@@ -341,8 +343,8 @@ LINES = st.lists(NUMBERS | NUMBERS | NUMBERS | ODD, max_size=4).flatmap(
 )
 def test_tables_equal_reference(lines: list[str], columns: int) -> None:
     text = "\n".join(lines)
-    found, expected = whole_numbers(text, columns), reference.whole_numbers(text, columns)
-    assert (None if found is None else found.tolist()) == expected
+    actual, expected = whole_numbers(text, columns), reference.whole_numbers(text, columns)
+    assert (None if actual is None else actual.tolist()) == expected
 
 
 def test_zero_columns_are_rejected() -> None:

@@ -23,19 +23,19 @@ from tests._helpers import thread_work as work
 
 def walks() -> tuple[Links, JobWalks]:
     """Return links, and walks of jobs with probes in progress."""
-    chance, nodes, jobs = np.random.default_rng(3), 9, 120
+    rng, nodes, jobs = np.random.default_rng(3), 9, 120
     links = Links(
         np.arange(nodes), nodes, latency=10**8, bandwidth=1000.0, widths=[24] * 4, deferred=[False] * 4
     )
     links.log(500, [16] * 4)
     walks = JobWalks(
         links,
-        chance.uniform(1.0, 3.0, nodes),
+        rng.uniform(1.0, 3.0, nodes),
         kinds=[0, 1, 2, 3],
-        release=np.sort(chance.integers(0, 2 * 10**10, jobs)),
-        node=chance.integers(0, 4, jobs),
-        work=chance.uniform(1.0, 6.0, jobs),
-        data=chance.integers(0, 500, jobs),
+        release=np.sort(rng.integers(0, 2 * 10**10, jobs)),
+        node=rng.integers(0, 4, jobs),
+        work=rng.uniform(1.0, 6.0, jobs),
+        data=rng.integers(0, 500, jobs),
         rate=np.full(nodes, np.nan),
         probes=4,
         pick="best",
@@ -46,7 +46,7 @@ def walks() -> tuple[Links, JobWalks]:
     return links, walks
 
 
-def begun(queue: Any, *more: Any) -> Any:
+def advanced(queue: Any, *more: Any) -> Any:
     """Return a queue that has run for 20 s."""
     queue.run(20 * work.SECOND, *more)
     return queue
@@ -59,8 +59,8 @@ def manual_queue() -> Any:
 
 
 def pull_queue() -> Any:
-    queue, how = work.pull()
-    return begun(queue, *how[1:])
+    queue, options = work.pull()
+    return advanced(queue, *options[1:])
 
 
 def halfway(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
@@ -81,7 +81,7 @@ def halfway(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
 
 #: Kernels with a state, in the middle of their work.
 KERNELS: dict[str, Callable[[], Any]] = {
-    "JobQueue": lambda: begun(work.backfill(60)), "WorkQueue": lambda: begun(work.work_queue(60)),
+    "JobQueue": lambda: advanced(work.backfill(60)), "WorkQueue": lambda: advanced(work.work_queue(60)),
     "ManualQueue": manual_queue, "PullQueue": pull_queue, "TaskQueues": lambda: work.task_queues(30),
     "DataQueues": lambda: work.data_queues(30),
     "SlotSchedules": lambda: work.schedules(50)[0], "Views": lambda: work.schedules(50)[1],
@@ -102,7 +102,7 @@ def deep_copy(state: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, int)
         else np.array(value)
         if isinstance(value, np.ndarray)
-        else [np.array(each) for each in value]
+        else [np.array(item) for item in value]
         for name, value in state.items()
     }
 
@@ -128,7 +128,7 @@ def test_values_that_are_not_states_are_rejected(name: str) -> None:
             with pytest.raises(ValueError, match=rf"state\['{entry}'\]"):
                 kernel.setstate({**good, entry: other})
         with pytest.raises(ValueError, match=f"state must have an entry '{entry}'"):
-            kernel.setstate({key: each for key, each in good.items() if key != entry})
+            kernel.setstate({key: item for key, item in good.items() if key != entry})
     # the rejected states have changed no kernel except the tree, which documents it
     if name != "SummaryTree":
         kernel.setstate(good)
@@ -175,11 +175,11 @@ def test_a_state_is_read_only_and_outlives_its_kernel() -> None:
             array.flags.writeable = True
     before = deep_copy(arrays)
     chunks = {name: list(value) for name, value in of_each if not isinstance(value, int | np.ndarray)}
-    told = deep_copy(chunks)
+    answers = deep_copy(chunks)
     del states, of_each
     gc.collect()
     _ = [np.full(size, 255, np.uint8) for size in range(1000, 100_000, 1000)]  # reuse its memory
-    for those, then in ((arrays, before), (chunks, told)):
+    for those, then in ((arrays, before), (chunks, answers)):
         for name, value in those.items():
             assert np.array_equal(value, then[name]), name
 

@@ -67,9 +67,9 @@ def test_concurrent_results_equal_sequential_results(rounds: int) -> None:
                 np.testing.assert_equal(work.CALLS[name](), alone[name], err_msg=name)
 
     with switching(1e-5), ThreadPoolExecutor(THREADS) as pool:
-        for each in [pool.submit(one, number) for number in range(THREADS)]:
+        for item in [pool.submit(one, number) for number in range(THREADS)]:
             try:
-                each.result()
+                item.result()
             except BaseException:
                 barrier.abort()
                 raise
@@ -80,12 +80,12 @@ def test_concurrent_results_equal_sequential_results(rounds: int) -> None:
 
 def runs_concurrently(call: Callable[[], Any], concurrent: Callable[[], Any], times: int = 1) -> bool:
     """Return whether another thread runs during `call`, which must release the GIL by itself."""
-    go, done = threading.Event(), threading.Event()
+    go, completed = threading.Event(), threading.Event()
 
     def other() -> None:
         go.wait()
         concurrent()
-        done.set()
+        completed.set()
 
     with switching(1000.0):
         thread = threading.Thread(target=other)
@@ -93,34 +93,34 @@ def runs_concurrently(call: Callable[[], Any], concurrent: Callable[[], Any], ti
         go.set()
         for _ in range(times):
             call()
-            found = done.is_set()
-            if found:
+            actual = completed.is_set()
+            if actual:
                 break
     thread.join()
-    return found
+    return actual
 
 
 def release(kind: str) -> tuple[Callable[[], Any], Any]:
     """Return a long call and its object; with few integers, since NumPy releases the GIL to copy many."""
-    size, most = 60_000, 10**15
-    chance = np.random.default_rng(9)
-    start, large = np.sort(chance.uniform(0.0, 1e3, size)), chance.uniform(1e3, 1e5, size)
+    size, maximum = 60_000, 10**15
+    rng = np.random.default_rng(9)
+    start, large = np.sort(rng.uniform(0.0, 1e3, size)), rng.uniform(1e3, 1e5, size)
     if kind == "BatchQueue":
         backfill = work.backfill(6000)
-        return lambda: backfill.run(most), backfill
+        return lambda: backfill.run(maximum), backfill
     if kind == "WorkQueue":
         queue = work.work_queue(60_000)
         return lambda: queue.run(gridcore.NEVER), queue
     if kind == "PullQueue":
-        pull, how = work.pull(tasks=4000)
-        return lambda: pull.run(*how), pull
+        pull, options = work.pull(tasks=4000)
+        return lambda: pull.run(*options), pull
     if kind == "TaskQueues":
         queues = work.task_queues(10_000)
-        return lambda: queues.catch_up(most), queues
+        return lambda: queues.catch_up(maximum), queues
     if kind == "SlotSchedules":
         slots, views = work.schedules(3000)
-        where = views.views
-        return lambda: slots.search(where, np.arange(100), 2000, 30, 0, hops=4), slots
+        location = views.views
+        return lambda: slots.search(location, np.arange(100), 2000, 30, 0, hops=4), slots
     if kind == "Views":
         many = gridcore.Views(30_000, 20, seed=3)
         return many.cycle, many
@@ -132,7 +132,7 @@ def release(kind: str) -> tuple[Callable[[], Any], Any]:
     if kind == "optimal_stretch":
         return lambda: gridcore.optimal_stretch(start, large, large, speed=1.0, now=0.0), None
     if kind == "map_in_turn":
-        etc, ready = chance.uniform(1.0, 9.0, (200, 300)), np.zeros(300)
+        etc, ready = rng.uniform(1.0, 9.0, (200, 300)), np.zeros(300)
         return lambda: gridcore.map_in_turn(etc, [400] * 200, ready, "mct"), None
     # a call that does not release the GIL: the other thread must wait, or the test proves nothing
     return lambda: sum(range(3_000_000)), None
@@ -177,7 +177,7 @@ def test_a_call_that_holds_the_gil_is_not_interrupted() -> None:
 # -- one object -------------------------------------------------------------------------------------------
 
 
-class Meddler(Mapping[str, Any]):
+class ReentrantState(Mapping[str, Any]):
     """A state that makes a call when an entry is read."""
 
     def __init__(self, call: Callable[[], None]) -> None:
@@ -196,19 +196,19 @@ class Meddler(Mapping[str, Any]):
 
 def arguments(method: str, parameters: list[inspect.Parameter]) -> tuple[list[Any], dict[str, Any]]:
     """Return arguments of the declared types, with arbitrary values."""
-    given: dict[str, Any] = {
+    inputs: dict[str, Any] = {
         "records": np.zeros((1, 1), np.uint8), "views": np.zeros((1, 1), np.int32),
         "record": np.zeros((1, 1), np.uint8), "fields": {},
     }  # fmt: skip
     if method == "bind":
-        given |= {"jobs": {}, "nodes": {}}
-    wanted = [p for p in parameters if p.default is p.empty and p.name != "self"]
-    named = {p.name: given.get(p.name, 0) for p in wanted if p.kind is p.KEYWORD_ONLY}
-    return [given.get(p.name, 0) for p in wanted if p.kind is not p.KEYWORD_ONLY], named
+        inputs |= {"jobs": {}, "nodes": {}}
+    expected = [p for p in parameters if p.default is p.empty and p.name != "self"]
+    named = {p.name: inputs.get(p.name, 0) for p in expected if p.kind is p.KEYWORD_ONLY}
+    return [inputs.get(p.name, 0) for p in expected if p.kind is not p.KEYWORD_ONLY], named
 
 
 def methods(kernel: Any) -> list[str]:
-    of = {name: each for base in type(kernel).__mro__[:-1] for name, each in vars(base).items()}
+    of = {name: item for base in type(kernel).__mro__[:-1] for name, item in vars(base).items()}
     names = [name for name in of if not name.startswith("_") and name not in WITHIN_HANDLERS]
     return [name for name in names if inspect.ismethoddescriptor(of[name])]
 
@@ -216,8 +216,8 @@ def methods(kernel: Any) -> list[str]:
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_call_on_an_object_in_use_is_rejected(name: str) -> None:
     """A callback calls all public methods, so that timing is irrelevant."""
-    made = work.objects()
-    own = {what: each for what, each in made.items() if what == name or what.startswith(f"{name}: ")}
+    kernels = work.objects()
+    own = {what: item for what, item in kernels.items() if what == name or what.startswith(f"{name}: ")}
     refused: set[tuple[str, str]] = set()
 
     def meddle() -> None:
@@ -230,7 +230,7 @@ def test_a_call_on_an_object_in_use_is_rejected(name: str) -> None:
                 refused.add((what, method))
 
     with pytest.raises(ValueError, match="state must have an entry"):
-        made[name].setstate(Meddler(meddle))
+        kernels[name].setstate(ReentrantState(meddle))
     assert {(name, "getstate"), (name, "setstate")} <= refused
     assert len({what for what, _ in refused}) == len(own)
     for kernel in own.values():
@@ -240,7 +240,7 @@ def test_a_call_on_an_object_in_use_is_rejected(name: str) -> None:
 # -- arrays that change -----------------------------------------------------------------------------------
 
 
-class Late:
+class MutatingArgument:
     """An argument that changes another one when it is read, as another thread might."""
 
     def __init__(self, values: list[int], change: Callable[[], None]) -> None:
@@ -257,7 +257,7 @@ def test_kernels_use_their_own_copies_of_checked_indices() -> None:
     queues = gridcore.TaskQueues([1.0, 2.0])
     queues.add_applications([0.0], [1.0], [1.0])
     machines = np.array([0, 1])
-    queues.enqueue(machines, Late([0, 0], lambda: machines.fill(far)), [3, 4], 0)
+    queues.enqueue(machines, MutatingArgument([0, 0], lambda: machines.fill(far)), [3, 4], 0)
     assert queues.totals()["waiting"].tolist() == [3, 4]
 
     kept = {name: np.array([0, 1]) for name in ("time", "machine", "until")}
@@ -273,7 +273,7 @@ def test_kernels_use_their_own_copies_of_checked_indices() -> None:
     offsets = np.array([0, 1, 2])
     ones = [1.0, 1.0]
     rest: dict[str, Any] = {"speed": ones, "free_at": ones, "until": 3.0, "running_size": ones}
-    late = Late([0, 0], lambda: offsets.fill(far))
+    late = MutatingArgument([0, 0], lambda: offsets.fill(far))
     changed = gridcore.project_queues(offsets, ones, ones, ones, ones, **rest, running_release=late)
     expected = gridcore.project_queues([0, 1, 2], ones, ones, ones, ones, **rest, running_release=[0.0, 0.0])
     assert offsets.tolist() == [far] * 3
@@ -285,8 +285,8 @@ def test_objects_keep_copies_of_their_arguments() -> None:
     ones, kinds, neighbours = np.ones(2), np.arange(4), np.array([[1], [0]], np.int32)
     release, node, nodes = np.array([0, 1]), np.array([0, 1]), np.array([1, 2])
     grid = gridcore.SummaryGrid([1.0], [1.0], [1.0])
-    given = (ones, kinds, neighbours, release, node, nodes)
-    before = [sys.getrefcount(array) for array in given]
+    inputs = (ones, kinds, neighbours, release, node, nodes)
+    before = [sys.getrefcount(array) for array in inputs]
     links = gridcore.Links(
         node, 2, latency=1, bandwidth=1e6, widths=[24] * 4, deferred=[False] * 4, fifo=False
     )
@@ -297,4 +297,4 @@ def test_objects_keep_copies_of_their_arguments() -> None:
     queues = gridcore.TaskQueues(ones)
     tree = gridcore.SummaryTree(grid, ones, size=ones, task_size=ones, release=ones, nbytes=0)
     lists = gridcore.PullQueue(ones, 2), gridcore.JobQueue(2, nodes, nodes, nodes)
-    assert [sys.getrefcount(array) for array in given] == before, (walks, queues, tree, lists)
+    assert [sys.getrefcount(array) for array in inputs] == before, (walks, queues, tree, lists)

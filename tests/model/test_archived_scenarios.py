@@ -59,9 +59,9 @@ def all_lists_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_an_archived_scenario_is_restored_exactly(scenario: gs.Scenario) -> None:
     archived = scenario.to_archive()
-    again = gs.Scenario.from_archive(archived)
-    assert again == scenario and again.to_toml() == scenario.to_toml()
-    assert again.to_archive().toml == archived.toml
+    copy = gs.Scenario.from_archive(archived)
+    assert copy == scenario and copy.to_toml() == scenario.to_toml()
+    assert copy.to_archive().toml == archived.toml
 
 
 @pytest.mark.parametrize("scenario", LISTED)
@@ -98,9 +98,9 @@ def test_equal_lists_are_archived_as_equal_texts() -> None:
 
 def test_a_changed_scenario_shares_the_unchanged_columns() -> None:
     scenario = gs.Scenario(GRID, BAGS, seed=1)
-    again = scenario.replaced({"seed": 2, "workload.submitter": [0] * LONG})
-    assert again.seed == 2 and again.workload.recipe.release is BAGS.recipe.release
-    assert again.workload.recipe.submitter.tolist() == [0] * LONG
+    copy = scenario.replaced({"seed": 2, "workload.submitter": [0] * LONG})
+    assert copy.seed == 2 and copy.workload.recipe.release is BAGS.recipe.release
+    assert copy.workload.recipe.submitter.tolist() == [0] * LONG
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_suitable_machines_have_the_required_memory_and_kind() -> None:
         [3.0, 2.0, 1.0, 0.0], 1, 1.0, memory=[0.0, 4e9, 4e9, 9e8], kinds=["", "cpu", "gpu", "gpu"]
     ).realize(FOUR_MACHINES)
     suited = [jobs.machines_for(i) for i in range(4)]  # in order of release
-    assert [np.flatnonzero(each).tolist() for each in suited if each is not None] == [
+    assert [np.flatnonzero(item).tolist() for item in suited if item is not None] == [
         [2, 3], [2, 3], [1], [0, 1, 2, 3]
     ]  # fmt: skip
     assert jobs.suited is not None and len(jobs.suited) == 3  # the first two are of one group
@@ -82,7 +82,7 @@ def test_tasks_of_a_bag_have_suitable_machines() -> None:
         [3.0, 2.0, 1.0, 0.0], 1, 1.0, memory=[0.0, 2e9, 0.0, 1e9], disk=[2.0, 1.0, 0.0, 0.0]
     ).realize(DISKS)
     suited = [bags.machines_for(i) for i in range(4)]  # in order of release
-    assert [np.flatnonzero(each).tolist() for each in suited if each is not None] == [
+    assert [np.flatnonzero(item).tolist() for item in suited if item is not None] == [
         [0, 1],
         [0, 1],
         [0],
@@ -107,12 +107,12 @@ def test_suitable_machines_have_the_required_disk() -> None:
 
 
 def test_constraints_leave_other_columns_of_bags_unchanged() -> None:
-    wanted = gs.Constraints(memory=(0.0, 2e9), disk=(0.0, 2e9))
+    expected = gs.Constraints(memory=(0.0, 2e9), disk=(0.0, 2e9))
     platform = gs.Platform.pareto(8, seed=1).with_attributes(
         gs.ListedAttributes(memory=(4e9,) * 8, disk=(4e9,) * 8)
     )
     plain, wanting = (
-        gs.Workload.bags(30, seed=5, constraints=each).realize(platform) for each in (None, wanted)
+        gs.Workload.bags(30, seed=5, constraints=item).realize(platform) for item in (None, expected)
     )
     for name in ("release", "tasks", "task_size", "submitter"):
         assert np.array_equal(getattr(plain, name), getattr(wanting, name))
@@ -122,12 +122,12 @@ def test_constraints_leave_other_columns_of_bags_unchanged() -> None:
 
 def test_drawn_jobs_need_at_most_as_many_machines_as_suit_them() -> None:
     attributes = gs.DrawnAttributes(kinds=("a", "b", "b", "b"), seed=1)
-    wanted = gs.Constraints(kinds=("a", ""))
+    expected = gs.Constraints(kinds=("a", ""))
     platform = gs.Platform.equal(40, attributes=attributes)
-    jobs = gs.Workload.jobs(300, profile="ricc2010", constraints=wanted, seed=2).realize(platform)
+    jobs = gs.Workload.jobs(300, profile="ricc2010", constraints=expected, seed=2).realize(platform)
     assert jobs.kind is not None and platform.attributes is not None
-    most = int(platform.attributes.suitable_machines(0.0, "a").sum())
-    assert jobs.tasks[jobs.kind == "a"].max() == most < jobs.tasks[jobs.kind == ""].max() == 40
+    maximum = int(platform.attributes.suitable_machines(0.0, "a").sum())
+    assert jobs.tasks[jobs.kind == "a"].max() == maximum < jobs.tasks[jobs.kind == ""].max() == 40
 
 
 def test_attributes_and_constraints_survive_a_file() -> None:
@@ -249,17 +249,17 @@ def _file(attributes: str) -> gs.Scenario:
     ],
 )
 def test_wrong_attributes_are_rejected(call: Callable[[], Any], expected: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as excinfo:
         call()
-    assert str(caught.value).startswith(expected)
+    assert str(excinfo.value).startswith(expected)
 
 
 @pytest.mark.parametrize("name", ["backfill", "zorilla", "metascheduler"])
 def test_schedulers_without_support_reject_constraints(name: str) -> None:
     jobs = gs.Workload.jobs_of([0.0, 1.0], 1, 1.0, kinds=["", "gpu"])
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as excinfo:
         gs.simulate(gs.Scenario(FOUR_MACHINES, jobs), name)
-    assert str(caught.value).startswith(
+    assert str(excinfo.value).startswith(
         f"{name} does not support constraints of the workload, "
         "got a job that requires kind 'gpu'; schedulers that support them: "
     )

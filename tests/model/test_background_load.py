@@ -58,10 +58,10 @@ ANY = st.one_of(
 @given(ANY)
 def test_toml_round_trip_is_exact(fluctuation: gs.Fluctuation) -> None:
     scenario = gs.Scenario(PLATFORM, WORKLOAD, fluctuation=fluctuation)
-    again = gs.Scenario.from_toml(scenario.to_toml())
-    assert again == scenario and hash(again.fluctuation) == hash(fluctuation)
-    assert again.to_toml() == scenario.to_toml()
-    assert again != gs.Scenario(PLATFORM, WORKLOAD)
+    copy = gs.Scenario.from_toml(scenario.to_toml())
+    assert copy == scenario and hash(copy.fluctuation) == hash(fluctuation)
+    assert copy.to_toml() == scenario.to_toml()
+    assert copy != gs.Scenario(PLATFORM, WORKLOAD)
 
 
 def test_scenarios_without_background_load_are_written_without_its_table() -> None:
@@ -152,9 +152,9 @@ LISTED: dict[str, Any] = {"factors": [[0.5, 1.0]], "period": 1.0}
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_invalid_values_are_rejected(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(gs.ScenarioError) as caught:
+    with pytest.raises(gs.ScenarioError) as excinfo:
         (gs.Fluctuation.uniform if "low" in given else gs.Fluctuation.of)(**given)
-    assert str(caught.value) == f"fluctuation.{message}"
+    assert str(excinfo.value) == f"fluctuation.{message}"
 
 
 @pytest.mark.parametrize(
@@ -178,11 +178,11 @@ def test_invalid_values_are_rejected(given: dict[str, Any], message: str) -> Non
     ],
 )
 def test_invalid_tables_are_rejected(table: str, message: str) -> None:
-    with pytest.raises(gs.ScenarioError) as caught:
+    with pytest.raises(gs.ScenarioError) as excinfo:
         gs.Scenario.from_toml(
             f"{table}\n" + gs.Scenario(PLATFORM, WORKLOAD).to_toml().removeprefix("seed = 1")
         )
-    assert str(caught.value).startswith(message)
+    assert str(excinfo.value).startswith(message)
 
 
 def test_a_part_of_the_wrong_type_is_rejected() -> None:
@@ -234,7 +234,7 @@ def test_factors_of_one_leave_the_run_unchanged(faults: gs.Faults | None) -> Non
 def test_tasks_take_twice_as_long_at_half_speed() -> None:
     workload = gs.Workload.of([0.0], 9, 30_000.0)
     scheduler = gs.WqrFt(checkpoint_interval=float("inf"))
-    plain, half = (run(each, scheduler, workload=workload) for each in (None, HALF))
+    plain, half = (run(item, scheduler, workload=workload) for item in (None, HALF))
     assert half.applications["finish"].tolist() == (2 * plain.applications["finish"]).tolist()
     assert half.machines["busy"].tolist() == (2 * plain.machines["busy"]).tolist()
     cycles = half.tables["cycles"]
@@ -282,15 +282,15 @@ def test_validation_detects_durations_of_another_load() -> None:
     result = run(BUSY, faults=FAULTS)
     for other in (HALF, gs.Fluctuation.uniform(0.2, 0.9, 4.0, seed=6, series=3, steps=50), None):
         result.scenario = gs.Scenario(PLATFORM, WORKLOAD, faults=FAULTS, fluctuation=other)
-        assert {each.law for each in validate_result(result)} >= {"duration", "begin"}
+        assert {item.law for item in validate_result(result)} >= {"duration", "begin"}
 
 
 def test_results_with_background_load_survive_a_file(tmp_path: Path) -> None:
     result = run(BUSY, faults=FAULTS)
     result.save(tmp_path / "r.gridsim")
-    again = Result.load(tmp_path / "r.gridsim")
-    assert again.scenario == result.scenario and validate_result(again) == []
-    assert gs.simulate(again.scenario, WQR).digest == result.digest
+    copy = Result.load(tmp_path / "r.gridsim")
+    assert copy.scenario == result.scenario and validate_result(copy) == []
+    assert gs.simulate(copy.scenario, WQR).digest == result.digest
 
 
 # -- random scenarios ---------------------------------------------------------------------------------------
@@ -303,12 +303,12 @@ def test_generated_scenarios_have_no_load_by_default(scenario: gs.Scenario) -> N
 
 
 @pytest.mark.parametrize("rigid", [True, False])
-@pytest.mark.parametrize("wanted", [True, False])
-def test_generated_scenarios_may_have_background_load(wanted: bool, rigid: bool) -> None:
-    some = settings(max_examples=200, phases=(Phase.generate,), database=None)
+@pytest.mark.parametrize("expected", [True, False])
+def test_generated_scenarios_may_have_background_load(expected: bool, rigid: bool) -> None:
+    subset = settings(max_examples=200, phases=(Phase.generate,), database=None)
     asked = scenarios(max_nodes=3, rigid=rigid, fluctuating=True)
-    found: Any = find(asked, lambda each: (each.fluctuation is not None) == wanted, settings=some)
-    assert (found.fluctuation is not None) == wanted
+    actual: Any = find(asked, lambda each: (each.fluctuation is not None) == expected, settings=subset)
+    assert (actual.fluctuation is not None) == expected
 
 
 @pytest.mark.slow
@@ -316,5 +316,5 @@ def test_generated_scenarios_may_have_background_load(wanted: bool, rigid: bool)
     "scheduler", [gs.WqrFt(), WQR, gs.WqrFt(checkpoint_interval=7.0, checkpoint_store="local")]
 )
 def test_schedulers_with_support_pass_the_checks(scheduler: gs.Scheduler, tmp_path: Path) -> None:
-    found = check_scheduler(scheduler, examples=30, hash_seeds=False, folder=tmp_path)
-    assert found.examples >= 30 and "resumed" not in found.left_out
+    actual = check_scheduler(scheduler, examples=30, hash_seeds=False, folder=tmp_path)
+    assert actual.examples >= 30 and "resumed" not in actual.left_out

@@ -66,7 +66,9 @@ def check_until(faults: Faults, nodes: int, blocks: int) -> None:
             assert due[u] == time
             due[u], last = until, time
     after = next(course.blocks, None)
-    assert all(at == NEVER for at in due) if after is None else all(at >= last for at in due)
+    assert (
+        all(instant == NEVER for instant in due) if after is None else all(instant >= last for instant in due)
+    )
 
 
 def test_constants_for_never_are_equal_in_all_modules() -> None:
@@ -237,11 +239,11 @@ def test_changes_of_a_repeated_trace_are_counted(tmp_path: Path) -> None:
 
 def test_the_number_of_displayed_changes_is_limited() -> None:
     """The limit is ten million, or 200 per machine; a pass counts as at least a hundred changes."""
-    for nodes, most in ((1, 10**7), (10**6, 2 * 10**8)):
+    for nodes, maximum in ((1, 10**7), (10**6, 2 * 10**8)):
         count = fault_events.display_limit(nodes)
-        count(most - 100)
+        count(maximum - 100)
         count(1)
-        with pytest.raises(fault_events.TooManyChanges, match=f"at most {most} changes"):
+        with pytest.raises(fault_events.TooManyChanges, match=f"at most {maximum} changes"):
             count(1)
 
 
@@ -287,7 +289,7 @@ def test_failures_and_recoveries_alternate_for_any_trace(
     tmp_path_factory: pytest.TempPathFactory, hosts: Any, start: float
 ) -> None:
     lines = [
-        f"h{k} {len(times) // 2} " + " ".join(repr(at) for at in times[: len(times) // 2 * 2])
+        f"h{k} {len(times) // 2} " + " ".join(repr(instant) for instant in times[: len(times) // 2 * 2])
         for k, times in enumerate(hosts)
     ]
     path = trace(tmp_path_factory.mktemp("trace"), *lines, "last 1 50 60")
@@ -349,15 +351,15 @@ def test_skipped_blocks_leave_the_draws_unchanged(nodes: int, seed: int, down: f
         return down * rng.exponential(1.0, count) ** 8  # a few down times are much longer than most
 
     length, count = 2048 * NS, 20
-    found = []
+    actual = []
     for block in fault_events.drawn_events(
         seed, nodes, draw_up, draw_down, 1.0, fault_events.no_limit
     ).blocks:
         if not len(block) or block.time[0] >= count * length:
             break
-        found += [row[:3] for row in rows_of(block)]
+        actual += [row[:3] for row in rows_of(block)]
 
-    streams, wanted = Streams(seed), []
+    streams, expected = Streams(seed), []
     up_stream, down_stream = streams("faults.up"), streams("faults.down")
     failures = fault_events.nanoseconds(draw_up(up_stream, nodes)).clip(1)
     for number in range(1, count + 1):
@@ -368,8 +370,8 @@ def test_skipped_blocks_leave_the_draws_unchanged(nodes: int, seed: int, down: f
             )
             failures[due] = recovered + fault_events.nanoseconds(draw_up(up_stream, len(due))).clip(1)
             for times, is_up in ((failed, False), (recovered, True)):
-                wanted += [(int(at), int(u), is_up) for at, u in zip(times, due, strict=True)]
-    assert found == sorted(row for row in wanted if row[0] < count * length)
+                expected += [(int(instant), int(u), is_up) for instant, u in zip(times, due, strict=True)]
+    assert actual == sorted(row for row in expected if row[0] < count * length)
 
 
 # -- up times -----------------------------------------------------------------------------------------------

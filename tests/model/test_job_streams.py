@@ -22,7 +22,7 @@ def job_stream(platform: gs.Platform = GRID, *, seed: int = 1, **parameters: Any
 def test_jobs_of_a_machine_arrive_by_a_poisson_process() -> None:
     """One job per 20 s makes 50 jobs in 1000 s, with a variance of 50, over 40 seeds of 200 machines."""
     runs = [job_stream(seed=seed, horizon=1000.0, **EQUAL) for seed in range(40)]
-    counts = np.array([np.bincount(found.submitter, minlength=200) for found in runs])
+    counts = np.array([np.bincount(actual.submitter, minlength=200) for actual in runs])
     # five standard deviations of the mean, and of the variance, (m + 2 m**2) / n
     assert counts.mean() == pytest.approx(50.0, abs=5 * math.sqrt(50 / 8000))
     assert counts.var(ddof=1) == pytest.approx(50.0, abs=5 * math.sqrt((50 + 2 * 50**2) / 8000))
@@ -34,11 +34,11 @@ def test_jobs_of_a_machine_arrive_by_a_poisson_process() -> None:
 
 
 def test_releases_are_sorted_and_cover_the_horizon() -> None:
-    found = job_stream(horizon=1000.0)
-    assert (np.diff(found.release_ns) >= 0).all() and (found.tasks == 1).all()
-    assert 0 <= found.release[0] < 1.0 and 999.0 < found.release[-1] <= 1000.0
-    assert found.release.mean() == pytest.approx(500.0, abs=5 * 1000 / math.sqrt(12 * len(found)))
-    gaps = np.diff(found.release)
+    actual = job_stream(horizon=1000.0)
+    assert (np.diff(actual.release_ns) >= 0).all() and (actual.tasks == 1).all()
+    assert 0 <= actual.release[0] < 1.0 and 999.0 < actual.release[-1] <= 1000.0
+    assert actual.release.mean() == pytest.approx(500.0, abs=5 * 1000 / math.sqrt(12 * len(actual)))
+    gaps = np.diff(actual.release)
     assert gaps.std() == pytest.approx(gaps.mean(), rel=0.05)  # as exponential gaps have
 
 
@@ -46,40 +46,40 @@ def test_means_of_machines_have_the_stated_variation() -> None:
     """Means vary by a fifth; jobs of a machine are equal if their deviation is 0."""
     nodes = 5000
     platform = gs.Platform.equal(nodes, 100.0)
-    found = job_stream(platform, horizon=300.0, data=1e6, deviation=0.0)
+    actual = job_stream(platform, horizon=300.0, data=1e6, deviation=0.0)
     share = 0.2 / math.sqrt(2 * nodes)  # standard deviation of a standard deviation
-    assert found.rates.mean() == pytest.approx(1 / 20, rel=5 * 0.2 / math.sqrt(nodes))
-    assert found.rates.std() / found.rates.mean() == pytest.approx(0.2, abs=5 * share)
-    first = np.unique(found.submitter, return_index=True)[1]
-    seconds = found.task_size[first] / 100.0
-    assert np.array_equal(found.task_size, found.task_size[first][np.searchsorted(
-        found.submitter[first], found.submitter)])  # fmt: skip
+    assert actual.rates.mean() == pytest.approx(1 / 20, rel=5 * 0.2 / math.sqrt(nodes))
+    assert actual.rates.std() / actual.rates.mean() == pytest.approx(0.2, abs=5 * share)
+    first = np.unique(actual.submitter, return_index=True)[1]
+    seconds = actual.task_size[first] / 100.0
+    assert np.array_equal(actual.task_size, actual.task_size[first][np.searchsorted(
+        actual.submitter[first], actual.submitter)])  # fmt: skip
     assert seconds.mean() == pytest.approx(30.0, abs=5 * 6 / math.sqrt(nodes))
     assert seconds.std() / seconds.mean() == pytest.approx(0.2, abs=5 * share)
     # machines of a high rate submit many jobs
-    counts = np.bincount(found.submitter, minlength=nodes)
-    assert np.corrcoef(counts, found.rates)[0, 1] > 0.5
+    counts = np.bincount(actual.submitter, minlength=nodes)
+    assert np.corrcoef(counts, actual.rates)[0, 1] > 0.5
     # rates and processing times are independent of each other
-    assert abs(np.corrcoef(found.rates[found.submitter[first]], seconds)[0, 1]) < 5 / math.sqrt(nodes)
+    assert abs(np.corrcoef(actual.rates[actual.submitter[first]], seconds)[0, 1]) < 5 / math.sqrt(nodes)
 
 
 def test_values_without_variation_are_constant() -> None:
-    found = job_stream(horizon=100.0, interarrival=8.0, processing_time=7.0, **EQUAL)
-    assert (found.rates == 0.125).all() and (found.task_size == 700.0).all()
+    actual = job_stream(horizon=100.0, interarrival=8.0, processing_time=7.0, **EQUAL)
+    assert (actual.rates == 0.125).all() and (actual.task_size == 700.0).all()
     with_own = job_stream(horizon=100.0, interarrival=8.0, processing_time=7.0, variation=0.0, deviation=0.3)
-    assert (with_own.rates == 0.125).all() and np.array_equal(with_own.release_ns, found.release_ns)
-    n = len(found)
+    assert (with_own.rates == 0.125).all() and np.array_equal(with_own.release_ns, actual.release_ns)
+    n = len(actual)
     assert with_own.task_size.std() / 700.0 == pytest.approx(0.3, abs=5 * 0.3 / math.sqrt(2 * n))
     assert with_own.task_size.mean() / 700.0 == pytest.approx(1.0, abs=5 * 0.3 / math.sqrt(n))
 
 
 def test_data_sizes_are_exponential_and_rounded_up() -> None:
-    found = job_stream(data=5000.0, **EQUAL)
-    n = len(found)
-    assert n > 15_000 and found.data.dtype == np.int64 and found.data.min() >= 1
-    assert found.data.mean() == pytest.approx(5000.5, abs=5 * 5000 / math.sqrt(n))
-    assert (found.data > 5000 * math.log(2)).mean() == pytest.approx(0.5, abs=2.5 / math.sqrt(n))
-    assert found.data.std() == pytest.approx(5000.0, rel=5 * math.sqrt(2 / n))  # the 4th central moment is 9
+    actual = job_stream(data=5000.0, **EQUAL)
+    n = len(actual)
+    assert n > 15_000 and actual.data.dtype == np.int64 and actual.data.min() >= 1
+    assert actual.data.mean() == pytest.approx(5000.5, abs=5 * 5000 / math.sqrt(n))
+    assert (actual.data > 5000 * math.log(2)).mean() == pytest.approx(0.5, abs=2.5 / math.sqrt(n))
+    assert actual.data.std() == pytest.approx(5000.0, rel=5 * math.sqrt(2 / n))  # the 4th central moment is 9
     # means of machines vary by a fifth, which raises the variance by a factor of 1 + 2 * 0.04
     varied = job_stream(data=5000.0).data
     assert varied.mean() == pytest.approx(5000.5, abs=5 * 5000 * 0.2 / math.sqrt(200) + 200)
@@ -98,9 +98,9 @@ def test_random_streams_of_job_streams_are_independent() -> None:
     for name in ("release_ns", "submitter", "rates"):
         assert np.array_equal(getattr(plain, name), getattr(other, name))
     assert np.allclose(plain.task_size, 30 * other.task_size)
-    again, seeded = job_stream(), job_stream(seed=2)
+    second, seeded = job_stream(), job_stream(seed=2)
     for name in ("release_ns", "submitter", "rates", "task_size", "data"):
-        assert np.array_equal(getattr(plain, name), getattr(again, name))
+        assert np.array_equal(getattr(plain, name), getattr(second, name))
         assert not np.array_equal(getattr(plain, name), getattr(seeded, name))
 
 
@@ -111,16 +111,16 @@ def test_job_streams_survive_a_file() -> None:
         gs.Network.star(congestion=0.2),
         seed=5,
     )
-    again = gs.Scenario.from_toml(scenario.to_toml())
-    assert again == scenario
-    one, other = (each.workload.realize(each.platform) for each in (scenario, again))
+    copy = gs.Scenario.from_toml(scenario.to_toml())
+    assert copy == scenario
+    one, other = (item.workload.realize(item.platform) for item in (scenario, copy))
     assert all(
         np.array_equal(getattr(one, name), getattr(other, name)) for name in ("release", "size", "data")
     )
     assert 'kind = "streams"' in scenario.to_toml() and 'kind = "normal"' in scenario.to_toml()
     listed = gs.Workload.of([0.0, 1.0], 2, 5.0, data=[7, 0])
-    again = gs.Scenario.from_toml(gs.Scenario(GRID, listed).to_toml())
-    assert again.workload == listed and again.workload.realize(GRID).data.tolist() == [7, 0]
+    copy = gs.Scenario.from_toml(gs.Scenario(GRID, listed).to_toml())
+    assert copy.workload == listed and copy.workload.realize(GRID).data.tolist() == [7, 0]
 
 
 def test_data_sizes_follow_their_applications() -> None:
@@ -135,9 +135,9 @@ def test_data_sizes_follow_their_applications() -> None:
         ([2**31, 1], "workload.data[0] must be a whole number in 0..2147483647, got 2147483648"),
         (1.5, "workload.data[0] must be a whole number in 0..2147483647, got 1.5"),
     ):
-        with pytest.raises(gs.ScenarioError) as caught:
+        with pytest.raises(gs.ScenarioError) as excinfo:
             gs.Workload.of([2.0, 1.0], 1, 5.0, data=data)
-        assert str(caught.value) == message
+        assert str(excinfo.value) == message
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -165,9 +165,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("parameters", "message"), BAD)
 def test_invalid_parameters_of_job_streams_are_rejected(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(gs.ScenarioError) as caught:
+    with pytest.raises(gs.ScenarioError) as excinfo:
         job_stream(**parameters)
-    assert str(caught.value) == message
+    assert str(excinfo.value) == message
 
 
 # -- network and platform --------------------------------------------------------------------------------
@@ -196,9 +196,9 @@ def test_a_star_has_the_latency_of_the_paper() -> None:
     ],
 )
 def test_invalid_parameters_of_a_star_are_rejected(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(gs.ScenarioError) as caught:
+    with pytest.raises(gs.ScenarioError) as excinfo:
         gs.Network.star(**parameters)
-    assert str(caught.value) == message
+    assert str(excinfo.value) == message
 
 
 def test_normal_speeds_have_their_mean_and_deviation() -> None:
@@ -224,6 +224,6 @@ def test_normal_speeds_have_their_mean_and_deviation() -> None:
     ],
 )
 def test_invalid_normal_speeds_are_rejected(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(gs.ScenarioError) as caught:
+    with pytest.raises(gs.ScenarioError) as excinfo:
         gs.Platform.normal(**{"nodes": 5, "seed": 1, **parameters})
-    assert str(caught.value) == message
+    assert str(excinfo.value) == message

@@ -41,8 +41,8 @@ def test_links_are_drawn_with_the_seed_and_leave_speeds_unchanged():
     assert links is not None and links.min() >= 1e4 and links.max() <= 1e6
     # the logarithms are uniform: half of them lie below the geometric mean
     assert 0.4 < (links < 1e5).mean() < 0.6
-    again = gs.Platform.pareto(500, seed=1).linked((1e4, 1e6)).bandwidth
-    assert again is not None and np.array_equal(links, again)
+    second = gs.Platform.pareto(500, seed=1).linked((1e4, 1e6)).bandwidth
+    assert second is not None and np.array_equal(links, second)
     assert other.unlinked() == one
     assert other == gs.Platform.pareto(500, seed=1, bandwidth=(1e4, 1e6))
     assert not pickle.loads(pickle.dumps(other)).bandwidth.flags.writeable
@@ -54,10 +54,10 @@ def test_a_scenario_with_data_survives_a_file(links):
         platform=gs.Platform.desktop_grid(3, seed=1).linked(links),
         workload=gs.Workload.bags(2, seed=1, input_bytes=[1.0, 2.0], output_bytes=(1.0, 3.0)),
     )
-    again = gs.Scenario.from_toml(scenario.to_toml())
-    assert again == scenario
-    assert again.platform.bandwidth is not None and scenario.platform.bandwidth is not None
-    assert np.array_equal(again.platform.bandwidth, scenario.platform.bandwidth)
+    copy = gs.Scenario.from_toml(scenario.to_toml())
+    assert copy == scenario
+    assert copy.platform.bandwidth is not None and scenario.platform.bandwidth is not None
+    assert np.array_equal(copy.platform.bandwidth, scenario.platform.bandwidth)
 
 
 def test_data_sizes_with_units_are_read():

@@ -56,9 +56,9 @@ def test_runs_of_all_schedulers_are_equal_at_unix_time(name: str) -> None:
 def test_listed_outages_are_relative_to_the_origin(base: float) -> None:
     rows = [0, 1, 0], [20.0, 33.0, 90.0], [20.0, 35.0, math.inf]
     digests = {
-        gs.simulate(gs.Scenario(GRID, bags(at), faults=gs.Faults.of(*shifted)), "WQR-FT").digest
-        for at in (0.0, base)
-        for shifted in [(rows[0], [at + down for down in rows[1]], [at + up for up in rows[2]])]
+        gs.simulate(gs.Scenario(GRID, bags(instant), faults=gs.Faults.of(*shifted)), "WQR-FT").digest
+        for instant in (0.0, base)
+        for shifted in [(rows[0], [instant + down for down in rows[1]], [instant + up for up in rows[2]])]
     }
     assert len(digests) == 1
 
@@ -66,14 +66,14 @@ def test_listed_outages_are_relative_to_the_origin(base: float) -> None:
 @given(BASES)
 @settings(max_examples=20, deadline=None)
 def test_stated_times_of_jobs_are_relative_to_the_origin(base: float) -> None:
-    def realized(at: float) -> list[object]:
+    def realized(instant: float) -> list[object]:
         jobs = gs.Workload.jobs_of(
-            at + RELEASES,
+            instant + RELEASES,
             2,
             50.0,
-            not_before=[at + 5.0, 0.0, at + 200.0, at + 400.0],
-            deadline=[at + 300.0, math.inf, at + 900.0, math.inf],
-            cancel_at=[math.inf, at + 30.0, math.inf, math.inf],
+            not_before=[instant + 5.0, 0.0, instant + 200.0, instant + 400.0],
+            deadline=[instant + 300.0, math.inf, instant + 900.0, math.inf],
+            cancel_at=[math.inf, instant + 30.0, math.inf, math.inf],
         ).realize(GRID)
         return [
             jobs.release_ns.tolist(),
@@ -91,8 +91,8 @@ def test_outages_before_the_origin_are_dropped_or_continue() -> None:
     )
     scenario = gs.Scenario(GRID, gs.Workload.of([100.0], 1, 1.0), faults=faults)
     assert scenario.faults is not None
-    found = {u: (down.tolist(), up.tolist()) for u, down, up in scenario.faults.outages(6, 1e9)}
-    assert found == {0: ([0.0, 50.0], [30.0, 60.0]), 2: ([0.0], [math.inf]), 3: ([0.0], [0.0])}
+    actual = {u: (down.tolist(), up.tolist()) for u, down, up in scenario.faults.outages(6, 1e9)}
+    assert actual == {0: ([0.0, 50.0], [30.0, 60.0]), 2: ([0.0], [math.inf]), 3: ([0.0], [0.0])}
     assert scenario.faults == faults and gs.Scenario.from_toml(scenario.to_toml()) == scenario
     # with another workload the same failures refer to its clock
     other = dataclasses.replace(scenario, workload=gs.Workload.of([0.0], 1, 1.0))
@@ -108,9 +108,11 @@ def test_listed_background_load_begins_at_the_origin(
     scenario = gs.Scenario(pair, gs.Workload.of([float(origin)], 1, 1.0), fluctuation=load)
     assert scenario.fluctuation is not None
     machines, spans = np.array([0, 1]), (np.array([t * 10**9] * 2) for t in (begin, begin + lasts))
-    stated = computed_work(load.realize(2), machines, *(span + origin * 10**9 for span in spans))
+    declared = computed_work(load.realize(2), machines, *(span + origin * 10**9 for span in spans))
     spans = (np.array([t * 10**9] * 2) for t in (begin, begin + lasts))
-    assert computed_work(scenario.fluctuation.realize(2), machines, *spans) == pytest.approx(stated, rel=1e-9)
+    assert computed_work(scenario.fluctuation.realize(2), machines, *spans) == pytest.approx(
+        declared, rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("nodes", ["compiled", "interpreted"])
@@ -130,10 +132,10 @@ def test_a_run_may_begin_within_a_step_of_the_load(nodes: str) -> None:
 def test_the_hour_of_the_day_follows_the_stated_times(
     base: float, time: int, begin: float, zones: int
 ) -> None:
-    stated = Zones(zones=zones, night_begin=begin, night_hours=9.0)
+    declared = Zones(zones=zones, night_begin=begin, night_hours=9.0)
     machines = np.arange(24)
-    left = stated.shift_clock(base).night_left(machines, time)
-    difference = np.abs(left - stated.night_left(machines, time + round(base) * 10**9))
+    left = declared.shift_clock(base).night_left(machines, time)
+    difference = np.abs(left - declared.night_left(machines, time + round(base) * 10**9))
     # the beginning of the night is rounded, as it is a float
     assert np.minimum(difference, np.abs(difference - 9 * 3600 * 10**9)).max() <= 60
 
@@ -142,12 +144,14 @@ def test_time_zones_follow_the_origin() -> None:
     noon = NEW_YEAR + 43_200.0
     scenarios = [
         gs.Scenario(
-            GRID, gs.Workload.of([at], 1, 1.0, origin=origin), faults=gs.Faults.zones(seed=2, day_up=0.0)
+            GRID, gs.Workload.of([instant], 1, 1.0, origin=origin), faults=gs.Faults.zones(seed=2, day_up=0.0)
         )
-        for at, origin in ((43_200.0, 0.0), (noon, noon - 43_200.0), (noon, None))
+        for instant, origin in ((43_200.0, 0.0), (noon, noon - 43_200.0), (noon, None))
     ]
     early, same, late = (
-        {u: (down, up) for u, down, up in made.faults.outages(6, 3e5)} for made in scenarios if made.faults
+        {u: (down, up) for u, down, up in instance.faults.outages(6, 3e5)}
+        for instance in scenarios
+        if instance.faults
     )
     for u in early:
         assert all(np.array_equal(a, b) for a, b in zip(early[u], same[u], strict=True))
@@ -205,8 +209,8 @@ def test_a_result_without_origin_begins_at_time_0(tmp_path: Path) -> None:
 def test_failures_decades_after_the_run_give_a_warning() -> None:
     """An example is a list of failures in UNIX time for a log, whose times count from its first release."""
     faults = gs.Faults.of([0], [NEW_YEAR + 60.0], [NEW_YEAR + 90.0])
-    stated, other = (gs.Scenario(GRID, bags(base), faults=faults) for base in (NEW_YEAR, 0.0))
-    assert not list(unusual_values(stated))
+    declared, other = (gs.Scenario(GRID, bags(base), faults=faults) for base in (NEW_YEAR, 0.0))
+    assert not list(unusual_values(declared))
     assert [
         text
         for text in unusual_values(other)

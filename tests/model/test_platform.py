@@ -32,8 +32,8 @@ def test_pareto_speeds_have_the_probabilities_of_the_paper():
     assert set(level.tolist()) <= set(range(1, 11))
     for j in range(1, 11):
         share = 1 / (j * (j + 1)) * 11 / 10
-        found = np.mean(level == j)
-        assert abs(found - share) < 5 * math.sqrt(share * (1 - share) / 50_000)
+        actual = np.mean(level == j)
+        assert abs(actual - share) < 5 * math.sqrt(share * (1 - share) / 50_000)
     assert platform.speeds.mean() == pytest.approx(1244, abs=10)
 
 
@@ -127,9 +127,9 @@ def test_a_range_of_one_speed_accepts_any_step():
     ],
 )
 def test_invalid_platforms_are_rejected(make, message):
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as excinfo:
         make()
-    assert str(caught.value) == message
+    assert str(excinfo.value) == message
 
 
 def test_the_aggregate_speed_is_summed_exactly():

@@ -74,9 +74,9 @@ def test_requested_times_follow_their_jobs() -> None:
     ],
 )
 def test_invalid_jobs_are_rejected(workload: Any, expected: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as excinfo:
         workload()
-    assert str(caught.value).startswith(expected)
+    assert str(excinfo.value).startswith(expected)
 
 
 def test_jobs_that_do_not_fit_the_platform_are_rejected() -> None:
@@ -90,9 +90,9 @@ def test_jobs_that_do_not_fit_the_platform_are_rejected() -> None:
             "workload.submitter[0] must be a machine in 0..99, got 100",
         ),
     ):
-        with pytest.raises(ScenarioError) as caught:
+        with pytest.raises(ScenarioError) as excinfo:
             workload.realize(CLUSTER)
-        assert str(caught.value).startswith(expected)
+        assert str(excinfo.value).startswith(expected)
     with pytest.raises(
         ScenarioError, match="platform must have machines of one speed for rigid jobs, got 1000 to"
     ):
@@ -108,22 +108,22 @@ def test_drawn_jobs_have_the_quantiles_of_the_log(profile: str) -> None:
         PROFILES[profile],
         PROFILES[profile].draw(20_000, np.random.default_rng(1)),
     )
-    for drawn, wanted in (
+    for sample, expected in (
         (nodes, log_profile.nodes),
         (run_time, log_profile.run_time),
         (gaps, log_profile.gap),
     ):
-        assert (np.diff(wanted) >= 0).all() and len(wanted) == len(SHARES)
-        found = np.quantile(drawn, SHARES[1:-2])
+        assert (np.diff(expected) >= 0).all() and len(expected) == len(SHARES)
+        actual = np.quantile(sample, SHARES[1:-2])
         # drawn values are rounded to whole numbers
-        assert np.allclose(found, wanted[1:-2], rtol=0.02, atol=0.75)
-        assert drawn.min() >= wanted[0] - 0.5 and drawn.max() <= wanted[-1] + 0.5
+        assert np.allclose(actual, expected[1:-2], rtol=0.02, atol=0.75)
+        assert sample.min() >= expected[0] - 0.5 and sample.max() <= expected[-1] + 0.5
     assert (requested >= 1).all() and (nodes >= 1).all()
     from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
-    for drawn, serial in zip((nodes, run_time, gaps), log_profile.serial, strict=True):
+    for sample, serial in zip((nodes, run_time, gaps), log_profile.serial, strict=True):
         # most jobs have one node and most gaps are 0 s; so many ties weaken a correlation
-        assert 0.5 * serial < spearmanr(drawn[1:], drawn[:-1])[0] <= serial + 0.05
+        assert 0.5 * serial < spearmanr(sample[1:], sample[:-1])[0] <= serial + 0.05
     assert (
         0.3 * log_profile.nodes_with_run_time
         < spearmanr(nodes, run_time)[0]
@@ -133,17 +133,17 @@ def test_drawn_jobs_have_the_quantiles_of_the_log(profile: str) -> None:
 
 @settings(max_examples=25)
 @given(st.integers(1, 400), st.floats(0.05, 2.0), st.none() | st.integers(1, 200), st.integers(0, 99))
-def test_generated_jobs_fit_the_platform(jobs: int, share: float, most: int | None, seed: int) -> None:
-    workload = gs.Workload.jobs(jobs, utilization=share, max_nodes=most, seed=seed)
-    found = workload.realize(CLUSTER)
-    assert len(found) == jobs and found.release[0] == 0.0
-    assert found.tasks.min() >= 1 and found.tasks.max() <= min(100, most or 100)
-    assert (np.diff(found.release_ns) >= 0).all()
-    if found.release[-1] > 0:
-        assert math.isclose(utilization(found, CLUSTER), share, rel_tol=1e-6)
-    again = gs.Scenario(CLUSTER, workload)
-    assert gs.Scenario.from_toml(again.to_toml()) == again
-    assert np.array_equal(workload.realize(CLUSTER).release_ns, found.release_ns)
+def test_generated_jobs_fit_the_platform(jobs: int, share: float, maximum: int | None, seed: int) -> None:
+    workload = gs.Workload.jobs(jobs, utilization=share, max_nodes=maximum, seed=seed)
+    applications = workload.realize(CLUSTER)
+    assert len(applications) == jobs and applications.release[0] == 0.0
+    assert applications.tasks.min() >= 1 and applications.tasks.max() <= min(100, maximum or 100)
+    assert (np.diff(applications.release_ns) >= 0).all()
+    if applications.release[-1] > 0:
+        assert math.isclose(utilization(applications, CLUSTER), share, rel_tol=1e-6)
+    copy = gs.Scenario(CLUSTER, workload)
+    assert gs.Scenario.from_toml(copy.to_toml()) == copy
+    assert np.array_equal(workload.realize(CLUSTER).release_ns, applications.release_ns)
 
 
 # -- from a log ---------------------------------------------------------------------------------------------
@@ -170,10 +170,10 @@ def realized(workload: gs.Workload, platform: gs.Platform = CLUSTER) -> gs.Appli
 
 
 def test_jobs_of_a_log_become_rigid_applications(log: Path) -> None:
-    found = realized(gs.Workload.jobs_from_log(log, procs_per_node=4))
-    assert found.release.tolist() == [0.0, 50.0, 100.0, 1000.0] and found.tasks.tolist() == [1, 3, 1, 10]
-    assert (found.task_size / 500.0).tolist() == [60.0, 600.0, 1.0, 300.0]
-    assert found.requested is not None and found.requested.tolist() == [120.0, 600.0, 120.0, 120.0]
+    actual = realized(gs.Workload.jobs_from_log(log, procs_per_node=4))
+    assert actual.release.tolist() == [0.0, 50.0, 100.0, 1000.0] and actual.tasks.tolist() == [1, 3, 1, 10]
+    assert (actual.task_size / 500.0).tolist() == [60.0, 600.0, 1.0, 300.0]
+    assert actual.requested is not None and actual.requested.tolist() == [120.0, 600.0, 120.0, 120.0]
     window = realized(gs.Workload.jobs_from_log(log, start=50.0, end=900.0))
     assert window.release.tolist() == [0.0, 50.0] and window.tasks.tolist() == [9, 1]
     small = realized(gs.Workload.jobs_from_log(log, max_nodes=9))
@@ -181,8 +181,8 @@ def test_jobs_of_a_log_become_rigid_applications(log: Path) -> None:
 
 
 def test_submit_times_of_a_log_are_compressed_to_a_utilization(log: Path) -> None:
-    found = realized(gs.Workload.jobs_from_log(log, utilization=0.95))
-    assert math.isclose(utilization(found, CLUSTER), 0.95, rel_tol=1e-6)
+    actual = realized(gs.Workload.jobs_from_log(log, utilization=0.95))
+    assert math.isclose(utilization(actual, CLUSTER), 0.95, rel_tol=1e-6)
 
 
 @pytest.mark.parametrize(

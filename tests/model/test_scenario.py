@@ -33,7 +33,7 @@ SIZES = st.one_of(
 
 
 @st.composite
-def listed(draw):
+def listed_workloads(draw):
     count = draw(st.integers(1, 5))
 
     def column(values):
@@ -55,7 +55,7 @@ def task_by_task(draw):
 
 
 WORKLOADS = st.one_of(
-    listed(),
+    listed_workloads(),
     task_by_task(),
     st.builds(
         Workload.bags,
@@ -104,10 +104,10 @@ SCHEDULERS = st.dictionaries(NO_CODE, st.dictionaries(ANY_TEXT, VALUES, max_size
 @settings(deadline=None, max_examples=30)
 @given(st.builds(Scenario, PLATFORMS, WORKLOADS, NETWORKS, SEEDS, SCHEDULERS))
 def test_toml_round_trip_is_exact(scenario):
-    again = Scenario.from_toml(scenario.to_toml())
-    assert again == scenario
-    assert again.to_toml() == scenario.to_toml()
-    assert again.platform.speeds.tobytes() == scenario.platform.speeds.tobytes()
+    copy = Scenario.from_toml(scenario.to_toml())
+    assert copy == scenario
+    assert copy.to_toml() == scenario.to_toml()
+    assert copy.platform.speeds.tobytes() == scenario.platform.speeds.tobytes()
 
 
 def scenario_text(
@@ -205,9 +205,9 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
     ],
 )
 def test_invalid_scenarios_are_rejected(text, message):
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as excinfo:
         Scenario.from_toml(text)
-    assert str(caught.value).startswith(message)
+    assert str(excinfo.value).startswith(message)
 
 
 def test_parts_of_the_wrong_type_are_rejected():

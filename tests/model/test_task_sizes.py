@@ -43,23 +43,29 @@ def differ(one: Applications, other: Applications) -> list[str]:
 
 def test_task_sizes_are_in_the_order_of_release() -> None:
     workload = Workload.of_tasks([5.0, 1.0, 5.0], [[1.0, 2.0], [10.0], [3.0, 4.0, 5.0]], [0, 1, 1])
-    found = workload.realize(GRID)
-    assert found.unequal and found.task_sizes is not None
-    assert found.release.tolist() == [0.0, 4.0, 4.0] and found.submitter.tolist() == [1, 0, 1]
-    assert found.tasks.tolist() == [1, 2, 3] and found.offsets.tolist() == [0, 1, 3, 6]
-    assert found.offsets.dtype == found.tasks.dtype == np.int64
-    assert found.task_sizes.tolist() == found.sizes().tolist() == [10.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-    assert found.size.tolist() == [10.0, 3.0, 12.0] and found.task_size.tolist() == [10.0, 1.5, 4.0]
-    assert [each.tolist() for each in found.extremes()] == [[10.0, 1.0, 3.0], [10.0, 2.0, 5.0]]
+    applications = workload.realize(GRID)
+    assert applications.unequal and applications.task_sizes is not None
+    assert applications.release.tolist() == [0.0, 4.0, 4.0] and applications.submitter.tolist() == [1, 0, 1]
+    assert applications.tasks.tolist() == [1, 2, 3] and applications.offsets.tolist() == [0, 1, 3, 6]
+    assert applications.offsets.dtype == applications.tasks.dtype == np.int64
+    assert (
+        applications.task_sizes.tolist() == applications.sizes().tolist() == [10.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    )
+    assert applications.size.tolist() == [10.0, 3.0, 12.0] and applications.task_size.tolist() == [
+        10.0,
+        1.5,
+        4.0,
+    ]
+    assert [item.tolist() for item in applications.extremes()] == [[10.0, 1.0, 3.0], [10.0, 2.0, 5.0]]
     with pytest.raises(ValueError):
-        found.task_sizes[0] = 1.0
+        applications.task_sizes[0] = 1.0
 
 
 def test_estimates_follow_their_applications() -> None:
     sizes = [[1.0, 2.0], [10.0]]
     workload = Workload.of_tasks([5.0, 1.0], sizes, estimate=[4.0, 0.0])
-    found = workload.realize(GRID)
-    assert found.estimate is not None and found.estimates().tolist() == [0.0, 4.0]
+    applications = workload.realize(GRID)
+    assert applications.estimate is not None and applications.estimates().tolist() == [0.0, 4.0]
     scenario = gs.Scenario(GRID, workload)
     assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
     result = gs.simulate(scenario, gs.WqrFt())
@@ -71,24 +77,24 @@ def test_estimates_follow_their_applications() -> None:
 
 
 def test_sums_of_task_sizes_are_rounded_once() -> None:
-    found = Workload.of_tasks([0.0], [[1e16, 1.0, 1.0]]).realize(GRID)
-    assert found.size.tolist() == [1e16 + 2]
+    applications = Workload.of_tasks([0.0], [[1e16, 1.0, 1.0]]).realize(GRID)
+    assert applications.size.tolist() == [1e16 + 2]
     sizes = [0.1, 0.2, 0.3] * 7
-    found = Workload.of_tasks([0.0], [sizes]).realize(GRID)
-    assert reduce(add, sizes) != found.size[0] == float(sum(map(Fraction, sizes)))
+    applications = Workload.of_tasks([0.0], [sizes]).realize(GRID)
+    assert reduce(add, sizes) != applications.size[0] == float(sum(map(Fraction, sizes)))
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from((0.0, 1.0, 2.0)), SIZES), min_size=1, max_size=6))
 def test_each_application_has_its_sum_and_mean_size(rows: list[tuple[float, list[float]]]) -> None:
-    found = Workload.of_tasks(*zip(*rows, strict=True), origin=0.0).realize(GRID)
+    applications = Workload.of_tasks(*zip(*rows, strict=True), origin=0.0).realize(GRID)
     expected = sorted(rows, key=lambda row: row[0])  # stable
-    assert found.release.tolist() == [release for release, _ in expected]
-    assert split(found) == [sizes for _, sizes in expected]
-    assert found.size.tolist() == [math.fsum(sizes) for _, sizes in expected]
-    for (_, sizes), mean in zip(expected, found.task_size.tolist(), strict=True):
+    assert applications.release.tolist() == [release for release, _ in expected]
+    assert split(applications) == [sizes for _, sizes in expected]
+    assert applications.size.tolist() == [math.fsum(sizes) for _, sizes in expected]
+    for (_, sizes), mean in zip(expected, applications.task_size.tolist(), strict=True):
         assert min(sizes) <= mean <= max(sizes) and mean == pytest.approx(math.fsum(sizes) / len(sizes))
-    assert found.unequal == any(len(set(sizes)) > 1 for _, sizes in rows)
+    assert applications.unequal == any(len(set(sizes)) > 1 for _, sizes in rows)
 
 
 @settings(deadline=None, max_examples=25)
@@ -96,10 +102,10 @@ def test_each_application_has_its_sum_and_mean_size(rows: list[tuple[float, list
 def test_equal_task_sizes_are_not_stored(rows: list[tuple[int, float]]) -> None:
     release = [float(i % 3) for i in range(len(rows))]
     plain = Workload.of(release, *zip(*rows, strict=True)).realize(GRID)
-    found = Workload.of_tasks(release, [[a] * n for n, a in rows]).realize(GRID)
-    assert found.task_sizes is None and differ(plain, found) == []
-    assert np.array_equal(found.sizes(), np.repeat(plain.task_size, plain.tasks))
-    assert found.extremes()[0] is found.extremes()[1] is found.task_size
+    applications = Workload.of_tasks(release, [[a] * n for n, a in rows]).realize(GRID)
+    assert applications.task_sizes is None and differ(plain, applications) == []
+    assert np.array_equal(applications.sizes(), np.repeat(plain.task_size, plain.tasks))
+    assert applications.extremes()[0] is applications.extremes()[1] is applications.task_size
 
 
 def test_task_sizes_may_be_arrays() -> None:
@@ -118,57 +124,57 @@ def factors(spread: gs.Normal | gs.LogUniform, seed: int = 1) -> np.ndarray:
 
 
 def test_normal_factors_have_their_mean_and_deviation() -> None:
-    found = factors(gs.Normal(0.2))
-    assert found.mean() == pytest.approx(1.0, abs=5 * 0.2 / math.sqrt(len(found)))
-    assert found.std() == pytest.approx(0.2, rel=0.02)
+    actual = factors(gs.Normal(0.2))
+    assert actual.mean() == pytest.approx(1.0, abs=5 * 0.2 / math.sqrt(len(actual)))
+    assert actual.std() == pytest.approx(0.2, rel=0.02)
     # the factors come from a stream of the workload
-    assert found == pytest.approx(Streams(1)("workload.spread").normal(1.0, 0.2, len(found)), rel=1e-12)
+    assert actual == pytest.approx(Streams(1)("workload.spread").normal(1.0, 0.2, len(actual)), rel=1e-12)
 
 
 @pytest.mark.parametrize("deviation", [0.4, 1.0, 100.0])
 def test_small_normal_factors_are_redrawn(deviation: float) -> None:
-    found = factors(gs.Normal(deviation))
-    assert found.min() > 0.01 * (1 - 1e-12) and len(np.unique(found)) > 0.999 * len(found)
-    least = (0.01 - 1.0) / deviation  # lower bound of the truncated normal distribution
-    density = math.exp(-(least**2) / 2) / math.sqrt(2 * math.pi)
-    mean = 1.0 + deviation * density / (0.5 * math.erfc(least / math.sqrt(2)))
-    assert found.mean() == pytest.approx(mean, rel=0.02)
+    actual = factors(gs.Normal(deviation))
+    assert actual.min() > 0.01 * (1 - 1e-12) and len(np.unique(actual)) > 0.999 * len(actual)
+    minimum = (0.01 - 1.0) / deviation  # lower bound of the truncated normal distribution
+    density = math.exp(-(minimum**2) / 2) / math.sqrt(2 * math.pi)
+    mean = 1.0 + deviation * density / (0.5 * math.erfc(minimum / math.sqrt(2)))
+    assert actual.mean() == pytest.approx(mean, rel=0.02)
 
 
 @pytest.mark.parametrize("ratio", [1.01, 2.0, 50.0])
 def test_log_uniform_factors_are_within_the_ratio(ratio: float) -> None:
-    found, width = factors(gs.LogUniform(ratio)), math.log(ratio)
-    assert found.min() >= (1 - 1e-12) / ratio and found.max() <= (1 + 1e-12) * ratio
-    assert np.log(found).mean() == pytest.approx(0.0, abs=5 * width / math.sqrt(3 * len(found)))
-    assert np.log(found).std() == pytest.approx(width / math.sqrt(3), rel=0.02)
-    assert found.mean() == pytest.approx((ratio - 1 / ratio) / (2 * width), rel=0.05)
+    actual, width = factors(gs.LogUniform(ratio)), math.log(ratio)
+    assert actual.min() >= (1 - 1e-12) / ratio and actual.max() <= (1 + 1e-12) * ratio
+    assert np.log(actual).mean() == pytest.approx(0.0, abs=5 * width / math.sqrt(3 * len(actual)))
+    assert np.log(actual).std() == pytest.approx(width / math.sqrt(3), rel=0.02)
+    assert actual.mean() == pytest.approx((ratio - 1 / ratio) / (2 * width), rel=0.05)
 
 
 def test_exponential_and_lognormal_factors_have_their_moments() -> None:
-    found = factors(gs.Exponential())
-    assert [np.mean(found**k) for k in (1, 2, 3)] == pytest.approx([1.0, 2.0, 6.0], rel=0.05)
-    found = factors(gs.LogNormal(0.5))
-    assert [np.mean(found**k) for k in (1, 2)] == pytest.approx([1.0, math.exp(0.25)], rel=0.02)
-    assert np.log(found).std() == pytest.approx(0.5, rel=0.02)
+    actual = factors(gs.Exponential())
+    assert [np.mean(actual**k) for k in (1, 2, 3)] == pytest.approx([1.0, 2.0, 6.0], rel=0.05)
+    actual = factors(gs.LogNormal(0.5))
+    assert [np.mean(actual**k) for k in (1, 2)] == pytest.approx([1.0, math.exp(0.25)], rel=0.02)
+    assert np.log(actual).std() == pytest.approx(0.5, rel=0.02)
 
 
 def test_applications_of_one_task_have_no_unequal_tasks() -> None:
     workload = Workload.bags(20, tasks=1, variation=0, task_size=500.0, seed=4, spread=gs.Exponential())
-    found = workload.realize(GRID)
-    drawn = gs.Exponential().factors(Streams(4)("workload.spread"), 20)
-    assert not found.unequal and np.array_equal(found.size, 500.0 * drawn)
+    applications = workload.realize(GRID)
+    sample = gs.Exponential().factors(Streams(4)("workload.spread"), 20)
+    assert not applications.unequal and np.array_equal(applications.size, 500.0 * sample)
 
 
 @pytest.mark.parametrize("spread", [gs.Normal(0.3), gs.LogUniform(3.0)])
 def test_a_spread_changes_only_the_task_sizes(spread: gs.Normal | gs.LogUniform) -> None:
     common = {"applications": 20, "task_size": [100.0, 200.0], "seed": 4}
     plain = Workload.bags(**common).realize(GRID)
-    found = Workload.bags(**common, spread=spread).realize(GRID)
-    assert differ(plain, found) == ["task_size", "size"] and found.unequal and not plain.unequal
-    assert np.array_equal(found.sizes(), Workload.bags(**common, spread=spread).realize(GRID).sizes())
+    applications = Workload.bags(**common, spread=spread).realize(GRID)
+    assert differ(plain, applications) == ["task_size", "size"] and applications.unequal and not plain.unequal
+    assert np.array_equal(applications.sizes(), Workload.bags(**common, spread=spread).realize(GRID).sizes())
     # each task has the size of its application times a factor
-    drawn = spread.factors(Streams(4)("workload.spread"), int(plain.tasks.sum()))
-    assert np.array_equal(found.sizes(), plain.sizes() * drawn)
+    sample = spread.factors(Streams(4)("workload.spread"), int(plain.tasks.sum()))
+    assert np.array_equal(applications.sizes(), plain.sizes() * sample)
 
 
 def test_a_workload_without_spread_has_equal_task_sizes() -> None:
@@ -195,24 +201,29 @@ def log(tmp_path):
 
 
 def test_each_task_has_the_run_time_of_its_job(log) -> None:
-    found = Workload.from_log(log, own_sizes=True, reference_speed=2.0).realize(GRID)
-    assert split(found) == [[20.0, 80.0, 80.0], [60.0], [2.0, 6.0]]  # 0 s counts as 1 s
+    applications = Workload.from_log(log, own_sizes=True, reference_speed=2.0).realize(GRID)
+    assert split(applications) == [[20.0, 80.0, 80.0], [60.0], [2.0, 6.0]]  # 0 s counts as 1 s
     mean = Workload.from_log(log, reference_speed=2.0).realize(GRID)
-    assert differ(mean, found) == [] and not mean.unequal  # sums and means are the same
+    assert differ(mean, applications) == [] and not mean.unequal  # sums and means are the same
     assert Workload.from_log(log, own_sizes=True).realize(GRID).sizes().max() == 40.0 * 2000
 
 
 def test_bags_are_selected_by_size_and_position(log) -> None:
-    found = Workload.from_log(log, min_tasks=2).realize(GRID)
-    assert found.release.tolist() == [0.0, 950.0] and found.tasks.tolist() == [3, 2]
-    found = Workload.from_log(log, min_tasks=2, skip=1, own_sizes=True, reference_speed=1.0).realize(GRID)
-    assert found.release.tolist() == [0.0] and split(found) == [[1.0, 3.0]]
+    applications = Workload.from_log(log, min_tasks=2).realize(GRID)
+    assert applications.release.tolist() == [0.0, 950.0] and applications.tasks.tolist() == [3, 2]
+    applications = Workload.from_log(log, min_tasks=2, skip=1, own_sizes=True, reference_speed=1.0).realize(
+        GRID
+    )
+    assert applications.release.tolist() == [0.0] and split(applications) == [[1.0, 3.0]]
     everything = Workload.from_log(log).realize(GRID)
-    found = Workload.from_log(log, skip=1, max_applications=1).realize(GRID)
-    assert found.tasks.tolist() == [1] and found.submitter.tolist() == everything.submitter[1:2].tolist()
-    with pytest.raises(ScenarioError) as caught:
+    applications = Workload.from_log(log, skip=1, max_applications=1).realize(GRID)
+    assert (
+        applications.tasks.tolist() == [1]
+        and applications.submitter.tolist() == everything.submitter[1:2].tolist()
+    )
+    with pytest.raises(ScenarioError) as excinfo:
         Workload.from_log(log, min_tasks=2, skip=2).realize(GRID)
-    assert str(caught.value).endswith(
+    assert str(excinfo.value).endswith(
         "log.swf: the log must have more than 2 bags (workload.skip) of at least 2 tasks "
         "(workload.min_tasks), got 2"
     )
@@ -224,14 +235,14 @@ def test_bags_of_a_log_are_scaled_to_the_platform(log) -> None:
     assert scaled.tasks.tolist() == [2001] * 3 and scaled.task_size.tolist() == plain.task_size.tolist()
     assert Workload.from_log(log, tasks_per_node=0.01).realize(GRID).tasks.tolist() == [1] * 3
     workload = Workload.from_log(log, tasks_per_node=1000.0, own_sizes=True, reference_speed=1.0, seed=3)
-    found = workload.realize(GRID)
-    first, second, third = split(found)
+    applications = workload.realize(GRID)
+    first, second, third = split(applications)
     assert set(first) == {10.0, 40.0} and set(second) == {30.0} and set(third) == {1.0, 3.0}
     # two of three processors ran for 40 s
     assert first.count(40.0) == pytest.approx(2000 * 2 / 3, abs=5 * math.sqrt(2000 * 2 / 9))
-    assert np.array_equal(found.sizes(), workload.realize(GRID).sizes())
+    assert np.array_equal(applications.sizes(), workload.realize(GRID).sizes())
     other = Workload.from_log(log, tasks_per_node=1000.0, own_sizes=True, reference_speed=1.0, seed=4)
-    assert not np.array_equal(found.sizes(), other.realize(GRID).sizes())
+    assert not np.array_equal(applications.sizes(), other.realize(GRID).sizes())
 
 
 # -- rejected values -------------------------------------------------------------------------------------
@@ -299,17 +310,17 @@ def test_bags_of_a_log_are_scaled_to_the_platform(log) -> None:
     ],
 )
 def test_invalid_task_sizes_are_rejected(make, message) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as excinfo:
         make()
-    assert str(caught.value).startswith(message)
+    assert str(excinfo.value).startswith(message)
 
 
 def test_too_many_tasks_of_a_log_are_rejected(log) -> None:
     for count, expected in ((1e300, "be below 2**53 per application, got 2e+300"), (1e9, "be at most 1073")):
         workload = Workload.from_log(log, tasks_per_node=count, own_sizes=True)
-        with pytest.raises(ScenarioError) as caught:
+        with pytest.raises(ScenarioError) as excinfo:
             workload.realize(GRID)
-        assert str(caught.value).startswith(f"workload.tasks must {expected}")
+        assert str(excinfo.value).startswith(f"workload.tasks must {expected}")
 
 
 UNEQUAL = gs.Scenario(GRID, Workload.of_tasks([0.0, 1.0], [[100.0], [100.0, 4000.0]]))
@@ -319,9 +330,9 @@ UNEQUAL = gs.Scenario(GRID, Workload.of_tasks([0.0, 1.0], [[100.0], [100.0, 4000
     "scheduler", [gs.FairTree(), gs.MinCent(), gs.MinCent(mode="once"), gs.Fcfs(), gs.Fcfs(mode="pull")]
 )
 def test_schedulers_without_support_reject_unequal_tasks(scheduler: gs.Scheduler) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as excinfo:
         gs.simulate(UNEQUAL, scheduler)
-    assert str(caught.value) == (
+    assert str(excinfo.value) == (
         f"{scheduler.name} does not support tasks of different sizes in one application, "
         "got 100 to 4000 Mflop in application 1"
     )

@@ -23,19 +23,19 @@ MINUTE = HOUR // 60
 
 def rows(course: FaultEvents, until: int) -> list[tuple[int, int, bool, int]]:
     """Return (ns, machine, up, until) of all changes before `until` ns, in the order of the blocks."""
-    found: list[tuple[int, int, bool, int]] = []
+    actual: list[tuple[int, int, bool, int]] = []
     for block in course.blocks:
         columns = (block.time, block.machine, block.up, block.until)
-        found += zip(*(column.tolist() for column in columns), strict=True)
-        if found and found[-1][0] >= until:
+        actual += zip(*(column.tolist() for column in columns), strict=True)
+        if actual and actual[-1][0] >= until:
             break
-    return [row for row in found if row[0] < until]
+    return [row for row in actual if row[0] < until]
 
 
-def up_at(faults: Faults, nodes: int, times: Any, until: int) -> Any:
+def up_masks(faults: Faults, nodes: int, times: Any, until: int) -> Any:
     """Return which machines are up, bool[times, nodes]; check that failures and recoveries alternate."""
-    found = np.array([row[:2] for row in rows(faults.course(nodes), until)], np.int64).reshape(-1, 2)
-    own = [found[found[:, 1] == u, 0] for u in range(nodes)]
+    actual = np.array([row[:2] for row in rows(faults.course(nodes), until)], np.int64).reshape(-1, 2)
+    own = [actual[actual[:, 1] == u, 0] for u in range(nodes)]
     return np.stack([np.searchsorted(changes, times, side="right") % 2 == 0 for changes in own], axis=1)
 
 
@@ -50,8 +50,8 @@ def test_nights_match_those_computed_by_hand() -> None:
     ]  # fmt: skip
     two = Zones(zones=2, night_begin=1.5, night_hours=2.0)
     assert two.clock_offsets([0, 1, 2, 3]).tolist() == [0, 12 * HOUR, 0, 12 * HOUR]
-    at = 14 * HOUR + 9 * DAY
-    assert two.night([0, 1, 2], at).tolist() == [False, True, False]
+    instant = 14 * HOUR + 9 * DAY
+    assert two.night([0, 1, 2], instant).tolist() == [False, True, False]
 
 
 def test_a_night_may_begin_at_a_half_hour() -> None:
@@ -125,9 +125,9 @@ def test_nights_deviate_by_at_most_the_spread() -> None:
     """Dawns are uniform in 6:00 +- 30 min, dusks in 22:00 +- 30 min, and independent of each other."""
     nodes = 2000
     faults = Faults.zones(1, Zones(zones=1), day_up=0.0, spread=1800.0)
-    found = rows(faults.course(nodes), 12 * HOUR)
-    assert len(found) == nodes
-    dawn, dusk = (np.array([row[k] for row in found]) / 1e9 for k in (0, 3))
+    actual = rows(faults.course(nodes), 12 * HOUR)
+    assert len(actual) == nodes
+    dawn, dusk = (np.array([row[k] for row in actual]) / 1e9 for k in (0, 3))
     deviation = 3600 / math.sqrt(12)
     for times, hour in ((dawn, 6), (dusk, 22)):
         assert times.mean() == pytest.approx(hour * 3600, abs=5 * deviation / math.sqrt(nodes))
@@ -167,18 +167,18 @@ def test_failures_and_recoveries_of_a_machine_alternate(
     assert after.time[0] >= last and len(after)
     # all machines are up in the middle of their night
     middle = 2 * DAY + round((begin + hours / 2) * HOUR) - zone.clock_offsets(np.arange(nodes))
-    assert up_at(faults, nodes, middle, 4 * DAY).diagonal().all()
+    assert up_masks(faults, nodes, middle, 4 * DAY).diagonal().all()
 
 
 def test_drawn_spells_have_the_stated_shares_and_means() -> None:
     faults = Faults.zones(2, Zones(zones=6), day_up=0.3, spell=1200.0, spread=1800.0)
     nodes, days = 60, 20
-    found = rows(faults.course(nodes), days * DAY)
-    lasts = np.array([until - time for time, _, up, until in found if up]) / 1e9
+    actual = rows(faults.course(nodes), days * DAY)
+    lasts = np.array([until - time for time, _, up, until in actual if up]) / 1e9
     assert lasts.mean() == pytest.approx(faults.mean_up_time(nodes), rel=0.03)
     times = [k * 7 * MINUTE for k in range(days * 205)]
-    state = up_at(faults, nodes, times, days * DAY)
-    night = np.stack([faults.time_zones.night(np.arange(nodes), at) for at in times])  # type: ignore[union-attr]
+    state = up_masks(faults, nodes, times, days * DAY)
+    night = np.stack([faults.time_zones.night(np.arange(nodes), instant) for instant in times])  # type: ignore[union-attr]
     # nights begin and end up to half an hour early or late, a quarter on average; a share of it is up anyway
     assert state[night].mean() == pytest.approx(1 - 0.7 * (2 * 0.125 / 8), abs=0.01)
     assert state[~night].mean() == pytest.approx(0.3 + 0.7 * (2 * 0.125 / 16) - 0.3 * 840 / 57600, abs=0.01)
@@ -252,11 +252,11 @@ def test_rotated_intervals_are_up_at_the_shifted_times(times: list[int], by: int
     begin, end = rotate(pairs[:, 0], pairs[:, 1], by, span)
     assert (begin < end).all() and (begin[1:] > end[:-1]).all()
 
-    def is_up(b: Any, e: Any, at: int) -> bool:
-        return bool(((b <= at) & (at < e)).any())
+    def is_up(b: Any, e: Any, instant: int) -> bool:
+        return bool(((b <= instant) & (instant < e)).any())
 
-    for at in range(span):
-        assert is_up(begin, end, at) == is_up(pairs[:, 0], pairs[:, 1], (at + by) % span)
+    for instant in range(span):
+        assert is_up(begin, end, instant) == is_up(pairs[:, 0], pairs[:, 1], (instant + by) % span)
 
 
 def test_a_trace_is_shifted_by_the_zone_of_each_machine(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_trace_is_shifted_by_the_zone_of_each_machine(tmp_path: Path) -> None:
     lines = [f"h{k} 2 64800 108000 151200 172800" for k in range(3)]
     path.write_text("\n".join([*lines, "last 1 0 200000"]) + "\n")  # the part beyond two days is cut off
     faults = Faults.trace(path, seed=4, zones=Zones(zones=4))
-    seen = up_at(faults, 4, [k * HOUR + 1 for k in range(96)], 4 * DAY)
+    seen = up_masks(faults, 4, [k * HOUR + 1 for k in range(96)], 4 * DAY)
     alone = [[h % 48 in [*range(18, 30), *range(42, 48)] for h in range(u * 6, u * 6 + 96)] for u in range(4)]
     always = [u for u in range(4) if seen[:, u].all()]
     assert len(always) == 1  # the last host

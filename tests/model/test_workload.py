@@ -31,20 +31,20 @@ def log(tmp_path):
 
 def test_bags_have_the_stated_means():
     platform = Platform.desktop_grid(1000, seed=1)
-    found = Workload.bags(applications=20_000, interarrival=10.0, task_size=(100.0, 300.0), seed=5).realize(
+    actual = Workload.bags(applications=20_000, interarrival=10.0, task_size=(100.0, 300.0), seed=5).realize(
         platform
     )
-    gaps = np.diff(found.release, prepend=0.0)
+    gaps = np.diff(actual.release, prepend=0.0)
     assert gaps.mean() == pytest.approx(10.0, abs=5 * 10 / math.sqrt(20_000))
     assert gaps.std() == pytest.approx(10.0, rel=0.05)
-    assert found.release[0] > 0
-    assert found.tasks.min() >= 8000 and found.tasks.max() <= 12_000
-    assert found.tasks.mean() == pytest.approx(10_000, abs=5 * 4001 / math.sqrt(12 * 20_000))
-    assert found.task_size.min() >= 100 and found.task_size.max() <= 300
-    assert found.task_size.mean() == pytest.approx(200, abs=5 * 200 / math.sqrt(12 * 20_000))
-    counts = np.bincount(found.submitter, minlength=1000)
+    assert actual.release[0] > 0
+    assert actual.tasks.min() >= 8000 and actual.tasks.max() <= 12_000
+    assert actual.tasks.mean() == pytest.approx(10_000, abs=5 * 4001 / math.sqrt(12 * 20_000))
+    assert actual.task_size.min() >= 100 and actual.task_size.max() <= 300
+    assert actual.task_size.mean() == pytest.approx(200, abs=5 * 200 / math.sqrt(12 * 20_000))
+    counts = np.bincount(actual.submitter, minlength=1000)
     assert counts.min() > 0 and counts.max() < 50
-    assert np.array_equal(found.size, found.tasks * found.task_size)
+    assert np.array_equal(actual.size, actual.tasks * actual.task_size)
 
 
 def test_random_streams_of_a_workload_are_independent():
@@ -61,9 +61,9 @@ def test_random_streams_of_a_workload_are_independent():
 @pytest.mark.parametrize("load", [0.25, 3.0])
 def test_releases_are_scaled_to_a_load(load: float, log) -> None:
     """Releases are scaled by one factor; other columns stay the same."""
-    drawn = {"seed": 2, "spread": LogNormal(deviation=1.0)}
+    sample = {"seed": 2, "spread": LogNormal(deviation=1.0)}
     for plain, scaled in (
-        (Workload.bags(9, **drawn), Workload.bags(9, **drawn, load=load)),
+        (Workload.bags(9, **sample), Workload.bags(9, **sample, load=load)),
         (Workload.from_log(log), Workload.from_log(log, load=load)),
     ):
         before, after = plain.realize(GRID), scaled.realize(GRID)
@@ -81,41 +81,41 @@ def test_releases_are_scaled_to_a_load(load: float, log) -> None:
 def test_numbers_of_tasks_stay_within_their_bounds(applications, variation, tasks_per_node, nodes, seed):
     platform = Platform.pareto(nodes, seed)
     workload = Workload.bags(applications, 1.0, tasks_per_node, variation, seed=seed)
-    found = workload.realize(platform)
+    actual = workload.realize(platform)
     middle = tasks_per_node * nodes
-    assert len(found) == applications
-    assert (np.diff(found.release_ns) >= 0).all()
-    assert np.array_equal(found.release, found.release_ns / 1e9)
-    assert found.tasks.min() >= 1
-    assert found.tasks.max() <= max(1, round(middle), middle * (1 + variation) * (1 + 1e-9))
-    assert found.tasks.min() >= min(round(middle), middle * (1 - variation) * (1 - 1e-9))
-    assert found.submitter.min() >= 0 and found.submitter.max() < nodes
-    again = workload.realize(platform)
-    assert all(np.array_equal(getattr(found, c), getattr(again, c)) for c in ("release_ns", "tasks", "size"))
+    assert len(actual) == applications
+    assert (np.diff(actual.release_ns) >= 0).all()
+    assert np.array_equal(actual.release, actual.release_ns / 1e9)
+    assert actual.tasks.min() >= 1
+    assert actual.tasks.max() <= max(1, round(middle), middle * (1 + variation) * (1 + 1e-9))
+    assert actual.tasks.min() >= min(round(middle), middle * (1 - variation) * (1 - 1e-9))
+    assert actual.submitter.min() >= 0 and actual.submitter.max() < nodes
+    copy = workload.realize(platform)
+    assert all(np.array_equal(getattr(actual, c), getattr(copy, c)) for c in ("release_ns", "tasks", "size"))
 
 
 @pytest.mark.parametrize(
     ("nodes", "low", "high"), [(10, 80, 120), (7, 56, 84), (3, 24, 36), (1000, 8000, 12000)]
 )
 def test_whole_bounds_of_the_number_of_tasks_are_reached(nodes, low, high):
-    found = Workload.bags(5000, 1.0, 10.0, 0.2, seed=1, tasks=10.0 * nodes).realize(GRID)
-    assert found.tasks.min() >= low and found.tasks.max() <= high
+    applications = Workload.bags(5000, 1.0, 10.0, 0.2, seed=1, tasks=10.0 * nodes).realize(GRID)
+    assert applications.tasks.min() >= low and applications.tasks.max() <= high
     if nodes <= 10:
-        assert (found.tasks.min(), found.tasks.max()) == (low, high)
+        assert (applications.tasks.min(), applications.tasks.max()) == (low, high)
 
 
 def test_listed_applications_are_sorted_stably():
-    found = Workload.of([5.0, 1.0, 5.0], [1, 2, 3], [10.0, 20.0, 30.0], [0, 1, 0]).realize(GRID)
-    assert found.release.tolist() == [0.0, 4.0, 4.0]
-    assert found.tasks.tolist() == [2, 1, 3] and found.size.tolist() == [40.0, 10.0, 90.0]
+    applications = Workload.of([5.0, 1.0, 5.0], [1, 2, 3], [10.0, 20.0, 30.0], [0, 1, 0]).realize(GRID)
+    assert applications.release.tolist() == [0.0, 4.0, 4.0]
+    assert applications.tasks.tolist() == [2, 1, 3] and applications.size.tolist() == [40.0, 10.0, 90.0]
     assert Workload.of(range(5), 2, 3).realize(GRID).submitter.tolist() == [0, 1, 0, 1, 0]
     with pytest.raises(ValueError):
-        found.tasks[0] = 5
+        applications.tasks[0] = 5
 
 
 def test_offered_load_is_work_over_capacity():
-    found = Workload.of([10.0, 30.0], [4, 4], 10_000.0).realize(GRID)
-    assert offered_load(found, GRID) == 1.0  # 80,000 Mflop, 4000 Mflop/s for 20 s
+    applications = Workload.of([10.0, 30.0], [4, 4], 10_000.0).realize(GRID)
+    assert offered_load(applications, GRID) == 1.0  # 80,000 Mflop, 4000 Mflop/s for 20 s
     assert offered_load(Workload.of([1.0, 1.0], 1, 1).realize(GRID), GRID) == math.inf
 
 
@@ -127,15 +127,15 @@ def test_releases_are_rounded_to_the_nearest_ns():
 
 def test_jobs_of_a_log_become_bags(log):
     workload = Workload.from_log(log)
-    found = workload.realize(GRID)
-    assert found.release.tolist() == [0.0, 10.0, 950.0]
-    assert found.tasks.tolist() == [3, 1, 1]
-    assert found.task_size.tolist() == [
+    applications = workload.realize(GRID)
+    assert applications.release.tolist() == [0.0, 10.0, 950.0]
+    assert applications.tasks.tolist() == [3, 1, 1]
+    assert applications.task_size.tolist() == [
         30.0 * 2000,
         30.0 * 2000,
         5.0 * 2000,
     ]  # at the mean speed of the platform
-    assert found.submitter[0] == found.submitter[2]  # a user submits at one machine
+    assert applications.submitter[0] == applications.submitter[2]  # a user submits at one machine
     assert Workload.from_log(log, reference_speed=1.0).realize(GRID).task_size.tolist() == [30.0, 30.0, 5.0]
     assert len(Workload.from_log(log, max_applications=2).realize(GRID)) == 2
     assert Workload.from_log(log, gap=0).realize(GRID).tasks.tolist() == [1, 1, 2, 1]
@@ -146,8 +146,8 @@ def test_run_times_of_a_log_refer_to_the_mean_speed(tmp_path):
     """A run time of 60 s counts at the mean of 1000, 1000 and 4000 Mflop/s, not at the median."""
     path = tmp_path / "one.swf"
     path.write_text(job(1, 0, 60, 1, 1) + "\n")
-    found = Workload.from_log(path).realize(Platform.of([1000.0, 1000.0, 4000.0]))
-    assert found.task_size.tolist() == [60 * 2000.0]
+    applications = Workload.from_log(path).realize(Platform.of([1000.0, 1000.0, 4000.0]))
+    assert applications.task_size.tolist() == [60 * 2000.0]
 
 
 def test_a_job_larger_than_the_platform_is_rejected(log):
@@ -235,6 +235,6 @@ def test_a_log_with_a_faulty_line_is_rejected(log):
     ],
 )
 def test_invalid_workloads_are_rejected(make, message):
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as excinfo:
         make()
-    assert str(caught.value).startswith(message)
+    assert str(excinfo.value).startswith(message)

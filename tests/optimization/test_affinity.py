@@ -17,12 +17,12 @@ pytest.importorskip("scipy")
 
 def test_each_machine_gets_the_class_of_tasks_that_it_runs_fastest() -> None:
     """Each of two machines runs 1 task/s of one class, and is ten times as slow for the other class."""
-    made = gs.affinity([[1.0, 10.0], [10.0, 1.0]], [1.0, 1.0])
-    assert made.rate == pytest.approx(2.0) and made.allowed.tolist() == [[True, False], [False, True]]
+    optimum = gs.affinity([[1.0, 10.0], [10.0, 1.0]], [1.0, 1.0])
+    assert optimum.rate == pytest.approx(2.0) and optimum.allowed.tolist() == [[True, False], [False, True]]
     # with three times as many tasks of class 0, machine 1 runs them for a share t of its time
     # 1 + t / 10 = 3 (1 - t): t = 20/31
-    made = gs.affinity([[1.0, 10.0], [10.0, 1.0]], [3.0, 1.0])
-    assert made.rate == pytest.approx(4 * (1 - 20 / 31)) and made.shares[0, 1] == pytest.approx(20 / 31)
+    optimum = gs.affinity([[1.0, 10.0], [10.0, 1.0]], [3.0, 1.0])
+    assert optimum.rate == pytest.approx(4 * (1 - 20 / 31)) and optimum.shares[0, 1] == pytest.approx(20 / 31)
 
 
 @settings(deadline=None, max_examples=25)
@@ -41,12 +41,12 @@ def test_on_related_machines_every_mapping_that_keeps_them_busy_is_optimal(
     assert best.rate == pytest.approx(sum(speeds) / (size @ proportion / proportion.sum()))
     # assign the work of the classes in any order, filling one machine after another
     work, left = dict(enumerate(size * proportion)), np.array(speeds) * (size @ proportion) / sum(speeds)
-    given = np.zeros(etc.shape)
+    arguments = np.zeros(etc.shape)
     for k in draw.draw(st.permutations(range(len(size)))):
         for u in draw.draw(st.permutations(range(len(speeds)))):
-            some = min(work[k], left[u])
-            given[k, u], work[k], left[u] = some, work[k] - some, left[u] - some
-    time = given / np.array(speeds)  # of each machine, for a task/s in all
+            subset = min(work[k], left[u])
+            arguments[k, u], work[k], left[u] = subset, work[k] - subset, left[u] - subset
+    time = arguments / np.array(speeds)  # of each machine, for a task/s in all
     served = (time / etc).sum(axis=1) / time.sum(axis=0).max()
     assert served / proportion * proportion.sum() == pytest.approx(np.full(len(size), best.rate))
 
@@ -64,17 +64,22 @@ def test_the_rules_choose_the_machines_computed_by_hand() -> None:
     assert machines("kpb", percent=67.0) == [0, 1, 0, 2]
     allowed = np.array([[False, True, True], [True, True, False]])
     assert machines("mct", allowed=allowed) == [1, 1, 1, 0]
-    made = gs.map_arrivals(etc, kind, arrival, "mct")
-    assert made.start.tolist() == [0.0, 0.0, 4.0, 0.5] and made.finish.tolist() == [4.0, 5.0, 8.0, 1.5]
+    mapping = gs.map_arrivals(etc, kind, arrival, "mct")
+    assert mapping.start.tolist() == [0.0, 0.0, 4.0, 0.5] and mapping.finish.tolist() == [
+        4.0,
+        5.0,
+        8.0,
+        1.5,
+    ]
 
 
 def test_queues_stay_short_at_the_optimal_rate_with_the_linear_program() -> None:
     """At 95 % of the optimal rate, queues stay short with the mask of the program and grow without it."""
-    random = np.random.default_rng(5)
+    rng = np.random.default_rng(5)
     etc = gs.expected_times(4, 6, task_range=2.0, machine_range=50.0, consistency="inconsistent", seed=3)
     best = gs.affinity(etc, [1.0] * 4)
-    kind = random.integers(4, size=4000)
-    gaps = random.exponential(size=4000)
+    kind = rng.integers(4, size=4000)
+    gaps = rng.exponential(size=4000)
     ends = {
         (load, rule): gs.map_arrivals(
             etc,

@@ -57,9 +57,9 @@ def by_subsets(release, size, need, latency=Fraction(0)):
     n, best = len(release), Fraction(0)
     r, w = [Fraction(float(x)) for x in release], [Fraction(float(x)) for x in size]
     for count in range(1, n + 1):
-        for chosen in itertools.combinations(range(n), count):
-            end = min(r[j] for j in chosen) + latency + need(chosen)
-            best = max(best, min((end - r[j]) / w[j] for j in chosen))
+        for selection in itertools.combinations(range(n), count):
+            end = min(r[j] for j in selection) + latency + need(selection)
+            best = max(best, min((end - r[j]) / w[j] for j in selection))
     return best
 
 
@@ -72,30 +72,30 @@ def test_the_fluid_bound_is_the_best_of_all_subsets(instance, latency):
     *given_columns, speeds = instance
     release, size, _, _ = columns(*given_columns)
     total = Fraction(sum(speeds))
-    found = fluid_bound(release, size, float(total), latency=latency)
+    actual = fluid_bound(release, size, float(total), latency=latency)
     work = [Fraction(float(x)) for x in size]
     best = by_subsets(release, size, lambda J: sum(work[j] for j in J) / total, Fraction(latency))
-    assert Fraction(found.stretch) <= best
-    assert found.stretch == pytest.approx(float(best), rel=1e-14)
-    assert found.verify(release, size, speeds) == best == found.verify(release, size, float(total))
+    assert Fraction(actual.stretch) <= best
+    assert actual.stretch == pytest.approx(float(best), rel=1e-14)
+    assert actual.verify(release, size, speeds) == best == actual.verify(release, size, float(total))
 
 
 def check_discrete(release, task_size, tasks, speeds, latency, thresholds):
     release, size, a, n = columns(release, task_size, tasks)
-    found = discrete_bound(release, size, a, n, speeds, latency=latency, thresholds=thresholds)
+    actual = discrete_bound(release, size, a, n, speeds, latency=latency, thresholds=thresholds)
     total, chosen_levels = Fraction(sum(speeds)), size_thresholds(a, thresholds).tolist()
 
-    def need(chosen):
-        terms = [sum(Fraction(float(size[j])) for j in chosen) / total]
-        for level in [float(a[chosen[0]])] if len(chosen) == 1 else chosen_levels:
-            if count := sum(int(n[j]) for j in chosen if a[j] >= level):
+    def need(selection):
+        terms = [sum(Fraction(float(size[j])) for j in selection) / total]
+        for level in [float(a[selection[0]])] if len(selection) == 1 else chosen_levels:
+            if count := sum(int(n[j]) for j in selection if a[j] >= level):
                 terms.append(Fraction(level) * exact_end(count, tuple(speeds)))
         return max(terms)
 
     best = by_subsets(release, size, need, Fraction(latency))
-    assert Fraction(found.stretch) <= best
-    assert found.stretch == pytest.approx(float(best), rel=1e-14)
-    assert found.verify(release, size, speeds, task_size=a, tasks=n) == pytest.approx(best, rel=1e-14)
+    assert Fraction(actual.stretch) <= best
+    assert actual.stretch == pytest.approx(float(best), rel=1e-14)
+    assert actual.verify(release, size, speeds, task_size=a, tasks=n) == pytest.approx(best, rel=1e-14)
 
 
 @settings(deadline=None, max_examples=50)
@@ -107,16 +107,14 @@ def test_the_discrete_bound_is_the_best_of_all_subsets(instance, latency, thresh
 @pytest.mark.parametrize("slow", [0.0625, 1.0, 16.0])
 def test_the_discrete_bound_is_the_best_on_slow_and_on_fast_machines(slow):
     """The estimates of the search are much too low or much too high here, so wrong ones would be detected."""
-    random = np.random.default_rng(11)
+    rng = np.random.default_rng(11)
     for _ in range(120):
-        k = random.integers(1, 6)
-        speeds = (slow * random.choice([0.75, 1.0, 2.0, 3.0], random.integers(1, 6))).tolist()
-        release = 4.0 + random.integers(0, 8, k) / slow
-        task_size = random.choice([0.5, 1.0, 1.5, 2.0, 5.0], k)
-        latency = float(random.choice([0.0, 3.0 / slow]))
-        check_discrete(
-            release, task_size, random.integers(1, 6, k), speeds, latency, int(random.integers(1, 6))
-        )
+        k = rng.integers(1, 6)
+        speeds = (slow * rng.choice([0.75, 1.0, 2.0, 3.0], rng.integers(1, 6))).tolist()
+        release = 4.0 + rng.integers(0, 8, k) / slow
+        task_size = rng.choice([0.5, 1.0, 1.5, 2.0, 5.0], k)
+        latency = float(rng.choice([0.0, 3.0 / slow]))
+        check_discrete(release, task_size, rng.integers(1, 6, k), speeds, latency, int(rng.integers(1, 6)))
 
 
 # -- linear programs --------------------------------------------------------------------------------------
@@ -170,25 +168,25 @@ def divisible(linprog, release, size, speeds, due, whole=False):
     for column, (j, u, t) in enumerate(tasks):
         machines[u * len(starts) + t, column] = 1.0
         work[j, column] = speeds[u]
-    limits, most = [machines, work], [np.tile(lengths, len(speeds)), size]
+    limits, maximum = [machines, work], [np.tile(lengths, len(speeds)), size]
     if whole:
         at_once = np.zeros((len(release) * len(starts), len(tasks)))
         for column, (j, _, t) in enumerate(tasks):
             at_once[j * len(starts) + t, column] = 1.0
         limits.append(at_once)
-        most.append(np.tile(lengths, len(release)))
-    found = linprog(-work.sum(axis=0), A_ub=np.vstack(limits), b_ub=np.concatenate(most), method="highs")
-    assert found.status == 0
-    return -found.fun >= size.sum() * (1 - 1e-9)
+        maximum.append(np.tile(lengths, len(release)))
+    actual = linprog(-work.sum(axis=0), A_ub=np.vstack(limits), b_ub=np.concatenate(maximum), method="highs")
+    assert actual.status == 0
+    return -actual.fun >= size.sum() * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_fluid_bound_is_the_optimum_of_divisible_tasks(seed):
     optimize = pytest.importorskip("scipy.optimize", reason="needs the linear programs of scipy")
-    random = np.random.default_rng(seed)
-    n = int(random.integers(1, 7))
-    release = random.integers(0, 10, n).astype(float)
-    size, speeds = random.integers(1, 20, n).astype(float), random.integers(1, 5, random.integers(1, 4))
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 7))
+    release = rng.integers(0, 10, n).astype(float)
+    size, speeds = rng.integers(1, 20, n).astype(float), rng.integers(1, 5, rng.integers(1, 4))
     best = least_stretch(
         release, size, speeds, lambda due: divisible(optimize.linprog, release, size, speeds, due)
     )
@@ -211,10 +209,10 @@ def least_stretch(release, size, speeds, feasible):
 def test_no_schedule_with_migration_beats_the_bound(seed):
     """The bound is the optimum for one application; else it lies between the fluid bound and the optimum."""
     optimize = pytest.importorskip("scipy.optimize", reason="needs the linear programs of scipy")
-    random = np.random.default_rng([3, seed])
+    rng = np.random.default_rng([3, seed])
     n = 1 + seed % 3
-    release, tasks = random.integers(0, 6, n).astype(float), random.integers(1, 4, n)
-    task_size, speeds = random.integers(1, 9, n).astype(float), random.integers(1, 5, random.integers(1, 5))
+    release, tasks = rng.integers(0, 6, n).astype(float), rng.integers(1, 4, n)
+    task_size, speeds = rng.integers(1, 9, n).astype(float), rng.integers(1, 5, rng.integers(1, 5))
     size, rows = tasks * task_size, np.repeat(np.arange(n), tasks)
 
     def feasible(due):
@@ -263,14 +261,14 @@ def optimum(release, task_size, tasks, speeds):
 
 def tiny(seed):
     """Return a random instance of 2 machines and at most 5 tasks: release, task_size, tasks, speeds."""
-    random = np.random.default_rng([7, seed])
-    applications = int(random.integers(1, 5))
+    rng = np.random.default_rng([7, seed])
+    applications = int(rng.integers(1, 5))
     tasks = [1] * applications
-    for i in random.integers(0, applications, random.integers(0, 6 - applications)).tolist():
+    for i in rng.integers(0, applications, rng.integers(0, 6 - applications)).tolist():
         tasks[i] += 1
-    release = [Fraction(int(r)) for r in random.integers(0, 6, applications)]
-    task_size = [Fraction(int(a)) for a in random.integers(1, 5, applications)]
-    return release, task_size, tasks, [Fraction(int(s)) for s in random.integers(1, 4, 2)]
+    release = [Fraction(int(r)) for r in rng.integers(0, 6, applications)]
+    task_size = [Fraction(int(a)) for a in rng.integers(1, 5, applications)]
+    return release, task_size, tasks, [Fraction(int(s)) for s in rng.integers(1, 4, 2)]
 
 
 def quality(seeds):
@@ -397,55 +395,55 @@ def test_size_thresholds_are_quantiles_of_the_sizes():
     sizes = np.array([3.0, 1.0, 2.0, 2.0])
     assert size_thresholds(sizes, 3).tolist() == [1, 2, 3]
     assert size_thresholds(sizes, 2).tolist() == [1, 2] and size_thresholds(sizes, 1).tolist() == [1]
-    found = size_thresholds(np.random.default_rng(2).uniform(1, 9, 1000), 5)
-    assert len(found) == 5 and found[0] < 1.1 and found[-1] < 9
+    actual = size_thresholds(np.random.default_rng(2).uniform(1, 9, 1000), 5)
+    assert len(actual) == 5 and actual[0] < 1.1 and actual[-1] < 9
 
 
 @pytest.mark.parametrize("slow", [0.0625, 1.0, 16.0])
 def test_the_bound_by_a_single_application_is_the_largest_of_all(slow):
-    random = np.random.default_rng(13)
+    rng = np.random.default_rng(13)
     for _ in range(100):
-        k = random.integers(1, 7)
-        speeds = (slow * random.choice([0.75, 1.0, 2.0, 3.0], random.integers(1, 6))).tolist()
-        _, size, a, n = columns([0] * k, random.choice([0.125, 1.0, 1.5, 20.0], k), random.integers(1, 9, k))
-        latency = float(random.choice([0.0, 3.0 / slow]))
+        k = rng.integers(1, 7)
+        speeds = (slow * rng.choice([0.75, 1.0, 2.0, 3.0], rng.integers(1, 6))).tolist()
+        _, size, a, n = columns([0] * k, rng.choice([0.125, 1.0, 1.5, 20.0], k), rng.integers(1, 9, k))
+        latency = float(rng.choice([0.0, 3.0 / slow]))
         each = [
             (a[i] * float(exact_end(int(n[i]), tuple(speeds))) + latency) / size[i] for i in range(len(a))
         ]
-        which, found = single_application_bound(
+        choice, actual = single_application_bound(
             WholeTasks(a, n.astype(float), a, Slots(np.array(speeds))), size, latency
         )
-        assert found == pytest.approx(max(each), rel=1e-14) == each[which]
+        assert actual == pytest.approx(max(each), rel=1e-14) == each[choice]
 
 
 def test_the_latency_is_added_to_the_start():
     assert fluid_bound([0.0], [10.0], 5.0, latency=1.0).stretch == pytest.approx(0.3)
-    found = discrete_bound([0.0], [10.0], [5.0], [2], [5.0, 1.0], latency=1.0)
-    assert found.stretch == pytest.approx(0.3) and found.task_size == 5.0 and found.latency == 1.0
-    assert found.verify([0.0], [10.0], [5.0, 1.0], task_size=[5.0], tasks=[2]) == Fraction(3, 10)
+    actual = discrete_bound([0.0], [10.0], [5.0], [2], [5.0, 1.0], latency=1.0)
+    assert actual.stretch == pytest.approx(0.3) and actual.task_size == 5.0 and actual.latency == 1.0
+    assert actual.verify([0.0], [10.0], [5.0, 1.0], task_size=[5.0], tasks=[2]) == Fraction(3, 10)
 
 
 # -- size and speed ---------------------------------------------------------------------------------------
 
 
 def test_the_certificate_of_many_applications_is_tight():
-    random = np.random.default_rng(3)
-    release, size = np.cumsum(random.exponential(10.0, 5000)), 65536.0 * random.integers(8000, 12000, 5000)
-    found = fluid_bound(release, size, 2e6)
-    assert found.stretch <= found.verify(release, size, 2e6) <= found.stretch * (1 + 1e-12)
+    rng = np.random.default_rng(3)
+    release, size = np.cumsum(rng.exponential(10.0, 5000)), 65536.0 * rng.integers(8000, 12000, 5000)
+    actual = fluid_bound(release, size, 2e6)
+    assert actual.stretch <= actual.verify(release, size, 2e6) <= actual.stretch * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e9])
 def test_the_bound_stays_exact_near_cancellation(offset):
     """A tiny application is released at the end of a long backlog."""
-    random = np.random.default_rng(4)
+    rng = np.random.default_rng(4)
     for _ in range(50):
-        release = offset + np.array([0.0, 0.0, 1e7]) + random.uniform(0, 1e-3, 3)
-        size = np.array([1e7, 2e7, 1e-4]) * random.uniform(0.5, 1, 3)
-        found = fluid_bound(release, size, 3.0)
+        release = offset + np.array([0.0, 0.0, 1e7]) + rng.uniform(0, 1e-3, 3)
+        size = np.array([1e7, 2e7, 1e-4]) * rng.uniform(0.5, 1, 3)
+        actual = fluid_bound(release, size, 3.0)
         best = by_subsets(release, size, lambda J, w=size: sum(Fraction(w[j]) for j in J) / 3)
-        assert Fraction(found.stretch) <= best
-        assert found.stretch == pytest.approx(float(best), rel=1e-7)
+        assert Fraction(actual.stretch) <= best
+        assert actual.stretch == pytest.approx(float(best), rel=1e-7)
 
 
 @pytest.mark.parametrize("largest", [1e-3, 30.0])
@@ -455,10 +453,10 @@ def test_the_bound_uses_the_exact_minimum_of_nearly_equal_applications(seed, lar
     size = np.random.default_rng(seed).uniform(3e-4, 1.0, 40) * largest
     end = size.sum() / 3.0
     release = end - end / size.max() * size
-    found = fluid_bound(release, size, 3.0)
-    value = found.verify(release, size, 3.0)
-    assert len(found.applications) > 30
-    assert Fraction(found.stretch) <= value < Fraction(math.nextafter(found.stretch, math.inf))
+    actual = fluid_bound(release, size, 3.0)
+    value = actual.verify(release, size, 3.0)
+    assert len(actual.applications) > 30
+    assert Fraction(actual.stretch) <= value < Fraction(math.nextafter(actual.stretch, math.inf))
 
 
 def test_bounds_are_finite_if_releases_are_too_far_apart_for_floats():
@@ -474,11 +472,11 @@ def test_the_bound_of_two_to_the_53_tasks_is_exact():
 
 def test_exact_values_are_not_rounded_and_the_first_of_equal_bounds_is_taken():
     assert fluid_bound([0.0], [4.0], 2.0).stretch == 0.5
-    found = discrete_bound([0.0], [8.0], [2.0], [4], [4.0, 4.0])
-    assert (found.stretch, found.time, found.task_size) == (0.125, 1.0, None)
+    actual = discrete_bound([0.0], [8.0], [2.0], [4], [4.0, 4.0])
+    assert (actual.stretch, actual.time, actual.task_size) == (0.125, 1.0, None)
     # each of two equal machines ends a task at 1/4 and one at 1/2
-    whole = dataclasses.replace(found, task_size=2.0)
-    assert whole.verify([0.0], [8.0], [4.0, 4.0], task_size=[2.0], tasks=[4]) == Fraction(1, 8)
+    full_run = dataclasses.replace(actual, task_size=2.0)
+    assert full_run.verify([0.0], [8.0], [4.0, 4.0], task_size=[2.0], tasks=[4]) == Fraction(1, 8)
 
 
 def test_five_thresholds_are_the_default():
@@ -495,10 +493,10 @@ def test_five_thresholds_are_the_default():
 
 def test_invalid_certificates_are_rejected():
     release, size, speeds = [0.0, 1.0, 9.0], [4.0, 2.0, 2.0], [1.0, 1.0]
-    found = fluid_bound(release, size, 2.0)
-    found.verify(release, size, speeds)
+    actual = fluid_bound(release, size, 2.0)
+    actual.verify(release, size, speeds)
     for change, message in (
-        ({"stretch": found.stretch * 1.001}, "stretch must be that of its certificate"),
+        ({"stretch": actual.stretch * 1.001}, "stretch must be that of its certificate"),
         ({"stretch": math.nan}, "stretch must be finite, got nan"),
         ({"applications": np.array([], dtype=int)}, "applications must be in 0..2"),
         ({"applications": np.array([0, 3])}, "applications must be in 0..2"),
@@ -510,17 +508,17 @@ def test_invalid_certificates_are_rejected():
         ({"task_size": 1.0}, "^a bound by task size requires task_size and tasks$"),
     ):
         with pytest.raises(ValueError, match=message):
-            dataclasses.replace(found, **change).verify(release, size, speeds)
+            dataclasses.replace(actual, **change).verify(release, size, speeds)
     for half in ({"task_size": [1.0] * 3}, {"tasks": [4, 2, 2]}):
         with pytest.raises(ValueError, match="requires task_size and tasks"):
-            dataclasses.replace(found, task_size=1.0).verify(release, size, speeds, **half)
+            dataclasses.replace(actual, task_size=1.0).verify(release, size, speeds, **half)
     # 1e-9 of 10**9 is 1
-    near = dataclasses.replace(found, stretch=1e9 - 1, applications=np.array([0]), latency=1e9 - 1)
+    near = dataclasses.replace(actual, stretch=1e9 - 1, applications=np.array([0]), latency=1e9 - 1)
     assert near.verify([0.0], [1.0], 1.0) == 10**9
     with pytest.raises(ValueError, match="of its certificate, 1000000000.0"):
         dataclasses.replace(near, stretch=1e9 - 1.25).verify([0.0], [1.0], 1.0)
     with pytest.raises(ValueError, match="of its certificate"):
-        found.verify(release, size, 1.9)
+        actual.verify(release, size, 1.9)
 
 
 GOOD = {"release": [0.0, 1.0], "size": [4.0, 6.0], "task_size": [2.0, 3.0], "tasks": [2, 2], "speeds": [1.0]}
@@ -660,13 +658,13 @@ def test_a_result_has_its_gap(tmp_path):
 
 
 def test_a_comparison_shows_the_gap():
-    found = compare(SCENARIO, {"mincent": MinCent(), "fcfs": Fcfs()}, bound="discrete")
-    assert [row["gap"] for row in found.table()] == [found[name].gap("discrete") for name in found.results]
-    lines = str(found).splitlines()
+    actual = compare(SCENARIO, {"mincent": MinCent(), "fcfs": Fcfs()}, bound="discrete")
+    assert [row["gap"] for row in actual.table()] == [actual[name].gap("discrete") for name in actual.results]
+    lines = str(actual).splitlines()
     (head,) = (k for k, line in enumerate(lines) if " over " in line)
     assert "discrete" in lines[head + 1]
-    assert f"{found['fcfs'].gap('discrete'):.3f}" in lines[head + 3]
-    assert found.to_dict()["units"]["gap"] == "1 (max stretch / lower bound)"
+    assert f"{actual['fcfs'].gap('discrete'):.3f}" in lines[head + 3]
+    assert actual.to_dict()["units"]["gap"] == "1 (max stretch / lower bound)"
     with pytest.raises(ScenarioError, match="^bound"):
         compare(SCENARIO, {"fcfs": Fcfs()}, bound="tight")
 
@@ -718,8 +716,8 @@ def test_a_schedule_with_migration_requires_a_bound_with_migration():
     with pytest.raises(ScenarioError, match='must not be "discrete" if tasks may migrate'):
         migrating.bound("discrete")
     # one bound for all of a comparison, that of the schedule with migration
-    found = compare(scenario, {"fcfs": Fcfs(), "wqr-ft": WqrFt()})
-    assert {row["lower_bound"] for row in found.table()} == {migrating.bound().stretch}
+    actual = compare(scenario, {"fcfs": Fcfs(), "wqr-ft": WqrFt()})
+    assert {row["lower_bound"] for row in actual.table()} == {migrating.bound().stretch}
     studied = replicate(
         scenario, {"fcfs": Fcfs(), "wqr-ft": WqrFt()}, metrics=["lower_bound", "gap"], replicates=2
     )

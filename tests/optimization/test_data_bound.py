@@ -58,8 +58,8 @@ def test_no_schedule_of_a_small_case_beats_the_bounds(rows, numbers):
             assert link_bound(release, size, moved / task_size, speeds, links, way).stretch <= best * (
                 1 + 1e-9
             )
-    whole = whole_tasks_bound(release, size, task_size, tasks, into, out, speeds, links)
-    assert whole.stretch <= best * (1 + 1e-9)
+    full_run = whole_tasks_bound(release, size, task_size, tasks, into, out, speeds, links)
+    assert full_run.stretch <= best * (1 + 1e-9)
 
 
 @settings(max_examples=40, deadline=None)

@@ -46,27 +46,27 @@ def test_no_schedule_of_a_small_case_beats_the_bounds(rows, others):
     release, tasks, task_size, *needs = (np.array(column) for column in zip(*rows, strict=True))
     size, best = tasks * task_size, optimum(rows, machines)
 
-    def fluid(those, some):
-        return fluid_bound(release[those], size[those], some.sum())
+    def fluid(those, subset):
+        return fluid_bound(release[those], size[those], subset.sum())
 
-    def discrete(those, some):
-        return discrete_bound(release[those], size[those], task_size[those], tasks[those], some)
+    def discrete(those, subset):
+        return discrete_bound(release[those], size[those], task_size[those], tasks[those], subset)
 
     for bound in (fluid, discrete):
-        for found in need_bounds(np.stack(needs, axis=1), np.stack(there, axis=1), speeds, bound):
-            assert found.stretch <= best * (1 + 1e-9)
-            columns = {"task_size": task_size, "tasks": tasks} if found.task_size is not None else {}
-            found.verify(release, size, speeds, **columns)  # its certificate holds for the whole workload
+        for actual in need_bounds(np.stack(needs, axis=1), np.stack(there, axis=1), speeds, bound):
+            assert actual.stretch <= best * (1 + 1e-9)
+            columns = {"task_size": task_size, "tasks": tasks} if actual.task_size is not None else {}
+            actual.verify(release, size, speeds, **columns)  # its certificate holds for the whole workload
 
 
 def test_a_result_has_the_bound_of_the_machines_that_can_hold_an_application():
     """Only one of four machines suits the second application, which takes 4 * 2 s on it."""
     own = gs.ListedAttributes(memory=(1.0, 1.0, 1.0, 8.0))
-    given = gs.Scenario(
+    case = gs.Scenario(
         gs.Platform.of([1000.0] * 4).with_attributes(own),
         gs.Workload.of([0.0, 0.0], 4, [1000.0, 2000.0], memory=[0.0, 8.0]),
     )
-    result = gs.simulate(given, gs.MinCent(mode="once"))
+    result = gs.simulate(case, gs.MinCent(mode="once"))
     for kind in ("fluid", "discrete"):
         bound = result.bound(kind)
         assert isinstance(bound, NeedBound) and bound.machines is not None
@@ -78,8 +78,8 @@ def test_only_some_of_many_sets_of_machines_are_tried():
     """The smallest and the largest set are among them."""
     needs = np.arange(1.0, 41.0)[:, None]
 
-    def bound(those, some):
-        return fluid_bound(np.zeros(len(those)), np.ones(len(those)), some.sum())
+    def bound(those, subset):
+        return fluid_bound(np.zeros(len(those)), np.ones(len(those)), subset.sum())
 
-    found = need_bounds(needs, needs, np.ones(40), bound)
-    assert len(found) == 12 and found[0].machines.tolist() == [39] and len(found[-1].machines) == 39
+    actual = need_bounds(needs, needs, np.ones(40), bound)
+    assert len(actual) == 12 and actual[0].machines.tolist() == [39] and len(actual[-1].machines) == 39

@@ -21,7 +21,7 @@ def level(*args: Any, **named: Any) -> float:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named", "wanted"),
+    ("arguments", "named", "expected"),
     [
         # 10 and 10 Mflop/s, tasks of 1 Mflop and 1 byte: the links of 4 and 1 bytes/s are the limit
         (([10, 10], [4, 1], [1], 1), {}, 5.0),
@@ -44,8 +44,8 @@ def level(*args: Any, **named: Any) -> float:
         (([1, 1], [1, 0.1], [1, 1], [1, 0.1]), {"port": "one"}, 1 - 1 / 2.9),
     ],
 )
-def test_the_optimum_is_as_computed_by_hand(arguments: Any, named: dict[str, Any], wanted: float) -> None:
-    assert level(*arguments, **named) == pytest.approx(wanted, rel=1e-7)
+def test_the_optimum_is_as_computed_by_hand(arguments: Any, named: dict[str, Any], expected: float) -> None:
+    assert level(*arguments, **named) == pytest.approx(expected, rel=1e-7)
 
 
 @st.composite
@@ -62,11 +62,11 @@ def test_with_one_application_the_port_serves_the_fastest_links_first(
     star: tuple[list[float], list[float]], data: float
 ) -> None:
     """By the bandwidth-centric theorem, only the order of links matters if the port is the bottleneck."""
-    left, wanted = 1.0, 0.0
+    left, expected = 1.0, 0.0
     for link, speed in sorted(zip(star[1], star[0], strict=True), reverse=True):
         tasks = min(speed, left * link / data) if data else speed
-        left, wanted = left - tasks * data / link, wanted + tasks
-    assert level(*star, [1.0], data, port="one") == pytest.approx(wanted, rel=1e-6)
+        left, expected = left - tasks * data / link, expected + tasks
+    assert level(*star, [1.0], data, port="one") == pytest.approx(expected, rel=1e-6)
 
 
 @settings(deadline=None, max_examples=25)
@@ -74,11 +74,11 @@ def test_with_one_application_the_port_serves_the_fastest_links_first(
 def test_the_rates_keep_every_limit(
     star: tuple[list[float], list[float]], data: list[float], draw: st.DataObject
 ) -> None:
-    speeds, links = (np.array(each) for each in star)
+    speeds, links = (np.array(item) for item in star)
     parent = np.array([draw.draw(st.integers(-1, u - 1)) for u in range(len(speeds))])
     weights, fetched = np.arange(1.0, len(data) + 1), np.array(data)
     one = draw.draw(st.booleans())
-    made = gs.optimal_throughput(
+    optimum = gs.optimal_throughput(
         speeds,
         links,
         np.ones(len(data)),
@@ -88,18 +88,20 @@ def test_the_rates_keep_every_limit(
         master_bandwidth=2.0,
         parent=parent,
     )
-    passed = np.stack([made.received[parent == u].sum(axis=0) for u in range(len(speeds))])
-    assert made.level > 0 and made.computed.sum(axis=0) == pytest.approx(weights * made.level, rel=1e-6)
-    assert made.received == pytest.approx(made.computed + passed, abs=1e-6)
-    assert (made.computed.sum(axis=1) <= speeds + 1e-6).all()
-    assert (made.received @ fetched <= links + 1e-6).all()
+    passed = np.stack([optimum.received[parent == u].sum(axis=0) for u in range(len(speeds))])
+    assert optimum.level > 0 and optimum.computed.sum(axis=0) == pytest.approx(
+        weights * optimum.level, rel=1e-6
+    )
+    assert optimum.received == pytest.approx(optimum.computed + passed, abs=1e-6)
+    assert (optimum.computed.sum(axis=1) <= speeds + 1e-6).all()
+    assert (optimum.received @ fetched <= links + 1e-6).all()
     at_master = parent < 0
     if not one:
-        assert (made.received[at_master] @ fetched).sum() <= 2.0 + 1e-6
+        assert (optimum.received[at_master] @ fetched).sum() <= 2.0 + 1e-6
         return
     speed = np.where(at_master, np.minimum(links, 2.0), links)
     for sender in set(parent.tolist()):
-        assert (made.received @ fetched / speed)[parent == sender].sum() <= 1 + 1e-6
+        assert (optimum.received @ fetched / speed)[parent == sender].sum() <= 1 + 1e-6
 
 
 def test_rates_far_from_one_are_solved() -> None:

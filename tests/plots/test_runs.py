@@ -28,7 +28,9 @@ def saved(axes) -> bytes:
     return stream.getvalue()
 
 
-def made_up(applications: dict, schedule: dict | None = None, machines: int = 3, **more) -> gs.Result:
+def invented_result(
+    applications: dict, schedule: dict | None = None, machines: int = 3, **options
+) -> gs.Result:
     count = len(next(iter(applications.values())))
     columns = {"release": np.zeros(count), "first_start": np.zeros(count), "finish": np.ones(count)}
     columns |= {"stretch": np.ones(count)} | applications
@@ -43,10 +45,10 @@ def made_up(applications: dict, schedule: dict | None = None, machines: int = 3,
         gs.Platform.equal(machines),
         gs.Workload.of([0.0], [1], [1.0]),
         seed=1,
-        faults=more.pop("faults", None),
+        faults=options.pop("faults", None),
     )
     return gs.Result(
-        tables=tables | more,
+        tables=tables | options,
         facts={},
         scheduler={"name": "made-up", "class": "x", "parameters": {}},
         provenance={},
@@ -77,7 +79,7 @@ def tree() -> gs.Result:
 
 def test_distribution_shows_the_shares_of_a_column(tree) -> None:
     axes = axes_of()
-    other = made_up({"stretch": [1e-6, NAN, 3e-6, 1e-6]})
+    other = invented_result({"stretch": [1e-6, NAN, 3e-6, 1e-6]})
     assert plots.distribution({"a": tree, "b": other}, axes=axes) is axes
     one, two = axes.lines
     values = np.sort(tree.applications["stretch"])
@@ -95,7 +97,7 @@ def test_distribution_shows_the_shares_of_a_column(tree) -> None:
     + [([2.0], "linear"), ([NAN, NAN], "linear"), ([7.0] * 5, "linear")],
 )
 def test_scales_fit_the_values(values, scale) -> None:
-    axes = plots.distribution(made_up({"stretch": values}), axes=axes_of())
+    axes = plots.distribution(invented_result({"stretch": values}), axes=axes_of())
     assert axes.get_xscale() == scale and saved(axes)
 
 
@@ -116,7 +118,7 @@ def test_series_have_a_fitting_unit_of_time(tree) -> None:
     factor = {"time (s)": 1.0, "time (h)": 3600.0}[axes.get_xlabel()]
     assert axes.lines[1].get_xdata() * factor == pytest.approx(steps.times)
     count = 10_000
-    long = made_up({"release": np.arange(count) * 60.0, "finish": np.arange(count) * 60.0 + 90.0})
+    long = invented_result({"release": np.arange(count) * 60.0, "finish": np.arange(count) * 60.0 + 90.0})
     axes = plots.series(long, axes=axes_of())
     assert len(axes.lines[0].get_xdata()) <= 2000 and axes.get_xlabel() == "time (days)"
 
@@ -127,11 +129,11 @@ def test_series_have_a_fitting_unit_of_time(tree) -> None:
 def bars_of(axes):
     return [
         (round(low), path[:, 0].min(), path[:, 0].max(), tuple(colour[:3]))
-        for made in axes.collections
-        if type(made).__name__ == "PolyCollection"
+        for instance in axes.collections
+        if type(instance).__name__ == "PolyCollection"
         for path, colour in zip(
-            [p.vertices for p in made.get_paths()],
-            np.resize(made.get_facecolor(), (len(made.get_paths()), 4)),
+            [p.vertices for p in instance.get_paths()],
+            np.resize(instance.get_facecolor(), (len(instance.get_paths()), 4)),
             strict=True,
         )
         for low in [path[:, 1].mean()]
@@ -141,7 +143,7 @@ def bars_of(axes):
 def test_gantt_chart_draws_all_pieces() -> None:
     axes = axes_of()
     faults = gs.Faults.of([1, 2], [25.0, 16.0], [28.0, 16.0])
-    result = made_up({"release": np.zeros(8)}, PIECES, faults=faults)
+    result = invented_result({"release": np.zeros(8)}, PIECES, faults=faults)
     assert plots.gantt(result, axes=axes) is axes
     bars = bars_of(axes)
     assert [bar[:3] for bar in bars] == [
@@ -151,13 +153,13 @@ def test_gantt_chart_draws_all_pieces() -> None:
     ]  # fmt: skip
     first, second, wrapped = (bar[3] for bar in bars[1:4])
     assert first == wrapped != second  # applications 0 and 7 share a colour; adjacent pieces differ
-    hatched = [made for made in axes.collections if made.get_hatch()]
+    hatched = [instance for instance in axes.collections if instance.get_hatch()]
     assert len(hatched) == 1 and len(hatched[0].get_paths()) == 1
-    lines = [made for made in axes.collections if type(made).__name__ == "LineCollection"]
-    at = sorted(segment[0].tolist()[0] for made in lines for segment in made.get_segments())
-    assert at == [16.0, 30.0]  # a transient failure, and a piece without length
-    said = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert said == [
+    lines = [instance for instance in axes.collections if type(instance).__name__ == "LineCollection"]
+    positions = sorted(segment[0].tolist()[0] for instance in lines for segment in instance.get_segments())
+    assert positions == [16.0, 30.0]  # a transient failure, and a piece without length
+    message = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert message == [
         "application 0",
         "application 1",
         "application 7",
@@ -169,32 +171,32 @@ def test_gantt_chart_draws_all_pieces() -> None:
 
 
 def test_gantt_chart_draws_the_selected_machines() -> None:
-    result = made_up({"release": np.zeros(8)}, PIECES)
+    result = invented_result({"release": np.zeros(8)}, PIECES)
     axes = plots.gantt(result, machines=[2, 0], axes=axes_of())
     assert sorted(bar[:3] for bar in bars_of(axes)) == [(0, 0.0, 15.0), (1, 0.0, 10.0), (1, 10.0, 20.0)]
     assert axes.yaxis.get_major_formatter()(0, None) == "2"
     assert [bar[0] for bar in bars_of(plots.gantt(result, machines=slice(1, 2), axes=axes_of()))] == [0]
-    for machines, said in (
+    for machines, message in (
         ([3], r"machines must be a slice, or distinct numbers in 0..2, got \[3\]"),
         ([1, 1], "or distinct numbers"),
         ([], "must select at least one of 3"),
         (["a"], "or distinct numbers"),
     ):
-        with pytest.raises(ScenarioError, match=said):
+        with pytest.raises(ScenarioError, match=message):
             plots.gantt(result, machines=machines, axes=axes_of())
     with pytest.raises(ScenarioError, match="record=True"):
-        plots.gantt(made_up({"release": [0.0]}), axes=axes_of())
+        plots.gantt(invented_result({"release": [0.0]}), axes=axes_of())
     nothing = {name: np.asarray(column)[:0] for name, column in PIECES.items()}
-    assert saved(plots.gantt(made_up({"release": [0.0]}, nothing), axes=axes_of()))
+    assert saved(plots.gantt(invented_result({"release": [0.0]}, nothing), axes=axes_of()))
 
 
 def test_uncompleted_pieces_in_low_rows_are_black() -> None:
     pieces = {name: np.repeat(column, 100) for name, column in PIECES.items()}
     pieces["machine"] = np.arange(500)
-    axes = plots.gantt(made_up({"release": np.zeros(8)}, pieces, machines=500), axes=axes_of())
+    axes = plots.gantt(invented_result({"release": np.zeros(8)}, pieces, machines=500), axes=axes_of())
     black = [bar for bar in bars_of(axes) if bar[3] == (0.0, 0.0, 0.0)]
     assert sorted(bar[0] for bar in black) == list(range(200, 300))
-    assert not any(made.get_hatch() for made in axes.collections)
+    assert not any(instance.get_hatch() for instance in axes.collections)
 
 
 def test_narrow_pieces_that_were_not_completed_are_dark() -> None:
@@ -202,15 +204,15 @@ def test_narrow_pieces_that_were_not_completed_are_dark() -> None:
     for name, value in (("machine", 1), ("application", 1), ("start", 26.0), ("end", 26.2), ("completed", 0)):
         pieces[name].append(value)
     pieces["tasks"].append(1)
-    axes = plots.gantt(made_up({"release": np.zeros(8)}, pieces), axes=axes_of())
-    hatched = [made for made in axes.collections if made.get_hatch()]
-    assert [made.get_paths()[0].vertices[:, 0].max() for made in hatched] == [25.0]
+    axes = plots.gantt(invented_result({"release": np.zeros(8)}, pieces), axes=axes_of())
+    hatched = [instance for instance in axes.collections if instance.get_hatch()]
+    assert [instance.get_paths()[0].vertices[:, 0].max() for instance in hatched] == [25.0]
     (narrow,) = [bar for bar in bars_of(axes) if bar[1:3] == (26.0, 26.2)]
     (wide,) = [bar for bar in bars_of(axes) if bar[1:3] == (5.0, 25.0)]
     assert 0 < sum(narrow[3]) < sum(wide[3])
-    said = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert said[-2:] == ["not completed", "not completed, narrow (dark)"]
-    (short,) = [bar for bar in bars_of(plots.gantt(made_up({"release": np.zeros(8)}, pieces),
+    message = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert message[-2:] == ["not completed", "not completed, narrow (dark)"]
+    (short,) = [bar for bar in bars_of(plots.gantt(invented_result({"release": np.zeros(8)}, pieces),
                 machines=[1], axes=plots.figure(width=60.0)[1][0])) if bar[1:3] == (26.0, 26.2)]  # fmt: skip
     assert sum(short[3]) > sum(narrow[3])  # the chart is wide enough for a hatch
 
@@ -242,7 +244,7 @@ def test_traffic_bars_have_the_totals_of_levels(tree, unit) -> None:
 
 
 def test_traffic_without_a_tree_is_drawn_by_kind(tree) -> None:
-    axes = plots.traffic(made_up({"release": [0.0]}), "messages", axes=axes_of())
+    axes = plots.traffic(invented_result({"release": [0.0]}), "messages", axes=axes_of())
     assert [bar.get_height() for bar in axes.patches] == [3, 1500]
     assert [text.get_text() for text in axes.texts] == ["3", "1.5 k"]
     none = gs.simulate(tree.scenario, gs.MinCent())
@@ -259,8 +261,8 @@ def test_spans_of_a_tree_contain_its_leaves(machines) -> None:
     assert (count[machines - 1 :] == 1).all() and (first[0], count[0]) == (0, machines)
     assert sorted(first[machines - 1 :]) == list(range(machines))
     for row in range(int(level[-1])):
-        some = nodes[level == row]
-        assert (np.diff(first[some]) == count[some][:-1]).all()  # side by side
+        subset = nodes[level == row]
+        assert (np.diff(first[subset]) == count[subset][:-1]).all()  # side by side
     routers = nodes[: machines - 1]
     assert (first[2 * routers + 1] == first[routers]).all()
     assert (count[2 * routers + 1] + count[2 * routers + 2] == count[routers]).all()
@@ -269,12 +271,12 @@ def test_spans_of_a_tree_contain_its_leaves(machines) -> None:
 def cells_of(axes):
     """Return (left, right, level) -> value of each cell."""
     return {
-        (x0, x1, made.get_coordinates()[0, 0, 1]): value
-        for made in axes.collections
+        (x0, x1, instance.get_coordinates()[0, 0, 1]): value
+        for instance in axes.collections
         for x0, x1, value in zip(
-            made.get_coordinates()[0, :-1, 0],
-            made.get_coordinates()[0, 1:, 0],
-            np.ma.filled(made.get_array(), NAN).ravel(),
+            instance.get_coordinates()[0, :-1, 0],
+            instance.get_coordinates()[0, 1:, 0],
+            np.ma.filled(instance.get_array(), NAN).ravel(),
             strict=True,
         )
     }
@@ -306,9 +308,9 @@ def test_colour_bar_of_a_logarithmic_scale_has_few_labels(tree) -> None:
     axes = plots.tree(other, "bytes_out", axes=axes_of())
     axes.get_figure().draw_without_rendering()
     bar = axes.get_figure().axes[1].yaxis
-    said = [text.get_text() for text in (*bar.get_ticklabels(), *bar.get_ticklabels(minor=True))]
-    assert [text for text in said if text.startswith(r"$\mathdefault{3") or "4" in text[:16]] == []
-    assert len([text for text in said if text]) == 5
+    message = [text.get_text() for text in (*bar.get_ticklabels(), *bar.get_ticklabels(minor=True))]
+    assert [text for text in message if text.startswith(r"$\mathdefault{3") or "4" in text[:16]] == []
+    assert len([text for text in message if text]) == 5
 
 
 def test_large_levels_are_drawn_in_labelled_cells(tree, monkeypatch) -> None:
@@ -343,7 +345,7 @@ def test_moved_routers_are_stated_and_missing_trees_rejected(tree) -> None:
     with pytest.raises(
         ScenarioError, match="requires a run of a fair tree on several machines, got made-up on 3"
     ):
-        plots.tree(made_up({"release": [0.0]}), axes=axes_of())
+        plots.tree(invented_result({"release": [0.0]}), axes=axes_of())
     with pytest.raises(ScenarioError, match="^column"):
         plots.tree(tree, "heat", axes=axes_of())
 
@@ -351,7 +353,7 @@ def test_moved_routers_are_stated_and_missing_trees_rejected(tree) -> None:
 def test_results_are_drawn_together_or_in_at_most_six_panels(tree) -> None:
     both = {"a": tree, "b": tree}
     assert len(figures.of_results("series", both).axes) == 1
-    made = figures.of_results("gantt", both, machines=slice(0, 3))
-    assert [axes.get_title(loc="left") for axes in made.axes] == ["a", "b"]
+    figure = figures.of_results("gantt", both, machines=slice(0, 3))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["a", "b"]
     with pytest.raises(ScenarioError, match="at most 6 panels, 7 results"):
         figures.of_results("gantt", {str(k): tree for k in range(7)})

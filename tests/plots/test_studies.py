@@ -37,8 +37,8 @@ def axes_of():
     return plots.figure()[1][0]
 
 
-def drawn(kind: str = "png") -> bytes:
-    made, (left, middle, right) = plots.figure(3)
+def chart_axes(kind: str = "png") -> bytes:
+    instance, (left, middle, right) = plots.figure(3)
     assert plots.lines([50, 100, 200], {"a": POINTS, "b": POINTS[::-1]}, axes=left) is left
     assert plots.boxes({"50": [1.0, 2.0, 4.0, NAN], "100": [3.0]}, axes=middle) is middle
     assert plots.bars(["x", "y", "z"], POINTS, [1.1, None, 2.9], axes=right) is right
@@ -47,13 +47,13 @@ def drawn(kind: str = "png") -> bytes:
     assert [bar.get_height() for bar in right.patches[3:]] == [1.0, 2.0, 3.0]
     assert sorted(middle.lines[-2].get_ydata()) == [1.0, 2.0, 4.0]
     stream = io.BytesIO()
-    plots.save(made, stream, format=kind)
+    plots.save(instance, stream, format=kind)
     return stream.getvalue()
 
 
 @pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_equal_charts_give_equal_files(kind: str, begin: bytes) -> None:
-    assert drawn(kind).startswith(begin) and drawn(kind) == drawn(kind)
+    assert chart_axes(kind).startswith(begin) and chart_axes(kind) == chart_axes(kind)
 
 
 def test_series_have_distinct_styles() -> None:
@@ -69,7 +69,7 @@ def test_the_style_applies_only_within_its_context() -> None:
     import matplotlib
 
     before = dict(matplotlib.rcParams)
-    drawn()
+    chart_axes()
     assert dict(matplotlib.rcParams) == before
     with plots.use_style():
         assert not matplotlib.rcParams["axes.spines.top"]
@@ -84,8 +84,8 @@ def test_given_axes_do_not_load_pyplot() -> None:
         "assert 'matplotlib.pyplot' not in sys.modules\n"
         "assert plots.scaling([1, 10], {'a': [1.0, 2.0]}).get_figure().number == 1"
     )
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "MPLBACKEND": "Agg"})
-    assert done.returncode == 0
+    process = subprocess.run([sys.executable, "-c", code], env={**os.environ, "MPLBACKEND": "Agg"})
+    assert process.returncode == 0
 
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,13 +100,13 @@ def test_comparison_draws_means_and_paired_ratios() -> None:
     middles = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1 and line.get_marker()]
     assert {2.0, 13.0 / 3} <= {float(x) for x in middles}
     assert axes.get_xlabel() == "max stretch per work (s/Mflop)"
-    made = FOUND.figure()
-    right = made.axes[1]
+    figure = FOUND.figure()
+    right = figure.axes[1]
     assert [label.get_text() for label in right.get_yticklabels()] == ["a", "b"]
-    assert made.axes[0].get_ylim() == right.get_ylim()  # rows of both panels are at the same heights
+    assert figure.axes[0].get_ylim() == right.get_ylim()  # rows of both panels are at the same heights
     assert [1.0, 2.0, 3.0] in [sorted(line.get_xdata()) for line in right.lines]  # paired ratios b / a
     assert right.get_xlabel() == "max stretch per work, relative to a\n(3 paired replications)"
-    assert len(made.axes) == 2
+    assert len(figure.axes) == 2
     alone = Replicates(FOUND.seeds, FOUND.values)
     assert len(alone.figure().axes) == 1
     with pytest.raises(ScenarioError, match="ratio requires replicates"):
@@ -116,30 +116,30 @@ def test_comparison_draws_means_and_paired_ratios() -> None:
 
 
 def test_a_sweep_is_drawn_over_its_free_axis() -> None:
-    made = [RunRecord({"max_stretch": 10.0 * k + s}) for k in range(6) for _ in range(2) for s in (0, 1)]
+    records = [RunRecord({"max_stretch": 10.0 * k + s}) for k in range(6) for _ in range(2) for s in (0, 1)]
     labels = {"size": (1, 2, 4), "load": ("low", "high")}
-    found = SweepResult(labels, ("a", "b"), 2, ("max_stretch",), None, made)
-    axes = plots.swept(found, where={"load": "high"}, axes=axes_of())
-    shown = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.lines[::3]]
-    assert shown == [([1, 2, 4], [10.0, 30.0, 50.0]), ([1, 2, 4], [11.0, 31.0, 51.0])]
-    axes = plots.swept(found, where={"size": 2}, axes=axes_of())
+    actual = SweepResult(labels, ("a", "b"), 2, ("max_stretch",), None, records)
+    axes = plots.swept(actual, where={"load": "high"}, axes=axes_of())
+    displayed = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.lines[::3]]
+    assert displayed == [([1, 2, 4], [10.0, 30.0, 50.0]), ([1, 2, 4], [11.0, 31.0, 51.0])]
+    axes = plots.swept(actual, where={"size": 2}, axes=axes_of())
     assert [label.get_text() for label in axes.get_xticklabels()] == ["low", "high"]
-    assert [axes.get_title() for axes in found.figure().axes] == ["load = low", "load = high"]
+    assert [axes.get_title() for axes in actual.figure().axes] == ["load = low", "load = high"]
     with pytest.raises(ScenarioError, match="^where"):
-        plots.swept(found, axes=axes_of())
+        plots.swept(actual, axes=axes_of())
     with pytest.raises(ScenarioError, match="got load = 'mid'"):
-        plots.swept(found, where={"load": "mid"}, axes=axes_of())
+        plots.swept(actual, where={"load": "mid"}, axes=axes_of())
     with pytest.raises(ScenarioError, match="^metric"):
-        plots.swept(found, "speed", axes=axes_of())
+        plots.swept(actual, "speed", axes=axes_of())
 
 
 def test_a_sweep_over_three_axes_is_drawn_at_one_point_of_the_others() -> None:
     labels = {"a": (1, 2), "b": (1, 2), "c": (10, 20)}
-    made = [RunRecord({"max_stretch": float(k)}) for k in range(8)]
-    found = SweepResult(labels, ("x",), 1, ("max_stretch",), None, made)
-    axes = plots.swept(found, where={"b": 1, "c": 10}, axes=axes_of())
-    wanted = [found.at(a=a, b=1, c=10).mean("x", "max_stretch").mean for a in (1, 2)]
-    assert axes.lines[0].get_ydata().tolist() == wanted == [0.0, 4.0]
+    records = [RunRecord({"max_stretch": float(k)}) for k in range(8)]
+    actual = SweepResult(labels, ("x",), 1, ("max_stretch",), None, records)
+    axes = plots.swept(actual, where={"b": 1, "c": 10}, axes=axes_of())
+    expected = [actual.at(a=a, b=1, c=10).mean("x", "max_stretch").mean for a in (1, 2)]
+    assert axes.lines[0].get_ydata().tolist() == expected == [0.0, 4.0]
 
 
 def test_waterfall_bars_begin_at_the_end_of_the_previous_bar() -> None:
@@ -150,8 +150,8 @@ def test_waterfall_bars_begin_at_the_end_of_the_previous_bar() -> None:
 
 
 def test_scaling_draws_values_and_slopes() -> None:
-    given = {"a": [2.0, None, 300.0], "b": [Estimate(1.0, 0.5, 2.0, 5), 20.0, NAN]}
-    axes = plots.scaling([10, 100, 1000], given, axes=axes_of())
+    arguments = {"a": [2.0, None, 300.0], "b": [Estimate(1.0, 0.5, 2.0, 5), 20.0, NAN]}
+    axes = plots.scaling([10, 100, 1000], arguments, axes=axes_of())
     lines = {c.get_label(): c.lines[0] for c in axes.containers}
     assert lines["a"].get_xdata().tolist() == [10, 1000] and lines["a"].get_ydata().tolist() == [2, 300]
     assert lines["b"].get_ydata().tolist() == [1, 20]
@@ -164,15 +164,15 @@ def test_scaling_draws_values_and_slopes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "measured", "said"),
+    ("sizes", "measured", "message"),
     [
         ([0, 1], {"a": [1.0, 2.0]}, r"sizes must be > 0, got \[0, 1\]"),
         ([1, 2], {"a": [1.0]}, r"measured\['a'\] must have 2 values, one per size, got 1"),
         ([1, 2], {"a": [1.0, 0.0]}, r"measured\['a'\] must be > 0 s, got 0"),
     ],
 )
-def test_invalid_sizes_are_rejected(sizes, measured, said) -> None:
-    with pytest.raises(ScenarioError, match=said):
+def test_invalid_sizes_are_rejected(sizes, measured, message) -> None:
+    with pytest.raises(ScenarioError, match=message):
         plots.scaling(sizes, measured, axes=axes_of())
 
 
@@ -181,14 +181,14 @@ def labels_of(axis):
     axis.axes.get_figure().draw_without_rendering()
     low, high = sorted(axis.get_view_interval())
     ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
-    shown = [tick.label1 for tick in ticks if tick.label1.get_text() and low <= tick.get_loc() <= high]
-    shown += [tick.label2 for tick in ticks if tick.label2.get_text() and low <= tick.get_loc() <= high]
-    return {each.get_text(): each.get_window_extent() for each in shown if each.get_visible()}
+    displayed = [tick.label1 for tick in ticks if tick.label1.get_text() and low <= tick.get_loc() <= high]
+    displayed += [tick.label2 for tick in ticks if tick.label2.get_text() and low <= tick.get_loc() <= high]
+    return {item.get_text(): item.get_window_extent() for item in displayed if item.get_visible()}
 
 
 def overlapping(axis) -> list[tuple[str, str]]:
-    found = list(labels_of(axis).items())
-    return [(a, b) for k, (a, one) in enumerate(found) for b, two in found[:k] if one.overlaps(two)]
+    actual = list(labels_of(axis).items())
+    return [(a, b) for k, (a, one) in enumerate(actual) for b, two in actual[:k] if one.overlaps(two)]
 
 
 @pytest.mark.parametrize("width", [1.6, 5.0])
@@ -222,11 +222,11 @@ def test_labels_of_logarithmic_axes_fit_the_range() -> None:
 def test_charts_with_logarithmic_axes_have_labels_without_overlaps() -> None:
     samples = {"a": [1e-6, 7e-6, 4e-5], "b": [2e-6, 3e-6]}
     estimates = {name: Estimate(values[0], NAN, NAN, 1) for name, values in samples.items()}
-    made, (left, right) = plots.figure(2, width=3.0)
+    instance, (left, right) = plots.figure(2, width=3.0)
     plots.intervals(samples, estimates, axes=left)
     plots.scaling([1000, 30_000], {"a": [2e-6, 4e-5]}, axes=right)
     for axis in (left.xaxis, right.xaxis, right.yaxis):
-        assert axis.axes.get_figure() is made and overlapping(axis) == [] and len(labels_of(axis)) > 1
+        assert axis.axes.get_figure() is instance and overlapping(axis) == [] and len(labels_of(axis)) > 1
 
 
 @pytest.mark.parametrize("count", [6, 14, 30])
@@ -241,16 +241,16 @@ def test_names_at_the_x_axis_do_not_overlap(count, name, draw) -> None:
         plots.boxes(dict.fromkeys(names, [1.0, 2.0]), axes=axes)
     axes.get_figure().draw_without_rendering()
     labels = axes.get_xticklabels()
-    assert [each.get_text().replace("\n", " ") for each in labels] == names
-    (turned,) = {each.get_rotation() for each in labels}
-    boxes = [each.get_window_extent() for each in labels]
+    assert [item.get_text().replace("\n", " ") for item in labels] == names
+    (turned,) = {item.get_rotation() for item in labels}
+    boxes = [item.get_window_extent() for item in labels]
     if turned in (0, 90):
         assert all(one.x1 <= two.x0 for one, two in zip(boxes, boxes[1:], strict=False))
     else:  # the distance of slanted lines is their spacing times the sine of the angle
-        places = axes.transData.transform([(at, 0.0) for at in axes.get_xticks()])[:, 0]
-        for each in labels:
-            each.set_rotation(0)
-        highest = max(each.get_window_extent().height for each in labels)
+        places = axes.transData.transform([(instant, 0.0) for instant in axes.get_xticks()])[:, 0]
+        for item in labels:
+            item.set_rotation(0)
+        highest = max(item.get_window_extent().height for item in labels)
         assert highest <= np.diff(places).min() * np.sin(np.radians(turned))
     assert (turned == 0) == (name == "short" and count < 10)
 
@@ -260,15 +260,15 @@ def test_ratios_of_waves_are_drawn_as_points_around_1() -> None:
     places = [f"up {share} % of the day, {load}" for share in (10, 40) for load in ("light", "heavy")]
     means = {mode: np.full(5, 1.0 + 0.1 * k) for k, mode in enumerate(MODES)}
     values = Replicates(tuple(range(5)), {"turnaround": means})
-    lingering = {f"{mode} {at:g}": np.ones(5) for mode in waves.LINGERING for at in waves.LINGERS}
+    lingering = {f"{mode} {instant:g}": np.ones(5) for mode in waves.LINGERING for instant in waves.LINGERS}
     lingers = {places[0]: Replicates(tuple(range(5)), {"turnaround": lingering})}
     of_places, of_lingers = Measurements(run, dict.fromkeys(places, values)), Measurements(run, lingers)
     figure = waves.WAVES.figure(waves.WaveRuns(of_places, Measurements(run, {}), of_lingers))
     left = figure.axes[0]
     assert not left.patches
-    drawn = {each.get_label(): each.lines[0].get_ydata().tolist() for each in left.containers}
+    chart_axes = {item.get_label(): item.lines[0].get_ydata().tolist() for item in left.containers}
     expected = {mode: [means[mode][0] / means[waves.BASE][0]] * 4 for mode in MODES if mode != waves.BASE}
-    assert drawn == {mode: pytest.approx(ratios) for mode, ratios in expected.items()}
+    assert chart_axes == {mode: pytest.approx(ratios) for mode, ratios in expected.items()}
     assert left.lines[0].get_label() == waves.BASE and left.lines[0].get_ydata() == [1.0, 1.0]
 
 
@@ -277,12 +277,12 @@ def test_large_legends_are_outside_the_axes() -> None:
     assert legend_size(["a", "b"]) == (0.0, 0.0)
     assert legend_size(long)[0] > 2.0 and legend_size(long[:9])[0] > 0
     assert "".join(wrap_name(long[0]).split("\n")) == long[0] and wrap_name("") == ""
-    made, (axes,) = plots.figure(width=5 + legend_size(long)[0], height=legend_size(long)[1])
+    instance, (axes,) = plots.figure(width=5 + legend_size(long)[0], height=legend_size(long)[1])
     plots.lines([1, 2, 3], dict.fromkeys(long, POINTS), axes=axes)
     stream = io.BytesIO()
-    plots.save(made, stream, dpi=100)  # a warning of matplotlib would be an error
+    plots.save(instance, stream, dpi=100)  # a warning of matplotlib would be an error
     box = axes.get_legend().get_window_extent()
-    assert box.x0 >= axes.get_window_extent().x1 - 1 and box.x1 <= made.bbox.x1 + 1 and box.y0 >= -1
+    assert box.x0 >= axes.get_window_extent().x1 - 1 and box.x1 <= instance.bbox.x1 + 1 and box.y0 >= -1
     assert [text.get_text().replace("\n", "") for text in axes.get_legend().get_texts()] == long
 
 
@@ -305,10 +305,12 @@ def test_unknown_formats_are_rejected() -> None:
 def test_ratios_of_a_sweep_are_around_1_on_a_logarithmic_axis() -> None:
     """The title names the best scheduler, lines are labelled at their ends; labels with units are numbers."""
     values = [[1.0, 2.0], [30.0, 15.0], [2.0, 1.0]]
-    made = [RunRecord({"max_stretch": v * (1 + 0.01 * k)}) for pair in values for k in range(5) for v in pair]
+    records = [
+        RunRecord({"max_stretch": v * (1 + 0.01 * k)}) for pair in values for k in range(5) for v in pair
+    ]
     labels = {"network.latency": ("50 ms", "1 s", "100 s")}
-    found = SweepResult(labels, ("a", "b"), 5, ("max_stretch",), "b", made)
-    figure = found.figure()
+    actual = SweepResult(labels, ("a", "b"), 5, ("max_stretch",), "b", records)
+    figure = actual.figure()
     means, ratios = figure.axes
     assert (means.get_yscale(), means.get_xscale(), means.get_xlabel()) == ("log", "log", "latency")
     assert [text.get_text() for text in means.get_xticklabels()] == ["50 ms", "1 s", "100 s"]
@@ -316,12 +318,13 @@ def test_ratios_of_a_sweep_are_around_1_on_a_logarithmic_axis() -> None:
     assert [line.get_ydata().tolist() for line in ratios.lines[:1]] == [[0.5, 2.0, 2.0]]
     assert means.lines[0].get_xdata().tolist() == [0.05, 1.0, 100.0]
     assert means.get_legend() is None and {text.get_text() for text in means.texts} == {"a", "b"}
-    said = "b has the lowest mean max stretch at 2, a at 1 of 3 points."
+    message = "b has the lowest mean max stretch at 2, a at 1 of 3 points."
     assert (
-        figure.get_suptitle() == said == found.verdict() and not found.figure(headline=False).get_suptitle()
+        figure.get_suptitle() == message == actual.verdict()
+        and not actual.figure(headline=False).get_suptitle()
     )
     with pytest.raises(ScenarioError, match="^ratio"):
-        plots.swept(SweepResult(labels, ("a", "b"), 5, ("max_stretch",), None, made), ratio=True)
+        plots.swept(SweepResult(labels, ("a", "b"), 5, ("max_stretch",), None, records), ratio=True)
 
 
 def test_many_rows_have_one_colour() -> None:

@@ -30,15 +30,15 @@ def queue_gap(queue: Queue, stretch: float, release_new: float, size_new: float)
         return 0.0
     deadline = release_new + stretch * size_new
     deadlines = deadlines_at(queue, stretch)
-    done = work_before = 0.0
+    completed = work_before = 0.0
     room = math.inf
     for i in edf_order(deadlines):
         if queue.work[i] > 0.0:
-            done += queue.work[i]
+            completed += queue.work[i]
             if deadlines[i] <= deadline:
-                work_before = done
+                work_before = completed
             else:
-                room = min(room, (deadlines[i] - start) * queue.speed - done)
+                room = min(room, (deadlines[i] - start) * queue.speed - completed)
     return max(0.0, min(room, (deadline - start) * queue.speed - work_before))
 
 

@@ -18,7 +18,7 @@ LAST = 2**62
 
 
 class JobQueue:
-    """See `gridcore.rigid_queue.batch_queue.JobQueue`."""
+    """Reference implementation of `gridcore.rigid_queue.batch_queue.JobQueue`."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class JobQueue:
         self._used, self._used_at = [0.0] * (max(self._user, default=-1) + 1), 0
         self._ended: dict[int, list[int]] = {}  # the run times of the jobs of each user that have ended
         self._submitted: dict[int, int] = {}
-        # the reserved starts, and the jobs that wait for jobs that run beyond their estimates
+        # reserved starts, and jobs that wait for jobs that exceed their estimates
         self._reserved: dict[int, int] = {}
         self._waits_for_end: set[int] = set()
         self._early: set[int] = set()  # the partitions in which a job has ended early
@@ -76,11 +76,9 @@ class JobQueue:
         self._log: list[tuple[int, int, int, int, int]] = []
 
     def next_end(self) -> int:
-        """See the kernel."""
         return min((self._end(job) for job in self._machines_of), default=NEVER)
 
     def totals(self) -> dict[str, Integers]:
-        """See the kernel."""
         columns = {
             "first_start": self._first_start,
             "start": self._start,
@@ -93,21 +91,18 @@ class JobQueue:
         return {name: np.array(column, np.int64) for name, column in columns.items()}
 
     def starts(self) -> tuple[Integers, Integers, Integers, Integers, Integers]:
-        """See the kernel."""
         start, job, machine, end, completed = np.array(sorted(self._log), np.int64).reshape(-1, 5).T.copy()
         return machine, job, start, end, completed
 
     # -- events -------------------------------------------------------------------------------------------
 
     def submit(self, jobs: ArrayLike, now: ArrayLike) -> None:
-        """See the kernel."""
         ids = integers(jobs)
         at = [int(now)] * len(ids) if isinstance(now, int | np.integer) else integers(now)
         self._coming += zip(at, ids, strict=True)
         self._last = max([self._last, *self._coming])
 
     def run(self, until: int) -> int:
-        """See the kernel."""
         while until >= self.now:
             due = [
                 self.next_end(),
@@ -143,7 +138,6 @@ class JobQueue:
         return sum(finish >= 0 for finish in self._finish)
 
     def fail(self, machines: ArrayLike, now: int) -> Integers:
-        """See the kernel."""
         failing = set(integers(machines)) - self._down
         cut = [job for job in sorted(self._machines_of) if failing & set(self._machines_of[job])]
         for job in cut:
@@ -157,7 +151,6 @@ class JobQueue:
         return np.array(cut, np.int64)
 
     def restore(self, machines: ArrayLike, now: int) -> None:
-        """See the kernel."""
         recovering = set(integers(machines)) & self._down
         self._down -= recovering
         self._must_examine = self._must_examine or bool(recovering)
@@ -254,7 +247,7 @@ class JobQueue:
         return sorted(free)[: self._nodes[head]]
 
     def _start_by_profile(self, queue: list[int]) -> None:
-        """Give the first jobs that do not fit reservations; start the others that delay none of these."""
+        """Reserve machines for the first jobs that do not fit; start other jobs that delay no reservation."""
         self._reserved.clear()
         reservations = 0
         for job in queue:
@@ -269,7 +262,7 @@ class JobQueue:
         self._reserved.clear()
 
     def _in_use(self, instant: int, left_out: int) -> int:
-        """Return how many machines are in use or reserved at an instant, by the estimates, or down."""
+        """Return the number of machines that are used, reserved or down at an instant, by the estimates."""
         return (
             len(self._down.intersection(self._own_machines()))
             + sum(

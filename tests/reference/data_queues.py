@@ -36,7 +36,7 @@ class Stages:
 
 
 class DataQueues(TaskQueues):
-    """See `gridcore.queues.data_queues.DataQueues`."""
+    """Reference implementation of `gridcore.queues.data_queues.DataQueues`."""
 
     def __init__(self, speed: ArrayLike, *, bandwidth: ArrayLike, aware: bool = True, **options: Any) -> None:
         super().__init__(speed, **options)
@@ -69,7 +69,7 @@ class DataQueues(TaskQueues):
     # -- the stages ---------------------------------------------------------------------------------
 
     def _times(self, u: int, application: int) -> tuple[int, int, int]:
-        """Return how long the stages of a task take, ns."""
+        """Return the durations of the stages of a task, ns."""
         fetch, send = (
             round(ns) if (ns := amount / self.bandwidth[u] * 1e9) < 9.2e18 else NEVER
             for amount in self._data[application]
@@ -128,20 +128,18 @@ class DataQueues(TaskQueues):
         super()._enqueue(u, application, tasks, now)
 
     def withdraw(self, machine: int, application: int, tasks: int, now: int) -> int:
-        """See `TaskQueues`."""
         if 0 <= machine < self.machines:
             self._stop_idle_stages(machine, now)
         return super().withdraw(machine, application, tasks, now)
 
     def reschedule(self, machines: ArrayLike, now: int) -> None:
-        """See `TaskQueues`."""
         for u in integers(machines):
             if self.order == "edf":
                 self._stop_idle_stages(u, now)
         super().reschedule(machines, now)
 
     def _stop_idle_stages(self, u: int, now: int) -> None:
-        """Keep idle stages from starting before now, since the next task may change."""
+        """Prevent idle stages from starting before `now`, since the next task may change."""
         self._advance(u, now)
         stages = self._stages[u]
         stages.fetching, stages.free = max(stages.fetching, now), max(stages.free, now)
@@ -223,12 +221,12 @@ class DataQueues(TaskQueues):
         )
 
     def _makespan(self, u: int, application: int, tasks: int) -> float:
-        """Return how long `tasks` tasks take on an idle machine, ns."""
+        """Return the makespan of `tasks` tasks on an idle machine, ns."""
         times = self._times(u, application)
         return float(sum(times)) + (tasks - 1.0) * max(times)
 
     def room(self, stretch: float, application: int, now: int, machines: ArrayLike) -> Integers:
-        """Return how many more tasks of `application` each of `machines` can surely take at `stretch`."""
+        """Return a lower bound of the further tasks that each machine can take at `stretch`."""
         result, new = [], self._application[application]
         for u in integers(machines):
             self._advance(u, now)

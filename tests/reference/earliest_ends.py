@@ -19,7 +19,6 @@ __all__ = ["EarliestEnds", "bind_earliest"]
 def bind_earliest(
     free_at: Integers, speed: ArrayLike, task_size: float, n_tasks: SupportsIndex, now: int
 ) -> Integers:
-    """See `gridcore.centralized.earliest_ends.bind_earliest`."""
     speeds = doubles(speed)
     count = index(n_tasks)
     tasks = np.zeros(len(speeds), np.int64)
@@ -38,7 +37,7 @@ def bind_earliest(
 
 
 class EarliestEnds:
-    """See `gridcore.centralized.earliest_ends.EarliestEnds`: here all machines are examined for each task."""
+    """Reference implementation of `EarliestEnds`, which examines all machines for each task."""
 
     def __init__(self, speed: ArrayLike) -> None:
         self.speed = doubles(speed)
@@ -46,12 +45,10 @@ class EarliestEnds:
         self._up: list[bool] = [False] * self.machines
 
     def restart(self, free_at: Integers, up: ArrayLike, now: int) -> None:
-        """See `gridcore.centralized.earliest_ends.EarliestEnds.restart`."""
         is_up = np.asarray(up, np.bool_).tolist()
         self.now, self._up = now, is_up
 
     def bind(self, free_at: Integers, task_size: float, n_tasks: SupportsIndex, now: int) -> Integers:
-        """See `gridcore.centralized.earliest_ends.EarliestEnds.bind`."""
         count = index(n_tasks)
         self.now, machines = now, []
         for _ in range(count):

@@ -1,9 +1,9 @@
-"""EASY backfilling and first come, first served, as a textbook has them, on identical machines.
+"""Textbook EASY backfilling and first come, first served on identical machines.
 
 Lifka 1995; Mu'alem and Feitelson 2001.  When a job is submitted or ends, jobs start from the
 head of the queue while they fit.  A head that does not fit gets a reservation: its shadow time is when enough
 running jobs are expected to have ended.  A later job starts if it fits, and is expected to end by the shadow
-time or wants no more machines than are left over then.
+time or requires no more machines than are left over then.
 """
 
 from __future__ import annotations

@@ -72,11 +72,11 @@ def edf_order(deadlines: Sequence[float]) -> list[int]:
 
 def value_of(queue: Queue, order: Sequence[int]) -> float:
     """Return the stretch of the queue when served in this order; it is at least the floor."""
-    done, best = 0.0, queue.floor
+    completed, best = 0.0, queue.floor
     for i in order:
         if queue.work[i] > 0.0:
-            done += queue.work[i]
-            lag = (queue.free_at + done / queue.speed) - queue.release[i]
+            completed += queue.work[i]
+            lag = (queue.free_at + completed / queue.speed) - queue.release[i]
             if lag > best * queue.size[i]:
                 best = lag / queue.size[i]
     return best
@@ -84,11 +84,11 @@ def value_of(queue: Queue, order: Sequence[int]) -> float:
 
 def is_feasible(queue: Queue, start: float, deadlines: Sequence[float]) -> bool:
     """Return whether EDF from `start` meets the deadlines."""
-    done = 0.0
+    completed = 0.0
     for i in edf_order(deadlines):
         if queue.work[i] > 0.0:
-            done += queue.work[i]
-            if is_late(start + done / queue.speed, deadlines[i]):
+            completed += queue.work[i]
+            if is_late(start + completed / queue.speed, deadlines[i]):
                 return False
     return True
 
@@ -195,13 +195,13 @@ def project_queues(
         if not queue.release or b[u] >= until:
             continue
         stretch = minimum_stretch(queue)
-        done = 0.0
+        completed = 0.0
         for k in edf_order(deadlines_at(queue, stretch)):
             at = off[u] + k
             if p[at] <= 0.0:
                 continue
             if preemptive:
-                available_work = (until - b[u]) * s[u] - done
+                available_work = (until - b[u]) * s[u] - completed
                 if available_work <= 0.0:
                     break
                 if available_work < p[at]:
@@ -209,16 +209,16 @@ def project_queues(
                     running[u] = at
                     break
                 left[at] = 0.0
-                done += p[at]
+                completed += p[at]
                 continue
             tasks, m = round(p[at] / a[at]), 0
-            while m < tasks and b[u] + (done + m * a[at]) / s[u] < until:
+            while m < tasks and b[u] + (completed + m * a[at]) / s[u] < until:
                 m += 1
             if m == 0:
                 break
             left[at] = (tasks - m) * a[at]
-            done += m * a[at]
-            finish = b[u] + done / s[u]
+            completed += m * a[at]
+            finish = b[u] + completed / s[u]
             if finish > until:
                 end[u], running[u] = finish, at
             if m < tasks:

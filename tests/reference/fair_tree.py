@@ -105,7 +105,7 @@ class History:
     first_start: dict[int, int] = field(default_factory=dict)
     finish: dict[int, int] = field(default_factory=dict)
     resubmitted: Counter[int] = field(default_factory=Counter)
-    #: The number of occurrences of cases that a test of this simulator must cover.
+    #: Numbers of occurrences of the cases that tests of this simulator must cover.
     cases: Counter[str] = field(default_factory=Counter)
 
 
@@ -130,14 +130,14 @@ class Report:
         due = np.array(self.queue.release) + stretch * np.array(self.queue.size)
         order = np.argsort(due, axis=1, kind="stable")
         due = np.take_along_axis(due, order, axis=1)
-        done = np.cumsum(np.array(self.queue.work)[order], axis=1)
-        end = start + done / speed
+        completed = np.cumsum(np.array(self.queue.work)[order], axis=1)
+        end = start + completed / speed
         late = (end > due + LATE * np.maximum(end, np.abs(due))).any(axis=1)
 
         deadline = (self.now + stretch * self.grid.size)[:, :, np.newaxis]
         before = due[:, np.newaxis] <= deadline
-        ahead = np.where(before, done[:, np.newaxis], 0.0).max(axis=2, initial=0.0)
-        slack = np.where(before, math.inf, ((due - start) * speed - done)[:, np.newaxis])
+        ahead = np.where(before, completed[:, np.newaxis], 0.0).max(axis=2, initial=0.0)
+        slack = np.where(before, math.inf, ((due - start) * speed - completed)[:, np.newaxis])
         room = np.minimum((deadline[:, :, 0] - start) * speed - ahead, slack.min(axis=2, initial=math.inf))
         room[late | (self.grid.stretch * (1.0 + LATE) < self.queue.floor)] = 0.0
         tasks: Cells = np.floor(np.maximum(room, 0.0)[:, :, np.newaxis] / self.grid.task_size).astype(

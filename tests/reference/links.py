@@ -46,7 +46,7 @@ class Message:
 
 
 class Links:
-    """See `gridcore.network.links.Links`."""
+    """Reference implementation of `gridcore.network.links.Links`."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Links:
         return [tuple(row[:16].copy().view(np.int64).tolist()) for row in records]
 
     def transmission_time(self, nbytes: int) -> int:
-        """Return how long a message of `nbytes` bytes occupies an interface, ns."""
+        """Return the transmission time of a message of `nbytes` bytes at an interface, ns."""
         length = nbytes / self._bandwidth * 1e9
         return round(length)
 
@@ -302,7 +302,7 @@ class Links:
             self._detached_nodes.discard(node)
 
     def detach(self, nodes: ArrayLike) -> None:
-        """Take `nodes` off their machines until they `move`."""
+        """Detach `nodes` from their machines until they `move`."""
         self._detached_nodes.update(integers(nodes))
 
     def watch(self, start: int, end: int, width: int) -> None:

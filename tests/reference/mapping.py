@@ -26,7 +26,6 @@ def map_in_turn(
     high: float = 0.9,
     on_met: bool = False,
 ) -> tuple[Integers, bool]:
-    """See `gridcore.centralized.mapping.map_in_turn`."""
     rows, count, at, _ = _arguments(etc, counts, ready)
     machines = range(len(at))
     n_fastest = max(1, ceil(percent * len(at) / 100.0 - 1e-9))
@@ -60,7 +59,6 @@ def map_batch(
     *,
     kind: ArrayLike | None = None,
 ) -> tuple[Integers, Integers]:
-    """See `gridcore.centralized.mapping.map_batch`."""
     rows, count, at, column = _arguments(etc, counts, ready, kind)
     waiting = [i for i, tasks in enumerate(count) for _ in range(tasks)]
     assignments: list[tuple[int, int]] = []

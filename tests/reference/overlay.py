@@ -15,7 +15,7 @@ _BITS = 2**64 - 1
 
 
 class Views:
-    """See `gridcore.dgs.overlay.Views`."""
+    """Reference implementation of `gridcore.dgs.overlay.Views`."""
 
     def __init__(
         self,
@@ -61,16 +61,13 @@ class Views:
 
     @property
     def views(self) -> NDArray[np.int32]:
-        """See the kernel; a copy."""
         return self._table(0, -1, np.int32)
 
     @property
     def ages(self) -> NDArray[np.uint8]:
-        """See the kernel; a copy."""
         return self._table(1, 0, np.uint8)
 
     def in_degree(self) -> NDArray[np.int64]:
-        """See the kernel."""
         known = [entry for row in self._rows for entry, _ in row]
         return np.bincount(np.array(known, np.int64), minlength=self.nodes)
 
@@ -84,7 +81,6 @@ class Views:
         seed: int = 0,
         known_down: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """See the kernel."""
         gone = [False] * self.nodes if known_down is None else self._there(known_down)
         before, offsets, chosen = self._state, [0], []
         for node, a, b in zip(integers(nodes), integers(first), integers(second), strict=True):
@@ -103,7 +99,6 @@ class Views:
     # -- shuffling --------------------------------------------------------------------------------------
 
     def cycle(self, up: NDArray[np.bool_] | None = None) -> tuple[int, int, int]:
-        """See the kernel."""
         there = self._there(up)
         exchanges = dropped = new = 0
         for u, row in enumerate(self._rows):
@@ -151,14 +146,12 @@ class Views:
     # -- coming and going -------------------------------------------------------------------------------
 
     def leave(self, nodes: ArrayLike) -> None:
-        """See the kernel."""
         for u in integers(nodes):
             self._rows[u].clear()
 
     def join(
         self, node: int, introducer: int, *, steps: int = 5, up: NDArray[np.bool_] | None = None
     ) -> None:
-        """See the kernel."""
         there = self._there(up)
         for _ in range(self.degree):
             at = introducer

@@ -12,7 +12,7 @@ from tests.reference.task_queues import Integers, TaskQueues
 
 
 class OwnSizes(TaskQueues):
-    """See `gridcore.queues.task_queues.TaskQueues`, with ``sizes`` and ``tasks``."""
+    """Reference implementation of `gridcore.queues.task_queues.TaskQueues`, with ``sizes`` and ``tasks``."""
 
     def __init__(self, speed: ArrayLike, **options: Any) -> None:
         super().__init__(speed, **options)
@@ -38,7 +38,7 @@ class OwnSizes(TaskQueues):
 
     def schedule(self) -> dict[str, Integers]:
         """Return a row for each run of a task."""
-        rows = [(u, i, 1, start, end, int(done)) for u, i, start, end, done in self._run_log]
+        rows = [(u, i, 1, start, end, int(completed)) for u, i, start, end, completed in self._run_log]
         rows.sort(key=lambda row: (row[0], row[3]))
         names = ("machine", "application", "tasks", "start", "end", "completed")
         return dict(zip(names, np.array(rows, np.int64).reshape(-1, 6).T.copy(), strict=True))

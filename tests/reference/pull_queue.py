@@ -23,7 +23,7 @@ def duration(task_size: float, speed: float) -> int:
 
 
 class PullQueue:
-    """See `gridcore.centralized.pull_queue.PullQueue`."""
+    """Reference implementation of `gridcore.centralized.pull_queue.PullQueue`."""
 
     def __init__(self, speed: ArrayLike, applications: SupportsIndex, *, log: bool = False) -> None:
         self._speed = doubles(speed)

@@ -1,4 +1,4 @@
-"""Reference implementation of `gridcore.dgs.slots`: every slot at which a reservation ends is tried."""
+"""Reference implementation of `gridcore.dgs.slots`, which tries every slot at which a reservation ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Booking:
 
 
 class SlotSchedules:
-    """See `gridcore.dgs.slots.SlotSchedules`."""
+    """Reference implementation of `gridcore.dgs.slots.SlotSchedules`."""
 
     def __init__(self, nodes: int, *, stale: bool = False) -> None:
         self.nodes, self.stale = int(nodes), stale
@@ -38,17 +38,16 @@ class SlotSchedules:
     def reserve(
         self, nodes: ArrayLike, starts: ArrayLike, slots: ArrayLike, jobs: ArrayLike, now: int
     ) -> NDArray[np.bool_]:
-        """See the kernel."""
         u, at, length = integers(nodes), integers(starts), integers(slots)
         of = integers(jobs)
-        done = []
+        completed = []
         for node, start, count, job in zip(u, at, length, of, strict=True):
-            free = all(not self._covers(each, start, start + count) for each in self._standing(node))
-            done.append(free)
+            free = all(not self._covers(item, start, start + count) for item in self._standing(node))
+            completed.append(free)
             if free:
                 self._bookings[node].append(Booking(start, start + count, job, now))
-                self._bookings[node].sort(key=lambda each: (each.start, each.dropped))
-        return np.array(done, np.bool_)
+                self._bookings[node].sort(key=lambda item: (item.start, item.dropped))
+        return np.array(completed, np.bool_)
 
     def release(
         self,
@@ -59,61 +58,56 @@ class SlotSchedules:
         ends: ArrayLike | None = None,
         jobs: ArrayLike | None = None,
     ) -> NDArray[np.bool_]:
-        """See the kernel."""
         u, at = integers(nodes), integers(starts)
         to = at if ends is None else integers(ends)
         of = None if jobs is None else integers(jobs)
-        done = []
+        completed = []
         for k, (node, start, end) in enumerate(zip(u, at, to, strict=True)):
-            found = [
-                each
-                for each in self._standing(node)
-                if each.start == start and each.end > end and (of is None or each.job == of[k])
+            actual = [
+                item
+                for item in self._standing(node)
+                if item.start == start and item.end > end and (of is None or item.job == of[k])
             ]
-            done.append(bool(found))
-            for each in found:
-                each.dropped = now
+            completed.append(bool(actual))
+            for item in actual:
+                item.dropped = now
                 if end > start:
-                    self._bookings[node].append(Booking(start, end, each.job, now))
-            self._bookings[node].sort(key=lambda each: (each.start, each.dropped))
-        return np.array(done, np.bool_)
+                    self._bookings[node].append(Booking(start, end, item.job, now))
+            self._bookings[node].sort(key=lambda item: (item.start, item.dropped))
+        return np.array(completed, np.bool_)
 
     def extend(self, node: int, start: int, end: int, job: int, now: int) -> tuple[Integers, Integers] | None:
-        """See the kernel."""
         integers([node])
         own = [
-            each for each in self._standing(node) if (each.start, each.job) == (start, job) and each.end < end
+            item for item in self._standing(node) if (item.start, item.job) == (start, job) and item.end < end
         ]
         if not own:
             return None
-        met = [each for each in self._standing(node) if start < each.start < end]
-        for each in own + met:
-            each.dropped = now
+        met = [item for item in self._standing(node) if start < item.start < end]
+        for item in own + met:
+            item.dropped = now
         self._bookings[node].append(Booking(start, end, job, now))
-        self._bookings[node].sort(key=lambda each: (each.start, each.dropped))
-        rows = np.array([(each.job, each.start) for each in met], np.int64).reshape(-1, 2)
+        self._bookings[node].sort(key=lambda item: (item.start, item.dropped))
+        rows = np.array([(item.job, item.start) for item in met], np.int64).reshape(-1, 2)
         return rows[:, 0].copy(), rows[:, 1].copy()
 
     def lose(self, nodes: ArrayLike, slot: int, now: int) -> tuple[Integers, Integers, Integers, Integers]:
-        """See the kernel."""
         lost = []
         for node in integers(nodes):
-            for each in self._standing(node):
-                if each.end > slot:
-                    each.dropped = now
-                    lost.append((node, each.job, each.start, each.end))
+            for item in self._standing(node):
+                if item.end > slot:
+                    item.dropped = now
+                    lost.append((node, item.job, item.start, item.end))
         columns = np.array(lost, np.int64).reshape(-1, 4)
         return columns[:, 0].copy(), columns[:, 1].copy(), columns[:, 2].copy(), columns[:, 3].copy()
 
     def forget(self, slot: int, released_by: int) -> None:
-        """See the kernel."""
         for node in range(self.nodes):
             self._bookings[node] = [
-                each for each in self._bookings[node] if each.end > slot and each.dropped > released_by
+                item for item in self._bookings[node] if item.end > slot and item.dropped > released_by
             ]
 
     def reservations(self, node: int) -> tuple[Integers, Integers, Integers]:
-        """See the kernel."""
         rows = np.array([(b.start, b.end, b.job) for b in self._standing(node)], np.int64).reshape(-1, 3)
         return rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2].copy()
 
@@ -122,7 +116,6 @@ class SlotSchedules:
     def is_free(
         self, nodes: ArrayLike, start: int, slots: int, as_of: ArrayLike | None = None
     ) -> NDArray[np.bool_]:
-        """See the kernel."""
         u = integers(nodes)
         seen = self._as_of(as_of, len(u), "node")
         return np.array([self._fits(n, s, start, slots) for n, s in zip(u, seen, strict=True)], np.bool_)
@@ -135,7 +128,6 @@ class SlotSchedules:
         not_before: int,
         as_of: ArrayLike | None = None,
     ) -> tuple[int, Integers] | None:
-        """See the kernel."""
         u = integers(candidates)
         seen = self._as_of(as_of, len(u), "candidate")
         return self._earliest(list(zip(u, seen, strict=True)), n_nodes, slots, not_before)
@@ -145,7 +137,7 @@ class SlotSchedules:
     ) -> tuple[int, Integers] | None:
         if len(candidates) < n_nodes:
             return None
-        ends = {each.end for node, _ in candidates for each in self._bookings[node]}
+        ends = {item.end for node, _ in candidates for item in self._bookings[node]}
         for start in sorted({not_before, *(end for end in ends if end > not_before)}):
             fit = [node for node, as_of in candidates if self._fits(node, as_of, start, slots)]
             if len(fit) >= n_nodes:
@@ -170,16 +162,15 @@ class SlotSchedules:
         poll_period: int = 0,
         until: int = 0,
     ) -> tuple[Integers, Integers, Integers, Integers, Integers]:
-        """See the kernel."""
         u = integers(searchers)
         seen = self._as_of(as_of, self.nodes, "node")
-        wanted, length = _each(n_nodes, len(u)), _each(slots, len(u))
+        expected, length = _each(n_nodes, len(u)), _each(slots, len(u))
         since, without = _each(not_before, len(u)), _each(exclude, len(u))
         if poll_period:
             seen = [max([-1, *range(at, until + 1, poll_period)]) for at in seen]
         starts, chosen, reached, opened = [], [], [], []
         for searcher, count_of, lasts, at_least, other_ in zip(
-            u, wanted, length, since, without, strict=True
+            u, expected, length, since, without, strict=True
         ):
             candidates: list[tuple[int, int]] = []
             reach: list[int] = []
@@ -203,18 +194,20 @@ class SlotSchedules:
                             to.append((other, NEVER - 1 if other == own else seen[who]))
                 return sum(self._fits(node, at, job[2], job[1]) for node, at in to) >= job[0]
 
-            done, hop, front = open_(searcher), 1, 0
-            while not done and front < len(reach) and (hop < hops or (wide and len(candidates) < count_of)):
+            completed, hop, front = open_(searcher), 1, 0
+            while (
+                not completed and front < len(reach) and (hop < hops or (wide and len(candidates) < count_of))
+            ):
                 last = len(reach)
-                while not done and front < last:
+                while not completed and front < last:
                     if reach[front] != searcher:
                         count += 1
-                        done = open_(reach[front])
+                        completed = open_(reach[front])
                     front += 1
                 hop += 1
-            found = self._earliest(candidates, count_of, lasts, at_least)
-            starts.append(-1 if found is None else found[0])
-            chosen.append(np.zeros(0, np.int64) if found is None else found[1])
+            actual = self._earliest(candidates, count_of, lasts, at_least)
+            starts.append(-1 if actual is None else actual[0])
+            chosen.append(np.zeros(0, np.int64) if actual is None else actual[1])
             reached.append(len(candidates))
             opened.append(count)
         offsets = np.cumsum([0, *map(len, chosen)])
@@ -225,7 +218,7 @@ class SlotSchedules:
     # -- helpers ----------------------------------------------------------------------------------------
 
     def _standing(self, node: int) -> list[Booking]:
-        return [each for each in self._bookings[node] if each.dropped == NEVER]
+        return [item for item in self._bookings[node] if item.dropped == NEVER]
 
     @staticmethod
     def _covers(each: Booking, start: int, end: int) -> bool:
@@ -233,8 +226,8 @@ class SlotSchedules:
 
     def _fits(self, node: int, as_of: int, start: int, slots: int) -> bool:
         return not any(
-            each.made <= as_of < each.dropped and self._covers(each, start, start + slots)
-            for each in self._bookings[node]
+            item.made <= as_of < item.dropped and self._covers(item, start, start + slots)
+            for item in self._bookings[node]
         )
 
     def _as_of(self, as_of: Any, n: int, what: str) -> list[int]:

@@ -58,7 +58,7 @@ def lookup(
     leaves: int | None = None,
     longest_task: float | None = None,
 ) -> int:
-    """Return how many tasks the summary guarantees for an application, never more than fit."""
+    """Return the number of tasks that the summary guarantees for an application, never more than fit."""
     cells = np.asarray(summary, np.uint32)
     stretch, size, task_size = float(stretch), float(size), float(task_size)
     release, cell_release = float(release), float(cell_release)
@@ -130,7 +130,7 @@ def _drop(counts: Sequence[int], sizes: Sequence[float], cell: float, leaves: in
 
 
 def debit_drop(tasks: npt.ArrayLike, task_size: npt.ArrayLike, cell_task_size: float, leaves: int) -> int:
-    """Return the most tasks of ``cell_task_size`` that dispatches to a subtree can displace."""
+    """Return the maximum number of tasks of ``cell_task_size`` that dispatches to a subtree can displace."""
     counts, sizes = _debts(tasks, task_size)
     return _drop(counts, sizes, float(cell_task_size), leaves)
 

@@ -67,7 +67,7 @@ class Application:
 
 
 class TaskQueues:
-    """See `gridcore.queues.task_queues.TaskQueues`."""
+    """Reference implementation of `gridcore.queues.task_queues.TaskQueues`."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class TaskQueues:
         return self._machine[machine].speed
 
     def work(self, machine: int, now: int) -> float:
-        """Return how long a machine works on all its tasks from `now` ns, by their stated sizes, s."""
+        """Return the time that a machine needs for all its tasks from `now` ns, by their stated sizes, s."""
         self._advance(machine, now)
         m = self._machine[machine]
         size = sum(self._application[share.application].task_size * share.tasks for share in m.queue)
@@ -149,12 +149,12 @@ class TaskQueues:
     def schedule(self) -> dict[str, Integers]:
         """Return the runs so far, in order of machine and start; empty without ``record``."""
         rows: list[list[int]] = []
-        for u, i, start, end, done in sorted(self._run_log, key=lambda row: (row[0], row[2])):
+        for u, i, start, end, completed in sorted(self._run_log, key=lambda row: (row[0], row[2])):
             last = rows[-1] if rows else None
-            if done and last and last[5] and last[:2] == [u, i] and last[4] == start:
+            if completed and last and last[5] and last[:2] == [u, i] and last[4] == start:
                 last[2], last[4], last[5] = last[2] + 1, end, last[5] + 1
             else:
-                rows.append([u, i, 1, start, end, int(done)])
+                rows.append([u, i, 1, start, end, int(completed)])
         names = ("machine", "application", "tasks", "start", "end", "completed")
         return dict(zip(names, np.array(rows, np.int64).reshape(-1, 6).T.copy(), strict=True))
 
@@ -192,7 +192,7 @@ class TaskQueues:
         m.peak = max(m.peak, m.waiting)
 
     def withdraw(self, machine: int, application: int, tasks: int, now: int) -> int:
-        """Take up to `tasks` waiting tasks out of the queue of `machine`; return how many."""
+        """Withdraw up to `tasks` waiting tasks from the queue of `machine`; return their number."""
         self._advance(machine, now)
         m, owner = self._machine[machine], self._owner(application)
         n_taken = 0
@@ -209,7 +209,7 @@ class TaskQueues:
         return n_taken
 
     def reschedule(self, machines: ArrayLike, now: int) -> None:
-        """Bring the queues of `machines` into EDF order at their minimum stretch."""
+        """Sort the queues of `machines` into EDF order at their minimum stretch."""
         for u in integers(machines):
             if self.order == "edf":
                 self._advance(u, now)
@@ -378,7 +378,7 @@ class TaskQueues:
         result = np.empty((len(numbers), *grid.shape), np.uint32)
         for k, u in enumerate(numbers):
             self._advance(u, now)
-            least = self._minimum(self._as_queue(u, now))
+            minimum = self._minimum(self._as_queue(u, now))
             queue = self._projected_queue(u, at)
             cells = availability.sample_availability(
                 grid,
@@ -390,7 +390,7 @@ class TaskQueues:
                 free_at=queue.free_at,
             )
             # the running task must keep the stretch; for a later cell the present queue must, too
-            floor = max(queue.floor, least) if at > now else queue.floor
+            floor = max(queue.floor, minimum) if at > now else queue.floor
             cells[grid.stretch + grid.stretch * edf.TOLERANCE < floor] = 0
             result[k] = cells
         return result
@@ -404,7 +404,7 @@ class TaskQueues:
         now: int,
         machines: ArrayLike | None = None,
     ) -> Integers:
-        """Return how many tasks each of `machines` (default: all) can take at `stretch`."""
+        """Return the number of tasks that each of `machines` (default: all) can take at `stretch`."""
         result = []
         for u in range(self.machines) if machines is None else integers(machines):
             self._advance(u, now)

@@ -37,7 +37,7 @@ PATIENCE = 60.0  # s
 
 
 def missing_requirement() -> str:
-    """Return a program or package that is missing_requirement for the browser; empty if none is."""
+    """Return a program or package that is missing for the browser, or ""."""
     if find_spec("selenium") is None:
         return "selenium"
     for names in (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",)):
@@ -49,13 +49,13 @@ def missing_requirement() -> str:
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if what := missing_requirement():
-        said = f"a browser needs {what}"
-        pytest.fail(said) if os.environ.get("GRIDSIM_BROWSER") else pytest.skip(said)
+        message = f"a browser needs {what}"
+        pytest.fail(message) if os.environ.get("GRIDSIM_BROWSER") else pytest.skip(message)
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
     options = ChromeOptions()
-    found = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
-    options.binary_location = next(filter(None, found))
+    actual = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+    options.binary_location = next(filter(None, actual))
     for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
@@ -116,11 +116,11 @@ def show(driver: Any, path: Path, width: int = 1280, dark: bool = False) -> None
     wait(driver, DRAWN)
 
 
-def requested(driver: Any) -> list[str]:
+def requested_addresses(driver: Any) -> list[str]:
     """Return the addresses that the page has requested, without embedded data."""
     messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    sent = [each["params"] for each in messages if each["method"] == "Network.requestWillBeSent"]
-    return [url for each in sent if not (url := each["request"]["url"]).startswith(("data:", "blob:"))]
+    sent = [item["params"] for item in messages if item["method"] == "Network.requestWillBeSent"]
+    return [url for item in sent if not (url := item["request"]["url"]).startswith(("data:", "blob:"))]
 
 
 def brightness(driver: Any, what: str) -> float:
@@ -145,8 +145,8 @@ def check_page(driver: Any, charts: set[str], width: int, dark: bool) -> None:
         "plot.querySelectorAll('.trace path, .bars path, image').length]))"
     )
     assert set(marks) == charts and all(marks.values()), marks
-    inside, whole = driver.execute_script("return [innerWidth, document.documentElement.scrollWidth]")
-    assert inside == width >= whole
+    inside, full_run = driver.execute_script("return [innerWidth, document.documentElement.scrollWidth]")
+    assert inside == width >= full_run
     assert driver.execute_script(f"return {BEYOND}") == []
     assert (brightness(driver, BACKGROUND) < 60) == dark and (brightness(driver, LABELS) > 190) == dark
 
@@ -162,7 +162,7 @@ def test_all_charts_are_drawn_offline(browser: Any, pages: dict[str, Path], name
     wait(browser, "document.querySelector('.plot svg').getBoundingClientRect().width > 480")
     check_page(browser, charts, 1280, dark=False)
     assert browser.get_log("browser") == []
-    assert requested(browser) == [pages[name].as_uri()]
+    assert requested_addresses(browser) == [pages[name].as_uri()]
     assert browser.title == browser.execute_script("return document.querySelector('h1').textContent")
     if name == "names":
         assert browser.title == f"{NAME} and mincent compared"

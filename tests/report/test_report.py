@@ -27,7 +27,7 @@ from gridsim.schedulers import MODES
 from tests._helpers.report_pages import NAMES, bags, rigid
 
 
-def checked(figure: dict[str, Any]) -> go.Figure:
+def checked_figure(figure: dict[str, Any]) -> go.Figure:
     """Return a figure of plotly.py, which rejects properties that plotly.js does not have."""
     text = json.dumps(figure)
     for token in (TEXT, GRID, BACKGROUND):
@@ -35,7 +35,7 @@ def checked(figure: dict[str, Any]) -> go.Figure:
     return go.Figure(json.loads(text))
 
 
-def changed(result: gs.Result, **tables: gs.Table) -> gs.Result:
+def with_tables(result: gs.Result, **tables: gs.Table) -> gs.Result:
     """Return the result with other tables and without provenance."""
     return gs.Result(
         tables=dict(result.tables) | tables, facts=result.facts, scheduler=result.scheduler, provenance={}
@@ -46,45 +46,45 @@ def changed(result: gs.Result, **tables: gs.Table) -> gs.Result:
 
 
 def test_report_of_a_run_has_its_printed_lines(single: gs.Result, written: Any) -> None:
-    found = written(single)
+    actual = written(single)
     for key, line in single.lines().items():
         if key in ("platform", "workload", "load", "makespan", "utilization", "digest"):
-            assert line in found.text, key
-    assert f"{single.max_stretch:.6g} s/Mflop" in found.text
-    assert f"max stretch over the discrete bound, {single.bound().stretch:.6g} s/Mflop" in found.text
-    messages = found.tables["Messages"]
+            assert line in actual.text, key
+    assert f"{single.max_stretch:.6g} s/Mflop" in actual.text
+    assert f"max stretch over the discrete bound, {single.bound().stretch:.6g} s/Mflop" in actual.text
+    messages = actual.tables["Messages"]
     assert messages[0] == ["kind", "sent", "delivered", "dropped", "in flight", "bytes B"]
     assert messages[1:] == [[str(cell) for cell in row.values()] for row in single.messages.rows()]
-    quantiles = found.tables["Quantiles of the stretch"][1]
+    quantiles = actual.tables["Quantiles of the stretch"][1]
     stretch = single.applications["stretch_agg"]
     assert quantiles[1:3] == ["8 of 8", f"{stretch.min():.6g}"]
     assert quantiles[4::3] == [f"{np.median(stretch):.6g}", f"{stretch.max():.6g}"]
-    facts = dict(found.tables["Facts reported by the schedulers"][1:])
+    facts = dict(actual.tables["Facts reported by the schedulers"][1:])
     assert facts["ledger_end_s"] == f"{single.facts['ledger_end_s']:.8g}"
-    assert dict(found.tables["Parameters"][1:])["samples"] == "720"
-    assert found.tables["Digests"][1] == [
+    assert dict(actual.tables["Parameters"][1:])["samples"] == "720"
+    assert actual.tables["Digests"][1] == [
         "fair-tree",
         "gridsim:FairTree",
         single.digest,
     ]
-    assert single.provenance["scenario"].strip() in found.html.replace("&#34;", '"')
-    assert "gridsim run scenario.toml --scheduler fair-tree # digest" in found.text
+    assert single.provenance["scenario"].strip() in actual.html.replace("&#34;", '"')
+    assert "gridsim run scenario.toml --scheduler fair-tree # digest" in actual.text
 
 
 def test_report_of_a_comparison_has_the_table_of_compare(compared: gs.Comparison, written: Any) -> None:
-    found = written(compared)
-    rows = found.tables["Schedulers compared"]
+    actual = written(compared)
+    rows = actual.tables["Schedulers compared"]
     printed = compared.format(width=500, verbose=True).splitlines()
     start = next(i for i, line in enumerate(printed) if line.startswith("scheduler"))
     for row, line in zip(rows[1:], printed[start + 2 :], strict=False):
         assert row == re.split("  +", line)
     assert "stretch max" in rows[0] and "relative to mincent" in rows[0]
-    assert "mincent (ratios are relative to it)" in found.text
+    assert "mincent (ratios are relative to it)" in actual.text
     # the facts of the schedulers have another table
     for line in compared.format(width=500).splitlines()[start + 6 :]:
-        assert line in found.text
-    assert "mincent: Centralized heuristic for the smallest" in found.text
-    bars = found.charts["summary-0"]["data"][0]
+        assert line in actual.text
+    assert "mincent: Centralized heuristic for the smallest" in actual.text
+    bars = actual.charts["summary-0"]["data"][0]
     assert bars["x"] == pytest.approx(
         [compared[name].applications["stretch_agg"].max() for name in NAMES], rel=1e-6
     )
@@ -93,48 +93,48 @@ def test_report_of_a_comparison_has_the_table_of_compare(compared: gs.Comparison
 
 def test_replications_have_confidence_intervals(replicates: gs.Replicates, written: Any) -> None:
     read = dataclasses.replace(replicates, files={"my.swf": "5" * 64})
-    found = written(read, scenario=bags(), command="gridsim compare scenario.toml --replicates 6")
-    assert all(line in found.text for line in ("my.swf", "5" * 64, *replicates.about.values()))
+    actual = written(read, scenario=bags(), command="gridsim compare scenario.toml --replicates 6")
+    assert all(line in actual.text for line in ("my.swf", "5" * 64, *replicates.about.values()))
     printed = replicates.format()
-    for caption, rows in list(found.tables.items())[: len(replicates.values)]:
+    for caption, rows in list(actual.tables.items())[: len(replicates.values)]:
         assert caption in printed
         for row in rows[1:]:
             assert "  ".join(re.split(r"\s{2,}", row[0])) in printed
             assert all(cell in printed for cell in row)
     ratio = replicates.ratio("fair-tree", "mincent")
-    dots, one, *_ = found.charts["summary-1"]["data"]
+    dots, one, *_ = actual.charts["summary-1"]["data"]
     assert dots["x"] == pytest.approx(replicates["stretch"]["fair-tree"] / replicates["stretch"]["mincent"])
     assert one["x"] == pytest.approx([ratio.mean])
     assert one["error_x"]["array"] == pytest.approx([ratio.high - ratio.mean], rel=1e-6)
-    assert found.tables["Digests"][1][1] == replicates.digests["fair-tree"][0]
-    assert "gridsim compare scenario.toml --replicates 6" in found.text
+    assert actual.tables["Digests"][1][1] == replicates.digests["fair-tree"][0]
+    assert "gridsim compare scenario.toml --replicates 6" in actual.text
     # without a command, the report has no section on it
     assert "Run it again" not in written(replicates, scenario=bags()).text
 
 
 def test_charts_show_the_series(single: gs.Result, written: Any) -> None:
-    found = written(single).charts
-    titles = {key: figure["layout"]["yaxis"]["title"]["text"] for key, figure in found.items()}
+    actual = written(single).charts
+    titles = {key: figure["layout"]["yaxis"]["title"]["text"] for key, figure in actual.items()}
     assert titles["time-0"] == "applications released and not finished"
     assert titles["time-2"] == "busy machines"
     for number, quantity in enumerate(get_args(series.Quantity)):
         key, steps = f"time-{number}", series.over_time(single, quantity)
-        line = found[key]["data"][0]
+        line = actual[key]["data"][0]
         assert line["x"] == pytest.approx(steps.times, rel=1e-6) and line["y"] == steps.values.tolist()
         assert line["line"]["shape"] == "hv"
-    gantt, table = found["machines-1"]["data"][0], single.tables["schedule"]
+    gantt, table = actual["machines-1"]["data"][0], single.tables["schedule"]
     assert gantt["base"] == pytest.approx(table["start"], rel=1e-6)
     assert np.add(gantt["base"], gantt["x"]) == pytest.approx(table["end"], rel=1e-6)
     assert gantt["y"] == table["machine"].tolist()
-    assert sum(found["machines-0"]["data"][0]["y"]) == 30
-    sent = [sum(bar["x"]) for bar in found["messages-1"]["data"]]
+    assert sum(actual["machines-0"]["data"][0]["y"]) == 30
+    sent = [sum(bar["x"]) for bar in actual["messages-1"]["data"]]
     assert sum(sent) == pytest.approx(single.messages["bytes"].sum() / 1e6)
 
 
 def test_invalid_utilization_is_visible() -> None:
     run = gs.simulate(bags(4), gs.Fcfs())
     machines = dict(run.machines.items()) | {"utilization": np.array([0.2, 1.5, 1.5, np.nan])}
-    wrong = changed(run, machines=gs.Table(machines))
+    wrong = with_tables(run, machines=gs.Table(machines))
     for results in ({"a": wrong}, {"a": wrong, "b": run}):
         chart = charts.utilization(results)
         assert chart is not None
@@ -146,26 +146,28 @@ def test_invalid_utilization_is_visible() -> None:
 def test_axis_of_a_single_value_includes_zero(written: Any) -> None:
     work = gs.Workload.bags(1, 10.0, 1.0, task_size=1e6, seed=1)
     result = gs.simulate(gs.Scenario(gs.Platform.equal(1), work), gs.Fcfs(), record=True)
-    found = written(result)
+    actual = written(result)
     size, stretch = (float(result.applications[name][0]) for name in ("size", "stretch_agg"))
     ranges = [
-        [found.charts[chart]["layout"][axis].get("range") for axis in ("xaxis", "yaxis")]
+        [actual.charts[chart]["layout"][axis].get("range") for axis in ("xaxis", "yaxis")]
         for chart in ("applications-0", "applications-1")
     ]
     assert ranges == [[[0.0, 2 * stretch], [0, 102]], [[0.0, 2 * size], [0.0, 2 * stretch]]]
-    assert found.charts["machines-1"]["layout"]["yaxis"]["dtick"] == 1
+    assert actual.charts["machines-1"]["layout"]["yaxis"]["dtick"] == 1
     # it never waits, and counts of one are in the singular
-    assert "Waiting applications" not in found.text and "Active applications" in found.text
-    assert "1 machine, 1000 Mflop/s" in found.text and "1 application, 1 task, 1,000,000 Mflop" in found.text
+    assert "Waiting applications" not in actual.text and "Active applications" in actual.text
+    assert (
+        "1 machine, 1000 Mflop/s" in actual.text and "1 application, 1 task, 1,000,000 Mflop" in actual.text
+    )
 
 
 def test_missing_values_have_no_chart(written: Any, compared_jobs: gs.Comparison) -> None:
     run = compared_jobs["easy"]
     unknown = {name: np.full(40, np.nan) for name in ("waiting", "slowdown")}
     jobs = gs.Table(dict(run.applications.items()) | unknown)
-    found = written(changed(run, applications=jobs))
-    assert not [chart for chart in found.charts if chart.startswith("applications")]
-    assert "Quantiles of the slowdown" in found.tables
+    actual = written(with_tables(run, applications=jobs))
+    assert not [chart for chart in actual.charts if chart.startswith("applications")]
+    assert "Quantiles of the slowdown" in actual.tables
 
 
 LONG = [
@@ -178,12 +180,12 @@ LONG = [
 
 
 def test_long_names_stay_distinct(single: gs.Result, written: Any) -> None:
-    found = written(dict.fromkeys(LONG, single)).charts
-    legend = [trace["name"] for trace in found["time-0"]["data"]]
-    rows = found["summary-0"]["layout"]["yaxis"]["ticktext"]
+    actual = written(dict.fromkeys(LONG, single)).charts
+    legend = [trace["name"] for trace in actual["time-0"]["data"]]
+    rows = actual["summary-0"]["layout"]["yaxis"]["ticktext"]
     for labels in (legend, rows):
-        assert [html.unescape(each.replace("<br>", " ")) for each in labels] == LONG
-        assert max(len(html.unescape(line)) for each in labels for line in each.split("<br>")) <= 24
+        assert [html.unescape(item.replace("<br>", " ")) for item in labels] == LONG
+        assert max(len(html.unescape(line)) for item in labels for line in item.split("<br>")) <= 24
     assert html.unescape(rows[3]).count("<br>") == 4
     (chart,) = [c for c in charts.over_time(dict.fromkeys(LONG, single)) if c.title == "Active applications"]
     short = charts.over_time({str(k): single for k in range(len(LONG))})
@@ -222,22 +224,22 @@ CHARTS = {
 @pytest.mark.parametrize("kind", SEVERAL)
 def test_every_scheduler_has_a_report(kind: str, recorded: bool, written: Any, tmp_path: Path) -> None:
     scenario, schedulers = SEVERAL[kind]
-    results = {name: gs.simulate(scenario, each, record=recorded) for name, each in schedulers.items()}
-    found = written(results)
-    titles = set(re.findall(r'aria-label="Chart\. ([^:"]*):', found.html))
+    results = {name: gs.simulate(scenario, item, record=recorded) for name, item in schedulers.items()}
+    actual = written(results)
+    titles = set(re.findall(r'aria-label="Chart\. ([^:"]*):', actual.html))
     assert CHARTS.get(kind, set()) | {"Active jobs" if kind == "rigid" else "Active applications"} <= titles
     assert ("Busy machines" in titles) == recorded
     assert all(f"Schedule of {name}" in titles for name in results) == recorded
-    for figure in found.charts.values():
-        checked(figure)
+    for figure in actual.charts.values():
+        checked_figure(figure)
     cycles = [
-        f for f in found.charts.values() if f["layout"]["xaxis"]["title"]["text"].startswith("share of")
+        f for f in actual.charts.values() if f["layout"]["xaxis"]["title"]["text"].startswith("share of")
     ]
     for figure in cycles:
         sums = np.sum([bar["x"] for bar in figure["data"]], axis=0)
         assert sums == pytest.approx(100.0)
     for name, result in results.items():
-        assert [name, result.scheduler["class"], result.digest] in found.tables["Digests"]
+        assert [name, result.scheduler["class"], result.digest] in actual.tables["Digests"]
         gs.write_report(result, tmp_path / "one.html")
         one = (tmp_path / "one.html").read_text(encoding="utf-8")
         makespan = contents._convert_times(f"{result.makespan:.1f} s")
@@ -250,32 +252,32 @@ def test_charts_of_several_runs_name_the_run(written: Any) -> None:
     scenario = gs.Scenario(gs.Platform.desktop_grid(9, 1), work)
     schedulers = {"mincent": gs.MinCent(), "fair-tree": gs.FairTree(), "WQR-FT": gs.WqrFt()}
     results = {
-        name: gs.simulate(scenario, each, record=name == "WQR-FT") for name, each in schedulers.items()
+        name: gs.simulate(scenario, item, record=name == "WQR-FT") for name, item in schedulers.items()
     }
-    found = written(results)
-    titles = dict(re.findall(r'aria-label="Chart\. ([^:"]*):[^"]*" id="([^"]*)"', found.html))
-    completion = found.charts[titles["Distribution of the completion time"]]
+    actual = written(results)
+    titles = dict(re.findall(r'aria-label="Chart\. ([^:"]*):[^"]*" id="([^"]*)"', actual.html))
+    completion = actual.charts[titles["Distribution of the completion time"]]
     for trace, result in zip(completion["data"], results.values(), strict=True):
         times = result.applications["finish"] - result.applications["release"]
         assert trace["x"][1:] == pytest.approx(np.unique(times), rel=1e-6)
-    assert [row[0] for row in found.tables["Quantiles of the completion time (s)"]][1:] == list(results)
-    busy = found.charts[titles["Busy machines"]]
+    assert [row[0] for row in actual.tables["Quantiles of the completion time (s)"]][1:] == list(results)
+    busy = actual.charts[titles["Busy machines"]]
     assert [trace["name"] for trace in busy["data"]] == ["WQR-FT"] and busy["layout"]["showlegend"]
-    assert found.charts[titles["Cycles"]]["layout"]["yaxis"]["ticktext"] == ["WQR-FT"]
+    assert actual.charts[titles["Cycles"]]["layout"]["yaxis"]["ticktext"] == ["WQR-FT"]
     assert {"Messages by kind, fair-tree", "Schedule of WQR-FT"} <= set(titles)
 
 
 def test_long_times_are_in_hours_and_days(written: Any) -> None:
     jobs = gs.Workload.jobs_of([0.0, 0.0], [2, 2], [14_400.0, 36_000.0])
     scenario = gs.Scenario(gs.Platform.equal(2), jobs)
-    found = written(gs.compare(scenario, ["backfill", "asap"], record=True))
-    head, *rows = found.tables["Schedulers compared"]
+    actual = written(gs.compare(scenario, ["backfill", "asap"], record=True))
+    head, *rows = actual.tables["Schedulers compared"]
     place = {title: k for k, title in enumerate(head)}
     assert rows[0][place["waiting mean, h"]] == "2" and rows[0][place["makespan h"]] == "14"
-    assert found.charts["summary-0"]["data"][0]["x"][0] == 2.0
-    assert found.charts["summary-0"]["layout"]["xaxis"]["title"]["text"] == "mean waiting time (h)"
-    assert found.charts["time-0"]["layout"]["xaxis"]["title"]["text"] == "time (h)"
-    assert found.charts["machines-1"]["data"][0]["base"] == [0.0, 0.0, 4.0, 4.0]
+    assert actual.charts["summary-0"]["data"][0]["x"][0] == 2.0
+    assert actual.charts["summary-0"]["layout"]["xaxis"]["title"]["text"] == "mean waiting time (h)"
+    assert actual.charts["time-0"]["layout"]["xaxis"]["title"]["text"] == "time (h)"
+    assert actual.charts["machines-1"]["data"][0]["base"] == [0.0, 0.0, 4.0, 4.0]
     long = gs.Scenario(gs.Platform.equal(2), gs.Workload.jobs_of([0.0], 1, 864_000.0))
     assert "<dd>10 days</dd>" in written(gs.simulate(long, "backfill")).html
 
@@ -285,18 +287,18 @@ def test_a_schedule_shows_when_machines_were_down(written: Any) -> None:
     faults = gs.Faults.of([1, 2, 3, 4], [20.0, 30.0, 0.0, 1e6], [60.0, 30.0, math.inf, math.inf])
     scenario = gs.Scenario(gs.Platform.equal(6), jobs, faults=faults)
     result = gs.simulate(scenario, gs.BatchQueue(), record=True)
-    found = written(result)
-    down, pieces = checked(found.charts["machines-1"]).data
+    actual = written(result)
+    down, pieces = checked_figure(actual.charts["machines-1"]).data
     last = float(result.tables["schedule"]["end"].max())
     first = float(result.tables["schedule"]["start"].min())
-    shown = sorted(zip(down.y, down.base, np.add(down.base, down.x), down.text, strict=True))
-    assert shown == [
+    displayed = sorted(zip(down.y, down.base, np.add(down.base, down.x), down.text, strict=True))
+    assert displayed == [
         (1, 20.0, pytest.approx(60.0), "down from 20 s to 60 s"),
         (2, 30.0, 30.0, "transient failure at 30 s"),
         (3, first, pytest.approx(last), "down from 0 s on"),
     ]
     assert pieces.text[0].startswith("job 0, ")
-    assert "pale: not completed, grey: down or transient failure." in found.text
+    assert "pale: not completed, grey: down or transient failure." in actual.text
     calm = written(gs.simulate(gs.Scenario(scenario.platform, jobs), gs.BatchQueue(), record=True))
     assert len(calm.charts["machines-1"]["data"]) == 1 and "grey" not in calm.text
 
@@ -307,10 +309,10 @@ def test_schedule_of_a_log_has_a_report(tmp_path: Path, written: Any) -> None:
     log.write_text(f"; MaxProcs: 4\n1 0 5 60 2 -1 -1 2 90 -1 {rest}\n2 9 -1 60 1 -1 -1 1 90 -1 {rest}\n")
     with pytest.warns(gs.TraceWarning):
         result = gs.result_from_log(log)
-    found = written({"log": result, "easy": gs.simulate(rigid(), gs.BatchQueue())})
-    assert "different scenarios" in found.text and "it cannot be repeated" in written(result).text
-    assert [str(log), next(iter(result.provenance["files"].values()))] in found.tables["Trace files"]
-    assert found.tables["Scenarios"][1][0] == "platform"
+    actual = written({"log": result, "easy": gs.simulate(rigid(), gs.BatchQueue())})
+    assert "it cannot be repeated" in actual.text and "different scenarios" in actual.text
+    assert [str(log), next(iter(result.provenance["files"].values()))] in actual.tables["Trace files"]
+    assert actual.tables["Scenarios"][1][0] == "platform"
 
 
 def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, written: Any) -> None:
@@ -324,13 +326,13 @@ def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, written: Any) -> 
     easy = gs.simulate(scenario, gs.BatchQueue())
     assert own.scenario != scenario
     for results in ({"log": own, "easy": easy}, {"easy": easy, "log": own}):
-        found = written(results)
-        assert "different scenarios" not in found.text and "Scenarios" not in found.tables
-        assert "In this run" not in found.text  # one scheduler, which the log does not compete with
-        row = next(row for row in found.tables["Schedulers compared"] if row[0] == "log")
-        assert "54.0" in row and "reference" in row and "nan" not in found.text.lower().split()
-        assert own.digest[:16] not in found.text and easy.digest[:16] in found.text
-        bars = found.charts["summary-0"]["data"][0]
+        actual = written(results)
+        assert "different scenarios" not in actual.text and "Scenarios" not in actual.tables
+        assert "In this run" not in actual.text  # one scheduler, which the log does not compete with
+        row = next(row for row in actual.tables["Schedulers compared"] if row[0] == "log")
+        assert "54.0" in row and "reference" in row and "nan" not in actual.text.lower().split()
+        assert own.digest[:16] not in actual.text and easy.digest[:16] in actual.text
+        bars = actual.charts["summary-0"]["data"][0]
         colours = dict(zip(bars["customdata"], bars["marker"]["color"], strict=True))
         assert colours["log"] == TOTAL_COLOUR != colours["easy"] and "reference" in bars["text"]
     alone = written(own).text
@@ -368,9 +370,9 @@ def test_a_minimal_run_has_a_report(written: Any) -> None:
     tables = {name: gs.Table(dict(t.items())) for name, t in gs.simulate(bags(1), gs.Fcfs()).tables.items()}
     scheduler = {"name": "mine", "class": "nobody:Knows", "parameters": {}}
     little = gs.Result(tables=tables, facts={}, scheduler=scheduler, provenance={})
-    found = written({"a": little, "b": little})
-    assert list(found.tables) == ["Schedulers compared", "Quantiles of the stretch", "Digests"]
-    assert "Run it again" not in found.text and "a (ratios are relative to it)" in found.text
+    actual = written({"a": little, "b": little})
+    assert list(actual.tables) == ["Schedulers compared", "Quantiles of the stretch", "Digests"]
+    assert "Run it again" not in actual.text and "a (ratios are relative to it)" in actual.text
     assert "mine on 1 machine" in written(little).text
 
 
@@ -383,8 +385,8 @@ def test_large_schedules_are_rasters_and_long_series_thinned() -> None:
     heat = schedule.figure["data"][0]
     assert heat["type"] == "heatmap" and np.shape(heat["z"]) == schedules.RASTER
     assert (len(heat["y"]), len(heat["x"])) == (schedules.RASTER[0] + 1, schedules.RASTER[1] + 1)
-    made = [*charts.distributions(results), *charts.over_time(results), charts.over_size(results)]
-    for chart in made:
+    all_charts = [*charts.distributions(results), *charts.over_time(results), charts.over_size(results)]
+    for chart in all_charts:
         for trace in chart.figure["data"]:
             assert len(trace["x"]) == len(trace["y"]) <= POINTS + 2
     highest = max(charts.over_size(results).figure["data"][0]["y"])
@@ -399,26 +401,26 @@ def test_large_schedules_are_rasters_and_long_series_thinned() -> None:
 
 
 def test_a_report_is_self_contained(compared: gs.Comparison, written: Any) -> None:
-    found = written(compared)
-    assert len(found.scripts) == 3 and len(found.scripts[1]) > 3e6
-    assert found.html.count("plotly.js v") == 1
-    for tag, attributes in found.tags:
+    actual = written(compared)
+    assert len(actual.scripts) == 3 and len(actual.scripts[1]) > 3e6
+    assert actual.html.count("plotly.js v") == 1
+    for tag, attributes in actual.tags:
         for name in ("src", "href", "action", "data", "poster", "srcset"):
             value = attributes.get(name)
             assert value is None or value.startswith("#") or value == "data:,", (tag, name)
-    own = found.html.replace(found.scripts[1], "")
+    own = actual.html.replace(actual.scripts[1], "")
     assert not re.search(r"https?://|@import|url\(", own)
-    (policy,) = (a["content"] for t, a in found.tags if a.get("http-equiv") == "Content-Security-Policy")
+    (policy,) = (a["content"] for t, a in actual.tags if a.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None and policy.startswith("default-src 'none'") and "eval" not in policy
 
 
 def test_names_with_markup_are_shown_as_text(single: gs.Result, written: Any) -> None:
     wrong = "</script><script>alert('x')</script><!--&amp;\u2028"
-    found = written({wrong: single, "<b>": single}, title=wrong)
-    assert len(found.scripts) == 3 and not {tag for tag, _ in found.tags} & {"b"}
-    assert found.tables["Digests"][1][0] == wrong
-    assert "alert('x')" not in found.scripts[0] and "<" not in found.scripts[0]
-    for figure in found.charts.values():
+    actual = written({wrong: single, "<b>": single}, title=wrong)
+    assert len(actual.scripts) == 3 and not {tag for tag, _ in actual.tags} & {"b"}
+    assert actual.tables["Digests"][1][0] == wrong
+    assert "alert('x')" not in actual.scripts[0] and "<" not in actual.scripts[0]
+    for figure in actual.charts.values():
         for trace in figure["data"]:
             assert "<" not in trace.get("name", "").replace("<br>", "")
 
@@ -431,23 +433,23 @@ def test_equal_results_give_equal_files(single: gs.Result, tmp_path: Path) -> No
 
 
 def test_headings_and_links_are_consistent(compared: gs.Comparison, written: Any) -> None:
-    found = written(compared)
-    levels = [int(tag[1]) for tag, _ in found.tags if re.fullmatch(r"h\d", tag)]
+    actual = written(compared)
+    levels = [int(tag[1]) for tag, _ in actual.tags if re.fullmatch(r"h\d", tag)]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(b <= a + 1 for a, b in zip(levels, levels[1:], strict=False))
-    ids = [a["id"] for _, a in found.tags if "id" in a]
-    assert len(ids) == len(set(ids)) and set(found.charts) <= set(ids)
-    links = {a["href"][1:] for tag, a in found.tags if tag == "a" and a["href"]}
+    ids = [a["id"] for _, a in actual.tags if "id" in a]
+    assert len(ids) == len(set(ids)) and set(actual.charts) <= set(ids)
+    links = {a["href"][1:] for tag, a in actual.tags if tag == "a" and a["href"]}
     assert links <= set(ids)
-    assert all(a.get("scope") in ("col", "row") for tag, a in found.tags if tag == "th")
-    assert sum(tag == "caption" for tag, _ in found.tags) == sum(tag == "table" for tag, _ in found.tags)
+    assert all(a.get("scope") in ("col", "row") for tag, a in actual.tags if tag == "th")
+    assert sum(tag == "caption" for tag, _ in actual.tags) == sum(tag == "table" for tag, _ in actual.tags)
 
 
 # -- invalid input ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("results", "path", "more", "said"),
+    ("results", "path", "more", "message"),
     [
         ("single", "x.pdf", {}, "path must end in .html, got"),
         ("single", "x.html", {"title": " "}, "title must be a non-empty string, got ' '"),
@@ -464,11 +466,11 @@ def test_headings_and_links_are_consistent(compared: gs.Comparison, written: Any
     ],
 )
 def test_invalid_input_is_rejected(
-    results: Any, path: str, more: Any, said: str, single: gs.Result, tmp_path: Path
+    results: Any, path: str, more: Any, message: str, single: gs.Result, tmp_path: Path
 ) -> None:
-    with pytest.raises(gs.ScenarioError) as caught:
+    with pytest.raises(gs.ScenarioError) as excinfo:
         gs.write_report(single if results == "single" else results, tmp_path / path, **more)
-    assert said in str(caught.value) and list(tmp_path.iterdir()) == []
+    assert message in str(excinfo.value) and list(tmp_path.iterdir()) == []
 
 
 def test_bags_and_rigid_jobs_are_not_compared(
@@ -480,10 +482,10 @@ def test_bags_and_rigid_jobs_are_not_compared(
 
 def test_failed_runs_are_reported(written: Any) -> None:
     options = {"baseline": "fcfs", "errors": "record", "metrics": ["max_stretch"], "time_limit": 1.0}
-    found = gs.replicate(bags(), NAMES, replicates=2, **options)
-    page = written(found)
+    actual = gs.replicate(bags(), NAMES, replicates=2, **options)
+    page = written(actual)
     assert "failed: fcfs, replication 0: ScenarioError: fcfs did not end within time_limit" in page.text
-    assert all(math.isnan(value) for value in found["max_stretch"]["fcfs"])
+    assert all(math.isnan(value) for value in actual["max_stretch"]["fcfs"])
     assert page.tables["Digests"][1][1:] == ["failed"] * 3
 
 
@@ -497,33 +499,33 @@ def test_reports_use_the_colour_order_of_plots(compared: gs.Comparison) -> None:
 def test_a_sweep_report_begins_with_the_verdict(written: Any) -> None:
     over = {"network.latency": ["50 ms", "2 s"], "platform.nodes": [20, 30]}
     swept = gs.sweep(bags(), ["mincent", "fcfs"], over, replicates=2, baseline="mincent")
-    found = written(swept, scenario=bags(), command="gridsim sweep study.toml")
-    assert found.text.index(swept.verdict()) < found.text.index("Comparison")
-    assert "latency (s)" in found.html and "gridsim sweep study.toml" in found.text
-    ratio = found.charts["summary-2"]["layout"]["yaxis"]
+    actual = written(swept, scenario=bags(), command="gridsim sweep study.toml")
+    assert actual.text.index(swept.verdict()) < actual.text.index("Comparison")
+    assert "latency (s)" in actual.html and "gridsim sweep study.toml" in actual.text
+    ratio = actual.charts["summary-2"]["layout"]["yaxis"]
     assert ratio["type"] == "log" and ratio["range"][0] < 0.0 < ratio["range"][1]
-    assert found.charts["summary-0"]["data"][0]["x"] == [0.05, 2.0]
-    rows = found.tables["max stretch (max_stretch_agg), mean over 2 replications"]
+    assert actual.charts["summary-0"]["data"][0]["x"] == [0.05, 2.0]
+    rows = actual.tables["max stretch (max_stretch_agg), mean over 2 replications"]
     assert len(rows) == 9 and rows[1][:3] == ["50 ms", "20", "mincent"]
 
 
 def test_a_ladder_has_a_report(written: Any) -> None:
     """Each step's bar begins where the step above ends; comparisons beside the ladder are notes."""
-    found = gs.ladder(bags(9), 2)
-    page = written(found, scenario=bags(9), command="gridsim ladder scenario.toml")
-    rows = found.table()
+    actual = gs.ladder(bags(9), 2)
+    page = written(actual, scenario=bags(9), command="gridsim ladder scenario.toml")
+    rows = actual.table()
     (bars,) = page.charts["summary-0"]["data"]
     steps = [row for row in rows if not row["beside"]]
     widths = [steps[0]["mean"], *(row["difference"] for row in steps[1:]), steps[-1]["mean"]]
     # rounding errors are drawn as 0
-    assert bars["x"] == pytest.approx([1e8 * each.mean for each in widths], rel=1e-6, abs=1e-3)
+    assert bars["x"] == pytest.approx([1e8 * item.mean for item in widths], rel=1e-6, abs=1e-3)
     ends = np.cumsum(bars["x"][:-1])
     assert bars["base"] == pytest.approx([0.0, *ends[:-1], 0.0], abs=1e-6 * ends[0])
     assert page.charts["summary-0"]["layout"]["yaxis"]["ticktext"][1] == "central, replanning"
     assert f"beside: {rows[-1]['name']}: " in page.text and "gridsim ladder scenario.toml" in page.text
     assert [row[0] for row in page.tables["max stretch, 1e-8 s/Mflop"][1:]] == [row["name"] for row in steps]
     for figure in page.charts.values():
-        checked(figure)
+        checked_figure(figure)
 
 
 @pytest.mark.parametrize("ratio", [False, True])
@@ -534,11 +536,11 @@ def test_pages_and_figures_draw_the_same_values(replicates: gs.Replicates, ratio
     page, axes = plotly_draw(chart).figure, draw(chart, plots.figure()[1][0])
     means = [trace["x"][0] for trace in page["data"] if "error_x" in trace]
     centres = [float(container.lines[0].get_xdata()[0]) for container in axes.containers]
-    assert means == pytest.approx([each.mean for each in chart.estimates.values()], rel=1e-6)
+    assert means == pytest.approx([item.mean for item in chart.estimates.values()], rel=1e-6)
     assert centres == pytest.approx(means, rel=1e-6) and len(means) == 3
     page, axes = plotly_draw(curves).figure, draw(curves, plots.figure()[1][0])
     heights = [trace["y"] for trace in page["data"]]
     assert [container.lines[0].get_ydata() for container in axes.containers] == [
-        pytest.approx(each, rel=1e-6) for each in heights
+        pytest.approx(item, rel=1e-6) for item in heights
     ]
     assert len(heights) == 3 - ratio and page["data"][0]["x"] == [5.0, 9.0]

@@ -37,42 +37,42 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compared: gs.Compari
 
 
 def test_a_folder_of_results_is_compared(folder: Path) -> None:
-    done = invoke("report", "results", "--out", "r.html", "--title", "Three of them")
-    assert (done.exit_code, done.stdout) == (0, "saved r.html: fair-tree, fcfs, mincent\n"), done.output
-    found = read(folder / "r.html")
-    assert "Three of them" in found.text and "gridsim repro results/fair-tree.npz" in found.text
-    assert [row[0] for row in found.tables["Schedulers compared"]][1:] == ["fair-tree", "fcfs", "mincent"]
+    answer = invoke("report", "results", "--out", "r.html", "--title", "Three of them")
+    assert (answer.exit_code, answer.stdout) == (0, "saved r.html: fair-tree, fcfs, mincent\n"), answer.output
+    actual = read(folder / "r.html")
+    assert "Three of them" in actual.text and "gridsim repro results/fair-tree.npz" in actual.text
+    assert [row[0] for row in actual.tables["Schedulers compared"]][1:] == ["fair-tree", "fcfs", "mincent"]
 
 
 def test_results_with_equal_names_are_distinguished(folder: Path, compared: gs.Comparison) -> None:
-    done = invoke("report", "results", "more/fcfs.gridsim", "--out", "r.html", "--json")
-    said = json.loads(done.stdout)
-    assert list(said["files"]) == ["fair-tree", "results/fcfs", "mincent", "more/fcfs"]
-    assert said["digests"]["more/fcfs"] == said["digests"]["results/fcfs"] == compared["fcfs"].digest
-    assert said["out"] == "r.html" and (folder / "r.html").is_file()
+    answer = invoke("report", "results", "more/fcfs.gridsim", "--out", "r.html", "--json")
+    output = json.loads(answer.stdout)
+    assert list(output["files"]) == ["fair-tree", "results/fcfs", "mincent", "more/fcfs"]
+    assert output["digests"]["more/fcfs"] == output["digests"]["results/fcfs"] == compared["fcfs"].digest
+    assert output["out"] == "r.html" and (folder / "r.html").is_file()
     compared["fcfs"].save("more/fcfs.npz")
-    done = invoke("report", "more", "--out", "r.html", "--json")
-    assert list(json.loads(done.stdout)["files"]) == ["more/fcfs.gridsim", "more/fcfs.npz"]
+    answer = invoke("report", "more", "--out", "r.html", "--json")
+    assert list(json.loads(answer.stdout)["files"]) == ["more/fcfs.gridsim", "more/fcfs.npz"]
 
 
 def test_run_and_compare_write_reports(folder: Path) -> None:
-    done = invoke("run", *SMALL, "--scheduler", "fcfs-pull", "--report", "run.html", "--bound", "discrete")
-    assert done.exit_code == 0 and done.stdout.endswith("\nreport        run.html\n"), done.output
-    found = read(folder / "run.html")
-    assert "fcfs-pull on 12 machines" in found.text and "over the discrete bound" in found.text
-    assert "--set fcfs.mode=pull" in found.text
-    done = invoke("compare", *SMALL, "--report", "c.html", "--json", "--out", "kept")
-    assert json.loads(done.stdout)["report"] == "c.html"
+    answer = invoke("run", *SMALL, "--scheduler", "fcfs-pull", "--report", "run.html", "--bound", "discrete")
+    assert answer.exit_code == 0 and answer.stdout.endswith("\nreport        run.html\n"), answer.output
+    actual = read(folder / "run.html")
+    assert "fcfs-pull on 12 machines" in actual.text and "over the discrete bound" in actual.text
+    assert "--set fcfs.mode=pull" in actual.text
+    answer = invoke("compare", *SMALL, "--report", "c.html", "--json", "--out", "kept")
+    assert json.loads(answer.stdout)["report"] == "c.html"
     rows = read(folder / "c.html").tables["Schedulers compared"]
     assert [row[0] for row in rows[1:]] == ["fair-tree", "fair-tree-root", "mincent", "fcfs"]
     flags = ["--replicates", 3, "--workers", 1, "--set", "fair-tree.bound=1.5"]
-    done = invoke("compare", *SMALL, *flags, "--report", "r.html")
-    assert done.exit_code == 0 and done.stdout.endswith("saved r.html\n"), done.output
-    found = read(folder / "r.html")
+    answer = invoke("compare", *SMALL, *flags, "--report", "r.html")
+    assert answer.exit_code == 0 and answer.stdout.endswith("saved r.html\n"), answer.output
+    actual = read(folder / "r.html")
     # the scenario in the report has the parameters, so that its command repeats the runs
-    assert "bound = 1.5" in found.text
+    assert "bound = 1.5" in actual.text
     assert (
-        "--schedulers fair-tree,fair-tree-root,mincent,fcfs --baseline mincent --replicates 3" in found.text
+        "--schedulers fair-tree,fair-tree-root,mincent,fcfs --baseline mincent --replicates 3" in actual.text
     )
 
 
@@ -82,14 +82,14 @@ def test_the_command_in_a_report_repeats_the_replications(folder: Path) -> None:
     first = invoke("compare", *SMALL, *flags, "--time-limit", "1e9", "--report", "r.html", "--json")
     (command,) = re.findall(r"gridsim (compare scenario.toml [^<\n]*)", read(folder / "r.html").html)
     assert invoke("compare", *SMALL, "--save-scenario", "scenario.toml").exit_code == 0
-    again = invoke(*shlex.split(command), "--json")
-    assert (first.exit_code, again.exit_code) == (0, 0), first.output + again.output
-    told, same = (json.loads(done.stdout) | {"report": None} for done in (first, again))
-    assert told == same and "--hold platform" in command and "--time-limit" in command
+    second = invoke(*shlex.split(command), "--json")
+    assert (first.exit_code, second.exit_code) == (0, 0), first.output + second.output
+    answers, same = (json.loads(answer.stdout) | {"report": None} for answer in (first, second))
+    assert answers == same and "--hold platform" in command and "--time-limit" in command
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ("report", "Missing argument 'PATH...'."),
         ("report results", "Missing option '--out'."),
@@ -135,13 +135,13 @@ def test_the_command_in_a_report_repeats_the_replications(folder: Path) -> None:
         ("compare --replicates 2 --report x", "--report must end in .html"),
     ],
 )
-def test_invalid_input_is_rejected(folder: Path, arguments: str, said: str) -> None:
+def test_invalid_input_is_rejected(folder: Path, arguments: str, message: str) -> None:
     (folder / "real.html").write_bytes((folder / "results" / "fcfs.npz").read_bytes())
     (folder / "link.html").symlink_to(folder / "real.html")
     before = sorted(folder.iterdir())
-    done = invoke(*arguments.split(" "))
-    assert (done.exit_code, done.stdout) == (2, "") and said in done.stderr, done.output
-    assert len(done.stderr.splitlines()) == 1 and sorted(folder.iterdir()) == before
+    answer = invoke(*arguments.split(" "))
+    assert (answer.exit_code, answer.stdout) == (2, "") and message in answer.stderr, answer.output
+    assert len(answer.stderr.splitlines()) == 1 and sorted(folder.iterdir()) == before
 
 
 def test_links_within_a_folder_are_skipped(folder: Path) -> None:

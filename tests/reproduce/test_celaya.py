@@ -24,7 +24,7 @@ AS_THEY_WERE, AS_NEW = READINGS
 SEEDS = range(1, 7)
 
 
-class Unmeasured(Run):
+class FixedValuesRun(Run):
     """Reproduction run with the values in `VALUES` for a metric and a scheduler, else 1."""
 
     VALUES: dict[tuple[str, str], float] = {}
@@ -42,7 +42,7 @@ class Unmeasured(Run):
 
 
 def report_of(experiment, values=None):
-    run = Unmeasured(SEEDS)
+    run = FixedValuesRun(SEEDS)
     object.__setattr__(run, "VALUES", values or {})
     return experiment.run(run), run.record
 
@@ -145,6 +145,8 @@ def test_the_better_fcfs_is_chosen_for_each_seed():
         with_failures(common.RANDOM): [6.0, 10.0, 10.0],
         "t": [5.0, 5.0, 8.0],
     }
-    made = Replicates((3, 5, 7), {"max": {name: np.array(column) for name, column in columns.items()}})
-    assert common.fcfs_margin(made, "t", failing=False).tolist() == [-0.5, 0.5, 0.5]
-    assert common.fcfs_margin(made, "t", failing=True).tolist() == [0.5, 1.5, 0.0]
+    replications = Replicates(
+        (3, 5, 7), {"max": {name: np.array(column) for name, column in columns.items()}}
+    )
+    assert common.fcfs_margin(replications, "t", failing=False).tolist() == [-0.5, 0.5, 0.5]
+    assert common.fcfs_margin(replications, "t", failing=True).tolist() == [0.5, 1.5, 0.0]

@@ -178,9 +178,9 @@ def test_the_stated_share_of_machines_can_hold_large_applications(share: float) 
     assert large.mean() == pytest.approx(1 / 8, abs=0.05)
 
 
-def repaired(repairs: list[tuple[float, float, float]], finish: float = 100.0) -> Any:
+def result_with_repairs(repairs: list[tuple[float, float, float]], finish: float = 100.0) -> Any:
     """Return a result with repairs (failed, taken, whole), and 4 of 200 requests lost."""
-    failed, taken, whole = (np.array(column) for column in zip(*repairs, strict=True))
+    failed, taken, full_run = (np.array(column) for column in zip(*repairs, strict=True))
     return SimpleNamespace(
         applications={"finish": np.array([finish, 50.0])},
         machines=[None] * 4,
@@ -189,25 +189,27 @@ def repaired(repairs: list[tuple[float, float, float]], finish: float = 100.0) -
             "sent": np.array([200, 800, 8]),
             "dropped": np.array([4, 0, 8]),
         },
-        tables={"repairs": {"failed": failed, "taken": taken, "whole": whole}},
+        tables={"repairs": {"failed": failed, "taken": taken, "whole": full_run}},
     )
 
 
 def test_metrics_of_repairs_are_as_computed_by_hand() -> None:
     """Repairs overlap at 10..30 s; the last one never ends, and another never began."""
-    made = repaired([(10.0, 12.0, 20.0), (15.0, 19.0, 30.0), (40.0, 41.0, 45.0), (90.0, math.nan, math.nan)])
-    assert repair_share(made) == pytest.approx(20.0 + 5.0 + 10.0)
-    assert RepairTime("taken", 0.5)(made) == 2.0
-    assert RepairTime("whole", 1.0)(made) == 15.0
-    assert LostShare("request")(made) == 2.0
-    assert MessageRate(("beat", "take"))(made) == pytest.approx(808 / 100.0 / 4)
+    outcome = result_with_repairs(
+        [(10.0, 12.0, 20.0), (15.0, 19.0, 30.0), (40.0, 41.0, 45.0), (90.0, math.nan, math.nan)]
+    )
+    assert repair_share(outcome) == pytest.approx(20.0 + 5.0 + 10.0)
+    assert RepairTime("taken", 0.5)(outcome) == 2.0
+    assert RepairTime("whole", 1.0)(outcome) == 15.0
+    assert LostShare("request")(outcome) == 2.0
+    assert MessageRate(("beat", "take"))(outcome) == pytest.approx(808 / 100.0 / 4)
 
 
 def test_repair_times_are_undefined_without_repairs() -> None:
-    made = repaired([(90.0, math.nan, math.nan)])
-    assert math.isnan(RepairTime("taken", 0.5)(made))
-    made.tables = {}
-    assert math.isnan(repair_share(made)) and math.isnan(RepairTime("whole", 0.5)(made))
+    outcome = result_with_repairs([(90.0, math.nan, math.nan)])
+    assert math.isnan(RepairTime("taken", 0.5)(outcome))
+    outcome.tables = {}
+    assert math.isnan(repair_share(outcome)) and math.isnan(RepairTime("whole", 0.5)(outcome))
 
 
 @pytest.fixture
@@ -232,11 +234,11 @@ def grid_log(tmp_path):
 def test_each_seed_has_other_bags_of_the_log_at_the_same_load(source, request):
     make = AtLoad(request.getfixturevalue(source))
     scenarios = [make(seed) for seed in (1, 2, 3, 4)]
-    made = [each.workload.realize(each.platform) for each in scenarios]
-    for each, bags in zip(scenarios, made, strict=True):
-        assert offered_load(bags, each.platform) == pytest.approx(LOAD)
-    sizes = sorted(chain.from_iterable((bags.size / CUTOFF).tolist() for bags in made))
-    wanted = range(1, 41) if source == "task_trace" else [(7200 + i) / 7200 for i in range(1, 41)]
-    assert sizes == pytest.approx(list(wanted))
-    again = make(5).workload.realize(scenarios[0].platform)
-    assert again.size.tolist() == made[0].size.tolist()
+    workloads = [item.workload.realize(item.platform) for item in scenarios]
+    for item, bags in zip(scenarios, workloads, strict=True):
+        assert offered_load(bags, item.platform) == pytest.approx(LOAD)
+    sizes = sorted(chain.from_iterable((bags.size / CUTOFF).tolist() for bags in workloads))
+    expected = range(1, 41) if source == "task_trace" else [(7200 + i) / 7200 for i in range(1, 41)]
+    assert sizes == pytest.approx(list(expected))
+    copy = make(5).workload.realize(scenarios[0].platform)
+    assert copy.size.tolist() == workloads[0].size.tolist()

@@ -17,9 +17,9 @@ from gridsim.reproduce.others.probes import LOGS, SIMULATOR, ProbeLog, allowed_r
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return a log of 40 jobs, every fourth of them long, instead of Google's."""
-    random, lines = np.random.default_rng(1), []
+    rng, lines = np.random.default_rng(1), []
     for job in range(40):
-        took = random.integers(5, 9, size=4) * (30 if job % 4 == 0 else 1)
+        took = rng.integers(5, 9, size=4) * (30 if job % 4 == 0 else 1)
         lines.append(" ".join(map(str, (job * 3, len(took), took.mean(), *took))))
     path = tmp_path / "small.tr"
     path.write_text("\n".join(lines) + "\n")
@@ -31,9 +31,9 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize("name", ["sparrow", "hawk", "eagle"])
 def test_a_small_log_does_not_reproduce_the_printed_values(name: str, small: str, tmp_path: Path) -> None:
     arguments = ("reproduce", name, "--quick", "--json", "--workers", "1", "--out", str(tmp_path))
-    found = CliRunner().invoke(cli, [*arguments, "--trace", small])
-    assert found.exit_code == 0, found.output
-    (report,) = json.loads(found.stdout)["reproductions"]
+    answer = CliRunner().invoke(cli, [*arguments, "--trace", small])
+    assert answer.exit_code == 0, answer.output
+    (report,) = json.loads(answer.stdout)["reproductions"]
     same = [row for row in report["rows"] if row["claim"] == SIMULATOR]
     assert len(same) == len(metric_names()) * len(report["grids"][0]["rows"])
     assert {row["verdict"] for row in same} == {"not reproduced"}  # other jobs than theirs
@@ -55,7 +55,7 @@ def test_accepted_ranges_contain_the_authors_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "said"),
+    ("name", "more", "message"),
     [
         ("hawk", (), "hawk requires --trace FILE, a .tr log"),
         ("searches", ("--trace", "{small}"), "searches does not support --trace"),
@@ -68,10 +68,10 @@ def test_accepted_ranges_contain_the_authors_values() -> None:
     ],
 )
 def test_invalid_traces_are_rejected(
-    name: str, more: tuple[str, ...], said: str, small: str, tmp_path: Path
+    name: str, more: tuple[str, ...], message: str, small: str, tmp_path: Path
 ) -> None:
     other = tmp_path / "other.tr"
     other.write_text("0 1 5 5\n")
-    arguments = [each.format(small=small, other=other) for each in more]
-    found = CliRunner().invoke(cli, ["reproduce", name, *arguments])
-    assert found.exit_code == 2 and said in found.stderr
+    arguments = [item.format(small=small, other=other) for item in more]
+    answer = CliRunner().invoke(cli, ["reproduce", name, *arguments])
+    assert answer.exit_code == 2 and message in answer.stderr

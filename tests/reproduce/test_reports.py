@@ -1,4 +1,4 @@
-"""Each experiment reports on drawn values: in full and in small, its rows, tables and figure fit together."""
+"""Reports of all experiments on random values: full and quick rows, tables and figures are consistent."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gridsim.studies.replicate import Replicates
 pytestmark = pytest.mark.slow
 
 SEEDS = range(1, 6)
-#: Experiments that do more than to compare replications; in full this takes long.
+#: Experiments that do more than compare replications, whose full runs take long.
 OTHER_MEASUREMENTS = ("emulation", "dgs-criteria", "dgs-times", "coallocation", "lpas")
 
 
-class DrawnValues(Run):
-    """A run whose replications are not run: their values are drawn."""
+class DrawnValuesRun(Run):
+    """Run that draws random values instead of running replications."""
 
     def replicate(self, scenario: Any, schedulers: Mapping[str, Scheduler], metrics: Any = ()) -> Replicates:
         draw = np.random.default_rng(1)
@@ -58,9 +58,9 @@ def check_report(experiment: Reproduction, report: Report) -> None:
 
 @pytest.mark.parametrize(("name", "quick"), list(cases()))
 def test_claims_have_rows_and_tables_have_columns(name: str, quick: bool) -> None:
-    experiment, run = experiment_of(name), DrawnValues(SEEDS, quick=quick)
+    experiment, run = experiment_of(name), DrawnValuesRun(SEEDS, quick=quick)
     report = experiment.run(run)
     check_report(experiment, report)
     assert experiment.draw(report).axes
     runs = [(part.scenario.name, repr(part.schedulers)) for part in run.record]
-    assert len(set(runs)) == len(runs)  # nothing is run twice
+    assert len(set(runs)) == len(runs)  # no run is repeated

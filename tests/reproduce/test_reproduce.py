@@ -51,19 +51,19 @@ def invoke(*arguments):
 
 
 def wrong(*arguments):
-    found = invoke(*arguments)
-    assert (found.exit_code, found.stdout) == (2, ""), found.output
-    return found.stderr
+    answer = invoke(*arguments)
+    assert (answer.exit_code, answer.stdout) == (2, ""), answer.output
+    return answer.stderr
 
 
 # -- the command ------------------------------------------------------------------------------------------
 
 
 def test_the_flag_list_prints_all_experiments():
-    found = invoke("--list")
-    assert found.exit_code == 0
+    answer = invoke("--list")
+    assert answer.exit_code == 0
     for name in EXPERIMENTS:
-        assert f"{name}: {experiment_of(name).title}" in found.stdout
+        assert f"{name}: {experiment_of(name).title}" in answer.stdout
     listed = json.loads(invoke("--list", "--json").stdout)["reproductions"]
     assert [entry["name"] for entry in listed] == list(EXPERIMENTS)
     assert all(entry["seeds"] >= MIN_SEEDS for entry in listed)
@@ -79,18 +79,18 @@ def test_experiments_have_their_names_and_a_title(name):
 
 def test_a_quick_run_writes_its_files_and_marks_its_verdicts(tmp_path):
     arguments = ("celaya-table1", "--quick", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress")
-    found = invoke(*arguments)
-    assert found.exit_code == 0, found.output
+    answer = invoke(*arguments)
+    assert answer.exit_code == 0, answer.output
     folder = tmp_path / "celaya-table1"
     scenarios = [f"{kind}-100-{what}.toml" for kind in "uv" for what in ("fetching", "recording")]
     names = ["figure.png", *(f"scenarios/{name}" for name in scenarios), "table.json", "table.md"]
     files = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     assert sorted(path.as_posix() for path in files) == names
-    assert (folder / "table.md").read_text() in found.stdout
-    assert found.stdout.count("**undecided (quick)** (") == len(celaya_table1.TABLE1.claims)
-    assert "| undecided (quick) | wanted 95..100; no interval: n = 1 |" in found.stdout
-    assert "Values of one seed: there are no intervals." in found.stdout
-    assert all(str(folder / name) in found.stdout for name in names)
+    assert (folder / "table.md").read_text() in answer.stdout
+    assert answer.stdout.count("**undecided (quick)** (") == len(celaya_table1.TABLE1.claims)
+    assert "| undecided (quick) | wanted 95..100; no interval: n = 1 |" in answer.stdout
+    assert "Values of one seed: there are no intervals." in answer.stdout
+    assert all(str(folder / name) in answer.stdout for name in names)
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
     table = json.loads((folder / "table.json").read_text())
     assert table["seeds"] == [1] and table["quick"] is True
@@ -101,8 +101,8 @@ def test_a_quick_run_writes_its_files_and_marks_its_verdicts(tmp_path):
         for column in ran["values"].values():
             assert [len(values) for values in column.values()] == [1] * len(ran["schedulers"])
     before = {name: (folder / name).read_bytes() for name in names}
-    again = json.loads(invoke(*arguments, "--json").stdout)["reproductions"]
-    assert {k: v for k, v in again[0].items() if k != "files"} == table
+    copy = json.loads(invoke(*arguments, "--json").stdout)["reproductions"]
+    assert {k: v for k, v in copy[0].items() if k != "files"} == table
     assert {name: (folder / name).read_bytes() for name in names} == before  # equal runs, equal files
 
 
@@ -156,7 +156,7 @@ def test_an_experiment_has_rows_and_tables_of_all_cases():
     cases = [f"{kind}, N = {nodes}" for kind in "UV" for nodes in (6, 10)]
     last = [row for case in cases for row in (f"{case}: tree - tree", f"{case}: tree")]
     assert [row.quantity for row in report.rows] == [*(f"{case}: tree / central" for case in cases), *last]
-    assert [row.verdict for row in report.rows] == ["undecided"] * 4 + ["undecided", ""] * 4  # of two seeds
+    assert [row.verdict for row in report.rows] == ["undecided"] * 4 + ["undecided", ""] * 4  # for two seeds
     assert [row.unit for row in report.rows[4:6]] == ["s", ""] and report.rows[4].paper == "0"
     first, flat, _, _ = report.grids
     assert (first.title, list(first.columns)) == ("U: stretch", ["scheduler", "N = 6", "N = 10"])
@@ -172,7 +172,7 @@ def test_a_quick_experiment_is_small():
     run = Run([1], quick=True)
     report = EXAMPLE.run(run)
     assert len(report.rows) == 6 and report.quick and report.remarks == ("one",)
-    assert [each.scenario.name for each in run.record] == ["u-4", "u-4-failing", "v-4", "v-4-failing"]
+    assert [item.scenario.name for item in run.record] == ["u-4", "u-4-failing", "v-4", "v-4-failing"]
     assert EXAMPLE.draw(report).axes
 
 
@@ -197,9 +197,9 @@ def test_commands_in_the_written_table_give_its_values(tmp_path, monkeypatch):
         assert entry["parameters"] == json.loads(json.dumps(describe(scheduler)["parameters"]))
         words = shlex.split(entry["command"])
         assert words[0] == "gridsim"
-        done = CliRunner().invoke(cli, [*words[1:], "--json"])
-        assert done.exit_code == 0, done.output
-        value = json.loads(done.stdout)["max_stretch"]
+        answer = CliRunner().invoke(cli, [*words[1:], "--json"])
+        assert answer.exit_code == 0, answer.output
+        value = json.loads(answer.stdout)["max_stretch"]
         assert value == part["values"]["max_stretch"][label][0] != part["values"]["max_stretch"][label][1]
 
 
@@ -217,7 +217,7 @@ def test_the_number_of_workers_does_not_change_the_report():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "NAME must be one of celaya-fig4a"),
         (
@@ -236,8 +236,8 @@ def test_the_number_of_workers_does_not_change_the_report():
         (("dgs-fig5", "--log", "jobs.swf"), "jobs.swf"),
     ],
 )
-def test_invalid_arguments_are_rejected(arguments, said):
-    assert said in wrong(*arguments)
+def test_invalid_arguments_are_rejected(arguments, message):
+    assert message in wrong(*arguments)
 
 
 def test_out_must_be_a_folder(tmp_path):
@@ -256,8 +256,8 @@ def test_importing_the_command_loads_neither_numpy_scipy_nor_matplotlib():
     heavy = "('scipy', 'matplotlib', 'numpy')"
     code = f"import sys, gridsim.cli.main; print([m for m in {heavy} if m in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": str(Path(gs.__file__).parent.parent)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    assert done.stdout.strip() == "[]", done.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert process.stdout.strip() == "[]", process.stderr
 
 
 # -- scenarios and metrics --------------------------------------------------------------------------------
@@ -305,27 +305,27 @@ def log(tmp_path):
 @pytest.mark.parametrize("name", ["dgs-table2", "dgs-fig6"])
 def test_an_experiment_runs_jobs_of_a_log(name, log, tmp_path):
     arguments = (name, "--quick", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress")
-    found = invoke(*arguments, "--log", log, "--procs-per-node", 4)
-    assert found.exit_code == 0, found.output
-    assert "Jobs of small.swf, 4 processors a node: a window of it for each seed" in found.stdout
+    answer = invoke(*arguments, "--log", log, "--procs-per-node", 4)
+    assert answer.exit_code == 0, answer.output
+    assert "Jobs of small.swf, 4 processors a node: a window of it for each seed" in answer.stdout
     [*_, ran] = json.loads((tmp_path / name / "table.json").read_text())["runs"]
     assert ran["scenario"].startswith("scenarios/small-")
-    made = gs.Scenario.from_toml(tmp_path / name / ran["scenario"])
-    assert made.workload.realize(made.platform).tasks.max() == 4 and made.network.interfaces == "equal"
+    actual = gs.Scenario.from_toml(tmp_path / name / ran["scenario"])
+    assert actual.workload.realize(actual.platform).tasks.max() == 4 and actual.network.interfaces == "equal"
 
 
 def test_dgs_whole_runs_all_jobs_of_a_log(log, tmp_path):
     """All 400 jobs are run, at their own times and compressed."""
     arguments = ("dgs-whole", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress", "--json")
-    found = invoke(*arguments, "--log", log, "--procs-per-node", 2)
-    assert found.exit_code == 0, found.output
-    [table] = json.loads(found.stdout)["reproductions"]
+    answer = invoke(*arguments, "--log", log, "--procs-per-node", 2)
+    assert answer.exit_code == 0, answer.output
+    [table] = json.loads(answer.stdout)["reproductions"]
     assert "Jobs of small.swf, 2 processors a node: all of it" in table["remarks"][0]
     own, high, alone = [
         gs.Scenario.from_toml(tmp_path / "dgs-whole" / ran["scenario"]) for ran in table["runs"]
     ]
-    submitted = [each.workload.realize(each.platform).release for each in (own, high, alone)]
-    assert [len(each) for each in submitted] == [400] * 3
+    submitted = [item.workload.realize(item.platform).release for item in (own, high, alone)]
+    assert [len(item) for item in submitted] == [400] * 3
     assert submitted[0][-1] == 199 * 360 > submitted[1][-1] and alone.network.latency == 0
     asked = [row for row in table["rows"] if "one submission at a time" in row["quantity"]]
     assert len(asked) == 2 and all(row["measured"]["mean"] == 0 for row in asked)
@@ -340,16 +340,20 @@ def test_windows_of_a_log_are_drawn_by_seed(log):
     what = GridJobs(100, 50, 0.5, log=Log(str(log), 2))
     starts = set()
     for seed in range(1, 6):
-        made = what(seed)
-        assert made == what(seed)
-        given = made.workload.realize(made.platform)
-        assert 49 <= len(given) <= 51 and given.tasks.max() == 8  # two jobs share a second
-        span = given.release[-1]
-        assert given.size.sum() / (100 * span * made.platform.speeds[0]) == pytest.approx(0.5)
-        starts.add(made.workload.recipe.start)
+        drawn_scenario = what(seed)
+        assert drawn_scenario == what(seed)
+        applications = drawn_scenario.workload.realize(drawn_scenario.platform)
+        assert (
+            49 <= len(applications) <= 51 and applications.tasks.max() == 8
+        )  # two jobs are submitted in the same second
+        span = applications.release[-1]
+        assert applications.size.sum() / (100 * span * drawn_scenario.platform.speeds[0]) == pytest.approx(
+            0.5
+        )
+        starts.add(drawn_scenario.workload.recipe.start)
     assert len(starts) == 5
-    whole = GridJobs(100, 400, 0.5, log=Log(str(log)))(1)
-    assert len(whole.workload.realize(whole.platform)) == 400
+    full_run = GridJobs(100, 400, 0.5, log=Log(str(log)))(1)
+    assert len(full_run.workload.realize(full_run.platform)) == 400
 
 
 def test_windows_that_are_too_short_are_drawn_again():
@@ -362,20 +366,20 @@ def test_windows_that_are_too_short_are_drawn_again():
 
 def test_jobs_of_a_day_can_be_submitted_one_at_a_time_or_in_part():
     day = GridJobs(200, 300)
-    given = day(3).workload.realize(day(3).platform)
-    assert (given.release[0], given.release[-1]) == (0.0, pytest.approx(86_400))
+    applications = day(3).workload.realize(day(3).platform)
+    assert (applications.release[0], applications.release[-1]) == (0.0, pytest.approx(86_400))
     apart = GridJobs(200, 300, separate=True)(3)
     assert apart.network.latency == 0
     alone = apart.workload.realize(apart.platform)
-    assert np.diff(alone.release).min() > 0.9e-3 and np.abs(alone.release - given.release).max() < 1
-    assert (alone.tasks == given.tasks).all() and (alone.submitter == given.submitter).all()
-    assert alone.size == pytest.approx(given.size)
+    assert np.diff(alone.release).min() > 0.9e-3 and np.abs(alone.release - applications.release).max() < 1
+    assert (alone.tasks == applications.tasks).all() and (alone.submitter == applications.submitter).all()
+    assert alone.size == pytest.approx(applications.size)
     for name in ("push", "pull"):
         result = gs.simulate(apart, gs.DgsAsap(policy=name))
         assert dgs_common.first_refusals(result) == dgs_common.refusals(result) == 0
     half = GridJobs(200, 300, part=(1, 2))(3)
     early = half.workload.realize(half.platform)
-    assert (early.release == given.release[given.release <= 43_200]).all()
+    assert (early.release == applications.release[applications.release <= 43_200]).all()
     assert (
         len({what.name for what in (day, GridJobs(200, 300, separate=True), GridJobs(200, 300, part=(1, 2)))})
         == 3
@@ -383,10 +387,10 @@ def test_jobs_of_a_day_can_be_submitted_one_at_a_time_or_in_part():
 
 
 def test_numbers_of_schedules_follow_from_searches_and_changes():
-    made = GridJobs(300, 200, 0.9)(1)
+    drawn_scenario = GridJobs(300, 200, 0.9)(1)
     for policy in ("push", "pull"):
         # where slots are released at the early end of a job, that is a change as well
-        result = gs.simulate(made, gs.DgsAsap(policy=policy, early="keep"))
+        result = gs.simulate(drawn_scenario, gs.DgsAsap(policy=policy, early="keep"))
         searches = dgs_common.searches_per_job(result) * 200
         if policy == "pull":
             pulled = 20 * 5 * searches * (1 + dgs_common.opened_neighbours(result))
@@ -396,10 +400,10 @@ def test_numbers_of_schedules_follow_from_searches_and_changes():
             assert dgs_common.exchanged_schedules(result) == pytest.approx(20 * changes, rel=0.1)
             retrieved = 20 * 5 * searches * dgs_common.opened_neighbours(result)
             assert dgs_common.retrieved_schedules(result) == pytest.approx(retrieved)
-    polled = gs.simulate(made, gs.DgsAsap(policy="poll"))
+    polled = gs.simulate(drawn_scenario, gs.DgsAsap(policy="poll"))
     expected = 300 * 20 * dgs_common.span(polled) / 120
     assert dgs_common.polled_schedules(polled) == pytest.approx(expected, rel=0.01)
-    centralized = gs.simulate(made, gs.Asap())
+    centralized = gs.simulate(drawn_scenario, gs.Asap())
     for name, metric in dgs_common.METRICS.items():
         assert math.isnan(metric(centralized)) == (
             name
@@ -435,8 +439,8 @@ def test_a_quick_run_of_every_experiment_succeeds(name, tmp_path, request):
         files += ["--log", traces / "lcg2005-a/LCG-2005-a.swf.gz"]
     if experiment_of(name).files == "task logs":
         files += ["--trace", request.getfixturevalue("traces") / "probe-jobs/YH1_sub.tr.gz"]
-    found = invoke(name, "--quick", "--out", tmp_path, "--no-progress", "--workers", 2, *files)
-    assert found.exit_code == 0, found.output
+    answer = invoke(name, "--quick", "--out", tmp_path, "--no-progress", "--workers", 2, *files)
+    assert answer.exit_code == 0, answer.output
 
 
 @pytest.mark.claims
@@ -457,7 +461,7 @@ def test_messages_of_floods_and_jobs_are_as_computed_by_hand(monkeypatch):
     monkeypatch.setattr(rivals, "HOPS", (1, 2))
     monkeypatch.setattr(rivals, "FLOOD_NODES", 300)
     assert rivals.floods(repeats=True) == {1: 8, 2: 72}
-    # a flood to the end misses who is nobody's neighbour: with seed 9 node 188, with seed 8 nobody
+    # a full flood misses nodes that are no node's neighbour: node 188 with seed 9, none with seed 8
     overlay = random_neighbours(300, 8, Streams(9)("zorilla overlay"))
     assert np.setdiff1d(np.arange(300), overlay).tolist() == [188]
     assert [rivals.unreached_nodes(seed) for seed in (8, 9)] == [0, 1]

@@ -16,16 +16,17 @@ pytestmark = pytest.mark.slow
 
 
 def test_conditions_have_no_effect_at_the_sizes_of_the_paper():
-    found = CliRunner().invoke(
+    answer = CliRunner().invoke(
         cli, ["reproduce", "rjss-transit", "--quick", "--seeds", "2", "--json", "--workers", "1"]
     )
-    (report,) = json.loads(found.stdout)["reproductions"]
+    (report,) = json.loads(answer.stdout)["reproductions"]
     equal = [row for row in report["rows"] if row["paper"] == "0"]
-    # nearby, as printed and as meant; as printed without what others send, at all latencies; at both loads
+    # short latency: rules as printed and as intended; all latencies: as printed without others' jobs; both
+    # loads
     assert len(equal) == 6 and {row["measured"]["mean"] for row in equal} == {0.0}
 
 
-def made(**values):
+def replications(**values):
     """Return replications over six seeds."""
     return Replicates(tuple(range(6)), {metric: values for metric in METRICS})
 
@@ -37,7 +38,7 @@ def cases(first, last):
 def test_claims_are_judged_by_measured_values():
     spread = np.array([1.0, 1.01, 0.99, 1.02, 0.98, 1.0])
     first, last = (
-        made(RJSS=a * spread, RE=b * spread, NM=c * spread)
+        replications(RJSS=a * spread, RE=b * spread, NM=c * spread)
         for a, b, c in ((10.0, 20.0, 5.0), (11.0, 40.0, 50.0))
     )
     rows = {row.quantity: row.verdict for row in rows_of(all_faster("c"), cases(first, last))}
@@ -46,8 +47,8 @@ def test_claims_are_judged_by_measured_values():
     assert {row.verdict for row in grows_less("c", cases(first, last))} == {"reproduced"}
     assert {row.verdict for row in grows_less("c", cases(last, first))} == {"not reproduced"}
     assert rises("c", cases(first, last), "NM", "turnaround", LARGER).measured.mean == pytest.approx(10.0)
-    # to be equal is not to be better
-    same = made(RJSS=spread, RE=spread, NM=spread)
+    # an equal value does not count as better
+    same = replications(RJSS=spread, RE=spread, NM=spread)
     assert {row.verdict for row in rows_of(all_faster("c"), {"same": same})} == {"not reproduced"}
 
 

@@ -25,9 +25,9 @@ def test_medium_load_is_not_judged(monkeypatch):
 
 @pytest.mark.parametrize("load", LOADS)
 def test_bags_have_the_stated_load(load):
-    made = BagsAtLoad(load, 50, 2000)(3)
-    workload = made.workload.realize(made.platform)
-    assert gs.offered_load(workload, made.platform) == pytest.approx(LOADS[load], rel=0.1)
+    drawn_scenario = BagsAtLoad(load, 50, 2000)(3)
+    workload = drawn_scenario.workload.realize(drawn_scenario.platform)
+    assert gs.offered_load(workload, drawn_scenario.platform) == pytest.approx(LOADS[load], rel=0.1)
 
 
 def test_metrics_of_searches_are_as_computed_by_hand():

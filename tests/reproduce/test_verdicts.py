@@ -20,7 +20,7 @@ INF = math.inf
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "interval", "verdict", "why"),
+    ("low", "high", "interval", "verdict", "reason"),
     [
         (-INF, BELOW, (0.9, 0.95), "reproduced", "wanted below 1; the interval lies within"),
         (-INF, BELOW, (1.0, 1.0), "not reproduced", "wanted below 1; the interval lies at that end"),
@@ -49,10 +49,10 @@ INF = math.inf
     ],
 )  # fmt: skip
 def test_the_reason_states_the_range_and_the_place_of_the_interval(
-    low: float, high: float, interval: tuple[float, float], verdict: str, why: str
+    low: float, high: float, interval: tuple[float, float], verdict: str, reason: str
 ) -> None:
     row = judge("c", "q", Estimate(sum(interval) / 2, *interval, 10), ClaimedRange("paper", low, high))
-    assert (row.verdict, row.why) == (verdict, why)
+    assert (row.verdict, row.why) == (verdict, reason)
 
 
 _INTERVALS = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 3)), min_size=2, max_size=2).map(sorted)
@@ -60,17 +60,22 @@ _INTERVALS = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 3)), min_size=
 
 @given(_INTERVALS, _INTERVALS, st.integers(2, 20))
 def test_the_verdict_follows_from_the_interval_and_the_number_of_seeds(
-    interval: list[float], wanted: list[float], seeds: int
+    interval: list[float], required: list[float], seeds: int
 ) -> None:
-    (least, most), (low, high) = interval, wanted
-    row = judge("c", "q", Estimate((least + most) / 2, least, most, seeds), ClaimedRange("paper", low, high))
+    (minimum, maximum), (low, high) = interval, required
+    row = judge(
+        "c", "q", Estimate((minimum + maximum) / 2, minimum, maximum, seeds), ClaimedRange("paper", low, high)
+    )
     inside = [low <= end <= high for end in interval]
-    apart = most < low or least > high
+    apart = maximum < low or minimum > high
     expected = "reproduced" if all(inside) else "not reproduced" if apart else "undecided"
     assert row.verdict == (expected if seeds >= MIN_SEEDS else "undecided")
     # the mirror image of a claim has the same verdict
     mirrored = judge(
-        "c", "q", Estimate(-(least + most) / 2, -most, -least, seeds), ClaimedRange("p", -high, -low)
+        "c",
+        "q",
+        Estimate(-(minimum + maximum) / 2, -maximum, -minimum, seeds),
+        ClaimedRange("p", -high, -low),
     )
     assert mirrored.verdict == row.verdict
 
@@ -92,7 +97,7 @@ def test_rows_without_an_interval_are_not_decided() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "verdict", "why"),
+    ("values", "verdict", "reason"),
     [
         ([1.0, 2.0, 3.0, 1.0, 0.1], "reproduced", "wanted above 0; it is in 5 of 5 seeds"),
         ([1.0, 2.0, -3.0, 1.0, 0.1], "not robust", "wanted above 0; it is in 4 of 5 seeds, not in 6"),
@@ -100,14 +105,14 @@ def test_rows_without_an_interval_are_not_decided() -> None:
         ([1.0, 2.0, 3.0, 1.0], "undecided", "wanted above 0; it is in 4 of 4 seeds; fewer than 5 seeds"),
     ],
 )
-def test_verdicts_on_signs_count_the_seeds(values: list[float], verdict: str, why: str) -> None:
+def test_verdicts_on_signs_count_the_seeds(values: list[float], verdict: str, reason: str) -> None:
     row = sign("c", "q", "p", values, seeds=(2, 4, 6, 8, 10)[: len(values)])
-    assert row.verdict == verdict and row.why.startswith(why)
+    assert row.verdict == verdict and row.why.startswith(reason)
     assert seeds_above([1.0, 0.0, 2.0, math.nan], (3, 5, 7, 9)) == "2 of 4 seeds, not in 5, 9"
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "verdict", "why"),
+    ("verdicts", "verdict", "reason"),
     [
         (["reproduced"], "reproduced", "because"),
         (["reproduced", "", "cannot be compared"], "reproduced", "because"),
@@ -123,7 +128,7 @@ def test_verdicts_on_signs_count_the_seeds(values: list[float], verdict: str, wh
         ([""], "cannot be compared", "not measured"),
     ],
 )
-def test_the_verdict_of_a_claim_follows_from_its_rows(verdicts: list[Any], verdict: str, why: str) -> None:
-    rows = [Row("claim", "q", "p", None, "", each, "because") for each in verdicts]
+def test_the_verdict_of_a_claim_follows_from_its_rows(verdicts: list[Any], verdict: str, reason: str) -> None:
+    rows = [Row("claim", "q", "p", None, "", item, "because") for item in verdicts]
     rows.append(Row("another", "q", "p", None, "", "not reproduced", "of another claim"))
-    assert conclude("claim", rows) == ("claim", verdict, why)
+    assert conclude("claim", rows) == ("claim", verdict, reason)

@@ -21,11 +21,11 @@ def test_quick_runs_use_drawn_owners_or_those_of_a_trace(
     nights = " ".join(f"{86_400 * day} {86_400 * day + 50_000}" for day in range(3))
     hosts.write_text("\n".join([f"h{u} 3 {nights}" for u in range(30)] + ["always 1 0 262800"]) + "\n")
     for extra in ((), ("--availability", str(hosts))):
-        found = CliRunner().invoke(
+        answer = CliRunner().invoke(
             cli, ["reproduce", "volunteers", "--quick", "--seeds", "1", "--workers", "1", "--json", *extra]
         )
-        assert found.exit_code == 0, found.output
-        (report,) = json.loads(found.stdout)["reproductions"]
+        assert answer.exit_code == 0, answer.output
+        (report,) = json.loads(answer.stdout)["reproductions"]
         assert {row["verdict"] for row in report["rows"]} == {"undecided"}
         assert {row["claim"] for row in report["rows"]} == set(volunteers.VOLUNTEERS.claims)
         assert ("trace" in report["rows"][0]["quantity"]) == bool(extra)

@@ -52,11 +52,11 @@ def test_a_quick_run_uses_the_hosts_of_a_trace(hosts, tmp_path, monkeypatch):
     monkeypatch.setattr(waves, "COSTS", (0.0, 300.0))
     monkeypatch.setattr(waves, "LINGERS", (0.0, 3600.0))
     monkeypatch.setattr(waves, "NODES", (600, 24))
-    found = invoke(
+    answer = invoke(
         "waves", "--quick", "--seeds", 1, "--workers", 1, "--json", "--availability", hosts, "--out", tmp_path
     )
-    assert found.exit_code == 0, found.output
-    (report,) = json.loads(found.stdout)["reproductions"]
+    assert answer.exit_code == 0, answer.output
+    (report,) = json.loads(answer.stdout)["reproductions"]
     assert {row["verdict"] for row in report["rows"]} == {"undecided"} and len(report["rows"]) == 12
     assert list(report["grids"][0]["rows"]) == list(MODES)
     assert "are up: eight hours from hour 9 of its days on, 1.000 and 0.0000" in report["remarks"][-1]
@@ -85,7 +85,7 @@ def test_scenarios_depend_only_on_the_seed():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("one 1 0 1", "a.avt: the trace lasts 1 s, expected a day at least"),
         ("a 1 0 86399\nnever 1 1 1", "a.avt: the trace lasts 86399 s, expected a day at least"),
@@ -94,22 +94,22 @@ def test_scenarios_depend_only_on_the_seed():
     ],
 )
 @pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
-def test_traces_without_a_night_are_rejected_before_the_runs(tmp_path, monkeypatch, text, said):
+def test_traces_without_a_night_are_rejected_before_the_runs(tmp_path, monkeypatch, text, message):
     monkeypatch.setattr(waves, "_measure", None)
     path = tmp_path / "a.avt"
     path.write_text(f"{text}\n")
-    found = invoke("waves", "--quick", "--workers", 1, "--availability", path)
-    assert found.exit_code == 2 and found.stderr.endswith(f"{said}\n"), found.output
+    answer = invoke("waves", "--quick", "--workers", 1, "--availability", path)
+    assert answer.exit_code == 2 and answer.stderr.endswith(f"{message}\n"), answer.output
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["waves", "--speeds", "x.csv"], "waves does not support --speeds and --log"),
         (["waves", "--availability", "a", "--log", "b"], "waves does not support --speeds and --log"),
         (["waves", "--availability", "a"], "a: No such file"),
     ],
 )
-def test_invalid_arguments_are_rejected(arguments, said):
-    found = invoke(*arguments)
-    assert found.exit_code == 2 and said in found.stderr, found.output
+def test_invalid_arguments_are_rejected(arguments, message):
+    answer = invoke(*arguments)
+    assert answer.exit_code == 2 and message in answer.stderr, answer.output

@@ -24,9 +24,9 @@ def invoke(*arguments):
 
 
 def test_the_intended_rules_reproduce_the_printed_tables(tmp_path):
-    found = invoke("wqr-tables", "--seeds", 5, "--json", "--workers", 1, "--out", tmp_path)
-    assert found.exit_code == 0, found.output
-    (report,) = json.loads(found.stdout)["reproductions"]
+    answer = invoke("wqr-tables", "--seeds", 5, "--json", "--workers", 1, "--out", tmp_path)
+    assert answer.exit_code == 0, answer.output
+    (report,) = json.loads(answer.stdout)["reproductions"]
     assert len(report["grids"]) == 10
     verdicts = {row["quantity"]: row["verdict"] for row in report["rows"]}
     tables = {name: verdict for name, verdict in verdicts.items() if name.startswith("Table")}
@@ -59,8 +59,8 @@ def desktops(tmp_path):
     )
     jobs = [(10 + k, 60 * (k % 7 + 1), 1) for k in range(25)] + [(90_000 + k, 300, 2) for k in range(3)]
     rows = [
-        f"{k + 1} {at} 0 {run} 1 -1 -1 1 -1 -1 1 {user} -1 -1 -1 -1 -1 -1"
-        for k, (at, run, user) in enumerate(jobs)
+        f"{k + 1} {instant} 0 {run} 1 -1 -1 1 -1 -1 1 {user} -1 -1 -1 -1 -1 -1"
+        for k, (instant, run, user) in enumerate(jobs)
     ]
     (tmp_path / "jobs.swf").write_text("\n".join(rows) + "\n")
     return Desktops(*(str(tmp_path / name) for name in ("hosts.avt", "speeds.csv", "jobs.swf")))
@@ -71,43 +71,45 @@ def files(desktops):
 
 
 def test_a_quick_run_compares_all_policies_on_real_desktops(desktops, tmp_path):
-    found = invoke(
+    answer = invoke(
         "wqr-real", "--quick", "--seeds", 2, "--json", "--workers", 1, *files(desktops), "--out", tmp_path
     )
-    assert found.exit_code == 0, found.output
-    (report,) = json.loads(found.stdout)["reproductions"]
+    assert answer.exit_code == 0, answer.output
+    (report,) = json.loads(answer.stdout)["reproductions"]
     assert list(report["grids"][-1]["rows"]) == list(POLICIES)
-    assert "9 machines" in report["grids"][0]["title"]  # who was never up is one, too
+    assert "9 machines" in report["grids"][0]["title"]  # a host that was never up also counts
     assert len(report["rows"]) == len(ORDERINGS) + len(POLICIES)
     assert report["claims"][-1]["verdict"] == "reproduced"
 
 
 def test_orders_of_bags_are_compared_on_drawn_and_real_machines(desktops):
-    drawn = MULTI_BAG.run(Run([1], quick=True))
-    assert [len(grid.rows) for grid in drawn.grids] == [6] * 6
-    assert {row.claim for row in drawn.rows} == set(MULTI_BAG.claims)
+    sample = MULTI_BAG.run(Run([1], quick=True))
+    assert [len(grid.rows) for grid in sample.grids] == [6] * 6
+    assert {row.claim for row in sample.rows} == set(MULTI_BAG.claims)
     real = MULTI_BAG.run(Run([1], quick=True, desktops=desktops))
     assert [len(grid.rows) for grid in real.grids] == [5] * 3
     nodes = [RealBags(desktops, load)(1).platform.nodes for load in (0.9, 0.01)]
-    assert nodes == [1, 8]  # of eight that are ever up
-    for report in (drawn, real):
+    assert nodes == [1, 8]  # eight hosts are ever up
+    for report in (sample, real):
         assert MULTI_BAG.draw(report).axes
 
 
 def test_equal_results_do_not_count_as_better():
     values = {name: np.full(6, 2.0) for name in POLICIES}
-    made = Replicates(tuple(range(6)), dict.fromkeys(("mean_completion", "wasted", "undisturbed"), values))
-    verdicts = {row.quantity: row.verdict for row in ordering_rows("here", made)}
+    replications = Replicates(
+        tuple(range(6)), dict.fromkeys(("mean_completion", "wasted", "undisturbed"), values)
+    )
+    verdicts = {row.quantity: row.verdict for row in ordering_rows("here", replications)}
     alike = {name for name in verdicts if "alike" in name}
     assert {verdicts[name] for name in alike} == {"reproduced"}
     assert {verdict for name, verdict in verdicts.items() if name not in alike} == {"not reproduced"}
 
 
 def test_bags_of_a_log_are_scaled_to_the_desktops(desktops):
-    made = OneBag(6, 4.0, "real", desktops)(3)
-    applications = made.workload.realize(made.platform)
-    assert applications.tasks.tolist() == [24]  # the bag that is large enough
-    assert made == OneBag(6, 4.0, "real", desktops)(3) != OneBag(6, 4.0, "real", desktops)(4)
+    drawn_scenario = OneBag(6, 4.0, "real", desktops)(3)
+    applications = drawn_scenario.workload.realize(drawn_scenario.platform)
+    assert applications.tasks.tolist() == [24]  # only this bag is large enough
+    assert drawn_scenario == OneBag(6, 4.0, "real", desktops)(3) != OneBag(6, 4.0, "real", desktops)(4)
 
 
 def test_a_quick_run_on_information_has_positive_values(tmp_path):
@@ -118,7 +120,7 @@ def test_a_quick_run_on_information_has_positive_values(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["wqr-real"], "wqr-real requires --availability FILE, --speeds FILE and --log FILE"),
         (
@@ -129,39 +131,40 @@ def test_a_quick_run_on_information_has_positive_values(tmp_path):
         (["wqr-fig5", "--availability", "a", "--speeds", "b", "--log", "c"], "a: No such file"),
     ],
 )
-def test_invalid_arguments_are_rejected(arguments, said):
-    found = invoke(*arguments)
-    assert found.exit_code == 2 and said in found.stderr, found.output
+def test_invalid_arguments_are_rejected(arguments, message):
+    answer = invoke(*arguments)
+    assert answer.exit_code == 2 and message in answer.stderr, answer.output
 
 
 @pytest.mark.parametrize("name", ["wqr-fig5", "wqr-real"])
 def test_a_trace_that_ends_before_its_start_time_is_rejected(desktops, tmp_path, name):
     path = tmp_path / "before.avt"
     path.write_text("x 1 -5 -3\n")
-    found = invoke(name, "--quick", "--seeds", 1, "--workers", 1, *files(desktops), "--availability", path)
-    assert found.exit_code == 2, found.output
-    assert "faults.start must be before the end of the trace, -3 s, got 0.0" in found.stderr
+    answer = invoke(name, "--quick", "--seeds", 1, "--workers", 1, *files(desktops), "--availability", path)
+    assert answer.exit_code == 2, answer.output
+    assert "faults.start must be before the end of the trace, -3 s, got 0.0" in answer.stderr
 
 
 def test_a_log_without_large_bags_is_rejected(desktops, tmp_path):
     path = tmp_path / "one.swf"
     path.write_text("1 10 0 60 1 -1 -1 1 -1 -1 1 7 -1 -1 -1 -1 -1 -1\n")
-    found = invoke("wqr-fig5", "--quick", "--seeds", 1, "--workers", 1, *files(desktops), "--log", path)
-    assert found.exit_code == 2 and "one.swf: no bag has 20 tasks or more, expected some" in found.stderr
+    answer = invoke("wqr-fig5", "--quick", "--seeds", 1, "--workers", 1, *files(desktops), "--log", path)
+    assert answer.exit_code == 2
+    assert "one.swf: the log must have a bag of at least 20 tasks, got none" in answer.stderr
 
 
 def test_other_experiments_reject_the_flags_of_real_desktops(desktops):
-    found = invoke("celaya-fig4a", *files(desktops))
-    assert found.exit_code == 2
-    assert "celaya-fig4a does not support --availability and --speeds" in found.stderr
+    answer = invoke("celaya-fig4a", *files(desktops))
+    assert answer.exit_code == 2
+    assert "celaya-fig4a does not support --availability and --speeds" in answer.stderr
 
 
 def test_the_name_all_reports_the_experiments_that_it_leaves_out(monkeypatch):
-    chosen = {name: command.EXPERIMENTS[name] for name in ("wqr-tables", "wqr-real")}
-    monkeypatch.setattr(command, "EXPERIMENTS", chosen)
-    found = invoke("all", "--seeds", 1, "--workers", 1, "--no-progress")
-    assert found.exit_code == 0 and "# wqr-tables: " in found.stdout
-    assert "not run: wqr-real, which requires --availability FILE, --speeds FILE and" in found.stdout
+    selection = {name: command.EXPERIMENTS[name] for name in ("wqr-tables", "wqr-real")}
+    monkeypatch.setattr(command, "EXPERIMENTS", selection)
+    cli_result = invoke("all", "--seeds", 1, "--workers", 1, "--no-progress")
+    assert cli_result.exit_code == 0 and "# wqr-tables: " in cli_result.stdout
+    assert "not run: wqr-real, which requires --availability FILE, --speeds FILE and" in cli_result.stdout
     answer = json.loads(invoke("all", "--seeds", 1, "--workers", 1, "--json").stdout)
-    assert [each["name"] for each in answer["reproductions"]] == ["wqr-tables"]
+    assert [item["name"] for item in answer["reproductions"]] == ["wqr-tables"]
     assert list(answer["left_out"]) == ["wqr-real"]

@@ -25,13 +25,13 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Any:
     assert made.returncode == 0, made.stderr
 
     def run(script: str, *arguments: str) -> list[str]:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, str(HERE / script), *arguments],
             env={**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,
         )
-        assert done.returncode == 0, f"{script} ended with {done.returncode}:\n{done.stderr[-2000:]}"
-        return done.stdout.splitlines()
+        assert process.returncode == 0, f"{script} ended with {process.returncode}:\n{process.stderr[-2000:]}"
+        return process.stdout.splitlines()
 
     return run

@@ -68,10 +68,10 @@ def violations(gate: Gate, case: Callable[[], Any], plan: dict[int, str], middle
     messages, original = [], (Engine.on, Engine._poll)
     gc.collect()
     before = gate.live, gate.blocks
-    for k, where in plan.items():
+    for k, location in plan.items():
         for continues in (False, True)[: 1 + (k in middle)]:
             print(
-                f"{where} goes on: {continues}", file=sys.stderr, flush=True
+                f"{location} goes on: {continues}", file=sys.stderr, flush=True
             )  # shown if the process crashes
             if continues:
                 Engine.on, Engine._poll = _on(original[0]), with_retry(original[1])
@@ -79,11 +79,11 @@ def violations(gate: Gate, case: Callable[[], Any], plan: dict[int, str], middle
             Engine.on, Engine._poll = original
             gc.collect()
             if not continues and outcome != "MemoryError":
-                messages.append(f"{where} ended with {outcome}")
+                messages.append(f"{location} ended with {outcome}")
             if (gate.live, gate.blocks) != before:
-                messages.append(f"{where} left {gate.live - before[0]} bytes, goes on: {continues}")
+                messages.append(f"{location} left {gate.live - before[0]} bytes, goes on: {continues}")
             if gate.torn:
-                messages.append(f"{where} was written beyond its end, goes on: {continues}")
+                messages.append(f"{location} was written beyond its end, goes on: {continues}")
                 break
     return messages
 

@@ -25,12 +25,12 @@ def main(lengths: str, *names: str) -> None:
         lines: dict[str, list[int]] = {"applications": [], "tasks": []}
         lines |= {"peaks": [], "python": [], "tables": []}
         for times in map(int, lengths.split(",")):
-            made = scenario(name.partition(";")[0], times, 12.0)
+            actual = scenario(name.partition(";")[0], times, 12.0)
             gc.collect()
             before = gate.live, gate.blocks
             gate.arm()
             tracemalloc.start()
-            run = Simulation(made, known[name], Options(time_limit=1e7))
+            run = Simulation(actual, known[name], Options(time_limit=1e7))
             gc.collect()
             began, _ = tracemalloc.get_traced_memory()
             tracemalloc.reset_peak()

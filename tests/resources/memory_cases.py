@@ -46,7 +46,7 @@ def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
 
     apart : 1.0 for an overload of the machines, 12.0 for a load of about half.
     """
-    wires = gs.Network(jitter=0.02, bandwidth=50_000.0)
+    network = gs.Network(jitter=0.02, bandwidth=50_000.0)
     faults = gs.Faults.poisson(4000.0, seed=4)
     if name in RIGID:
         jobs = 9 * times
@@ -58,20 +58,22 @@ def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
                 [10.0 + 13.0 * k % 71.0 for k in range(jobs)],
                 requested=80.0,
             ),
-            wires,
+            network,
             seed=3,
             faults=None if name == "metascheduler" else faults,
         )
     if name == "few":
         work = gs.Workload.bags(3, interarrival=8.0, tasks_per_node=3.0, task_size=[4000.0, 65536.0], seed=2)
-        return gs.Scenario(gs.Platform.desktop_grid(nodes=7, seed=1), work, wires, seed=3, faults=faults)
+        return gs.Scenario(gs.Platform.desktop_grid(nodes=7, seed=1), work, network, seed=3, faults=faults)
     if name == "data":
         moved = {"input_bytes": [0.0, 2e6], "output_bytes": 1e5}
         work = gs.Workload.bags(4, interarrival=8.0, tasks_per_node=3.0, task_size=9000.0, seed=2, **moved)
-        return gs.Scenario(gs.Platform.desktop_grid(nodes=7, seed=1).linked((1e5, 1e6)), work, wires, seed=3)
+        return gs.Scenario(
+            gs.Platform.desktop_grid(nodes=7, seed=1).linked((1e5, 1e6)), work, network, seed=3
+        )
     if name in WALKERS:
         streams = gs.Workload.job_streams(300.0 * apart * times, 15.0 * apart, 20.0, 20_000.0, seed=2)
-        return gs.Scenario(gs.Platform.normal(37, seed=1), streams, wires, seed=3)
+        return gs.Scenario(gs.Platform.normal(37, seed=1), streams, network, seed=3)
     work = gs.Workload.bags(
         9 * times,
         interarrival=8.0 * apart,
@@ -84,7 +86,7 @@ def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
         faults = gs.Faults.zones(4, gs.Zones(zones=5), day_up=0.5, spell=20.0)
     if name in STEADY:
         faults = None
-    return gs.Scenario(gs.Platform.desktop_grid(nodes=37, seed=1), work, wires, seed=3, faults=faults)
+    return gs.Scenario(gs.Platform.desktop_grid(nodes=37, seed=1), work, network, seed=3, faults=faults)
 
 
 def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:
@@ -111,14 +113,14 @@ def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:
 
 def alone(name: str, scheduler: gs.Scheduler) -> None:
     """Run `scheduler` in its kernel only, without failures and records."""
-    made = dataclasses.replace(scenario(name), faults=None, network=gs.Network())
-    gs.simulate(made, scheduler, threads=2, time_limit=LONGEST)
+    actual = dataclasses.replace(scenario(name), faults=None, network=gs.Network())
+    gs.simulate(actual, scheduler, threads=2, time_limit=LONGEST)
 
 
 def schedulers() -> dict[str, gs.Scheduler]:
     """Return all registered schedulers, and some in other modes."""
-    found = {name: make_scheduler(name) for name in registered()}
-    return found | {
+    actual = {name: make_scheduler(name) for name in registered()}
+    return actual | {
         "dgs-asap; pull": gs.DgsAsap(
             degree=6, policy="pull", overlay="cyclon", cycle=30.0, shuffle=3, slot=10.0
         ),
@@ -141,16 +143,16 @@ def functions() -> None:
     availability.gap(0.01, 3.0, 5000.0, *queue, **alone)
     availability.sample_availability(grid, 3.0, *queue, **alone)
     machines = {"speed": [1000.0, 2000.0], "free_at": [3.0, 3.0]}
-    made = availability.sample_availability_batch(grid, 3.0, [0, 2, 3], *queue, **machines)
+    cells = availability.sample_availability_batch(grid, 3.0, [0, 2, 3], *queue, **machines)
     for method in ("exact", "bisection"):
         edf.optimal_stretch(*queue, speed=1000.0, now=3.0, method=method)
     sizes = [100.0, 100.0, 100.0]
     edf.project_queues([0, 2, 3], *queue, sizes, **machines, until=9.0, preemptive=True)
     edf.project_queues([0, 2, 3], *queue, sizes, **machines, until=9.0)
-    summaries.aggregate(made)
+    summaries.aggregate(cells)
     summaries.split([3, 4, 5], 7)
     debts = {"tasks": [1, 2], "task_size": [1e3, 2e3], "size": [4e3, 4e3], "stretch": [0.1, 0.2]}
-    summaries.debit(made[0], grid, **debts, leaves=2)
+    summaries.debit(cells[0], grid, **debts, leaves=2)
     etc = np.array([[3.0, 1.0, 2.0], [2.0, 5.0, 4.0]])
     for rule in ("min-min", "max-min", "sufferage"):
         mapping.map_batch(etc, [3, 2], np.zeros(3), rule)

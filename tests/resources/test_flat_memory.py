@@ -9,16 +9,16 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-#: Bytes of an application that kernels keep to the end, at most: what it was and came to.
+#: Maximum number of bytes of an application that kernels keep to the end: its properties and totals.
 OF_APPLICATION = 120
-#: Those with a table of all tasks; in the scenario an application has 74 of them on average.
+#: Schedulers with a table of all tasks, of which an application of the scenario has 74 on average.
 TASKS, OF_TASKS = ("WQR", "NoInfo", "CpuInfo", "AvailInfo", "AllInfo"), 74 * 64
-#: Python and numpy: so many times what the tables of the result grow by, which are put together at the end,
-#: and objects that come and go.
+#: Maximum growth of Python and numpy: a multiple of that of the result's tables, which are assembled at the
+#: end, and bytes of transient objects.
 OF_TABLES, OF_CHANCE = 8.0, 32_768
-#: Fewer times where what they really take is far from that, at half as much again.
+#: Smaller factors for schedulers that take much less, 1.5 times their measured values.
 FEWER = {"fair-tree": 6.0, "dgs-asap": 4.5, "rjss": 1.3, "GreatET-AllInfo": 1.0}
-#: Those that keep in Python when and where each task began, and its bytes.
+#: Schedulers that store the start, machine and bytes of each task in Python -> bytes per task.
 STARTS, OF_START = ("min-min", "max-min", "sufferage"), 160
 
 
@@ -29,10 +29,10 @@ def check(lines: list[str]) -> None:
         table = any(name in entry["case"] for name in TASKS)
         each = OF_TASKS if table else OF_APPLICATION
         assert long <= 4 / 3 * short + each * (more - less), entry
-        grown = {name: entry[name][2] - entry[name][1] for name in ("python", "tables", "tasks")}
-        starts = OF_START * grown["tasks"] if any(name in entry["case"] for name in STARTS) else 0
+        growth = {name: entry[name][2] - entry[name][1] for name in ("python", "tables", "tasks")}
+        starts = OF_START * growth["tasks"] if any(name in entry["case"] for name in STARTS) else 0
         times = FEWER.get(entry["case"], OF_TABLES)
-        assert grown["python"] <= times * grown["tables"] + OF_CHANCE + starts, entry
+        assert growth["python"] <= times * growth["tables"] + OF_CHANCE + starts, entry
 
 
 def test_memory_does_not_grow_during_long_runs(counted: Any) -> None:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 RUN = ["run", "--nodes", "30", "--applications", "6"]
 COMPARE = ["compare", "--nodes", "20", "--applications", "4", "--schedulers", "fcfs,met", "--workers", "1"]
 REPLICAS = [*COMPARE, "--replicates", "2"]
-#: What writes to a file called FILE; RESULT is a recorded result, SWEEP a sweep.
+#: Commands that write to the file FILE; RESULT is a recorded result, SWEEP a sweep.
 WRITERS = {
     "result": [*RUN, "--out", "FILE"],
     "scenario": [*RUN, "--save-scenario", "FILE"],
@@ -51,9 +51,9 @@ def environment(unbuffered: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def stored_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Make a result, a sweep and its store."""
-    folder = tmp_path_factory.mktemp("made")
+    folder = tmp_path_factory.mktemp("stored_files")
     result, scenario, sweep = (str(folder / name) for name in ("r.npz", "s.toml", "sweep.toml"))
     assert invoke(*RUN, "--record", "--out", result, "--save-scenario", scenario).exit_code == 0
     Path(sweep).write_text(
@@ -89,25 +89,25 @@ def fill(folder: Path) -> None:
             stream.write(bytes(4096))
 
 
-def check_failed_write(command: list[str], folder: Path, made: dict[str, str], reason: str) -> None:
+def check_failed_write(command: list[str], folder: Path, stored_files: dict[str, str], reason: str) -> None:
     """Assert that a writer fails with one line, and leaves an old file alone."""
     target = [word for word in command if word.startswith("FILE")][0].replace("FILE", str(folder / "file"))
     before = sorted(folder.rglob("*"))
-    words = [made.get(word, word.replace("FILE", str(folder / "file"))) for word in command]
-    found = invoke(*words)
-    assert found.exit_code == 2, found.output
-    assert found.stderr.count("\n") == 1 and found.stderr.startswith(f"gridsim: {target}")
-    assert found.stderr.rstrip().endswith(reason)
+    words = [stored_files.get(word, word.replace("FILE", str(folder / "file"))) for word in command]
+    answer = invoke(*words)
+    assert answer.exit_code == 2, answer.output
+    assert answer.stderr.count("\n") == 1 and answer.stderr.startswith(f"gridsim: {target}")
+    assert answer.stderr.rstrip().endswith(reason)
     left = [path for path in sorted(folder.rglob("*")) if path not in before]
     assert [path for path in left if not path.is_dir()] == []
 
 
 @pytest.mark.parametrize("what", WRITERS)
-def test_a_full_disk_leaves_the_old_file(what: str, full: Path, made: dict[str, str]) -> None:
+def test_a_full_disk_leaves_the_old_file(what: str, full: Path, stored_files: dict[str, str]) -> None:
     for old in ("file", "file.html", "file.png", "file.svg", "file.csv", "file.parquet"):
         (full / old).write_text("old")
     fill(full)
-    check_failed_write(WRITERS[what], full, made, "No space left on device")
+    check_failed_write(WRITERS[what], full, stored_files, "No space left on device")
     assert (
         (full / "file").read_text()
         == (full / "file.html").read_text()
@@ -119,9 +119,9 @@ def test_a_full_disk_leaves_the_old_file(what: str, full: Path, made: dict[str, 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
 def test_a_disk_that_fails_at_the_end_leaves_the_old_file(
-    call: str, number: int, tmp_path: Path, made: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    call: str, number: int, tmp_path: Path, stored_files: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system call that writes the content or the name to the disk fails."""
+    """The system call that writes the content or the file name to the disk fails."""
 
     def fails(*_: Any) -> None:
         raise OSError(number, os.strerror(number))
@@ -129,14 +129,14 @@ def test_a_disk_that_fails_at_the_end_leaves_the_old_file(
     (tmp_path / "file").write_text("old")
     monkeypatch.setattr(records.os, call, fails)
     for what in ("result", "schema", "swf"):
-        check_failed_write(WRITERS[what], tmp_path, made, os.strerror(number))
+        check_failed_write(WRITERS[what], tmp_path, stored_files, os.strerror(number))
     assert (tmp_path / "file").read_text() == "old"
 
 
 def test_the_first_error_is_raised_if_cleaning_up_fails_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error of the cleaning up must not replace it."""
+    """An error during clean-up must not replace the first error."""
 
     def failing(number: int) -> Callable[..., None]:
         def fails(*_: Any) -> None:
@@ -151,7 +151,7 @@ def test_the_first_error_is_raised_if_cleaning_up_fails_too(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no RLIMIT_FSIZE")
-def test_a_limit_of_file_size_leaves_the_old_file(tmp_path: Path, made: dict[str, str]) -> None:
+def test_a_limit_of_file_size_leaves_the_old_file(tmp_path: Path, stored_files: dict[str, str]) -> None:
     import resource
 
     (tmp_path / "file").write_text("old")
@@ -159,7 +159,7 @@ def test_a_limit_of_file_size_leaves_the_old_file(tmp_path: Path, made: dict[str
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
         for what in ("result", "schema", "perfetto"):
-            check_failed_write(WRITERS[what], tmp_path, made, "File too large")
+            check_failed_write(WRITERS[what], tmp_path, stored_files, "File too large")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / "file").read_text() == "old"
@@ -199,34 +199,34 @@ def test_files_with_the_longest_names_are_written(tmp_path: Path) -> None:
 def test_the_error_of_a_removed_folder_names_the_file(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    with pytest.raises(FileNotFoundError) as found, records.atomic_file(folder / "file") as stream:
+    with pytest.raises(FileNotFoundError) as actual, records.atomic_file(folder / "file") as stream:
         for entry in folder.iterdir():
             entry.unlink()
         folder.rmdir()
         stream.write(b"new")
-    assert found.value.filename == str(folder / "file")
+    assert actual.value.filename == str(folder / "file")
 
 
 def test_a_run_continues_if_the_disk_has_no_room_for_its_checkpoint(full: Path) -> None:
     fill(full)
     file = str(full / "file")
-    found = invoke(*RUN, "--checkpoint", file, "--checkpoint-every", "0")
-    assert found.exit_code == 0 and sorted(os.listdir(full)) == ["filler"]
-    said = f"{file}: no checkpoint could be written (No space left on device); the run continues"
-    assert found.stderr == f"gridsim: warning: {said}\n"
+    answer = invoke(*RUN, "--checkpoint", file, "--checkpoint-every", "0")
+    assert answer.exit_code == 0 and sorted(os.listdir(full)) == ["filler"]
+    message = f"{file}: no checkpoint could be written (No space left on device); the run continues"
+    assert answer.stderr == f"gridsim: warning: {message}\n"
 
 
 @pytest.mark.parametrize("keep", [[], ["--keep-results"]])
 def test_a_sweep_continues_when_the_disk_has_room_again(
-    keep: list[str], full: Path, made: dict[str, str]
+    keep: list[str], full: Path, stored_files: dict[str, str]
 ) -> None:
     """Wherever the disk was full, the stored runs are valid, and all are there at the end."""
-    command = ["sweep", made["SWEEP"], "--store", str(full / "st"), "--workers", "1", *keep]
+    command = ["sweep", stored_files["SWEEP"], "--store", str(full / "st"), "--workers", "1", *keep]
     for free in (20, 32, 44):
         fill(full)
         os.truncate(full / "filler", (64 - free) << 10)
-        found = invoke(*command)
-        assert found.exit_code in (0, 1, 2) and "Traceback" not in found.output
+        answer = invoke(*command)
+        assert answer.exit_code in (0, 1, 2) and "Traceback" not in answer.output
         assert not [path for path in full.rglob("*") if path.name.endswith(".tmp")]
         subprocess.run(["mount", "-o", "remount,size=1m", full], check=True)
         before = len(gs.Store(full / "st"))
@@ -247,7 +247,7 @@ def test_unwritable_output_ends_a_command_with_code_2(
 ) -> None:
     """The exit code is 2, with a line if standard error is writable."""
     with open("/dev/full", "w") as nowhere:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "gridsim", *command],
             stdout=nowhere,
             stderr=subprocess.PIPE if tells else nowhere,
@@ -255,15 +255,15 @@ def test_unwritable_output_ends_a_command_with_code_2(
             cwd=tmp_path,
             text=True,
         )
-    assert done.returncode == 2
-    assert not tells or done.stderr == "gridsim: standard output: No space left on device\n"
+    assert process.returncode == 2
+    assert not tells or process.stderr == "gridsim: standard output: No space left on device\n"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_run_continues_if_progress_cannot_be_written(unbuffered: str, tmp_path: Path) -> None:
     with open("/dev/full", "w") as nowhere:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "gridsim", *RUN, "--progress"],
             stdout=subprocess.PIPE,
             stderr=nowhere,
@@ -271,4 +271,4 @@ def test_a_run_continues_if_progress_cannot_be_written(unbuffered: str, tmp_path
             cwd=tmp_path,
             text=True,
         )
-    assert done.returncode == 0 and "digest" in done.stdout
+    assert process.returncode == 0 and "digest" in process.stdout

@@ -39,7 +39,7 @@ def a_result(folder: Path) -> str:
 def keep_a_checkpoint(folder: Path) -> Callable[[], None]:
     def run() -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", gs.CheckpointWarning)  # where one cannot be written
+            warnings.simplefilter("ignore", gs.CheckpointWarning)  # the checkpoint may fail to be written
             gs.simulate(SCENARIO, gs.Fcfs(), checkpoint=folder / "c", checkpoint_every=0.0)
 
     return run
@@ -58,15 +58,15 @@ def fill_a_store(folder: Path) -> Callable[[], None]:
 
 
 def fill(folder: Path) -> None:
-    cells = [Cell(each, gs.Fcfs()) for each in (SCENARIO, OTHER)]
+    cells = [Cell(item, gs.Fcfs()) for item in (SCENARIO, OTHER)]
     assert collect(cells, store=gs.Store(folder / "s"))[0].digest == DIGEST
 
 
 def a_store(folder: Path) -> str:
-    found = "old" if len(gs.Store(folder / "s")) == 1 else "new"
+    actual = "old" if len(gs.Store(folder / "s")) == 1 else "new"
     fill(folder)
     assert len(gs.Store(folder / "s")) == 2
-    return found
+    return actual
 
 
 KINDS: dict[str, tuple[Callable[[Path], Callable[[], None]], Callable[[Path], str]]] = {
@@ -99,15 +99,15 @@ def test_io_errors_leave_the_old_or_the_new_file(
             disk.restart()
         else:
             assert not list(folder.rglob("*.tmp"))
-        found = look(folder)
-        assert found == "new" or error_name or kind == "checkpoint", "a failed write reported success"
-        seen.add(found)
+        actual = look(folder)
+        assert actual == "new" or error_name or kind == "checkpoint", "a failed write reported success"
+        seen.add(actual)
         if not disk.failed:
             break
     assert last > 5 and seen == {"old", "new"}
 
 
-class Hasty(Disk):
+class UnsyncedDisk(Disk):
     """A disk without syncs."""
 
     def fsync(self, descriptor: int) -> None:
@@ -116,7 +116,7 @@ class Hasty(Disk):
 
 def test_unsynced_data_is_lost_on_the_simulated_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulated disk detects missing syncs: without them, half a file has the final name."""
-    write, disk = save_a_result(tmp_path), Hasty(10**9, "cut, names kept")
+    write, disk = save_a_result(tmp_path), UnsyncedDisk(10**9, "cut, names kept")
     monkeypatch.setattr(files, "os", disk)
     write()
     disk.restart()

@@ -24,16 +24,16 @@ from tests.resources.memory_cases import CASES, QUICK
 
 pytestmark = pytest.mark.slow
 
-#: Kernels that keep no memory but that of numpy.
+#: Kernels that allocate memory only through numpy.
 WITHOUT = {"dgs.overlay"}
 
 
 def check(lines: list[str], cases: Any) -> set[str]:
     """Check that no case is wrong, and return the kernels in which allocations failed."""
-    found = [json.loads(line) for line in lines]
-    assert [entry["case"] for entry in found] == list(cases)
-    assert [entry["wrong"] for entry in found if entry["wrong"]] == []
-    return {site.partition("+")[0] for entry in found for site in entry["sites"]}
+    actual = [json.loads(line) for line in lines]
+    assert [entry["case"] for entry in actual] == list(cases)
+    assert [entry["wrong"] for entry in actual if entry["wrong"]] == []
+    return {site.partition("+")[0] for entry in actual for site in entry["sites"]}
 
 
 def test_a_failed_allocation_raises_only_a_memory_error(counted: Any) -> None:
@@ -51,7 +51,7 @@ def test_failed_allocations_raise_memory_errors_in_every_scheduler(counted: Any)
     assert len(kernels | WITHOUT) == 28, "each kernel has an allocation that failed"
 
 
-class Greedy(gs.Scheduler, frozen=True):
+class MemoryErrorScheduler(gs.Scheduler, frozen=True):
     """Scheduler that runs out of memory at its start."""
 
     name = "greedy"
@@ -70,15 +70,15 @@ def test_a_store_does_not_keep_runs_that_ran_out_of_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another machine may have enough memory, so later studies run them again."""
-    measured = measure(Cell(scenario(), Greedy()))
+    measured = measure(Cell(scenario(), MemoryErrorScheduler()))
     assert measured.lost and measured.error == "MemoryError: no room"
-    monkeypatch.setattr(gs.Fcfs, "start", Greedy.start)
+    monkeypatch.setattr(gs.Fcfs, "start", MemoryErrorScheduler.start)
     store = gs.Store(tmp_path / "store")
-    found = gs.sweep(scenario(), {"fcfs": gs.Fcfs(), "met": gs.Met()}, {}, replicates=2, store=store)
-    assert {error for error in found.errors} and len(store) == 2
+    actual = gs.sweep(scenario(), {"fcfs": gs.Fcfs(), "met": gs.Met()}, {}, replicates=2, store=store)
+    assert {error for error in actual.errors} and len(store) == 2
     monkeypatch.undo()
-    again = gs.sweep(scenario(), {"fcfs": gs.Fcfs(), "met": gs.Met()}, {}, replicates=2, store=store)
-    assert not again.errors and len(store) == 4
+    second = gs.sweep(scenario(), {"fcfs": gs.Fcfs(), "met": gs.Met()}, {}, replicates=2, store=store)
+    assert not second.errors and len(store) == 4
 
 
 def test_scenarios_beyond_the_memory_are_rejected_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,9 +92,11 @@ def test_scenarios_beyond_the_memory_are_rejected_before_the_run(monkeypatch: py
         gs.simulate(gs.Scenario(gs.Platform.desktop_grid(nodes=5, seed=1), work), gs.Fcfs())
     with pytest.raises(gs.GridSimError, match=r"workload.spread: \d+ tasks of different sizes"):
         gs.simulate(scenario(tasks_per_node=1e8, spread=gs.Normal(0.5)), gs.WqrFt())
-    told = CliRunner().invoke(cli, ["run", "--nodes", "1000000000"])
-    assert told.exit_code == 2 and told.stderr.count("\n") == 1
-    assert told.stderr.startswith("gridsim: not enough memory for platform.nodes: 1000000000 machines take")
+    answers = CliRunner().invoke(cli, ["run", "--nodes", "1000000000"])
+    assert answers.exit_code == 2 and answers.stderr.count("\n") == 1
+    assert answers.stderr.startswith(
+        "gridsim: not enough memory for platform.nodes: 1000000000 machines take"
+    )
 
 
 def run(folder: Path, first: str, *command: str) -> subprocess.CompletedProcess[str]:
@@ -112,25 +114,25 @@ def run(folder: Path, first: str, *command: str) -> subprocess.CompletedProcess[
 def test_a_command_without_memory_prints_one_line_and_leaves_no_file(tmp_path: Path) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (700 << 20,) * 2)"
     command = ["run", "--nodes", "3000000", "--applications", "2", "--scheduler", "fcfs", "--out", "r.npz"]
-    done = run(tmp_path, limit, *command)
-    assert done.returncode == 2 and done.stdout == ""
+    answer = run(tmp_path, limit, *command)
+    assert answer.returncode == 2 and answer.stdout == ""
     assert (
-        done.stderr.startswith("gridsim: not enough memory: Unable to allocate")
-        and done.stderr.count("\n") == 1
+        answer.stderr.startswith("gridsim: not enough memory: Unable to allocate")
+        and answer.stderr.count("\n") == 1
     )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_library_that_fails_to_load_is_reported_as_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "libarrow.so: failed to map segment from shared object"
+    message = "libarrow.so: failed to map segment from shared object"
 
     def load(*arguments: Any, **options: Any) -> Any:
-        raise ImportError(said)
+        raise ImportError(message)
 
     monkeypatch.setattr("gridsim.simulation.simulate.simulate", load)
-    told = CliRunner().invoke(cli, ["run", "--nodes", "5"])
-    assert told.exit_code == 2 and told.stderr == f"gridsim: not enough memory: {said}\n"
-    said = "cannot import name 'nothing'"
+    answers = CliRunner().invoke(cli, ["run", "--nodes", "5"])
+    assert answers.exit_code == 2 and answers.stderr == f"gridsim: not enough memory: {message}\n"
+    message = "cannot import name 'nothing'"
     assert isinstance(CliRunner().invoke(cli, ["run", "--nodes", "5"]).exception, ImportError)
 
 
@@ -141,7 +143,7 @@ def test_a_library_is_not_loaded_without_enough_address_space(
     """In a small address space, OpenBLAS retries forever while it is loaded, and Arrow crashes."""
     pytest.importorskip(module)
     monkeypatch.setattr("gridsim.support.memory.free_address_space", lambda: 399_000_000)
-    assert import_extra(module, "data", "this").__name__ == module  # it is there
+    assert import_extra(module, "data", "this").__name__ == module  # the library is installed
     monkeypatch.delitem(sys.modules, module)
     with pytest.raises(OutOfMemory, match=f"memory for {library}: it takes 400 MB .* 399 MB are"):
         import_extra(module, "data", "this")
@@ -158,9 +160,9 @@ def test_a_study_without_address_space_reports_lack_of_memory(tmp_path: Path, me
     (tmp_path / "sweep.toml").write_text(
         'scenario = "scenario.toml"\nschedulers = ["fcfs"]\nreplicates = 2\n'
     )
-    done = run(tmp_path, limit, "sweep", "sweep.toml", "--workers", "2")
-    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1, done.stderr
-    assert done.stderr.startswith("gridsim: not enough memory for ")
+    answer = run(tmp_path, limit, "sweep", "sweep.toml", "--workers", "2")
+    assert answer.returncode == 2 and answer.stdout == "" and answer.stderr.count("\n") == 1, answer.stderr
+    assert answer.stderr.startswith("gridsim: not enough memory for ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["scenario.toml", "sweep.toml"]
 
 
@@ -177,27 +179,27 @@ def cannot_start(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("which", ["Thread-", "ExecutorManager", "QueueFeeder"])
+@pytest.mark.parametrize("choice", ["Thread-", "ExecutorManager", "QueueFeeder"])
 def test_a_study_ends_if_threads_of_its_pool_cannot_start(
-    which: str, monkeypatch: pytest.MonkeyPatch
+    choice: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever thread cannot start, the study ends with all its workers."""
-    cannot_start(monkeypatch, which)
-    if which != "Thread-":
+    cannot_start(monkeypatch, choice)
+    if choice != "Thread-":
         monkeypatch.setattr("gridsim.support.processes._check_threads", lambda: None)
-    told: list[Any] = []
+    answers: list[Any] = []
     workers: list[Any] = []
-    wanted = pytest.raises(OutOfMemory, match="not enough memory for .*a pool of workers")
-    with wanted, Processes(2) as executor:
+    expected = pytest.raises(OutOfMemory, match="not enough memory for .*a pool of workers")
+    with expected, Processes(2) as executor:
         try:
-            run_cells([Cell(scenario(), gs.Fcfs())] * 3, told.extend, executor=executor)
+            run_cells([Cell(scenario(), gs.Fcfs())] * 3, answers.extend, executor=executor)
         finally:
             workers += (executor._pool._processes or {}).values()
-    assert told == []
+    assert answers == []
     for worker in workers:
         worker.join(20)
         assert worker.exitcode is not None
-    assert bool(workers) == (which != "Thread-")
+    assert bool(workers) == (choice != "Thread-")
 
 
 def test_a_worker_that_cannot_start_a_thread_exits_silently(tmp_path: Path) -> None:
@@ -209,11 +211,11 @@ def no(*_):
 threading.Thread.start = no
 _initialize_worker(None)
 """
-    done = run(tmp_path, worker)
-    assert done.returncode == 1 and done.stdout == done.stderr == ""
+    answer = run(tmp_path, worker)
+    assert answer.returncode == 1 and answer.stdout == answer.stderr == ""
 
 
-#: From the first checkpoint on there is hardly more memory than is in use.
+#: Code that limits the memory to slightly more than is in use after the first checkpoint.
 NO_MORE = """
 import resource
 from gridsim.simulation import checkpoint
@@ -233,12 +235,12 @@ checkpoint.save = last
 def test_a_run_without_memory_can_be_resumed_with_more(tmp_path: Path) -> None:
     command = ["run", "--nodes", "20000", "--applications", "50", "--scheduler", "fcfs", "--record"]
     kept = ["--checkpoint", "kept", "--checkpoint-every"]
-    # one checkpoint, as early as can be: with another one the first warning might be of that
+    # a single early checkpoint, since a second one might cause the first warning
     cut = run(tmp_path, NO_MORE, *command, *kept, "0", "--out", "cut.npz")
     assert cut.returncode == 2 and cut.stdout == ""
-    *warned, said = cut.stderr.splitlines()
-    assert said.startswith("gridsim: not enough memory")
-    assert said.endswith("; the run is saved in kept; gridsim resume continues it")
+    *warned, message = cut.stderr.splitlines()
+    assert message.startswith("gridsim: not enough memory")
+    assert message.endswith("; the run is saved in kept; gridsim resume continues it")
     assert warned in (
         [],
         ["gridsim: warning: kept: no checkpoint could be written (not enough memory); the run continues"],
@@ -259,5 +261,5 @@ def test_a_run_continues_without_memory_for_a_checkpoint(
     with pytest.warns(
         gs.CheckpointWarning, match=r"kept: no checkpoint .* \(not enough memory\); the run continues"
     ):
-        found = gs.simulate(scenario(), gs.Fcfs(), checkpoint=tmp_path / "kept", checkpoint_every=0)
-    assert found.digest == gs.simulate(scenario(), gs.Fcfs()).digest
+        outcome = gs.simulate(scenario(), gs.Fcfs(), checkpoint=tmp_path / "kept", checkpoint_every=0)
+    assert outcome.digest == gs.simulate(scenario(), gs.Fcfs()).digest

@@ -58,16 +58,16 @@ def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], A
     """Change the JSON and the members of an archive."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    told = json.loads(members[about])
-    change(told, members)
-    members[about] = json.dumps(told).encode()
+    answers = json.loads(members[about])
+    change(answers, members)
+    members[about] = json.dumps(answers).encode()
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
 
 
 def test_a_result_keeps_long_lists(result: gs.Result, tmp_path: Path) -> None:
-    path, again = tmp_path / "r.npz", tmp_path / "again.npz"
+    path, second = tmp_path / "r.npz", tmp_path / "again.npz"
     result.save(path)
     loaded = gs.Result.load(path)
     assert loaded.scenario == result.scenario and loaded.provenance == result.provenance
@@ -77,8 +77,8 @@ def test_a_result_keeps_long_lists(result: gs.Result, tmp_path: Path) -> None:
     with np.load(path) as members:
         assert len(arrays) >= 3 and all(content_name(members[name[:-4]]) in name for name in arrays)
     assert validate_result(loaded) == []
-    loaded.save(again)
-    assert again.read_bytes() == path.read_bytes()
+    loaded.save(second)
+    assert second.read_bytes() == path.read_bytes()
 
 
 def inline(told: dict[str, Any], members: dict[str, bytes], scenario: gs.Scenario) -> None:
@@ -116,7 +116,7 @@ def npy(values: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("array", "said"),
+    ("array", "message"),
     [
         (RELEASE[::-1], "does not have the SHA-256 in its name"),
         (RELEASE[None], "must be a list of numbers or strings, got 2-d float64"),
@@ -126,12 +126,12 @@ def npy(values: Any) -> bytes:
         (np.array([2**31], "u4").view("U1"), "has invalid characters"),
     ],
 )
-def test_an_invalid_array_gives_one_error(file: Path, array: Any, said: str) -> None:
+def test_an_invalid_array_gives_one_error(file: Path, array: Any, message: str) -> None:
     member = {f"scenario/{content_name(RELEASE)}.npy": npy(array)}
     rewritten(file, lambda about, members: members.update(member), "result.json")
-    with pytest.raises(GridSimError, match=said) as caught:
+    with pytest.raises(GridSimError, match=message) as excinfo:
         gs.Result.load(file)
-    assert str(caught.value).startswith(f"{file}: ")
+    assert str(excinfo.value).startswith(f"{file}: ")
 
 
 def checkpoint(path: Path, scenario: gs.Scenario = BAGS) -> Simulation:

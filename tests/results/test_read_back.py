@@ -64,8 +64,8 @@ def test_every_record_of_every_scheduler_is_read_back(name: str, tmp_path: Path)
         assert loaded.digest == result.digest and loaded.tables == result.tables, record
         assert loaded.servers == result.servers and loaded.facts == result.facts, record
         assert validate_result(file) == [], record
-        found = reproduce_result(loaded)
-        assert found.expected_digest == found.digest == result.digest and found.difference is None, record
+        actual = reproduce_result(loaded)
+        assert actual.expected_digest == actual.digest == result.digest and actual.difference is None, record
         assert first_difference(loaded, result) is None, record
         if "schedule" in record:
             for dialect in ("batsim", "evalys"):
@@ -118,7 +118,7 @@ class Desk(NodeProgram):
         view.enqueue(message.application, message.tasks)
 
 
-class Offices(NodeScheduler, frozen=True, kw_only=True):
+class OfficeScheduler(NodeScheduler, frozen=True, kw_only=True):
     """A desk and a worker on each machine, and two servers, of which the first may have nothing to do."""
 
     name: ClassVar[str] = "offices"
@@ -144,15 +144,15 @@ class Offices(NodeScheduler, frozen=True, kw_only=True):
 @pytest.mark.parametrize("faults", [None, gs.Faults.of([1, 3], [2.5, 3.0], [4.0, 9.0])])
 def test_results_of_users_node_programs_are_read_back(faults: gs.Faults | None, tmp_path: Path) -> None:
     scenario = gs.Scenario(BAGS.platform, BAGS.workload, seed=3, faults=faults)
-    result = gs.simulate(scenario, Offices(), record="all")
+    result = gs.simulate(scenario, OfficeScheduler(), record="all")
     assert result.servers == 2 and set(result.tables["message_log"]["sender"]) >= {5, 6}
     assert set(result.tables["decisions"]["machine"]) >= {5, 6}
     result.save(tmp_path / "run.gridsim")
     loaded = Result.load(tmp_path / "run.gridsim")
     assert loaded.tables == result.tables and validate_result(loaded) == []
-    assert reproduce_result(loaded, Offices()).difference is None
+    assert reproduce_result(loaded, OfficeScheduler()).difference is None
     to_perfetto(loaded, tmp_path / "trace.json")
-    names = {each["args"]["name"] for each in events(tmp_path) if each["name"] == "thread_name"}
+    names = {item["args"]["name"] for item in events(tmp_path) if item["name"] == "thread_name"}
     assert {"machine 4", "machine 4: messages", "server 0: messages", "server 1: messages"} <= names
     assert "machine 5" not in names
     assert "asked the server on machine 6 about 3 tasks" in str(loaded.why(1))
@@ -160,31 +160,31 @@ def test_results_of_users_node_programs_are_read_back(faults: gs.Faults | None, 
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((folder / "trace.json").read_text())["traceEvents"]
-    return found
+    actual: list[dict[str, Any]] = json.loads((folder / "trace.json").read_text())["traceEvents"]
+    return actual
 
 
 # -- files of earlier versions, and invalid numbers ------------------------------------------------------
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Path:
+def server_result(tmp_path: Path) -> Path:
     """Return the file of a result with two servers."""
-    gs.simulate(BAGS, Offices(), record="all").save(tmp_path / "run.gridsim")
+    gs.simulate(BAGS, OfficeScheduler(), record="all").save(tmp_path / "run.gridsim")
     return tmp_path / "run.gridsim"
 
 
-@pytest.mark.parametrize("stated", [None, 7])
-def test_servers_in_files_of_earlier_versions_are_read(stated: int | None, served: Path) -> None:
+@pytest.mark.parametrize("declared", [None, 7])
+def test_servers_in_files_of_earlier_versions_are_read(declared: int | None, server_result: Path) -> None:
     """They state the number of machines and servers in the log, or neither."""
 
     def earlier(about: Any) -> None:
         del about["provenance"]["servers"]
-        if stated is not None:
-            about["provenance"]["message_log"]["machines"] = stated
+        if declared is not None:
+            about["provenance"]["message_log"]["machines"] = declared
 
-    digest = Result.load(served).digest
-    loaded = Result.load(changed(served, about=earlier))
+    digest = Result.load(server_result).digest
+    loaded = Result.load(changed(server_result, about=earlier))
     assert loaded.servers == 2 and loaded.digest == digest and validate_result(loaded) == []
 
 
@@ -192,18 +192,22 @@ def test_servers_in_files_of_earlier_versions_are_read(stated: int | None, serve
     ("number", "states"), [(-1, True), (-1, False), (7, True), (8, False), (2**40, True), (2**40, False)]
 )
 @pytest.mark.parametrize("column", ["sender", "receiver"])
-def test_a_log_names_only_existing_machines(number: int, states: bool, column: str, served: Path) -> None:
+def test_a_log_names_only_existing_machines(
+    number: int, states: bool, column: str, server_result: Path
+) -> None:
     def earlier(about: Any) -> None:
         if not states:
             del about["provenance"]["servers"]
 
-    values = Result.load(served).tables["message_log"][column].copy()
+    values = Result.load(server_result).tables["message_log"][column].copy()
     values[2] = number
-    most = 6 if states or number < 0 else 7  # if it is not stated, the number of servers is that in the log
-    changed(served, {f"tables/message_log/{column}.npy": as_npy(values)}, earlier)
-    expected = rf"message_log.{column}\[2\] must be in 0..{most}, got {number}"
+    maximum = (
+        6 if states or number < 0 else 7
+    )  # if it is not stated, the number of servers is that in the log
+    changed(server_result, {f"tables/message_log/{column}.npy": as_npy(values)}, earlier)
+    expected = rf"message_log.{column}\[2\] must be in 0..{maximum}, got {number}"
     with pytest.raises(gs.GridSimError, match=expected):
-        Result.load(served)
+        Result.load(server_result)
 
 
 def as_npy(values: Any) -> bytes:
@@ -215,7 +219,7 @@ def as_npy(values: Any) -> bytes:
 # -- unreadable content is not written -------------------------------------------------------------------
 
 
-class Taker(Desk):
+class WrongTableNode(Desk):
     """A node that decides on a machine that does not exist, or writes a table with wrong columns."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -225,8 +229,8 @@ class Taker(Desk):
         view.enqueue(application.number, tasks)
 
 
-class Other(Offices, frozen=True, kw_only=True):
-    policy = Taker
+class WrongTableScheduler(OfficeScheduler, frozen=True, kw_only=True):
+    policy = WrongTableNode
     tables: ClassVar[dict[str, dict[str, type]]] = {"jobs": {"x": int}}
 
     def layout(self, machines: int) -> Layout:
@@ -235,15 +239,15 @@ class Other(Offices, frozen=True, kw_only=True):
 
 def test_a_run_whose_tables_could_not_be_read_ends_with_an_error() -> None:
     with pytest.raises(gs.SchedulerError, match="^t = .* s: jobs"):
-        gs.simulate(BAGS, Other())
+        gs.simulate(BAGS, WrongTableScheduler())
     with pytest.raises(
         gs.SchedulerError,
         match="^t = 0.0 s: node 0: node of 'asked'",
     ):
-        gs.simulate(BAGS, Other(machines=1), record="decisions")
+        gs.simulate(BAGS, WrongTableScheduler(machines=1), record="decisions")
 
 
-class Deciding(Toy, frozen=True, kw_only=True):
+class FalseDecisionScheduler(Toy, frozen=True, kw_only=True):
     """A cohort scheduler that decides on an application or a machine that does not exist."""
 
     name: ClassVar[str] = "deciding"
@@ -258,15 +262,17 @@ class Deciding(Toy, frozen=True, kw_only=True):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ({"application": 3}, r"decisions.application\[0\] must be in 0..2, got 3"),
         ({"machine": 5}, r"decisions.machine\[0\] must be in -1..4, got 5"),
     ],
 )
-def test_decisions_of_cohort_schedulers_must_name_existing_rows(given: dict[str, int], message: str) -> None:
+def test_decisions_of_cohort_schedulers_must_name_existing_rows(
+    arguments: dict[str, int], message: str
+) -> None:
     with pytest.raises(gs.SchedulerError, match=message):
-        gs.simulate(BAGS, Deciding(**given), record="decisions")
+        gs.simulate(BAGS, FalseDecisionScheduler(**arguments), record="decisions")
 
 
 @pytest.mark.parametrize(

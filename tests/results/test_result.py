@@ -57,9 +57,9 @@ def test_a_saved_result_is_loaded_unchanged(result, tmp_path):
     assert os.listdir(tmp_path) == ["r.npz"]
     with np.load(path) as members:
         assert np.array_equal(members["tables/applications/stretch"], result.applications["stretch"])
-    again = tmp_path / "again.npz"
-    loaded.save(again)
-    assert again.read_bytes() == path.read_bytes()
+    second = tmp_path / "again.npz"
+    loaded.save(second)
+    assert second.read_bytes() == path.read_bytes()
 
 
 def test_large_columns_are_deflated_if_that_shrinks_them(result, tmp_path):
@@ -114,11 +114,11 @@ def sound(tmp_path_factory, toy):
 def test_a_damaged_file_gives_one_error(sound, tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "damaged.npz"
     content = bytearray(sound)
-    at = data.draw(st.integers(0, len(content) - 1))
+    position = data.draw(st.integers(0, len(content) - 1))
     if data.draw(st.booleans()):
-        del content[at:]
+        del content[position:]
     else:
-        content[at] ^= data.draw(st.integers(1, 255))
+        content[position] ^= data.draw(st.integers(1, 255))
     path.write_bytes(content)
     try:
         loaded = Result.load(path)
@@ -160,9 +160,9 @@ def test_a_changed_file_is_rejected(result, tmp_path, change, message):
     path = tmp_path / "r.npz"
     result.save(path)
     rewrite(path, change)
-    with pytest.raises(GridSimError, match=message) as caught:
+    with pytest.raises(GridSimError, match=message) as excinfo:
         Result.load(path)
-    assert str(caught.value).startswith(str(path))
+    assert str(excinfo.value).startswith(str(path))
 
 
 def test_pickles_are_never_read(result, tmp_path):

@@ -112,10 +112,10 @@ KNOWN = "94af9884794964904020d5177c43b3b6e4f5a009427ad57e904913ef3ba259c2"
 
 
 def test_values_are_converted_to_plain_ones_and_strict_json():
-    given = {"a": np.float64(1.5), "b": [np.int32(2), None, True], "c": np.array([1.0, math.inf]), 3: "x"}
-    assert plain(given) == {"a": 1.5, "b": [2, None, True], "c": [1.0, math.inf], "3": "x"}
+    arguments = {"a": np.float64(1.5), "b": [np.int32(2), None, True], "c": np.array([1.0, math.inf]), 3: "x"}
+    assert plain(arguments) == {"a": 1.5, "b": [2, None, True], "c": [1.0, math.inf], "3": "x"}
     assert type(plain(np.float64(1.5))) is float
-    assert json.loads(to_json(given))["c"] == [1.0, None]
+    assert json.loads(to_json(arguments))["c"] == [1.0, None]
     with pytest.raises(TypeError):
         plain({"x": object()})
 

@@ -38,7 +38,7 @@ def bags(**options: Any) -> st.SearchStrategy[gs.Scenario]:
 _TREE = bags(max_nodes=17)
 _CROWDED = bags(max_nodes=9, crowded=True)
 _WQR = bags(max_nodes=12, unequal=True, fluctuating=True)
-#: With parameters that have an effect where a tree is kept by messages.
+#: Parameters that have an effect if messages maintain the tree.
 _BY_MESSAGES = st.builds(
     gs.FairTree,
     maintenance=st.just("messages"),
@@ -51,7 +51,7 @@ _BY_MESSAGES = st.builds(
     resubmit=st.sampled_from(("as-is", "new")),
     entry=st.sampled_from(("own-router", "parent")),
 )
-#: Faults with owner absences.
+#: Scenarios with owner absences.
 _VOLUNTEERS = st.builds(
     gs.Rjss,
     k=st.sampled_from((0.3, 1.0)),

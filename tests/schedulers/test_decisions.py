@@ -72,12 +72,12 @@ def test_invalid_texts_are_rejected(text: Any) -> None:
 
 
 def test_scheduler_without_texts_does_not_record_decisions() -> None:
-    class Mute(gs.MinCent, frozen=True, kw_only=True):
+    class SchedulerWithoutTexts(gs.MinCent, frozen=True, kw_only=True):
         decision_words: ClassVar[DecisionTexts] = {}
 
     scenario = bags([1000.0], [0.0], 1)
     with pytest.raises(gs.ScenarioError, match="^mincent does not support record"):
-        gs.simulate(scenario, Mute(), record="decisions")
+        gs.simulate(scenario, SchedulerWithoutTexts(), record="decisions")
     with pytest.raises(
         gs.ScenarioError,
         match="^record",
@@ -110,12 +110,26 @@ def test_explanation_lists_the_decisions_of_an_application() -> None:
 
 def test_large_numbers_are_printed_in_full() -> None:
     log = Decisions({"took": ("took it for {limit} s, {saw:.3g}", "a wait of", "s")})
-    at = 2_086_480_123_456_789
+    instant = 2_086_480_123_456_789
     log.record(
-        "took", time=at, application=0, decider=-1, saw=2_086_480.25, limit=1e6, true=math.inf, age=999_999.9
+        "took",
+        time=instant,
+        application=0,
+        decider=-1,
+        saw=2_086_480.25,
+        limit=1e6,
+        true=math.inf,
+        age=999_999.9,
     )
     log.record(
-        "took", time=at, application=0, decider=-1, saw=1234.5678, limit=1e18, true=0.00012345678, age=0.0
+        "took",
+        time=instant,
+        application=0,
+        decider=-1,
+        saw=1234.5678,
+        limit=1e18,
+        true=0.00012345678,
+        age=0.0,
     )
     assert str(why(log.table(), log.metadata(), 0, None)).splitlines()[1:] == [
         "t = 2086480.123457 s: the scheduler took it for 1000000 s, 2086480",
@@ -168,7 +182,7 @@ def test_ages_of_reports_on_two_machines_are_as_computed_by_hand() -> None:
     scenario = bags([1000.0] * 2, [10.0, 10.01, 10.2], 4)
     result = gs.simulate(scenario, FairTree(accept="minimum", samples=SMALL, bound=1e9), record="decisions")
     table = result.tables["decisions"]
-    # both leaves have reported to the root at 0, and not since
+    # both leaves last reported to the root at 0
     gave = rows_of(table, "gave")
     assert gave["tasks"].tolist()[:2] == [2, 2] and gave["machine"].tolist()[:2] == [0, 1]
     first, second, third = (rows_of(result.why(i).decisions, "accepted-at-root", "gave") for i in range(3))

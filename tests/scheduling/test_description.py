@@ -87,8 +87,8 @@ def test_different_schedulers_have_different_descriptions(own: Any) -> None:
         1j, b"1", range(3), np.dtype("f4"),
     ]  # fmt: skip
     schedulers = [own.Own(what=value) for value in values]
-    told = [json.dumps(describe(scheduler)) for scheduler in schedulers]
-    assert len(set(told)) == len(values) == len(set(map(key, schedulers)))
+    answers = [json.dumps(describe(scheduler)) for scheduler in schedulers]
+    assert len(set(answers)) == len(values) == len(set(map(key, schedulers)))
     assert not any(Description(scheduler).opaque_values for scheduler in schedulers)
 
 
@@ -114,8 +114,10 @@ def test_descriptions_are_equal_in_another_process(own: Any) -> None:
     here = json.dumps(describe(own.Own(what=[{"a", "b", "c", "d"}, own.first, own.One])))
     for seed in "123":
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-        assert done.stdout.strip() == here, done.stderr
+        process = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+        )
+        assert process.stdout.strip() == here, process.stderr
 
 
 def test_a_store_rejects_values_without_a_complete_description(own: Any) -> None:
@@ -157,12 +159,12 @@ def test_the_key_has_the_sources_of_all_named_code(own: Any) -> None:
 
 def test_a_parameter_of_none_is_restored_from_a_description(own: Any) -> None:
     """The default of the parameter is another value."""
-    made = own.Own(limit=None)
-    again = scheduler_from(describe(made), "the run", imported_as="own_schedulers:Own")
-    assert again == made and describe(again) == describe(made)
-    result = gs.simulate(SCENARIO, made, checkpoint="run.checkpoint", checkpoint_every=0)
+    scheduler = own.Own(limit=None)
+    second = scheduler_from(describe(scheduler), "the run", imported_as="own_schedulers:Own")
+    assert second == scheduler and describe(second) == describe(scheduler)
+    result = gs.simulate(SCENARIO, scheduler, checkpoint="run.checkpoint", checkpoint_every=0)
     result.save("run.gridsim")
     for command in ("repro run.gridsim", "resume run.checkpoint"):
         words = [sys.executable, "-m", "gridsim", *command.split(), "--scheduler", "own_schedulers:Own"]
-        done = subprocess.run(words, capture_output=True, text=True)
-        assert done.returncode == 0 and result.digest in done.stdout, done.stderr
+        process = subprocess.run(words, capture_output=True, text=True)
+        assert process.returncode == 0 and result.digest in process.stdout, process.stderr

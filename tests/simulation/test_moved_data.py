@@ -13,7 +13,7 @@ from gridsim.errors import ScenarioError
 from gridsim.validation.results import validate_result
 
 
-def scenario(data=2e6, links=(1e5, 1e6), seed=1, machines=8, applications=6, **more):
+def scenario(data=2e6, links=(1e5, 1e6), seed=1, machines=8, applications=6, **options):
     platform = gs.Platform.pareto(machines, seed)
     return gs.Scenario(
         platform=platform if links is None else platform.linked(links),
@@ -21,7 +21,7 @@ def scenario(data=2e6, links=(1e5, 1e6), seed=1, machines=8, applications=6, **m
             applications, seed=seed, input_bytes=data and [0.0, data], output_bytes=data and data / 10
         ),
         seed=seed,
-        **more,
+        **options,
     )
 
 
@@ -79,7 +79,7 @@ def test_schedulers_keep_their_promises_with_data():
 
 
 @pytest.mark.parametrize(
-    ("make", "scheduler", "options", "said"),
+    ("make", "scheduler", "options", "message"),
     [
         (scenario, gs.MinCent(), {}, "mincent does not support tasks that move data"),
         (scenario, gs.Random(), {}, "random does not support tasks that move data"),
@@ -93,8 +93,8 @@ def test_schedulers_keep_their_promises_with_data():
         ),
     ],
 )
-def test_unsupported_combinations_with_data_are_named(make, scheduler, options, said):
-    with pytest.raises(ScenarioError, match=said):
+def test_unsupported_combinations_with_data_are_named(make, scheduler, options, message):
+    with pytest.raises(ScenarioError, match=message):
         gs.simulate(make(), scheduler, **options)
 
 
@@ -132,4 +132,4 @@ def test_the_validation_checks_the_data_on_links(moved, law):
         more = tuple(3.0 * each for each in more) if isinstance(more, tuple) else 3.0 * more
         workload = gs.Workload(msgspec.structs.replace(recipe, **{moved: more}))
         result.scenario = dataclasses.replace(result.scenario, workload=workload)
-    assert law in {said.law for said in validate_result(result)} if law else not validate_result(result)
+    assert law in {message.law for message in validate_result(result)} if law else not validate_result(result)

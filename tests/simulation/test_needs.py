@@ -13,14 +13,14 @@ OWN = gs.DrawnAttributes(memory=(2e9, 2e9, 2e9, 8e9), disk=(1e10, 1e11), seed=3)
 WANTS = gs.Constraints(memory=(0.0, 0.0, 4e9), disk=(0.0, 5e10))
 
 
-def scenario(constraints=WANTS, own=OWN, machines=12, applications=5, linked=False, **more):
+def scenario(constraints=WANTS, own=OWN, machines=12, applications=5, linked=False, **options):
     platform = gs.Platform.pareto(machines, 1).with_attributes(own)
     moved = {"input_bytes": [0.0, 2e6]} if linked else {}
     return gs.Scenario(
         platform=platform.linked((1e5, 1e6)) if linked else platform,
         workload=gs.Workload.bags(applications, seed=1, constraints=constraints, **moved),
         seed=1,
-        **more,
+        **options,
     )
 
 
@@ -37,10 +37,10 @@ each = pytest.mark.parametrize("scheduler", NEEDING.values(), ids=list(NEEDING))
 
 @each
 def test_the_result_with_needs_does_not_depend_on_the_options(scheduler):
-    given = scenario()
-    result = gs.simulate(given, scheduler, record="all")
+    case = scenario()
+    result = gs.simulate(case, scheduler, record="all")
     assert validate_result(result) == []
-    assert gs.simulate(given, scheduler, cohort_limit=1).digest == result.digest
+    assert gs.simulate(case, scheduler, cohort_limit=1).digest == result.digest
     for kind in ("fluid", "discrete"):
         assert result.bound(kind).stretch <= result.max_stretch
     assert np.unique(result.applications["memory"]).tolist() == [0.0, 4e9]
@@ -60,9 +60,9 @@ def test_tasks_may_need_memory_and_move_data(scheduler):
 def test_needs_that_all_machines_meet_change_nothing(scheduler):
     """Only the columns of the stated needs differ."""
     own, wants = gs.DrawnAttributes(memory=(4e9, 8e9)), gs.Constraints(memory=(0.0, 4e9))
-    stated, free = (gs.simulate(scenario(given, own), scheduler) for given in (wants, None))
-    assert stated.applications["finish"].tolist() == free.applications["finish"].tolist()
-    assert stated.facts == free.facts and "needs" not in free.facts.get("grid", {})
+    declared, free = (gs.simulate(scenario(arguments, own), scheduler) for arguments in (wants, None))
+    assert declared.applications["finish"].tolist() == free.applications["finish"].tolist()
+    assert declared.facts == free.facts and "needs" not in free.facts.get("grid", {})
     plain = gs.simulate(scenario(None, None), scheduler)
     assert plain.applications["finish"].tolist() == free.applications["finish"].tolist()
 
@@ -80,13 +80,13 @@ def test_schedulers_that_count_memory_are_better_if_it_is_scarce():
 def test_a_single_application_goes_to_the_machines_that_can_hold_it():
     """Each of two suitable machines runs three of the six tasks of 1 s: the stretch is 3 s / 6000."""
     own = gs.ListedAttributes(memory=(1e9, 4e9, 1e9, 4e9))
-    given = gs.Scenario(
+    case = gs.Scenario(
         gs.Platform.equal(4, attributes=own),
         gs.Workload.of([0.0], 6, 1000.0, memory=2e9),
         gs.Network(latency=0.0, bandwidth=float("inf")),
     )
     for scheduler in NEEDING.values():
-        result = gs.simulate(given, scheduler)
+        result = gs.simulate(case, scheduler)
         assert result.machines["tasks"][[0, 2]].tolist() == [0, 0]
         if scheduler not in (NEEDING["fcfs-random"], NEEDING["ignored"]):
             assert result.machines["tasks"].tolist() == [0, 3, 0, 3]
@@ -123,7 +123,7 @@ FOR = "schedulers that support them: fair-tree"
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "more", "options", "said"),
+    ("scheduler", "more", "options", "message"),
     [
         (gs.MinCent(), {}, {}, FOR),
         (gs.Fcfs(mode="pull"), {}, {}, FOR),
@@ -141,8 +141,8 @@ FOR = "schedulers that support them: fair-tree"
         (gs.FairTree(need_samples=((4e9, 0.0),)), {}, {}, "fair-tree.need_samples must have for each"),
     ],
 )
-def test_unsupported_combinations_with_needs_are_named(scheduler, more, options, said):
-    with pytest.raises(ScenarioError, match=said):
+def test_unsupported_combinations_with_needs_are_named(scheduler, more, options, message):
+    with pytest.raises(ScenarioError, match=message):
         gs.simulate(scenario(**more), scheduler, **options)
 
 
@@ -153,7 +153,7 @@ def test_invalid_samples_of_needs_are_rejected(samples):
 
 
 def test_need_samples_count_in_the_size_of_summaries():
-    given = ((0.0, 5e10), (4e9, 5e10))
-    result = gs.simulate(scenario(), gs.FairTree(samples=(4, 3, 2), need_samples=given))
-    assert result.facts["grid"]["needs"] == [list(pair) for pair in given]
+    arguments = ((0.0, 5e10), (4e9, 5e10))
+    result = gs.simulate(scenario(), gs.FairTree(samples=(4, 3, 2), need_samples=arguments))
+    assert result.facts["grid"]["needs"] == [list(pair) for pair in arguments]
     assert result.facts["summary_bytes"] == 2 * 24 * 4 + 90 + 4

@@ -33,16 +33,16 @@ def test_interpreted_nodes_require_a_node_program(name: str) -> None:
 def test_compiled_nodes_require_a_program_that_can_be_compiled() -> None:
     pytest.importorskip("numba", reason="needs the extra jit")
 
-    class Remembering(gs.NodeProgram):
+    class DictNode(gs.NodeProgram):
         def __init__(self, parameters: Any) -> None:
             super().__init__(parameters)
             self.seen: dict[int, float] = {}
 
     class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         name = "remembering"
-        policy = Remembering
+        policy = DictNode
 
-    with pytest.raises(gs.CompileError, match="Remembering: self.seen must be an int"):
+    with pytest.raises(gs.CompileError, match="DictNode: self.seen must be an int"):
         gs.simulate(SCENARIO, Scheduler(), nodes="compiled")
 
 

@@ -46,18 +46,18 @@ def test_a_run_has_the_applications_of_its_own_scenario(toy):
         for nodes, seed in ((5, 1), (9, 1), (9, 2), (5, 1))
     ]
     tasks = [simulate(scenario, toy()).applications["tasks"].tolist() for scenario in scenarios]
-    assert tasks == [each.workload.realize(each.platform).tasks.tolist() for each in scenarios]
+    assert tasks == [item.workload.realize(item.platform).tasks.tolist() for item in scenarios]
 
 
 def test_provenance_names_versions_and_options_but_no_host(toy):
     import platform
 
-    found = simulate(SCENARIO, toy()).provenance
-    assert Scenario.from_toml(found["scenario"]) == SCENARIO
-    assert found["numpy"] == np.__version__ and found["seed"] == 3 and found["files"] == {}
-    assert found["wall_seconds"] > 0 and found["peak_memory"] > 1e6
+    outcome = simulate(SCENARIO, toy()).provenance
+    assert Scenario.from_toml(outcome["scenario"]) == SCENARIO
+    assert outcome["numpy"] == np.__version__ and outcome["seed"] == 3 and outcome["files"] == {}
+    assert outcome["wall_seconds"] > 0 and outcome["peak_memory"] > 1e6
     assert (
-        platform.node() not in str({key: found[key] for key in found if key != "scenario"})
+        platform.node() not in str({key: outcome[key] for key in outcome if key != "scenario"})
         or not platform.node()
     )
 
@@ -157,11 +157,11 @@ def test_all_public_names_can_be_imported():
         gridsim.nothing  # noqa: B018
 
 
-class RestlessCohorts(gs.Scheduler, frozen=True, kw_only=True):
+class EndlessScheduler(gs.Scheduler, frozen=True, kw_only=True):
     name = "restless-cohorts"
 
     def start(self, run: Any) -> gs.Policy:
-        class Again(gs.Policy):
+        class EndlessPolicy(gs.Policy):
             def on_release(self, applications: list[int]) -> None:
                 run.engine.at(run.engine.now, "again")
 
@@ -169,13 +169,13 @@ class RestlessCohorts(gs.Scheduler, frozen=True, kw_only=True):
                 raise AssertionError
 
         run.engine.on("again", lambda _: run.engine.at(run.engine.now, "again"), priority=1, phase=TIMER)
-        return Again()
+        return EndlessPolicy()
 
 
 def test_a_run_that_never_leaves_an_instant_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock does not advance, so the run never reaches the time limit."""
     monkeypatch.setattr(engine, "MAX_ROUNDS", 10_000)
     workload = gs.Workload.of([5.0], 1, 1000.0, origin=0.0)
-    said = r"t = 5.0 s: the clock has not advanced in \d{5} handler calls, .* the last of kind 'again'"
-    with pytest.raises(gs.SchedulerError, match=said):
-        gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), workload), RestlessCohorts(), time_limit=10.0)
+    message = r"t = 5.0 s: the clock has not advanced in \d{5} handler calls, .* the last of kind 'again'"
+    with pytest.raises(gs.SchedulerError, match=message):
+        gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), workload), EndlessScheduler(), time_limit=10.0)

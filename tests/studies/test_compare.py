@@ -22,30 +22,30 @@ SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10,
 
 
 def test_schedulers_are_compared_with_the_baseline(toy):
-    found = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
-    assert found.baseline == "quick" and found.ratio("quick") == 1.0
-    assert found["slow"].max_stretch / found["quick"].max_stretch == found.ratio("slow") == 1.5
-    assert [row["name"] for row in found.table()] == ["quick", "slow"]
+    actual = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
+    assert actual.baseline == "quick" and actual.ratio("quick") == 1.0
+    assert actual["slow"].max_stretch / actual["quick"].max_stretch == actual.ratio("slow") == 1.5
+    assert [row["name"] for row in actual.table()] == ["quick", "slow"]
     assert compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)}, baseline="slow").ratio("slow") == 1.0
 
 
 def test_the_baseline_depends_on_names_and_order_not_on_results(toy):
-    class Apart(toy, frozen=True):
+    class ApartScheduler(toy, frozen=True):
         decentralized = True
 
-    quick, slow, apart = toy(), toy(pause=5.0), Apart()
+    quick, slow, apart = toy(), toy(pause=5.0), ApartScheduler()
     assert compare(SCENARIO, {"slow": slow, "quick": quick}).baseline == "slow"
     assert compare(SCENARIO, {"apart": apart, "slow": slow, "quick": quick}).baseline == "slow"
     assert compare(SCENARIO, {"quick": quick, "mincent": slow}).baseline == "mincent"
-    assert compare(SCENARIO, {"b": apart, "a": Apart(pause=1.0)}).baseline == "b"
-    found = compare(SCENARIO, {"quick": quick, "mincent": slow})
-    assert "baseline  mincent (ratios are relative to it)" in str(found).splitlines()
-    assert found.to_dict()["baseline"] == "mincent"
+    assert compare(SCENARIO, {"b": apart, "a": ApartScheduler(pause=1.0)}).baseline == "b"
+    actual = compare(SCENARIO, {"quick": quick, "mincent": slow})
+    assert "baseline  mincent (ratios are relative to it)" in str(actual).splitlines()
+    assert actual.to_dict()["baseline"] == "mincent"
 
 
 def test_the_table_names_all_schedulers_at_any_width(toy):
-    found = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
-    lines = str(found).splitlines()
+    actual = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
+    lines = str(actual).splitlines()
     lines = lines[lines.index("") - 2 :]
     assert lines[0] == "load      1 (work submitted / capacity during submission)"
     assert lines[1] == "baseline  quick (ratios are relative to it)"
@@ -54,11 +54,11 @@ def test_the_table_names_all_schedulers_at_any_width(toy):
     assert " ".join(lines[-2:]).strip() == (
         "In this run, quick has the lowest max stretch (slow +50 %) and the lowest mean stretch (slow +50 %)."
     )
-    whole = found.format(verbose=True)
-    assert "slow: pause 5" in whole.splitlines() and found["quick"].digest[:16] in whole
-    assert len([line for line in found.format(width=70).splitlines() if line.startswith("quick ")]) == 1
+    full_run = actual.format(verbose=True)
+    assert "slow: pause 5" in full_run.splitlines() and actual["quick"].digest[:16] in full_run
+    assert len([line for line in actual.format(width=70).splitlines() if line.startswith("quick ")]) == 1
     for width in (40, 100):
-        narrow = found.format(width=width, verbose=True).splitlines()
+        narrow = actual.format(width=width, verbose=True).splitlines()
         assert max(map(len, narrow)) <= width
         # each block of columns has the names, and nothing is left out
         assert sum(line.startswith("quick ") for line in narrow) == {40: 4, 100: 2}[width]
@@ -66,9 +66,10 @@ def test_the_table_names_all_schedulers_at_any_width(toy):
 
 def test_schedulers_that_rejected_jobs_are_not_ranked():
     values = {"mean waiting": {"a": 3.0, "b": 1.0, "c": 2.0, "d": float("nan")}}
-    said = of_one_run(values, {"b": "it rejected 2 jobs"})
+    message = of_one_run(values, {"b": "it rejected 2 jobs"})
     assert (
-        said == "In this run, c has the lowest mean waiting (a +50 %).  b is not ranked: it rejected 2 jobs."
+        message
+        == "In this run, c has the lowest mean waiting (a +50 %).  b is not ranked: it rejected 2 jobs."
     )
     assert (
         of_one_run({"x": {"a": 0.0, "b": 0.0, "c": 7.0}}, {})
@@ -81,10 +82,10 @@ def test_schedulers_that_rejected_jobs_are_not_ranked():
 
 def test_json_of_a_comparison_is_complete_and_strict(toy):
     at_once = Scenario(SCENARIO.platform, Workload.of([0.0, 0.0], 1, 1000.0))
-    found = compare(at_once, {"toy": toy()})
-    read = json.loads(found.to_json())
+    actual = compare(at_once, {"toy": toy()})
+    read = json.loads(actual.to_json())
     assert read["schedulers"][0]["offered_load"] is None  # infinite
-    assert read["schedulers"][0]["digest"] == found["toy"].digest
+    assert read["schedulers"][0]["digest"] == actual["toy"].digest
     assert Scenario.from_toml(read["scenario"]) == at_once
     assert "s/Mflop" in read["units"].values()
 
@@ -144,17 +145,17 @@ def test_parameters_of_a_scheduler_are_converted_and_checked(toy):
     ],
 )
 def test_errors_on_values_of_the_wrong_type_name_the_expected_type(parameter, value, message):
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as excinfo:
         build_scheduler(FairTree, {parameter: value}, "fair-tree")
-    assert str(caught.value) == message
+    assert str(excinfo.value) == message
 
 
 def test_errors_on_types_without_a_simple_name_quote_msgspec(toy):
-    class Further(toy, frozen=True):
+    class FurtherScheduler(toy, frozen=True):
         ratio: Annotated[float, msgspec.Meta(gt=1)] = 2.0
 
     with pytest.raises(ScenarioError, match="^toy.ratio = 0: expected `float` > 1.0$"):
-        build_scheduler(Further, {"ratio": 0}, "toy")
+        build_scheduler(FurtherScheduler, {"ratio": 0}, "toy")
 
 
 @pytest.mark.parametrize(
@@ -186,18 +187,18 @@ def test_mean_waits_weighted_by_cores_may_rank_schedulers_differently() -> None:
     """With EASY, a job that exceeds its estimate delays the wide job, and narrow jobs do not wait."""
     jobs = [(0, 3, 100, 100), (1, 6, 50, 50), (2, 1, 300, 60), *((3 + k, 1, 20, 20) for k in range(6))]
     columns = [list(column) for column in zip(*jobs, strict=True)]
-    given = gs.Scenario(gs.Platform.equal(6), gs.Workload.jobs_of(*columns))
-    found = compare(given, ["backfill-fcfs", "backfill"])
+    case = gs.Scenario(gs.Platform.equal(6), gs.Workload.jobs_of(*columns))
+    actual = compare(case, ["backfill-fcfs", "backfill"])
     by_jobs, cores = {}, {}
-    for row in found.table():
-        at = starts(6, jobs, backfill=row["name"] == "backfill")
-        waits = [start - job[0] for start, job in zip(at, jobs, strict=True)]
+    for row in actual.table():
+        start_times = starts(6, jobs, backfill=row["name"] == "backfill")
+        waits = [start - job[0] for start, job in zip(start_times, jobs, strict=True)]
         wide = sum(wait * job[1] for wait, job in zip(waits, jobs, strict=True)) / sum(columns[1])
         by_jobs[row["name"]], cores[row["name"]] = sum(waits) / len(jobs), wide
         assert row["mean_waiting"] == pytest.approx(sum(waits) / len(jobs))
         assert row["mean_waiting_by_cores"] == pytest.approx(wide)
     assert by_jobs["backfill"] < by_jobs["backfill-fcfs"] and cores["backfill"] > cores["backfill-fcfs"]
-    text = " ".join(found.format().split())
+    text = " ".join(actual.format().split())
     assert "In this run, backfill has the lowest mean waiting time" in text
     assert "Weighted by cores the order differs: backfill-fcfs has the lowest mean waiting time" in text
     assert by_cores(by_jobs, by_jobs) == "" == by_cores({"a": 1.0}, {"a": 2.0})

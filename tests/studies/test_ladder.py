@@ -91,7 +91,7 @@ def test_each_run_has_the_time_limit() -> None:
         ladder(BAGS, 1, time_limit=1e-3)
 
 
-def made_up() -> Ladder:
+def invented_ladder() -> Ladder:
     """Return a ladder of three steps and one run beside them, with invented values."""
     steps = [Step(name, "", BAGS, gs.MinCent(), beside=name == "d") for name in "abcd"]
     values = {"a": [1.0, 2.0], "b": [1.5, 4.5], "c": [1.0, 4.0], "d": [4.0, 6.0]}
@@ -100,12 +100,12 @@ def made_up() -> Ladder:
 
 
 def test_each_step_is_compared_with_the_previous_step_by_pairs() -> None:
-    a, b, c, d = made_up().table()
+    a, b, c, d = invented_ladder().table()
     assert (a["difference"], a["ratio"], a["over_first"]) == (None, None, None)
     assert [row["difference"].mean for row in (b, c)] == [1.5, -0.5]
     assert [row["ratio"].mean for row in (b, c)] == [2.0, pytest.approx(5 / 6)]
     assert [row["over_first"].mean for row in (b, c, d)] == pytest.approx([2.0, 5 / 3, 10 / 3])
-    # what is beside is no step: the last one is set over it, 2.5 over 5
+    # a run beside the ladder is no step; the last step is compared with it, 2.5 over 5
     assert d["beside"] and d["difference"] is None and d["ratio"].mean == 0.5
     assert b["difference"].low == pytest.approx(0.5) and b["difference"].high == pytest.approx(2.5)
 
@@ -122,13 +122,13 @@ def test_differences_add_up_to_the_last_step(bags: Ladder) -> None:
         rows = [row for row in bags.table(measure) if not row["beside"]]
         total = rows[0]["mean"].mean + sum(row["difference"].mean for row in rows[1:])
         assert total == pytest.approx(rows[-1]["mean"].mean)
-    assert bags.table("mean_stretch")[0]["name"] == "central, replanning"  # no bound of that
+    assert bags.table("mean_stretch")[0]["name"] == "central, replanning"  # without a bound
 
 
 def test_text_and_json_of_a_ladder_have_all_steps(bags: Ladder) -> None:
-    said = str(bags)
-    assert "means over 3 replications" in said and "early acceptance: routers below the root" in said
-    assert "max stretch, 1e-8 s/Mflop" in said and "B = 3" in said and "4 x 3 x 2" in said
+    message = str(bags)
+    assert "means over 3 replications" in message and "early acceptance: routers below the root" in message
+    assert "max stretch, 1e-8 s/Mflop" in message and "B = 3" in message and "4 x 3 x 2" in message
     plain = json.loads(bags.to_json())
     assert gs.Scenario.from_toml(plain["scenario"]) == BAGS and plain["replicates"] == 3
     assert [step["name"] for step in plain["steps"]] == [step.name for step in bags.steps]
@@ -144,30 +144,31 @@ def test_an_unknown_measure_is_rejected(bags: Ladder) -> None:
 
 
 def test_one_replication_has_no_intervals() -> None:
-    said = str(ladder(JOBS, 1))
+    message = str(ladder(JOBS, 1))
     assert (
-        "intervals of 1 replication: n = 1" in said and "[" not in said.split("whole grid")[1].split("\n")[0]
+        "intervals of 1 replication: n = 1" in message
+        and "[" not in message.split("whole grid")[1].split("\n")[0]
     )
 
 
 def test_the_ladder_of_rigid_jobs_has_the_steps_of_dgs_asap() -> None:
-    found = ladder(JOBS, 2, scheduler=gs.DgsAsap(slot=30.0, poll_period=300.0))
-    steps = by_name(found)
+    actual = ladder(JOBS, 2, scheduler=gs.DgsAsap(slot=30.0, poll_period=300.0))
+    steps = by_name(actual)
     assert list(steps) == ["whole grid", "2 hops, fresh views", "messages take time", "1 hop", "stale views"]
-    schedulers = [step.scheduler for step in found.steps]
+    schedulers = [step.scheduler for step in actual.steps]
     assert schedulers == [
         gs.Asap(slot=30.0),
         *[gs.DgsAsap(slot=30.0, poll_period=300.0)] * 2,
         gs.DgsAsap(slot=30.0, poll_period=300.0, hops=1),
         gs.DgsAsap(slot=30.0, poll_period=300.0, hops=1, policy="poll"),
     ]
-    assert found.measures[0] == "mean_waiting" and "mean waiting, s" in str(found)
-    assert "mean slowdown (bounded: " in str(found)
-    waiting, slowdown = found.charts(full=True)[0][:2]
+    assert actual.measures[0] == "mean_waiting" and "mean waiting, s" in str(actual)
+    assert "mean slowdown (bounded: " in str(actual)
+    waiting, slowdown = actual.charts(full=True)[0][:2]
     assert (waiting.x.title, slowdown.x.title) == ("mean waiting (s)", "mean slowdown")
     assert waiting.caption.startswith("Mean waiting of the first step")
     alone = gs.simulate(replication(JOBS, 1), gs.Asap(slot=30.0))
-    assert found.replicates["mean_waiting"]["whole grid"][1] == alone.mean_waiting
+    assert actual.replicates["mean_waiting"]["whole grid"][1] == alone.mean_waiting
 
 
 def test_only_the_second_step_of_rigid_jobs_has_free_messages() -> None:
@@ -179,30 +180,30 @@ def test_only_the_second_step_of_rigid_jobs_has_free_messages() -> None:
 
 def test_failures_of_rigid_jobs_are_those_of_the_scenario() -> None:
     failing = dataclasses.replace(JOBS, faults=gs.Faults.of([3], [100.0], [4000.0]))
-    found = by_name(ladder(failing, 1))
-    assert list(found)[-2:] == ["failures", "whole grid, with failures"]
-    assert found["failures"].scenario == failing and found["stale views"].scenario == JOBS
+    actual = by_name(ladder(failing, 1))
+    assert list(actual)[-2:] == ["failures", "whole grid, with failures"]
+    assert actual["failures"].scenario == failing and actual["stale views"].scenario == JOBS
     other = gs.Faults.of([4], [100.0], [4000.0])
     assert by_name(ladder(failing, 1, faults=other))["failures"].scenario.faults == other
 
 
 def test_parameters_of_the_scheduler_come_from_the_scenario() -> None:
-    told = dataclasses.replace(JOBS, schedulers={"dgs-asap": {"hops": 3, "policy": "pull", "degree": 5}})
-    found = by_name(ladder(told, 1))
-    assert found["3 hops, fresh views"].scheduler == gs.DgsAsap(hops=3, policy="pull", degree=5)
+    answers = dataclasses.replace(JOBS, schedulers={"dgs-asap": {"hops": 3, "policy": "pull", "degree": 5}})
+    actual = by_name(ladder(answers, 1))
+    assert actual["3 hops, fresh views"].scheduler == gs.DgsAsap(hops=3, policy="pull", degree=5)
 
 
 def test_a_name_stands_for_the_scheduler_with_the_parameters_of_the_scenario() -> None:
     scenario = dataclasses.replace(BAGS, schedulers={"fair-tree": {"bound": 2.0}})
-    named, given = (ladder(scenario, 1, scheduler=each) for each in ("fair-tree", gs.FairTree(bound=2.0)))
-    assert named.to_json() == given.to_json()
+    named, arguments = (ladder(scenario, 1, scheduler=item) for item in ("fair-tree", gs.FairTree(bound=2.0)))
+    assert named.to_json() == arguments.to_json()
 
 
 def test_each_age_of_views_is_a_step_and_later_steps_keep_the_last() -> None:
     informed = gs.LeastWork(refresh="periodic", error=0.2)
-    found = ladder(BAGS, 2, scheduler=informed, ages=(0.0, 5.0, 60.0))
-    steps = by_name(found)
-    assert [step.name for step in found.steps if not step.beside] == [
+    actual = ladder(BAGS, 2, scheduler=informed, ages=(0.0, 5.0, 60.0))
+    steps = by_name(actual)
+    assert [step.name for step in actual.steps if not step.beside] == [
         "lower bound",
         "central, replanning",
         "placed at release",
@@ -214,7 +215,7 @@ def test_each_age_of_views_is_a_step_and_later_steps_keep_the_last() -> None:
     ]
     known = [
         (step.scheduler.age, step.scheduler.error)
-        for step in found.steps
+        for step in actual.steps
         if isinstance(step.scheduler, gs.LeastWork)
     ]
     assert known == [(0.0, 0.0), (5.0, 0.0), (60.0, 0.0), (60.0, 0.2), (60.0, 0.2), (60.0, 0.2)]
@@ -240,7 +241,7 @@ def test_the_ladder_of_any_decentralized_scheduler_has_free_messages_and_failure
 
 
 @pytest.mark.parametrize(
-    ("scenario", "given", "said"),
+    ("scenario", "arguments", "message"),
     [
         (BAGS, {"replicates": 0}, "replicates must be"),
         (
@@ -254,14 +255,14 @@ def test_the_ladder_of_any_decentralized_scheduler_has_free_messages_and_failure
         (BAGS, {"faults": 3.0}, "faults must be Faults or None, got 3.0"),
     ],
 )
-def test_invalid_arguments_are_rejected(scenario: gs.Scenario, given: dict, said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
-        ladder(scenario, **given)
+def test_invalid_arguments_are_rejected(scenario: gs.Scenario, arguments: dict, message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
+        ladder(scenario, **arguments)
 
 
 def test_the_waterfall_goes_from_the_first_step_to_the_last() -> None:
-    made = made_up().figure()
-    (axes,) = made.axes
+    figure = invented_ladder().figure()
+    (axes,) = figure.axes
     bars = [(bar.get_x(), bar.get_width()) for bar in axes.patches]
     assert bars == [(0.0, 1.5e8), (1.5e8, 1.5e8), (3e8, -0.5e8), (0.0, 2.5e8)]
     up, down = (axes.patches[k].get_facecolor() for k in (1, 2))
@@ -273,6 +274,6 @@ def test_the_waterfall_goes_from_the_first_step_to_the_last() -> None:
     files = []
     for _ in range(2):
         stream = io.BytesIO()
-        plots.save(made_up().figure(), stream)
+        plots.save(invented_ladder().figure(), stream)
         files.append(stream.getvalue())
     assert files[0].startswith(b"\x89PNG") and files[0] == files[1]

@@ -28,17 +28,17 @@ def response(result: gs.Result) -> float:
 
 
 @pytest.fixture(scope="module")
-def made() -> Replicates:
+def replicates() -> Replicates:
     return replicate(small, SCHEDULERS, range(1, 6), metrics=("max_stretch", "gap"))
 
 
-def test_every_scheduler_runs_the_scenario_of_each_seed(made: Replicates) -> None:
-    assert made.schedulers == tuple(SCHEDULERS) and made.seeds == (1, 2, 3, 4, 5)
-    for i, seed in enumerate(made.seeds):
+def test_every_scheduler_runs_the_scenario_of_each_seed(replicates: Replicates) -> None:
+    assert replicates.schedulers == tuple(SCHEDULERS) and replicates.seeds == (1, 2, 3, 4, 5)
+    for i, seed in enumerate(replicates.seeds):
         for name, scheduler in SCHEDULERS.items():
             result = gs.simulate(small(seed), scheduler)
-            assert made["max_stretch"][name][i] == result.max_stretch
-            assert made["gap"][name][i] == result.gap()
+            assert replicates["max_stretch"][name][i] == result.max_stretch
+            assert replicates["gap"][name][i] == result.gap()
 
 
 def test_the_scenario_is_made_once_per_seed() -> None:
@@ -49,9 +49,9 @@ def test_the_scenario_is_made_once_per_seed() -> None:
 
 def test_the_width_of_an_interval_is_its_half_width_over_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     """The width of 10 +- 1 is 0.1."""
-    found = Replicates((0, 1), {"max_stretch": {"a": np.array([9.0, 11.0])}})
+    actual = Replicates((0, 1), {"max_stretch": {"a": np.array([9.0, 11.0])}})
     monkeypatch.setattr(Replicates, "mean", lambda *_: Estimate(10.0, 9.0, 11.0, 2))
-    assert _widest(found) == pytest.approx(0.1)
+    assert _widest(actual) == pytest.approx(0.1)
 
 
 def test_a_lower_confidence_gives_a_narrower_interval() -> None:
@@ -59,7 +59,7 @@ def test_a_lower_confidence_gives_a_narrower_interval() -> None:
     assert usual.low < half.low < half.mean == usual.mean < half.high < usual.high
 
 
-class Backwards(Executor):
+class ReverseExecutor(Executor):
     """Executor that runs six jobs when the last one is submitted, in reverse order."""
 
     def __init__(self) -> None:
@@ -69,18 +69,18 @@ class Backwards(Executor):
         future: Future = Future()
         self.jobs.append((future, fn, args, kwargs))
         if len(self.jobs) == 6:
-            for waiting, work, given, named in reversed(self.jobs):
-                waiting.set_result(work(*given, **named))
+            for waiting, work, arguments, named in reversed(self.jobs):
+                waiting.set_result(work(*arguments, **named))
         return future
 
 
 def test_values_do_not_depend_on_the_executor() -> None:
     def all_values(executor):
-        found = replicate(small, SCHEDULERS, [1, 2], metrics={"response": response}, executor=executor)
-        return to_json(found.to_dict())
+        actual = replicate(small, SCHEDULERS, [1, 2], metrics={"response": response}, executor=executor)
+        return to_json(actual.to_dict())
 
     serial = all_values(None)
-    assert all_values(Backwards()) == serial
+    assert all_values(ReverseExecutor()) == serial
     for workers in (1, 3):
         with ThreadPoolExecutor(workers) as pool:
             assert all_values(pool) == serial
@@ -99,16 +99,18 @@ def test_a_metric_may_have_the_short_name_of_another() -> None:
     assert Replicates((1, 2), {"mean_waiting": column})["waiting"]["fcfs"].tolist() == [1.0, 2.0]
 
 
-def test_ratios_are_computed_by_pairs(made: Replicates) -> None:
-    tree, central = made["max_stretch"]["tree"], made["max_stretch"]["central"]
-    ratio = made.ratio("tree", "central")
+def test_ratios_are_computed_by_pairs(replicates: Replicates) -> None:
+    tree, central = replicates["max_stretch"]["tree"], replicates["max_stretch"]["central"]
+    ratio = replicates.ratio("tree", "central")
     assert ratio.mean == pytest.approx(np.mean(tree / central)) and ratio.seeds == 5
     assert ratio.low <= ratio.mean <= ratio.high
     assert (tree / central).min() <= ratio.low and ratio.high <= (tree / central).max()
-    assert made.difference("tree", "central").mean == pytest.approx(np.mean(tree - central))
-    assert made.ratio_of_means("tree", "central").mean == pytest.approx(tree.mean() / central.mean())
-    assert made.ratio("tree", "tree").note == "all equal" and made.ratio("tree", "tree").low == 1.0
-    assert made.ratio("tree", "central") == ratio  # the same values, the same interval
+    assert replicates.difference("tree", "central").mean == pytest.approx(np.mean(tree - central))
+    assert replicates.ratio_of_means("tree", "central").mean == pytest.approx(tree.mean() / central.mean())
+    assert (
+        replicates.ratio("tree", "tree").note == "all equal" and replicates.ratio("tree", "tree").low == 1.0
+    )
+    assert replicates.ratio("tree", "central") == ratio  # the same values, the same interval
 
 
 def test_common_noise_cancels_in_paired_ratios() -> None:
@@ -143,41 +145,43 @@ def test_estimates_of_degenerate_samples_have_a_note() -> None:
 def test_intervals_have_the_stated_coverage() -> None:
     """At least 172 of 200 intervals contain the true mean (BCa undercovers a little)."""
     draw = np.random.Generator(np.random.PCG64(1))
-    found = [estimate(draw.lognormal(0.0, 0.3, 15)) for _ in range(200)]
+    actual = [estimate(draw.lognormal(0.0, 0.3, 15)) for _ in range(200)]
     true = math.exp(0.3**2 / 2)
-    assert sum(e.low <= true <= e.high for e in found) >= 172
+    assert sum(e.low <= true <= e.high for e in actual) >= 172
 
 
 def test_a_statistic_of_two_samples_has_an_interval() -> None:
-    found = estimate([2.0, 4.0, 9.0], [1.0, 2.0, 3.0], statistic=ratio_of_means)
-    assert found.mean == 2.5 and 2.0 <= found.low <= 2.5 <= found.high <= 3.0
+    actual = estimate([2.0, 4.0, 9.0], [1.0, 2.0, 3.0], statistic=ratio_of_means)
+    assert actual.mean == 2.5 and 2.0 <= actual.low <= 2.5 <= actual.high <= 3.0
 
 
-def test_replications_of_the_same_seeds_can_be_joined(made: Replicates) -> None:
-    other = replicate(small, {"pull": gs.Fcfs(mode="pull")}, made.seeds, metrics=("max_stretch", "gap"))
-    both = made.joined(other)
+def test_replications_of_the_same_seeds_can_be_joined(replicates: Replicates) -> None:
+    other = replicate(small, {"pull": gs.Fcfs(mode="pull")}, replicates.seeds, metrics=("max_stretch", "gap"))
+    both = replicates.joined(other)
     assert both.schedulers == (*SCHEDULERS, "pull") and both.ratio("pull", "central").seeds == 5
     with pytest.raises(gs.ScenarioError, match="pull are in both"):
         both.joined(other)
     with pytest.raises(gs.ScenarioError, match="same seeds"):
-        made.joined(replicate(small, {"pull": gs.Fcfs(mode="pull")}, [1], metrics=("max_stretch", "gap")))
+        replicates.joined(
+            replicate(small, {"pull": gs.Fcfs(mode="pull")}, [1], metrics=("max_stretch", "gap"))
+        )
 
 
-def test_text_and_dict_of_replications_have_means_and_ratios(made: Replicates) -> None:
-    text = made.format("central")
+def test_text_and_dict_of_replications_have_means_and_ratios(replicates: Replicates) -> None:
+    text = replicates.format("central")
     assert "max_stretch (s/Mflop)" in text and "n = 5" in text
     assert text.count("relative to central") == 2  # a column of each metric's table
-    assert str(made.ratio("fcfs", "central", "gap")) in text and "relative" not in made.format()
-    plain = json.loads(to_json(made.to_dict()))
+    assert str(replicates.ratio("fcfs", "central", "gap")) in text and "relative" not in replicates.format()
+    plain = json.loads(to_json(replicates.to_dict()))
     assert plain["seeds"] == [1, 2, 3, 4, 5] and set(plain["means"]["gap"]) == set(SCHEDULERS)
     with pytest.raises(KeyError, match="no scheduler 'x'; known: tree"):
-        made.ratio("x", "tree")
+        replicates.ratio("x", "tree")
     with pytest.raises(KeyError, match="no metric 'x'"):
-        made["x"]
+        replicates["x"]
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"seeds": []}, "seeds must be different and at least one"),
         ({"seeds": [1, 1]}, "seeds must be different"),
@@ -188,25 +192,27 @@ def test_text_and_dict_of_replications_have_means_and_ratios(made: Replicates) -
         ({"metrics": []}, "metrics must contain at least one"),
     ],
 )
-def test_invalid_arguments_are_rejected(change: dict, said: str) -> None:
-    given = {"schedulers": SCHEDULERS, "seeds": [1], "metrics": ["max_stretch"], **change}
-    with pytest.raises(gs.ScenarioError, match=said):
-        replicate(small, given["schedulers"], given["seeds"], metrics=given["metrics"])
+def test_invalid_arguments_are_rejected(change: dict, message: str) -> None:
+    arguments = {"schedulers": SCHEDULERS, "seeds": [1], "metrics": ["max_stretch"], **change}
+    with pytest.raises(gs.ScenarioError, match=message):
+        replicate(small, arguments["schedulers"], arguments["seeds"], metrics=arguments["metrics"])
 
 
 @pytest.mark.parametrize("width", [1e-150, 1e-300, 5e-324])
 def test_replications_stop_at_the_maximum_if_intervals_stay_too_wide(width: float) -> None:
-    made = replicate(small(1), {"fcfs": gs.Fcfs()}, half_width=width, at_most=11)
-    assert len(made.seeds) == 11 and made.reached is False
-    assert made.overview().failures == ["max_stretch: not all intervals are as narrow as was asked for"]
+    replicates = replicate(small(1), {"fcfs": gs.Fcfs()}, half_width=width, at_most=11)
+    assert len(replicates.seeds) == 11 and replicates.reached is False
+    assert replicates.overview().failures == ["max_stretch: not all intervals are as narrow as was asked for"]
 
 
 def test_extreme_values_of_metrics_are_accepted() -> None:
     values = iter([1.7e308, 1.5e308, -1.7e308, 1.6e308, 5e-324, 0.0])
-    made = replicate(small, SCHEDULERS, [1, 2], metrics={"m": lambda result: next(values)}, baseline="tree")
-    assert made["m"]["tree"].tolist() == [1.7e308, 1.6e308] and "1.65e+308" in made.format()
-    assert made.difference("fcfs", "tree", "m").note == "not all values are finite"
-    assert len(made.table()) == 3
+    replicates = replicate(
+        small, SCHEDULERS, [1, 2], metrics={"m": lambda result: next(values)}, baseline="tree"
+    )
+    assert replicates["m"]["tree"].tolist() == [1.7e308, 1.6e308] and "1.65e+308" in replicates.format()
+    assert replicates.difference("fcfs", "tree", "m").note == "not all values are finite"
+    assert len(replicates.table()) == 3
 
 
 def test_without_scipy_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,16 +223,16 @@ def test_without_scipy_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch
 
 def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     replicate(small, SCHEDULERS, [1], progress="force")
-    found = capsys.readouterr()
-    assert found.out == "" and "3/3" in found.err
+    actual = capsys.readouterr()
+    assert actual.out == "" and "3/3" in actual.err
 
 
 def test_a_metric_of_the_user_has_no_unit() -> None:
     """A function called ``makespan`` need not measure seconds."""
-    made = gs.replicate(
+    replicates = gs.replicate(
         small(1), {"a": gs.Fcfs()}, replicates=1, metrics={"makespan": response, "v": response}
     )
-    assert made.units == {}
+    assert replicates.units == {}
     usual = gs.replicate(small(1), {"a": gs.Fcfs()}, replicates=1, metrics=["makespan"])
     assert usual.units == {"makespan": "s"}
     for name in ("", "a\nb", "\ud800"):
@@ -237,28 +243,30 @@ def test_a_metric_of_the_user_has_no_unit() -> None:
 def test_a_table_leaves_out_schedulers_without_the_metric() -> None:
     values = {"tree": np.array([0.4, 0.5]), "mincent": np.full(2, np.nan)}
     both = {"tree": np.array([1.1, 1.2]), "mincent": np.array([1.0, 1.1])}
-    found = Replicates((0, 1), {"max_stretch": both, "at_root": values}, baseline="mincent")
-    stretch, share = found.overview().tables
+    actual = Replicates((0, 1), {"max_stretch": both, "at_root": values}, baseline="mincent")
+    stretch, share = actual.overview().tables
     assert [title for title, _ in stretch.head] == ["scheduler", "mean", "relative to mincent"]
     assert share.columns[0] == ["scheduler", "tree"] and len(share.head) == 2
-    failed = replace(found, errors={("mincent", 0): "no memory"})
+    failed = replace(actual, errors={("mincent", 0): "no memory"})
     assert failed.overview().tables[1].columns[0] == ["scheduler", "tree", "mincent"]
 
 
 def test_conclusion_separates_significant_from_other_differences() -> None:
-    some = np.array([1.0, 1.1, 0.9, 1.05, 0.95, 1.0])
+    subset = np.array([1.0, 1.1, 0.9, 1.05, 0.95, 1.0])
     values = {
-        "a": some,
-        "same": some.copy(),
-        "near": some[::-1] + 0.01,
-        "far": 2.5 * some,
-        "broken": some * np.nan,
+        "a": subset,
+        "same": subset.copy(),
+        "near": subset[::-1] + 0.01,
+        "far": 2.5 * subset,
+        "broken": subset * np.nan,
     }
-    found = Replicates(tuple(range(6)), {"max_stretch": values})
-    said = found.verdict()
-    assert said.startswith("Over 6 replications, a and same have the lowest max stretch on average (far 2.5 ")
-    assert "; the difference to near +" in said and "broken" not in said
-    assert said.endswith("] is not significant.")
-    few = Replicates((0, 1), {"max_stretch": {"a": some[:2], "b": 2 * some[:2]}})
+    actual = Replicates(tuple(range(6)), {"max_stretch": values})
+    message = actual.verdict()
+    assert message.startswith(
+        "Over 6 replications, a and same have the lowest max stretch on average (far 2.5 "
+    )
+    assert "; the difference to near +" in message and "broken" not in message
+    assert message.endswith("] is not significant.")
+    few = Replicates((0, 1), {"max_stretch": {"a": subset[:2], "b": 2 * subset[:2]}})
     assert few.verdict() == "2 replications are too few for a conclusion."
-    assert Replicates((0,), {"max_stretch": {"a": some[:1]}}).verdict() == ""
+    assert Replicates((0,), {"max_stretch": {"a": subset[:1]}}).verdict() == ""

@@ -12,8 +12,8 @@ from gridsim.studies.replicate import PARTS, replication
 from gridsim.support.random_streams import Streams
 
 
-def drawn(**changes: object) -> gs.Scenario:
-    given = {
+def drawn_scenario(**changes: object) -> gs.Scenario:
+    arguments = {
         "platform": gs.Platform.pareto(20, 1),
         "workload": gs.Workload.bags(applications=10, tasks_per_node=3, seed=1),
         "faults": gs.Faults.exponential(up=1000.0, down=100.0, seed=1),
@@ -21,7 +21,7 @@ def drawn(**changes: object) -> gs.Scenario:
         "seed": 1,
         **changes,
     }
-    return gs.Scenario(**given)
+    return gs.Scenario(**arguments)
 
 
 def seeds(scenario: gs.Scenario) -> dict[str, int]:
@@ -30,49 +30,57 @@ def seeds(scenario: gs.Scenario) -> dict[str, int]:
 
 
 def test_a_replication_depends_only_on_its_number() -> None:
-    made = [replication(drawn(), k) for k in (0, 1, 2)]
-    assert replication(drawn(), 1) == made[1]
+    replications = [replication(drawn_scenario(), k) for k in (0, 1, 2)]
+    assert replication(drawn_scenario(), 1) == replications[1]
     for part in PARTS:
-        assert len({seeds(one)[part] for one in (drawn(), *made)}) == 4, part
+        assert len({seeds(one)[part] for one in (drawn_scenario(), *replications)}) == 4, part
     # numbers of numpy's own SeedSequence: they must never change
     spawned = np.random.SeedSequence(1, spawn_key=(2,)).generate_state(1, np.uint64)
-    assert seeds(made[2]) == dict.fromkeys(PARTS, int(spawned[0]) // 2)
-    assert gs.Scenario.from_toml(made[2].to_toml()) == made[2]
+    assert seeds(replications[2]) == dict.fromkeys(PARTS, int(spawned[0]) // 2)
+    assert gs.Scenario.from_toml(replications[2].to_toml()) == replications[2]
 
 
 def test_other_parameters_do_not_change_the_seeds() -> None:
     """All points of a sweep have common random numbers."""
-    faster = drawn(network=gs.Network(latency=0.001))
-    assert seeds(replication(faster, 3)) == seeds(replication(drawn(), 3))
-    more = drawn(workload=gs.Workload.bags(applications=10, tasks_per_node=6, seed=1))
-    here, there = (s.workload.realize(s.platform) for s in (replication(drawn(), 3), replication(more, 3)))
+    faster = drawn_scenario(network=gs.Network(latency=0.001))
+    assert seeds(replication(faster, 3)) == seeds(replication(drawn_scenario(), 3))
+    more = drawn_scenario(workload=gs.Workload.bags(applications=10, tasks_per_node=6, seed=1))
+    here, there = (
+        s.workload.realize(s.platform) for s in (replication(drawn_scenario(), 3), replication(more, 3))
+    )
     assert np.array_equal(here.release_ns, there.release_ns)
 
 
 def test_held_parts_keep_their_seeds() -> None:
-    made = replication(drawn(), 4, hold=("platform", "run"))
-    assert made.platform == drawn().platform and made.seed == 1
-    assert made.workload != drawn().workload and made.faults != drawn().faults
+    replications = replication(drawn_scenario(), 4, hold=("platform", "run"))
+    assert replications.platform == drawn_scenario().platform and replications.seed == 1
+    assert (
+        replications.workload != drawn_scenario().workload and replications.faults != drawn_scenario().faults
+    )
 
 
 def test_parts_without_randomness_stay_unchanged() -> None:
     listed = gs.Scenario(gs.Platform.equal(3), gs.Workload.of([0.0], [5], [100.0]), seed=7)
-    made = replication(listed, 0)
-    assert (made.platform, made.workload, made.faults) == (listed.platform, listed.workload, None)
-    assert made.seed != 7
+    replications = replication(listed, 0)
+    assert (replications.platform, replications.workload, replications.faults) == (
+        listed.platform,
+        listed.workload,
+        None,
+    )
+    assert replications.seed != 7
 
 
 @pytest.mark.parametrize(
-    ("number", "hold", "said"),
+    ("number", "hold", "message"),
     [
         (-1, (), "number must be a whole number"),
         (2**32, (), "number must be"),
         (0, ("nodes",), "hold must be of"),
     ],
 )
-def test_invalid_arguments_are_rejected(number: int, hold: tuple[str, ...], said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
-        replication(drawn(), number, hold)
+def test_invalid_arguments_are_rejected(number: int, hold: tuple[str, ...], message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
+        replication(drawn_scenario(), number, hold)
 
 
 def test_draws_from_one_stream_do_not_shift_other_streams() -> None:
@@ -91,7 +99,7 @@ def test_streams_equal_those_of_numpy_seed_sequences(seed: int) -> None:
     assert Streams(seed)("name").random() == np.random.Generator(np.random.PCG64(sequence)).random()
 
 
-class Watched(gs.Scheduler, frozen=True, kw_only=True):
+class WatchedScheduler(gs.Scheduler, frozen=True, kw_only=True):
     """Wrapper of a scheduler that stores failures in `SEEN` and background load in `PACES`."""
 
     name: ClassVar[str] = "watched"
@@ -101,11 +109,11 @@ class Watched(gs.Scheduler, frozen=True, kw_only=True):
     def start(self, run: gs.Run) -> gs.Policy:
         policy = self.inner.start(run)
         PACES.append(run.load_profile)
-        seen, told = SEEN.setdefault(self.inner, []), policy.on_faults
+        seen, answers = SEEN.setdefault(self.inner, []), policy.on_faults
 
         def on_faults(failed, back) -> None:
             seen.append((run.engine.now, failed.tolist(), back.tolist()))
-            told(failed, back)
+            answers(failed, back)
 
         policy.on_faults = on_faults
         return policy
@@ -117,9 +125,9 @@ PACES: list[LoadProfile | None] = []
 
 def test_every_scheduler_has_the_same_arrivals_and_failures() -> None:
     """Releases, tasks and failures are those of the scenario, whatever a scheduler draws or sends."""
-    scenario = replication(drawn(fluctuation=None, network=gs.Network(latency=0.1, jitter=0.05)), 1)
+    scenario = replication(drawn_scenario(fluctuation=None, network=gs.Network(latency=0.1, jitter=0.05)), 1)
     schedulers = [gs.FairTree(), gs.MinCent(), gs.Fcfs(mode="random"), gs.Fcfs(mode="pull")]
-    results = [gs.simulate(scenario, Watched(inner=scheduler)) for scheduler in schedulers]
+    results = [gs.simulate(scenario, WatchedScheduler(inner=scheduler)) for scheduler in schedulers]
     first = results[0]
     for result, scheduler in zip(results, schedulers, strict=True):
         for column in ("release", "tasks", "size", "submitter"):
@@ -134,7 +142,7 @@ def test_every_scheduler_has_the_same_background_load() -> None:
     PACES.clear()
     schedulers = [gs.WqrFt(), gs.WqrFt(task_order="small", machine_choice="all"), gs.WqrFt(max_replicas=1)]
     for scheduler in schedulers:
-        gs.simulate(drawn(), Watched(inner=scheduler))
+        gs.simulate(drawn_scenario(), WatchedScheduler(inner=scheduler))
     first = PACES[0]
     assert first is not None and len(PACES) == 3
     for pace in PACES:

@@ -34,7 +34,7 @@ class _Tags(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def shown() -> dict[str, Any]:
+def displayed() -> dict[str, Any]:
     compared = gs.compare(SCENARIO, ["mincent", gs.Fcfs()])
     few = {"a & <b>": gs.MinCent(), "fcfs": gs.Fcfs()}
     return {
@@ -50,42 +50,42 @@ def shown() -> dict[str, Any]:
     }
 
 
-def test_public_objects_have_html_and_a_short_repr(shown: dict[str, Any]) -> None:
-    for what, each in shown.items():
-        found = each._repr_html_()
+def test_public_objects_have_html_and_a_short_repr(displayed: dict[str, Any]) -> None:
+    for what, item in displayed.items():
+        actual = item._repr_html_()
         tags = _Tags()
-        tags.feed(found)
-        assert not tags.open and "<table>" in found, what
-        assert "<b>" not in re.sub(r"<caption[^>]*><b>", "", found), what  # names are escaped
+        tags.feed(actual)
+        assert not tags.open and "<table>" in actual, what
+        assert "<b>" not in re.sub(r"<caption[^>]*><b>", "", actual), what  # names are escaped
         if what != "table":
-            assert "\n" not in repr(each) and len(repr(each)) < 200, what
+            assert "\n" not in repr(item) and len(repr(item)) < 200, what
     assert (
-        "In this run" in shown["comparison"]._repr_html_()
-        and "not charged" in shown["comparison"]._repr_html_()
+        "In this run" in displayed["comparison"]._repr_html_()
+        and "not charged" in displayed["comparison"]._repr_html_()
     )
-    assert repr(shown["scheduler"]) == "FairTree(bound=2.0)"
+    assert repr(displayed["scheduler"]) == "FairTree(bound=2.0)"
     assert repr(SCENARIO) == "<Scenario: platform 12 machines (uniform), workload bags, seed 1>"
     listed = repr(gs.Platform.of([1000.0] * 500))
     assert len(listed) < 150 and "1000.0, ...: 500 entries" in listed
 
 
-def test_all_results_become_frames_and_figures(shown: dict[str, Any]) -> None:
+def test_all_results_become_frames_and_figures(displayed: dict[str, Any]) -> None:
     rows = {"comparison": 2, "result": 4, "table": 4, "replicates": 4, "swept": 8, "why": 1}
     for what, count in rows.items():
-        assert len(shown[what].to_pandas()) == shown[what].to_arrow().num_rows >= count, what
-    assert list(shown["replicates"].to_pandas()["scheduler"]) == ["a & <b>", "fcfs"] * 2
-    assert len(shown["result"].to_pandas("machines")) == 12
+        assert len(displayed[what].to_pandas()) == displayed[what].to_arrow().num_rows >= count, what
+    assert list(displayed["replicates"].to_pandas()["scheduler"]) == ["a & <b>", "fcfs"] * 2
+    assert len(displayed["result"].to_pandas("machines")) == 12
     for what in ("comparison", "result", "replicates", "swept"):
-        made = shown[what].plot()
-        assert made.axes and made._repr_png_().startswith(b"\x89PNG"), what  # what notebooks show
+        figure = displayed[what].plot()
+        assert figure.axes and figure._repr_png_().startswith(b"\x89PNG"), what  # what notebooks show
     with pytest.raises(gs.ScenarioError, match="kind must be one of .*did you mean gantt"):
-        shown["result"].plot("gant")
+        displayed["result"].plot("gant")
 
 
 def test_schedulers_are_given_by_name_or_as_a_list() -> None:
     tables = SCENARIO.schedulers
-    found = chosen_schedulers(["fair-tree", gs.Fcfs(mode="pull"), gs.FairTree(bound=1.5)], tables)
-    assert found == {
+    actual = chosen_schedulers(["fair-tree", gs.Fcfs(mode="pull"), gs.FairTree(bound=1.5)], tables)
+    assert actual == {
         "fair-tree": gs.FairTree(bound=2.0),  # of the scenario
         "fcfs-pull": gs.Fcfs(mode="pull"),
         "fair-tree bound=1.5": gs.FairTree(bound=1.5),
@@ -100,32 +100,32 @@ def test_schedulers_are_given_by_name_or_as_a_list() -> None:
 @pytest.mark.parametrize(
     ("wrong", "close"),
     [
-        (lambda shown: shown["comparison"]["mincen"], "mincent"),
-        (lambda shown: shown["comparison"]["mincent"].to_pandas("machine"), "machines"),
-        (lambda shown: shown["table"]["relase"], "release"),
-        (lambda shown: shown["replicates"]["max_strech"], "max_stretch_agg"),
-        (lambda shown: gs.FairTree(bund=1.0), "bound"),
-        (lambda shown: gs.FairTree(update_on="completin"), "completion"),
-        (lambda shown: gs.compare(SCENARIO, ["fair-tre"]), "fair-tree"),
-        (lambda shown: gs.compare(SCENARIO, ["fcfs"], baseline="fcsf"), "fcfs"),
-        (lambda shown: gs.replicate(SCENARIO, ["fcfs"], replicates=2, metrics=["makspan"]), "makespan"),
-        (lambda shown: SCENARIO.replaced({"platform.kind": "unifrm"}), "uniform"),
-        (lambda shown: SCENARIO.replaced({"netwrk.latency": 1.0}), "network"),
-        (lambda shown: gs.FairTre, "FairTree"),
+        (lambda displayed: displayed["comparison"]["mincen"], "mincent"),
+        (lambda displayed: displayed["comparison"]["mincent"].to_pandas("machine"), "machines"),
+        (lambda displayed: displayed["table"]["relase"], "release"),
+        (lambda displayed: displayed["replicates"]["max_strech"], "max_stretch_agg"),
+        (lambda displayed: gs.FairTree(bund=1.0), "bound"),
+        (lambda displayed: gs.FairTree(update_on="completin"), "completion"),
+        (lambda displayed: gs.compare(SCENARIO, ["fair-tre"]), "fair-tree"),
+        (lambda displayed: gs.compare(SCENARIO, ["fcfs"], baseline="fcsf"), "fcfs"),
+        (lambda displayed: gs.replicate(SCENARIO, ["fcfs"], replicates=2, metrics=["makspan"]), "makespan"),
+        (lambda displayed: SCENARIO.replaced({"platform.kind": "unifrm"}), "uniform"),
+        (lambda displayed: SCENARIO.replaced({"netwrk.latency": 1.0}), "network"),
+        (lambda displayed: gs.FairTre, "FairTree"),
     ],
 )  # fmt: skip
 def test_errors_about_unknown_names_suggest_the_closest_name(
-    shown: dict[str, Any], wrong: Any, close: str
+    displayed: dict[str, Any], wrong: Any, close: str
 ) -> None:
     with pytest.raises((gs.GridSimError, KeyError, AttributeError), match=rf"did you mean {close}\?"):
-        wrong(shown)
+        wrong(displayed)
 
 
 def test_the_help_has_every_public_name() -> None:
     """The docstring of each scheduler begins with a summary of one line."""
     for name in set(gs.__all__) - {"__version__"}:
         assert len(re.findall(rf"\b{name}\b", gs.__doc__ or "")) >= 1, name
-        found = getattr(gs, name)
-        if isinstance(found, type) and issubclass(found, gs.Scheduler):
-            first, _, rest = (found.__doc__ or "").partition("\n")
+        actual = getattr(gs, name)
+        if isinstance(actual, type) and issubclass(actual, gs.Scheduler):
+            first, _, rest = (actual.__doc__ or "").partition("\n")
             assert first.endswith(".") and (not rest or rest.startswith("\n")), name

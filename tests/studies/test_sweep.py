@@ -29,14 +29,14 @@ OVER = {
 
 
 @pytest.fixture(scope="module")
-def made() -> SweepResult:
+def finished_sweep() -> SweepResult:
     return sweep(
         small(), SCHEDULERS, OVER, replicates=2, metrics=("max_stretch", "makespan"), baseline="fcfs"
     )
 
 
-def test_each_row_equals_a_single_run_of_its_point(made: SweepResult) -> None:
-    table = made.table()
+def test_each_row_equals_a_single_run_of_its_point(finished_sweep: SweepResult) -> None:
+    table = finished_sweep.table()
     assert len(table) == 2 * 2 * 2 * 2 * 2
     assert list(table)[:5] == ["platform_nodes", "schedulers_tree_bound", "load", "scheduler", "replicate"]
     for row in table.rows():
@@ -58,15 +58,17 @@ def test_equal_runs_at_several_points_are_run_once(ran: list[int]) -> None:
     assert ran == [16 + 8]
 
 
-def test_points_are_selected_by_their_labels(made: SweepResult) -> None:
-    labels = [labels for labels, _ in made.each()]
+def test_points_are_selected_by_their_labels(finished_sweep: SweepResult) -> None:
+    labels = [labels for labels, _ in finished_sweep.each()]
     assert labels[0] == {"platform.nodes": 6, "schedulers.tree.bound": 1.0, "load": "light"}
     assert labels[1] == {**labels[0], "load": "heavy"} and len(labels) == 8
-    at = made.at(platform_nodes=12, schedulers_tree_bound=2.0, load="heavy")
-    rows = [row for row in made.table().rows() if (row["platform_nodes"], row["load"]) == (12, "heavy")]
+    row_ = finished_sweep.at(platform_nodes=12, schedulers_tree_bound=2.0, load="heavy")
+    rows = [
+        row for row in finished_sweep.table().rows() if (row["platform_nodes"], row["load"]) == (12, "heavy")
+    ]
     rows = [row for row in rows if row["schedulers_tree_bound"] == 2.0]
-    assert at["makespan"]["tree"].tolist() == [r["makespan"] for r in rows if r["scheduler"] == "tree"]
-    for wrong, said in (
+    assert row_["makespan"]["tree"].tolist() == [r["makespan"] for r in rows if r["scheduler"] == "tree"]
+    for wrong, message in (
         ({"load": "light"}, "platform_nodes must be given, one of 6, 12"),
         ({"platform_nodes": 7, "schedulers_tree_bound": 1.0, "load": "light"}, "must be one of 6, 12, got 7"),
         (
@@ -74,58 +76,58 @@ def test_points_are_selected_by_their_labels(made: SweepResult) -> None:
             "at must name axes of the sweep, .*, got 'x'",
         ),
     ):
-        with pytest.raises(gs.ScenarioError, match=said):
-            made.at(**wrong)
+        with pytest.raises(gs.ScenarioError, match=message):
+            finished_sweep.at(**wrong)
 
 
-def test_xarray_pandas_and_arrow_have_the_values_of_the_table(made: SweepResult) -> None:
-    dataset = made.to_xarray()
+def test_xarray_pandas_and_arrow_have_the_values_of_the_table(finished_sweep: SweepResult) -> None:
+    dataset = finished_sweep.to_xarray()
     assert dataset["max_stretch"].dims == (
         "platform_nodes", "schedulers_tree_bound", "load", "scheduler", "replicate",
     )  # fmt: skip
-    for row in made.table().rows():
+    for row in finished_sweep.table().rows():
         place = {key: row[key] for key in dataset["max_stretch"].dims}
         assert dataset["max_stretch"].sel(place).item() == row["max_stretch"]
         assert dataset["digest"].sel(place).item() == row["digest"]
     assert dataset["makespan"].attrs == {"units": "s"}
-    assert len(made.to_pandas()) == made.to_arrow().num_rows == 32
+    assert len(finished_sweep.to_pandas()) == finished_sweep.to_arrow().num_rows == 32
 
 
 def test_means_are_those_of_the_table() -> None:
     """The schedulers of a point share the lowest bound, also in the table: WQR-FT may copy tasks."""
     schedulers = {"central": gs.MinCent(), "copies": gs.WqrFt()}
-    found = sweep(small(), schedulers, {"platform.nodes": [6, 12]}, replicates=2, metrics=["gap"])
-    table = found.table()
-    for labels, at in found.each():
+    actual = sweep(small(), schedulers, {"platform.nodes": [6, 12]}, replicates=2, metrics=["gap"])
+    table = actual.table()
+    for labels, point_ in actual.each():
         for name in schedulers:
             rows = (table["platform_nodes"] == labels["platform.nodes"]) & (table["scheduler"] == name)
-            assert table["gap"][rows].tolist() == at["gap"][name].tolist()
+            assert table["gap"][rows].tolist() == point_["gap"][name].tolist()
     alone = gs.simulate(replication(small().replaced({"platform.nodes": 6}), 0), gs.MinCent())
     assert table["gap"][0] > alone.gap()
 
 
-def test_text_and_json_of_a_sweep_have_its_values(made: SweepResult) -> None:
-    lines = made.format().splitlines()
+def test_text_and_json_of_a_sweep_have_its_values(finished_sweep: SweepResult) -> None:
+    lines = finished_sweep.format().splitlines()
     assert lines[0] == "max_stretch (s/Mflop), mean over 2 replications"
     few = "2 replications are too few for a conclusion."
     assert (
         lines[19]
-        == made.verdict()
-        == made.at(platform_nodes=6, schedulers_tree_bound=1.0, load="light").verdict()
+        == few
+        == finished_sweep.verdict()
+        == finished_sweep.at(platform_nodes=6, schedulers_tree_bound=1.0, load="light").verdict()
     )
-    assert lines[19] == few
-    at = made.at(platform_nodes=6, schedulers_tree_bound=1.0, load="light")
-    assert str(at.ratio("tree", "fcfs")) in lines[2] and lines[3].endswith("  1")
-    said = json.loads(to_json(made.to_dict()))
-    assert said["axes"]["load"] == ["light", "heavy"] and len(said["cells"]) == 32
-    assert said["points"][0]["ratios"]["max_stretch"]["tree"]["mean"] == at.ratio("tree", "fcfs").mean
+    row = finished_sweep.at(platform_nodes=6, schedulers_tree_bound=1.0, load="light")
+    assert str(row.ratio("tree", "fcfs")) in lines[2] and lines[3].endswith("  1")
+    message = json.loads(to_json(finished_sweep.to_dict()))
+    assert message["axes"]["load"] == ["light", "heavy"] and len(message["cells"]) == 32
+    assert message["points"][0]["ratios"]["max_stretch"]["tree"]["mean"] == row.ratio("tree", "fcfs").mean
 
 
 def test_a_failed_run_is_recorded() -> None:
-    found = sweep(small(), {"fcfs": gs.Fcfs(), "dgs": gs.DgsAsap()}, {}, replicates=2)
-    assert found.table()["error"].tolist()[::2] == ["", ""]
-    assert found.errors and "dgs-asap" in found.errors[0]
-    assert "failed: ScenarioError: " in found.format() and np.isnan(found.at()["stretch"]["dgs"]).all()
+    actual = sweep(small(), {"fcfs": gs.Fcfs(), "dgs": gs.DgsAsap()}, {}, replicates=2)
+    assert actual.table()["error"].tolist()[::2] == ["", ""]
+    assert actual.errors and "dgs-asap" in actual.errors[0]
+    assert "failed: ScenarioError: " in actual.format() and np.isnan(actual.at()["stretch"]["dgs"]).all()
 
 
 def test_the_order_of_entries_in_a_case_has_no_effect() -> None:
@@ -134,30 +136,32 @@ def test_the_order_of_entries_in_a_case_has_no_effect() -> None:
     one: dict[str, Any] = {"workload": bags, "workload.applications": 20}
     other = dict(reversed(one.items()))
     for cases in ({"one": one}, {"other": other}, {"one": one, "other": other}, {"other": other, "one": one}):
-        made = Sweep(
+        finished_sweep = Sweep(
             scenario=small(), schedulers={"fcfs": gs.Fcfs()}, over={"load": cases}, replicates=1, hold=PARTS
         )
-        assert [cell.scenario.workload.recipe.applications for cell in made.cells] == [20] * len(cases)
-        assert {cell.scenario.workload.recipe.seed for cell in made.cells} == {2}
+        assert [cell.scenario.workload.recipe.applications for cell in finished_sweep.cells] == [20] * len(
+            cases
+        )
+        assert {cell.scenario.workload.recipe.seed for cell in finished_sweep.cells} == {2}
     assert small().replaced(one) == small().replaced(other)
 
 
 def test_an_entry_that_another_overrides_is_rejected() -> None:
-    said = "workload.tasks_per_node does not support workload.tasks, which overrides it; set one of them"
+    message = "workload.tasks_per_node does not support workload.tasks, which overrides it; set one of them"
     both = {"workload.tasks_per_node": 2.0, "workload.tasks": 7.0}
-    made = Sweep(
+    finished_sweep = Sweep(
         scenario=small(),
         schedulers={"fcfs": gs.Fcfs()},
         over={name: [value] for name, value in both.items()},
         replicates=1,
     )
-    with pytest.raises(gs.ScenarioError, match=f"^{said}$"):
-        made.run()
+    with pytest.raises(gs.ScenarioError, match=f"^{message}$"):
+        finished_sweep.run()
     assert small().replaced({**both, "workload.tasks": None}).workload.recipe.tasks is None
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("scheduler", "choose another name for the function 'scheduler': it is a column of the table"),
         ("replicate", "choose another name for the function 'replicate': it is a column of the table"),
@@ -168,10 +172,10 @@ def test_an_entry_that_another_overrides_is_rejected() -> None:
         ("\ud800", "the name of a table or column must be letters, digits and _, with no digit first, got '"),
     ],
 )
-def test_invalid_and_reserved_names_of_metrics_are_rejected(name: str, said: str) -> None:
+def test_invalid_and_reserved_names_of_metrics_are_rejected(name: str, message: str) -> None:
     with pytest.raises(gs.ScenarioError, match="^metrics: ") as refused:
         sweep(small(), {"fcfs": gs.Fcfs()}, {}, replicates=1, metrics={name: len})
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_values_on_an_axis_may_be_tables_or_none() -> None:
@@ -179,9 +183,9 @@ def test_values_on_an_axis_may_be_tables_or_none() -> None:
         small().platform, small().workload, faults=gs.Faults.exponential(up=1e4, down=10.0, seed=3)
     ).document()["faults"]
     over = {"faults": [None, faults]}
-    made = Sweep(scenario=small(), schedulers={"fcfs": gs.Fcfs()}, over=over, replicates=1)
-    assert made.run().axes == {"faults": ("null", json.dumps(faults, sort_keys=True))}
-    first, second = (cell.scenario.faults for cell in made.cells)
+    finished_sweep = Sweep(scenario=small(), schedulers={"fcfs": gs.Fcfs()}, over=over, replicates=1)
+    assert finished_sweep.run().axes == {"faults": ("null", json.dumps(faults, sort_keys=True))}
+    first, second = (cell.scenario.faults for cell in finished_sweep.cells)
     assert first is None and second is not None and second.recipe.up == 1e4
 
 
@@ -205,16 +209,21 @@ heavy = { "workload.interarrival" = 1.0, "schedulers.fair-tree.bound" = 3.0 }
 def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
     dataclasses.replace(small(), schedulers={"fair-tree": {"bound": 1.5}}).save(tmp_path / "scenario.toml")
     (tmp_path / "s.toml").write_text(FILE)
-    made = Sweep.from_toml(tmp_path / "s.toml")
-    assert (made.replicates, made.baseline, list(made.metrics), made.hold) == (
+    finished_sweep = Sweep.from_toml(tmp_path / "s.toml")
+    assert (
+        finished_sweep.replicates,
+        finished_sweep.baseline,
+        list(finished_sweep.metrics),
+        finished_sweep.hold,
+    ) == (
         3,
         "fcfs",
         ["makespan"],
         ["platform"],
     )
-    assert len(made.cells) == 2 * 2 * 3 * 2
-    assert {cell.scenario.platform for cell in made.cells} == {small().platform}
-    trees = [cell.scheduler.bound for cell in made.cells if isinstance(cell.scheduler, gs.FairTree)]
+    assert len(finished_sweep.cells) == 2 * 2 * 3 * 2
+    assert {cell.scenario.platform for cell in finished_sweep.cells} == {small().platform}
+    trees = [cell.scheduler.bound for cell in finished_sweep.cells if isinstance(cell.scheduler, gs.FairTree)]
     assert trees == [1.5, 1.5, 1.5, 3.0, 3.0, 3.0] * 2
     other = Sweep.from_toml(
         tmp_path / "s.toml", schedulers=["mincent"], baseline="mincent", over={}, replicates=1
@@ -227,7 +236,7 @@ def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (("replicates = 3", "replicates = 0"), "replicates must be a whole number >= 1, got 0"),
         (
@@ -290,11 +299,11 @@ def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
         (("replicates = 3", "replicates ="), "s.toml:4: column 13: Invalid value"),
     ],
 )
-def test_invalid_sweep_files_are_rejected(tmp_path: Path, change: tuple[str, str], said: str) -> None:
+def test_invalid_sweep_files_are_rejected(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     small().save(tmp_path / "scenario.toml")
     assert change[0] in FILE
     (tmp_path / "s.toml").write_text(FILE.replace(*change))
-    with pytest.raises(gs.ScenarioError, match=said):
+    with pytest.raises(gs.ScenarioError, match=message):
         Sweep.from_toml(tmp_path / "s.toml").cells  # noqa: B018
 
 
@@ -314,21 +323,26 @@ def test_paths_on_axes_are_relative_to_the_sweep_file(
         f'{about}faults = [{{ kind = "trace", path = "a.avt", seed = 1 }}, '
         f'{{ kind = "trace", path = {elsewhere}, seed = 1 }}]'
     )
-    made = Sweep.from_toml("study/tables.toml")
-    assert made.labels["faults"][0] == '{"kind": "trace", "path": "a.avt", "seed": 1}'
-    assert [cell.scenario.files for cell in made.cells] == [("study/a.avt",), (str(tmp_path / "a.avt"),)]
+    finished_sweep = Sweep.from_toml("study/tables.toml")
+    assert finished_sweep.labels["faults"][0] == '{"kind": "trace", "path": "a.avt", "seed": 1}'
+    assert [cell.scenario.files for cell in finished_sweep.cells] == [
+        ("study/a.avt",),
+        (str(tmp_path / "a.avt"),),
+    ]
     Path("study/cases.toml").write_text(
         f'{about}[over.up]\na = {{ "faults.kind" = "trace", "faults.seed" = 1, "faults.path" = "a.avt" }}\n'
         'b = { faults = { kind = "trace", seed = 2, path = "b.avt" } }\n'
     )
-    made = Sweep.from_toml("study/cases.toml")
-    assert [cell.scenario.files for cell in made.cells] == [("study/a.avt",), ("study/b.avt",)]
+    finished_sweep = Sweep.from_toml("study/cases.toml")
+    assert [cell.scenario.files for cell in finished_sweep.cells] == [("study/a.avt",), ("study/b.avt",)]
     small().replaced({"faults": {"kind": "trace", "seed": 1, "path": "a.avt"}}).save("study/scenario.toml")
     Path("study/paths.toml").write_text(f'{about}"faults.path" = ["b.avt", "a.avt"]')
-    made = Sweep.from_toml("study/paths.toml")
-    assert made.labels["faults.path"] == ("b.avt", "a.avt")
-    assert [cell.scenario.files for cell in made.cells] == [("study/b.avt",), ("study/a.avt",)]
-    in_python = Sweep(scenario=made.scenario, schedulers=SCHEDULERS, over={"faults.path": ["b.avt"]})
+    finished_sweep = Sweep.from_toml("study/paths.toml")
+    assert finished_sweep.labels["faults.path"] == ("b.avt", "a.avt")
+    assert [cell.scenario.files for cell in finished_sweep.cells] == [("study/b.avt",), ("study/a.avt",)]
+    in_python = Sweep(
+        scenario=finished_sweep.scenario, schedulers=SCHEDULERS, over={"faults.path": ["b.avt"]}
+    )
     assert in_python.cells[0].scenario.files == ("b.avt",)
 
 
@@ -341,8 +355,8 @@ def test_paths_on_axes_are_relative_to_the_sweep_file(
     ],
 )
 def test_an_axis_of_whole_schedulers_is_rejected(over: dict[str, Any]) -> None:
-    said = "over.schedulers must be of one parameter, schedulers.NAME.PARAMETER"
-    with pytest.raises(gs.ScenarioError, match=said):
+    message = "over.schedulers must be of one parameter, schedulers.NAME.PARAMETER"
+    with pytest.raises(gs.ScenarioError, match=message):
         sweep(small(), SCHEDULERS, over, replicates=1)
 
 
@@ -357,13 +371,13 @@ def test_a_parameter_fixed_by_the_name_of_a_scheduler_is_no_axis() -> None:
 
 
 def test_invalid_tables_of_unused_schedulers_are_rejected(tmp_path: Path) -> None:
-    for tables, said in (
+    for tables, message in (
         ({"fair_tree": {"bound": 1.25}}, "unknown scheduler 'fair_tree'"),
         ({"mincent": {"x": 1}}, "mincent.x is not a parameter"),
     ):
         dataclasses.replace(small(), schedulers=tables).save(tmp_path / "scenario.toml")
         (tmp_path / "s.toml").write_text(FILE)
-        with pytest.raises(gs.ScenarioError, match=said):
+        with pytest.raises(gs.ScenarioError, match=message):
             Sweep.from_toml(tmp_path / "s.toml")
 
 
@@ -375,7 +389,7 @@ def test_labels_of_axes_are_printed_on_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("over", "said"),
+    ("over", "message"),
     [
         ({"platform.nodes": [5], "size": {"x": {"platform.nodes": 7}}}, "platform.nodes and size both"),
         ({"network": [{"latency": 0.1}], "network.latency": [0.2]}, "both change network"),
@@ -389,21 +403,21 @@ def test_labels_of_axes_are_printed_on_one_line() -> None:
         ([1], "over must map axes to values"),
     ],
 )
-def test_contradictory_axes_are_rejected(over: Any, said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
+def test_contradictory_axes_are_rejected(over: Any, message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
         Sweep(scenario=small(), schedulers=SCHEDULERS, over=over)
 
 
 def test_integers_beyond_int64_become_floats() -> None:
     """Labels in tables, JSON and charts are floats."""
     over = {"network.bandwidth": [10**22, 2**63 - 1, 1]}
-    made = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1)
-    assert made.axes == {"network.bandwidth": (1e22, 2**63 - 1, 1)} and not made.errors
-    column = made.table()["network_bandwidth"]
+    finished_sweep = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1)
+    assert finished_sweep.axes == {"network.bandwidth": (1e22, 2**63 - 1, 1)} and not finished_sweep.errors
+    column = finished_sweep.table()["network_bandwidth"]
     assert column.tolist() == [1e22, 2.0**63, 1.0] and column.dtype == float
-    said = json.loads(to_json(made.to_dict()))
-    assert [point["point"]["network.bandwidth"] for point in said["points"]] == [1e22, 2**63 - 1, 1]
-    made.figure()
+    message = json.loads(to_json(finished_sweep.to_dict()))
+    assert [point["point"]["network.bandwidth"] for point in message["points"]] == [1e22, 2**63 - 1, 1]
+    finished_sweep.figure()
     other = Sweep(scenario=small(), schedulers=SCHEDULERS, over={"seed": [1 - 2**64, 2**64, -(2**63)]})
     assert [type(label) for label in other.labels["seed"]] == [float, float, int]
     with pytest.raises(gs.ScenarioError, match="^over.seed"):
@@ -412,17 +426,17 @@ def test_integers_beyond_int64_become_floats() -> None:
 
 def test_names_of_axes_become_names_of_columns() -> None:
     over = {"größe (m²)": {"a": {"seed": 1}, "b": {"seed": 2}}, "٣": {"a": {"workload.seed": 1}}}
-    made = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1)
-    assert list(made.table())[:2] == ["gr__e__m__", "_"] and set(made.axes) == set(over)
-    assert made.at(gr__e__m__="b")["makespan"]["fcfs"].size == 1
+    finished_sweep = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1)
+    assert list(finished_sweep.table())[:2] == ["gr__e__m__", "_"] and set(finished_sweep.axes) == set(over)
+    assert finished_sweep.at(gr__e__m__="b")["makespan"]["fcfs"].size == 1
     with pytest.raises(gs.ScenarioError, match="no axis may be called 'grüße': gr__e is that of 'größe'"):
         Sweep(scenario=small(), schedulers=SCHEDULERS, over={"größe": [1], "grüße": [2]})
 
 
 def test_time_limits_become_floats_or_are_rejected() -> None:
     """Invalid limits are rejected before the runs; stores hold limits as floats."""
-    made = Sweep(scenario=small(), schedulers=SCHEDULERS, time_limit=2**53 + 1)
-    assert type(made.time_limit) is float and type(made.cells[0].time_limit) is float
+    finished_sweep = Sweep(scenario=small(), schedulers=SCHEDULERS, time_limit=2**53 + 1)
+    assert type(finished_sweep.time_limit) is float and type(finished_sweep.cells[0].time_limit) is float
     with pytest.raises(gs.ScenarioError, match="^time_limit"):
         gs.replicate(small(), SCHEDULERS, replicates=1, time_limit=True)
     with pytest.raises(gs.ScenarioError, match="^time_limit"):
@@ -430,11 +444,11 @@ def test_time_limits_become_floats_or_are_rejected() -> None:
 
 
 def test_replaced_changes_single_entries_of_a_scenario() -> None:
-    made = small().replaced(
+    finished_sweep = small().replaced(
         {"network.latency": 0.25, "faults.kind": "poisson", "faults.mean": 5.0, "faults.seed": 2}
     )
-    assert made.network.latency == 0.25 and made.faults == gs.Faults.poisson(5.0, 2)
-    assert made.replaced({"faults": None}).faults is None
+    assert finished_sweep.network.latency == 0.25 and finished_sweep.faults == gs.Faults.poisson(5.0, 2)
+    assert finished_sweep.replaced({"faults": None}).faults is None
     assert small().replaced({}) == small()
     many = small().replaced({"workload.tasks": 500.0})
     few = many.replaced({"workload.tasks_per_node": 1.0})  # which tasks would override

@@ -20,7 +20,7 @@ SECONDS, COUNT, BYTES = Limits(low=0, unit="s"), Limits(low=1, high=10), Limits(
 END = Limits(above=0, unit="s", finite=False)
 
 
-class Columns(Recipe, frozen=True, kw_only=True, tag="columns"):
+class ColumnRecipe(Recipe, frozen=True, kw_only=True, tag="columns"):
     seconds: Annotated[FloatColumn, SECONDS] | None = None
     end: Annotated[FloatColumn, END] | None = None
     bytes: Annotated[FloatColumn, BYTES] | None = None
@@ -30,7 +30,7 @@ class Columns(Recipe, frozen=True, kw_only=True, tag="columns"):
     rows: Annotated[RaggedColumn, SECONDS] | None = None
 
 
-class Lists(Recipe, frozen=True, kw_only=True, tag="lists"):
+class ListRecipe(Recipe, frozen=True, kw_only=True, tag="lists"):
     """Same fields as lists of single values, each checked separately."""
 
     seconds: tuple[Annotated[float, SECONDS], ...] | None = None
@@ -73,14 +73,14 @@ def outcome(kind: type[Recipe], name: str, given: Any) -> Any:
     return value.tolist() if isinstance(value, ArrayColumn) else value
 
 
-def listed(value: Any) -> Any:
-    return list(map(listed, value)) if isinstance(value, (list, tuple)) else value
+def as_list(value: Any) -> Any:
+    return list(map(as_list, value)) if isinstance(value, (list, tuple)) else value
 
 
 @given(st.sampled_from(["seconds", "end", "bytes", "count", "number"]), lists())
-def test_a_column_accepts_and_rejects_the_same_values_as_a_list(name: str, given: Any) -> None:
-    column, entries = (outcome(kind, name, copy.deepcopy(given)) for kind in (Columns, Lists))
-    assert column == listed(entries)
+def test_a_column_accepts_and_rejects_the_same_values_as_a_list(name: str, arguments: Any) -> None:
+    column, entries = (outcome(kind, name, copy.deepcopy(arguments)) for kind in (ColumnRecipe, ListRecipe))
+    assert column == as_list(entries)
     if isinstance(column, list):
         assert list(map(type, column)) == list(map(type, entries))
         assert not any(math.copysign(1.0, value) < 0 for value in column if value == 0)
@@ -88,22 +88,22 @@ def test_a_column_accepts_and_rejects_the_same_values_as_a_list(name: str, given
 
 @given(st.lists(lists(), max_size=3) | lists())
 def test_rows_accept_and_reject_the_same_values_as_lists_of_lists(rows: Any) -> None:
-    assert outcome(Columns, "rows", copy.deepcopy(rows)) == listed(
-        outcome(Lists, "rows", copy.deepcopy(rows))
+    assert outcome(ColumnRecipe, "rows", copy.deepcopy(rows)) == as_list(
+        outcome(ListRecipe, "rows", copy.deepcopy(rows))
     )
 
 
 @pytest.mark.parametrize(
-    "given", [["a", "", "bcd"], np.array(["ä", "b"]), ("a",), [], ["a", 1], [None], ["a\0b"], 5, "abc"]
+    "arguments", [["a", "", "bcd"], np.array(["ä", "b"]), ("a",), [], ["a", 1], [None], ["a\0b"], 5, "abc"]
 )
-def test_strings_are_accepted_and_rejected_like_a_list(given: Any) -> None:
-    assert outcome(Columns, "text", given) == listed(outcome(Lists, "text", given))
+def test_strings_are_accepted_and_rejected_like_a_list(arguments: Any) -> None:
+    assert outcome(ColumnRecipe, "text", arguments) == as_list(outcome(ListRecipe, "text", arguments))
 
 
 def test_strings_with_null_characters_are_rejected() -> None:
     """An array of strings would drop the null character."""
     with pytest.raises(ScenarioError, match="^text"):
-        Columns(text=["a\0"])
+        ColumnRecipe(text=["a\0"])
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_column_is_immutable_hashable_and_picklable(column: ArrayColumn, other
     assert column != other and column != column.tolist() and hash(column) != hash(other)
     assert copy.deepcopy(column) is column and copy.copy(column) is column
     assert len(column) == len(column.tolist()) == 3
-    assert listed([column[0], column[1], column[-1]]) == column.tolist() == listed(list(column))
+    assert as_list([column[0], column[1], column[-1]]) == column.tolist() == as_list(list(column))
     assert type(column[1:]) is type(column) and column[1:].tolist() == column.tolist()[1:]
     with pytest.raises(IndexError):
         column[3]
@@ -132,11 +132,11 @@ def test_a_column_is_immutable_hashable_and_picklable(column: ArrayColumn, other
 
 
 def test_changes_of_the_source_array_do_not_change_a_column() -> None:
-    given = np.array([1.0, 2.0])
-    view = given[:]
+    arguments = np.array([1.0, 2.0])
+    view = arguments[:]
     view.flags.writeable = False
-    columns = FloatColumn(given), FloatColumn(view), RaggedColumn(given, np.array([1, 1]))
-    given[0] = 9.0
+    columns = FloatColumn(arguments), FloatColumn(view), RaggedColumn(arguments, np.array([1, 1]))
+    arguments[0] = 9.0
     assert [column.arrays[0][0] for column in columns] == [1.0, 1.0, 1.0]
     copied = np.array(columns[0])
     copied[0] = 7.0  # numpy.array makes a writable copy
@@ -158,5 +158,5 @@ def test_a_long_column_has_a_short_repr() -> None:
 
 
 def test_column_checks_lists_the_columns_of_a_recipe() -> None:
-    assert list(column_checks(Columns)) == list(Columns.__struct_fields__)
-    assert not column_checks(Lists)
+    assert list(column_checks(ColumnRecipe)) == list(ColumnRecipe.__struct_fields__)
+    assert not column_checks(ListRecipe)

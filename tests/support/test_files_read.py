@@ -80,9 +80,9 @@ def test_results_of_a_trace_record_all_its_files(tmp_path: Path, name: str) -> N
     assert scenario.files == (events, table)
     after = collect(cells, store=store)
     assert before[0].digest == result.digest != after[0].digest and len(store) == 2
-    again = reproduce_result(result)
-    assert again.digest == after[0].digest
-    assert again.changes == {f"file {table}": (None, sha256(table))}
+    second = reproduce_result(result)
+    assert second.digest == after[0].digest
+    assert second.changes == {f"file {table}": (None, sha256(table))}
 
 
 def test_a_checkpoint_records_all_files_of_a_trace(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_file_changed_after_it_was_read_keeps_its_digest(tmp_path: Path) -> No
         assert simulation.run().provenance["files"] == {str(log): read}
 
 
-class ChangesLogAtStart(gs.Fcfs, frozen=True):
+class LogChangeAtStart(gs.Fcfs, frozen=True):
     """Scheduler that overwrites the log `to` when a run starts."""
 
     name = "changes-log-at-start"
@@ -139,9 +139,9 @@ class ChangesLogAtStart(gs.Fcfs, frozen=True):
 def test_a_file_that_changes_while_it_is_read_is_rejected(tmp_path: Path) -> None:
     log = jobs(tmp_path / "log.swf")
     with pytest.raises(gs.ScenarioError, match=r"log.swf must not change while it is read"):
-        gs.simulate(scenario_of(log), ChangesLogAtStart(to=str(log)))
-    found = measure(Cell(scenario_of(jobs(log)), ChangesLogAtStart(to=str(log))))
-    assert found.error and found.lost  # the failure is not one of the cell
+        gs.simulate(scenario_of(log), LogChangeAtStart(to=str(log)))
+    actual = measure(Cell(scenario_of(jobs(log)), LogChangeAtStart(to=str(log))))
+    assert actual.error and actual.lost  # the failure is not one of the cell
 
 
 def test_a_file_that_changes_before_a_resumed_run_is_rejected(
@@ -178,7 +178,7 @@ def test_a_platform_records_the_file_that_it_was_read_from(tmp_path: Path) -> No
     assert len(store) == 0
 
 
-class ChangesLogAtEnd(gs.Fcfs, frozen=True):
+class LogChangeAtEnd(gs.Fcfs, frozen=True):
     """Scheduler that overwrites the log `to` when a run ends, so that the second run reads another log."""
 
     name = "changes-log-at-end"
@@ -203,7 +203,7 @@ def test_a_file_that_changes_during_a_study_is_rejected(
 ) -> None:
     """Runs before the change are stored; later ones are not stored under keys of the original file."""
     log = jobs(tmp_path / "log.swf")
-    cells = [Cell(scenario_of(log, seed=seed), ChangesLogAtEnd(to=str(log))) for seed in (1, 2, 3)]
+    cells = [Cell(scenario_of(log, seed=seed), LogChangeAtEnd(to=str(log))) for seed in (1, 2, 3)]
     store = gs.Store(tmp_path / "store") if kept else None
     pool = ThreadPoolExecutor(1) if threads else None
     with pytest.raises(gs.GridSimError, match=r"log.swf must be unchanged since the study"):
@@ -220,7 +220,7 @@ def test_a_file_that_changes_between_runs_of_other_files_is_rejected(tmp_path: P
     other = dataclasses.replace(first, platform=gs.Platform.from_hosts(table, nodes=9, seed=1))
     store = gs.Store(tmp_path / "store") if kept else None
     with pytest.raises(gs.GridSimError, match=r"log.swf must be unchanged since the study"):
-        collect([Cell(first, ChangesLogAtEnd(to=str(log))), Cell(other, gs.Fcfs())], store=store)
+        collect([Cell(first, LogChangeAtEnd(to=str(log))), Cell(other, gs.Fcfs())], store=store)
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -245,7 +245,7 @@ def test_a_file_that_changes_between_rounds_of_replications_is_rejected(tmp_path
 def test_a_file_that_changes_during_a_comparison_is_rejected(tmp_path: Path, threads: int | None) -> None:
     log = jobs(tmp_path / "log.swf")
     pool = ThreadPoolExecutor(1) if threads else None
-    schedulers = {"second": ChangesLogAtEnd(to=str(log)), "fcfs": gs.Fcfs()}
+    schedulers = {"second": LogChangeAtEnd(to=str(log)), "fcfs": gs.Fcfs()}
     with pytest.raises(FileChanged, match=r"log.swf must not change during the comparison, .* for fcfs"):
         gs.compare(scenario_of(log), schedulers, executor=pool)
 
@@ -258,15 +258,15 @@ def test_a_key_depends_on_the_format_in_a_file_name(tmp_path: Path) -> None:
         for number, begin in enumerate(range(0, 40_000, 500))
     ]
     (tmp_path / "fta").mkdir()
-    keys, found = Keys(), []
+    keys, actual = Keys(), []
     for name in ("fta/event_trace.tab", "desktops.avt"):
         path = tmp_path / name
         path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
         cell = Cell(with_failures(path), gs.Fcfs())
-        found.append((keys.key(cell), gs.simulate(cell.scenario, cell.scheduler).makespan))
-    assert found[0][0] != found[1][0] and found[0][1] != found[1][1]
+        actual.append((keys.key(cell), gs.simulate(cell.scenario, cell.scheduler).makespan))
+    assert actual[0][0] != actual[1][0] and actual[0][1] != actual[1][1]
     # a folder and its file have the same format
-    assert keys.key(Cell(with_failures(tmp_path / "fta"), gs.Fcfs())) == found[0][0]
+    assert keys.key(Cell(with_failures(tmp_path / "fta"), gs.Fcfs())) == actual[0][0]
 
     store = gs.Store(tmp_path / "store")
     log = tmp_path / "log.swf"
@@ -291,8 +291,8 @@ def test_a_run_with_another_file_leaves_no_record(tmp_path: Path, keep_results: 
         (key,) = store.keys_of([cell])
         assert key is not None
         log.write_text(text)
-        found = measure(store.prepare(cell, key))
-        assert found.changed_file == str(log) and found.lost and not found.values
+        actual = measure(store.prepare(cell, key))
+        assert actual.changed_file == str(log) and actual.lost and not actual.values
         assert not list((tmp_path / "store" / "results").iterdir())
         assert measure(cell).changed_file == ""
 
@@ -312,8 +312,8 @@ def test_a_failed_run_of_an_outdated_platform_is_not_stored(tmp_path: Path) -> N
         gs.GridSimError, match=r"hosts.csv must be unchanged since the study began, or since its"
     ):
         collect([before], store=store)
-    (found,) = collect([cell()], store=store)
-    assert not found.error and len(store) == 1
+    (actual,) = collect([cell()], store=store)
+    assert not actual.error and len(store) == 1
 
 
 def test_a_failure_after_a_new_table_of_nodes_counts_as_lost(tmp_path: Path) -> None:
@@ -322,8 +322,8 @@ def test_a_failure_after_a_new_table_of_nodes_counts_as_lost(tmp_path: Path) -> 
     (key,) = store.keys_of([cell])
     assert key is not None
     (folder / "node.tab").write_text("nothing\n")
-    found = measure(store.prepare(cell, key))
-    assert found.error and found.lost and found.changed_file == str(folder / "node.tab")
+    actual = measure(store.prepare(cell, key))
+    assert actual.error and actual.lost and actual.changed_file == str(folder / "node.tab")
 
 
 def test_the_digest_covers_all_of_a_file(tmp_path: Path) -> None:
@@ -366,9 +366,9 @@ def test_a_file_that_changes_while_it_is_hashed_is_rejected(
     file.write_text("a")
 
     def change_after_hashing(path: str) -> str:
-        found = sha256(path)
+        actual = sha256(path)
         file.write_text("another")
-        return found
+        return actual
 
     monkeypatch.setattr(provenance, "current_digest", change_after_hashing)
     with (
@@ -381,12 +381,12 @@ def test_a_file_that_changes_while_it_is_hashed_is_rejected(
 def test_a_file_with_only_a_new_modification_time_is_accepted(tmp_path: Path) -> None:
     log = jobs(tmp_path / "log.swf")
 
-    class Touching(ChangesLogAtStart, frozen=True):
+    class TouchScheduler(LogChangeAtStart, frozen=True):
         def start(self, run: Any) -> Any:
             os.utime(self.to, (0, 0))
             return gs.Fcfs().start(run)
 
-    assert gs.simulate(scenario_of(log), Touching(to=str(log))).provenance["files"] == {
+    assert gs.simulate(scenario_of(log), TouchScheduler(to=str(log))).provenance["files"] == {
         str(log): sha256(str(log))
     }
 
@@ -396,16 +396,16 @@ def test_a_missing_file_fails_only_its_own_cell(tmp_path: Path) -> None:
     log = jobs(tmp_path / "log.swf")
     cells = [Cell(scenario_of(path), gs.Fcfs()) for path in (log, tmp_path / "missing.swf", tmp_path)]
     store = gs.Store(tmp_path / "store")
-    for found in (collect(cells), collect(cells, store=store), collect(cells, store=store)):
-        assert not found[0].error
-        assert "missing.swf" in found[1].error and found[2].error
+    for actual in (collect(cells), collect(cells, store=store), collect(cells, store=store)):
+        assert not actual[0].error
+        assert "missing.swf" in actual[1].error and actual[2].error
     assert len(store) == 1
 
 
 def test_a_table_of_nodes_added_during_a_run_is_rejected(tmp_path: Path) -> None:
     folder = desktops(tmp_path / "fta")
 
-    class Adding(gs.Fcfs, frozen=True):
+    class NodeTableScheduler(gs.Fcfs, frozen=True):
         name = "adding"
 
         def start(self, run: Any) -> Any:
@@ -413,13 +413,13 @@ def test_a_table_of_nodes_added_during_a_run_is_rejected(tmp_path: Path) -> None
             return super().start(run)
 
     with pytest.raises(FileChanged, match=r"fta must not change while it is read"):
-        gs.simulate(with_failures(folder), Adding())
+        gs.simulate(with_failures(folder), NodeTableScheduler())
 
 
 def changing_scheduler(change: Callable[[], None]) -> gs.Scheduler:
     """Return a scheduler that calls `change` when its run ends."""
 
-    class Changing(gs.Fcfs, frozen=True):
+    class ChangeScheduler(gs.Fcfs, frozen=True):
         name = "changing"
 
         def start(self, run: Any) -> Any:
@@ -433,7 +433,7 @@ def changing_scheduler(change: Callable[[], None]) -> gs.Scheduler:
             policy.finish = change_and_finish  # type: ignore[method-assign]
             return policy
 
-    return Changing()
+    return ChangeScheduler()
 
 
 @pytest.mark.parametrize("name", ["fta", "fta/event_trace.tab"])
@@ -467,7 +467,7 @@ def test_each_trace_of_a_folder_reads_its_own_files(tmp_path: Path) -> None:
     add_nodes(folder)
     (folder / "hosts.avt").write_text("".join(f"h{i} 1 0 100000\n" for i in range(8)))
     cells = [Cell(with_failures(folder / name), gs.Fcfs()) for name in ("hosts.avt", "event_trace.tab")]
-    assert [found.error for found in collect([*cells, *cells])] == [""] * 4
+    assert [actual.error for actual in collect([*cells, *cells])] == [""] * 4
 
 
 @pytest.mark.parametrize("before", [True, False])

@@ -47,26 +47,29 @@ def run(folder: Path, text: str, *, as_file: bool = True) -> subprocess.Complete
 @pytest.mark.parametrize("name", CALLS)
 def test_an_error_tells_the_user_to_guard_calls_in_a_script(name: str, tmp_path: Path) -> None:
     """There is one traceback, whose last line says what to do; workers print nothing."""
-    done = run(tmp_path, CALLS[name])
-    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith(f"gridsim.errors.{MISSING_GUARD}")
-    assert "memory" not in done.stderr and "bootstrapping" not in done.stderr
+    answer = run(tmp_path, CALLS[name])
+    assert answer.returncode == 1 and answer.stderr.splitlines()[-1].startswith(
+        f"gridsim.errors.{MISSING_GUARD}"
+    )
+    assert "memory" not in answer.stderr and "bootstrapping" not in answer.stderr
 
 
 def test_a_script_that_guards_its_calls_runs(tmp_path: Path) -> None:
-    done = run(tmp_path, f'if __name__ == "__main__":\n    print({CALLS["simulate"]}.digest)')
-    assert done.returncode == 0 and len(done.stdout.strip()) == 64
+    answer = run(tmp_path, f'if __name__ == "__main__":\n    print({CALLS["simulate"]}.digest)')
+    assert answer.returncode == 0 and len(answer.stdout.strip()) == 64
 
 
 def test_a_script_without_a_file_has_no_processes(tmp_path: Path) -> None:
-    done = run(tmp_path, f'if __name__ == "__main__":\n    {CALLS["simulate"]}', as_file=False)
-    last = done.stderr.splitlines()[-1]
+    answer = run(tmp_path, f'if __name__ == "__main__":\n    {CALLS["simulate"]}', as_file=False)
+    last = answer.stderr.splitlines()[-1]
     assert last == "gridsim.errors.ScenarioError: processes require a script that is a file, got '<stdin>'"
 
 
 def test_an_unimportable_script_is_not_reported_as_lack_of_memory(tmp_path: Path) -> None:
     text = f'if __name__ != "__main__":\n    raise ImportError("not here")\n{CALLS["simulate"]}'
-    done = run(tmp_path, text)
-    assert "ImportError: not here" in done.stderr
+    answer = run(tmp_path, text)
+    assert "ImportError: not here" in answer.stderr
     assert (
-        "GridSimError: a process that shares the run ended with exit code 1;" in done.stderr.splitlines()[-1]
+        "GridSimError: a process that shares the run ended with exit code 1;"
+        in answer.stderr.splitlines()[-1]
     )

@@ -16,7 +16,7 @@ from gridsim.testing import Bench, Sent
 from tests._helpers.forms import FORMS, RUNNABLE_FORMS
 
 
-class Half(gs.NodeProgram):
+class HalfNode(gs.NodeProgram):
     """A node that keeps half of its tasks, passes on the others, and asks another node when it is idle."""
 
     def __init__(self, parameters: Any) -> None:
@@ -61,9 +61,9 @@ class Half(gs.NodeProgram):
                 break
 
 
-class Halving(gs.NodeScheduler, frozen=True, kw_only=True):
+class HalfScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "halving"
-    policy = Half
+    policy = HalfNode
     timers = ("ask",)
     messages: ClassVar[dict[str, gs.Message]] = {
         "task": gs.Message(100, moves_tasks=True, application=int, tasks=int),
@@ -72,13 +72,13 @@ class Halving(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 def _bench(form: Any, scheduler: Any = None, *args: Any, **options: Any) -> Bench:
-    return Bench(Halving(degree=2) if scheduler is None else scheduler, *args, form=form, **options)
+    return Bench(HalfScheduler(degree=2) if scheduler is None else scheduler, *args, form=form, **options)
 
 
 # -- as in a run ---------------------------------------------------------------------------------------------
 
 
-class Recorded(Half):
+class RecordedNode(HalfNode):
     """A node that records what happens at node 1, in the order of a run."""
 
     events: ClassVar[list[tuple[Any, ...]]] = []
@@ -101,9 +101,9 @@ class Recorded(Half):
             self.events.append((view.now_ns, *event))
 
 
-class RecordedHalving(Halving, frozen=True, kw_only=True):
+class RecordedScheduler(HalfScheduler, frozen=True, kw_only=True):
     name = "halving"
-    policy = Recorded
+    policy = RecordedNode
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -115,16 +115,16 @@ def test_a_node_on_the_bench_repeats_what_it_did_in_a_run(form: str) -> None:
         rng.integers(0, 4, count), origin=0.0,
     )  # fmt: skip
     scenario = gs.Scenario(gs.Platform.equal(4, 1000.0), workload, seed=5)
-    Recorded.events.clear()
-    result = gs.simulate(scenario, RecordedHalving(degree=2), nodes="interpreted", record="messages")
+    RecordedNode.events.clear()
+    result = gs.simulate(scenario, RecordedScheduler(degree=2), nodes="interpreted", record="messages")
     log = result.tables["message_log"]
     at_node = log["sender"] == 1
     sent = list(zip(log["receiver"][at_node].tolist(), log["kind"][at_node].tolist(), strict=True))
-    assert len(Recorded.events) > 20 and len(sent) > 20
+    assert len(RecordedNode.events) > 20 and len(sent) > 20
 
     bench = _bench(form, node=1, machines=4, workload=workload, seed=5)
     clock = 0
-    for time, method, *arguments in Recorded.events:
+    for time, method, *arguments in RecordedNode.events:
         bench.advance((time - clock) / 1e9)
         clock = time
         if method == "release":
@@ -133,7 +133,7 @@ def test_a_node_on_the_bench_repeats_what_it_did_in_a_run(form: str) -> None:
             kind, sender, fields = arguments
             bench.deliver(kind, sender, **fields)
     bench.advance(result.provenance["clock_seconds"] - clock / 1e9)
-    assert [(each.to, each.kind) for each in bench.sent] == sent
+    assert [(item.to, item.kind) for item in bench.sent] == sent
     assert bench.held == {} and bench.view.tasks == 0
 
 
@@ -198,14 +198,14 @@ def test_only_what_a_test_asks_for_happens(form: str) -> None:
     assert bench.now == 2.0 and bench.program.asked == 1
     assert [(timer.time, timer.name) for timer in bench.timers] == [(2.5, "ask"), (4.0, "ask")]
     bench.advance(0.5)
-    assert [each.kind for each in bench.sent] == ["ask"] and bench.program.share == bench.sent[0].fields[
+    assert [item.kind for item in bench.sent] == ["ask"] and bench.program.share == bench.sent[0].fields[
         "share"
     ]
     bench.restart()
     assert bench.program.asked == 0 and [timer.time for timer in bench.timers] == [6.5]
 
 
-class Pricing(gs.NodeProgram):
+class PriceNode(gs.NodeProgram):
     """A node that asks node 2 for its price at each release."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -225,8 +225,8 @@ class Pricing(gs.NodeProgram):
         pass
 
 
-class Priced(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Pricing
+class PriceScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = PriceNode
     node_forms = ("interpreted",)
     messages: ClassVar[dict[str, gs.Message]] = {
         "ask": gs.Message(10, answer="price", tasks=int),
@@ -236,7 +236,7 @@ class Priced(gs.NodeScheduler, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize("form", ["python", "interpreted"])
 def test_a_test_numbers_its_requests_and_answers_those_of_the_node(form: Any) -> None:
-    bench = Bench(Priced(), form=form)
+    bench = Bench(PriceScheduler(), form=form)
     bench.deliver("ask", sender=3, tasks=4, request=7)
     bench.deliver("ask", sender=3, tasks=4)
     assert bench.sent == [Sent(3, "price", price=2.0, request=request) for request in (7, 0)]
@@ -271,7 +271,7 @@ class Worker(gs.NodeProgram):
         view.send(0, "free")
 
 
-class Mastered(gs.NodeScheduler, frozen=True, kw_only=True):
+class MasterScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     """A scheduler with a master that is on machine 0, beside the first worker."""
 
     roles: ClassVar[dict[str, gs.Role]] = {
@@ -284,11 +284,11 @@ class Mastered(gs.NodeScheduler, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_role_is_tested_without_the_others(form: str) -> None:
-    master = _bench(form, Mastered(), role="master", machines=3)
+    master = _bench(form, MasterScheduler(), role="master", machines=3)
     master.release(0, tasks=4)
-    assert [each.to for each in master.sent] == [1, 2, 3, 1] and master.program.next == 1
+    assert [item.to for item in master.sent] == [1, 2, 3, 1] and master.program.next == 1
     assert master.view.tasks == 0  # the worker on its machine does not exist
-    worker = _bench(form, Mastered(), "worker", 2, machines=3)
+    worker = _bench(form, MasterScheduler(), "worker", 2, machines=3)
     assert worker.node == 3 and worker.view.machine == 2
     worker.deliver("task", sender=0, application=0, tasks=2)
     worker.end_task()
@@ -297,7 +297,7 @@ def test_a_role_is_tested_without_the_others(form: str) -> None:
     assert worker.sent == [Sent(0, "free")] and worker.now == 2.0
 
 
-class Modest(gs.NodeProgram):
+class ManyKindsNode(gs.NodeProgram):
     """A node with arrays, messages of fixed and zero delay, deferred ones, and local ones."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -321,8 +321,8 @@ class Modest(gs.NodeProgram):
         view.send(2, "soon", x=1)
 
 
-class ModestScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Modest
+class ManyKindsScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = ManyKindsNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "array": gs.Message(lambda values: 8 * len(values), values=gs.array(int, ndim=1)),
         "soon": gs.Message(10, delay=0.0, x=int),
@@ -333,7 +333,7 @@ class ModestScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_all_sorts_of_messages_are_recorded(form: str) -> None:
-    bench = _bench(form, ModestScheduler())
+    bench = _bench(form, ManyKindsScheduler())
     bench.release(0)
     assert bench.sent == [
         Sent(1, "soon", x=1), Sent(0, "soon", x=2), Sent(3, "soon", x=20),
@@ -352,7 +352,7 @@ def test_all_sorts_of_messages_are_recorded(form: str) -> None:
     assert bench.sent[-1] == Sent(3, "soon", x=80)
 
 
-class Watching(gs.NodeProgram):
+class WatchingNode(gs.NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.ticks = 0
@@ -367,7 +367,7 @@ class Watching(gs.NodeProgram):
 
 
 class WatchingScheduler(gs.BoardScheduler, frozen=True, kw_only=True):
-    policy = Watching
+    policy = WatchingNode
     ticks: ClassVar[dict[str, float]] = {"beat": 2.0}
 
 
@@ -402,7 +402,7 @@ def test_errors_of_the_bench(form: str) -> None:
     with pytest.raises(gs.ScenarioError, match="node must be a whole number in 0..4, got 5"):
         _bench(form, node=5)
     with pytest.raises(gs.ScenarioError, match="role must be one of master, worker, got 'boss'"):
-        _bench(form, Mastered(), role="boss")
+        _bench(form, MasterScheduler(), role="boss")
     with pytest.raises(gs.ScenarioError, match="must run node programs"):
         Bench(gs.Fcfs(), form="compiled")
 
@@ -410,17 +410,17 @@ def test_errors_of_the_bench(form: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_errors_of_programs_name_the_line(form: str) -> None:
     bench = _bench(form)
-    with pytest.raises(gs.SchedulerError, match=f"got 0\nHalf.on_task, {__file__}:.* in deal"):
+    with pytest.raises(gs.SchedulerError, match=f"got 0\nHalfNode.on_task, {__file__}:.* in deal"):
         bench.deliver("task", 1, application=0, tasks=0)
 
 
 def test_the_bench_does_not_require_hypothesis() -> None:
     code = "import sys; sys.modules['hypothesis'] = None; from gridsim.testing import Bench; print(Bench)"
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
-    assert "Bench" in done.stdout
+    process = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert "Bench" in process.stdout
 
 
-class Failing(gs.NodeProgram):
+class FailingNode(gs.NodeProgram):
     """A node whose timer, tick, and message to itself each fail once."""
 
     def __init__(self, parameters: Any) -> None:
@@ -447,15 +447,15 @@ class Failing(gs.NodeProgram):
         self.fail(3)
 
 
-class Fails(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Failing
+class FailingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = FailingNode
     messages: ClassVar[dict[str, gs.Message]] = {"own": gs.Message(40)}
     ticks: ClassVar[dict[str, float]] = {"beat": 1.25}
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_bench_goes_on_after_an_error_of_a_handler(form: Any) -> None:
-    bench = Bench(Fails(), form=form)
+    bench = Bench(FailingScheduler(), form=form)
     for now in (1.0, 1.0, 1.25):
         with pytest.raises(ValueError, match="once"):
             bench.advance(2.0)

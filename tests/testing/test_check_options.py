@@ -29,7 +29,7 @@ from gridsim.testing.locality import locality_violation
 from gridsim.testing.run_traces import observe
 
 
-class Handing(gs.NodeProgram):
+class HandingNode(gs.NodeProgram):
     """A node that notifies all others of each submission, and hands tasks over to its neighbour."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -46,7 +46,7 @@ class Handing(gs.NodeProgram):
 
 class HandingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "handing"
-    policy = Handing
+    policy = HandingNode
     node_forms = ("interpreted",)
     messages: ClassVar[dict[str, gs.Message]] = {"news": gs.Message(10)}
     wrong_from: int = 10**9
@@ -57,7 +57,7 @@ def _check(scheduler: Any, tmp_path: Any, **options: Any) -> Any:
     return check_scheduler(scheduler, max_nodes=9, hash_seeds=False, folder=tmp_path, **options)
 
 
-class Chatty(Handing):
+class ChattyNode(HandingNode):
     """A node that sends a message for each task of a large bag."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -67,7 +67,7 @@ class Chatty(Handing):
 
 
 class ChattyScheduler(HandingScheduler, frozen=True, kw_only=True):
-    policy = Chatty
+    policy = ChattyNode
 
 
 def test_a_large_bag_with_too_many_events_is_left_out(tmp_path: Any, monkeypatch: Any) -> None:
@@ -109,13 +109,13 @@ def test_a_scenario_that_is_checked_in_part_does_not_count(
 
 def test_branches_of_the_program_are_covered_first(tmp_path: Any) -> None:
     """Few scenarios have bags of so many tasks."""
-    with pytest.raises(ConformanceError, match="1 of .* tasks unfinished: node . holds 1 task") as caught:
+    with pytest.raises(ConformanceError, match="1 of .* tasks unfinished: node . holds 1 task") as excinfo:
         _check(HandingScheduler(wrong_from=100), tmp_path, examples=4, shrink=False)
-    assert caught.value.examples <= 4
+    assert excinfo.value.examples <= 4
 
 
-class Sleeping(gs.NodeProgram):
-    """A node that never returns from a release on a platform of other than 1 or 5 machines, or on any."""
+class SleepingNode(gs.NodeProgram):
+    """Node that never returns from a release, on any platform or on those without 1 or 5 machines."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
@@ -124,7 +124,7 @@ class Sleeping(gs.NodeProgram):
 
 
 class SleepingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Sleeping
+    policy = SleepingNode
     always: bool = False
 
 
@@ -134,13 +134,13 @@ def test_a_handler_that_sleeps_for_ever_ends_a_check(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, always: bool
 ) -> None:
     monkeypatch.setattr("gridsim.testing.run_limits.HANDLER_TIME", 0.3)
-    monkeypatch.setattr(conformance, "OVERTIME", 0.0)  # else the hang must begin within `seconds`
-    at = f"Sleeping.on_release, {__file__}:"
-    said = f"'runs' .* a handler has not ended .*; t = .* s, node .: {at}"
+    monkeypatch.setattr(conformance, "OVERTIME", 0.0)  # otherwise the hang must begin within `seconds`
+    location = f"SleepingNode.on_release, {__file__}:"
+    message = f"'runs' .* a handler has not ended .*; t = .* s, node .: {location}"
     previous = signal.signal(signal.SIGALRM, signal.SIG_IGN)
     signal.setitimer(signal.ITIMER_REAL, 1000.0)
     try:
-        with pytest.raises(ConformanceError, match=said):
+        with pytest.raises(ConformanceError, match=message):
             _check(SleepingScheduler(always=always), tmp_path, seconds=100.0)
         assert signal.getsignal(signal.SIGALRM) is signal.SIG_IGN
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 0.0
@@ -149,8 +149,8 @@ def test_a_handler_that_sleeps_for_ever_ends_a_check(
         signal.signal(signal.SIGALRM, previous)
 
 
-class Peeking(gs.NodeProgram):
-    """A node that knows at some parameters what was submitted elsewhere."""
+class PeekingNode(gs.NodeProgram):
+    """Node that, for some parameters, knows about submissions at other nodes."""
 
     submitted: ClassVar[list[float]] = [-1.0]
 
@@ -169,19 +169,19 @@ class Peeking(gs.NodeProgram):
 
 
 class PeekingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Peeking
+    policy = PeekingNode
     node_forms = ("interpreted",)
     messages: ClassVar[dict[str, gs.Message]] = {"news": gs.Message(10, last=float)}
     peeks: Annotated[int, gs.Limits(low=0, high=3)] = 0
 
 
 def test_locality_is_checked_with_drawn_parameters(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Isolated nodes share no list, so that only locality finds what nodes know of each other."""
+    """Isolated nodes share no list, so only the check of locality detects shared knowledge."""
     monkeypatch.setattr(conformance, "can_isolate_nodes", lambda scheduler: False)
-    drawn = parameters(PeekingScheduler, degree=2, detection=1.0)
-    with pytest.raises(ConformanceError, match="breaks the invariant 'locality'") as caught:
-        _check(drawn, tmp_path, examples=60, faults=False, shrink=False)
-    assert caught.value.scheduler.peeks == 3  # type: ignore[attr-defined]
+    sample = parameters(PeekingScheduler, degree=2, detection=1.0)
+    with pytest.raises(ConformanceError, match="breaks the invariant 'locality'") as excinfo:
+        _check(sample, tmp_path, examples=60, faults=False, shrink=False)
+    assert excinfo.value.scheduler.peeks == 3  # type: ignore[attr-defined]
 
 
 def test_an_endless_run_leads_to_the_horizon(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,17 +210,17 @@ def test_a_horizon_compresses_all_times_by_one_factor(scenario: gs.Scenario) -> 
     applications = short.workload.realize(short.platform)
     assert applications.release.max() <= 60.0
     assert applications.size.sum() / scenario.platform.aggregate_speed <= 60.0
-    before, after = (each.workload.recipe for each in (scenario, short))
+    before, after = (item.workload.recipe for item in (scenario, short))
     size = "run_time" if hasattr(before, "run_time") else "task_size"
     factor = np.array(getattr(after, size)) / np.array(getattr(before, size))
     assert np.allclose(factor, factor[0]) and factor[0] <= 1.0
     assert np.allclose(after.release, factor[0] * np.array(before.release))
     if scenario.faults is not None:
-        times = [each.faults.recipe for each in (scenario, short)]  # type: ignore[union-attr]
+        times = [item.faults.recipe for item in (scenario, short)]  # type: ignore[union-attr]
         assert np.allclose(times[1].down, factor[0] * np.array(times[0].down))
 
 
-class Asking(gs.NodeProgram):
+class AskingNode(gs.NodeProgram):
     """A node that sends its tasks away once a neighbour has answered, and asks again if none does."""
 
     def __init__(self, parameters: Any) -> None:
@@ -252,7 +252,7 @@ class Asking(gs.NodeProgram):
 
 
 class AskingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Asking
+    policy = AskingNode
     node_forms = ("interpreted",)
     messages: ClassVar[dict[str, gs.Message]] = {
         "probe": gs.Message(10, answer="answer"),
@@ -261,13 +261,13 @@ class AskingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     }
 
 
-class Ticking(Handing):
+class TickingNode(HandingNode):
     def on_tick(self, view: Any) -> None:
         pass
 
 
 class TickingScheduler(HandingScheduler, frozen=True, kw_only=True):
-    policy = Ticking
+    policy = TickingNode
     ticks: ClassVar[dict[str, float]] = {"tick": 0.04}
 
 
@@ -334,7 +334,7 @@ def test_failures_are_tried_before_crowded_scenarios() -> None:
     assert blocks[:4] == [(False, False), (True, False), (False, True), (True, True)]
 
 
-class Tunable(HandingScheduler, frozen=True, kw_only=True):
+class TunableScheduler(HandingScheduler, frozen=True, kw_only=True):
     fan_out: Annotated[int, gs.Limits(low=2, high=5)] = 2
     timeout: Annotated[float, gs.Limits(above=0, unit="s")] = 1.0
     mode: Literal["push", "pull"] = "push"
@@ -347,20 +347,22 @@ class Tunable(HandingScheduler, frozen=True, kw_only=True):
 
 
 @settings(max_examples=200, deadline=None)
-@given(parameters(Tunable, detection=2.0, wrong_from=st.just(7)))
-def test_parameters_are_drawn_within_their_limits(drawn: Tunable) -> None:
-    assert 2 <= drawn.fan_out <= 5 and drawn.timeout > 0 and (drawn.limit is None or drawn.limit >= 1)
-    assert drawn.detection == 2.0 and drawn.wrong_from == 7
+@given(parameters(TunableScheduler, detection=2.0, wrong_from=st.just(7)))
+def test_parameters_are_drawn_within_their_limits(sample: TunableScheduler) -> None:
+    assert 2 <= sample.fan_out <= 5 and sample.timeout > 0 and (sample.limit is None or sample.limit >= 1)
+    assert sample.detection == 2.0 and sample.wrong_from == 7
 
 
 def test_small_limits_and_all_choices_are_drawn() -> None:
-    drawn = parameters(Tunable)
-    assert find(drawn, lambda each: each.limit == 1 and each.mode == "pull").fan_out == 2
-    with pytest.raises(gs.ScenarioError, match="Tunable has no parameter 'fanout'; did you mean fan_out"):
-        parameters(Tunable, fanout=3)
+    sample = parameters(TunableScheduler)
+    assert find(sample, lambda each: each.limit == 1 and each.mode == "pull").fan_out == 2
+    with pytest.raises(
+        gs.ScenarioError, match="TunableScheduler has no parameter 'fanout'; did you mean fan_out"
+    ):
+        parameters(TunableScheduler, fanout=3)
 
 
-class Drawing(gs.NodeProgram):
+class DrawingNode(gs.NodeProgram):
     """A node that draws a number for each share, and sends another one after 100 s."""
 
     def on_start(self, view: Any) -> None:
@@ -378,17 +380,17 @@ class Drawing(gs.NodeProgram):
         pass
 
 
-class Draws(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Drawing
+class DrawingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = DrawingNode
     messages: ClassVar[dict[str, gs.Message]] = {"report": gs.Message(72, number=float)}
 
 
 def test_aligned_streams_forget_earlier_draws() -> None:
-    """Else a machine that has drawn more before its failure would act differently after it."""
+    """Otherwise a machine that has drawn more numbers before its failure would act differently afterwards."""
     sent = []
     for tasks in (2, 5):
         workload = gs.Workload.of([0.0], tasks, 1e6, submitter=[0])
-        run = observe(gs.Scenario(gs.Platform.equal(3), workload), Draws(), align_at=50 * 10**9)
+        run = observe(gs.Scenario(gs.Platform.equal(3), workload), DrawingScheduler(), align_at=50 * 10**9)
         log = run.actions.since(50 * 10**9)
         sent.append(
             [

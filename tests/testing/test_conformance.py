@@ -287,24 +287,24 @@ def test_a_sound_scheduler_passes(wrong: Any, tmp_path: Path) -> None:
 
 
 FAULTS = {
-    "Loses": ("runs|locality", "each of its 1 tasks must be completed once, got 0"),
-    "RunsOnTheDead": ("sound|runs", "dead machine: schedule|but up for"),
-    "Peeks": ("locality", "sends share"),
-    "PeeksAtSpeeds": ("locality", "times as fast: .* sends share"),
-    "KnowsTheFuture": ("locality", "sends share"),
-    "Alternates": ("repeatable", r"t = .* s: |run \d+ differs from run"),
-    "TakesTheLastFirst": ("cohorts", "cohorts of at most 1: "),
-    "DependsOnSetOrder": ("hash seed", "with PYTHONHASHSEED="),
-    "DoubleBooks": ("runs|order", "busy for|fifo order gives"),
-    "ForgetsAMessage": ("runs", "tasks must be completed once"),
-    "ForgetsState": ("resumed", "tasks must be completed once"),
-    "DrawsToNote": ("decisions", r"(machines|applications)\.\w+\[|message_log: "),
-    "KeepsQuiet": ("decisions", "no decision about it was recorded"),
+    "TaskLoss": ("runs|locality", "each of its 1 tasks must be completed once, got 0"),
+    "FailedMachineUse": ("sound|runs", "dead machine: schedule|but up for"),
+    "QueuePeek": ("locality", "sends share"),
+    "SpeedPeek": ("locality", "times as fast: .* sends share"),
+    "FutureKnowledge": ("locality", "sends share"),
+    "Alternation": ("repeatable", r"t = .* s: |run \d+ differs from run"),
+    "ReverseOrder": ("cohorts", "cohorts of at most 1: "),
+    "SetOrderDependence": ("hash seed", "with PYTHONHASHSEED="),
+    "DoubleBooking": ("runs|order", "busy for|fifo order gives"),
+    "DroppedShares": ("runs", "tasks must be completed once"),
+    "StateLoss": ("resumed", "tasks must be completed once"),
+    "DrawForRecord": ("decisions", r"(machines|applications)\.\w+\[|message_log: "),
+    "MissingDecisions": ("decisions", "no decision about it was recorded"),
 }
 
 
 #: Faults found in the first examples, one that ends a run and one that does not; the others are slow.
-FAST = ("DoubleBooks", "KeepsQuiet")
+FAST = ("DoubleBooking", "MissingDecisions")
 
 
 @pytest.mark.parametrize(
@@ -312,17 +312,17 @@ FAST = ("DoubleBooks", "KeepsQuiet")
 )
 def test_faulty_scheduler_is_detected(name: str, wrong: Any, tmp_path: Path) -> None:
     scheduler, (law, message) = getattr(wrong, name)(), FAULTS[name]
-    with pytest.raises(ConformanceError, match=message) as caught:
+    with pytest.raises(ConformanceError, match=message) as excinfo:
         seeds = law == "hash seed"  # other interpreters are slow to start
         check_scheduler(scheduler, examples=300, max_nodes=4, hash_seeds=seeds, folder=tmp_path / "new")
-    error = caught.value
+    error = excinfo.value
     assert error.law in law.split("|") and error.file == str(next((tmp_path / "new").iterdir()))
     # shrinking does not always find a scenario with fewer applications
     platform, workload = error.scenario.platform, error.scenario.workload
     assert platform.nodes <= 4 and len(workload.realize(platform)) <= 20
     assert gs.Scenario.from_toml(error.file) == error.scenario
     # the saved scenario can be run, and an error of the run itself occurs again
-    done = subprocess.run(
+    process = subprocess.run(
         [
             sys.executable,
             "-m",
@@ -338,8 +338,8 @@ def test_faulty_scheduler_is_detected(name: str, wrong: Any, tmp_path: Path) -> 
         capture_output=True,
         text=True,
     )
-    assert done.returncode == (2 if error.law == "runs" else 0), done.stderr
-    assert (re.search(message, done.stderr) is not None) == (error.law == "runs")
+    assert process.returncode == (2 if error.law == "runs" else 0), process.stderr
+    assert (re.search(message, process.stderr) is not None) == (error.law == "runs")
 
 
 @pytest.mark.parametrize(
@@ -352,9 +352,9 @@ def test_faulty_scheduler_is_detected(name: str, wrong: Any, tmp_path: Path) -> 
     ],
 )
 def test_invalid_arguments_are_rejected(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(gs.ScenarioError) as caught:
+    with pytest.raises(gs.ScenarioError) as excinfo:
         check_scheduler(**{"scheduler": gs.Fcfs(), "hash_seeds": False, **arguments})
-    assert str(caught.value).startswith(message)
+    assert str(excinfo.value).startswith(message)
 
 
 @pytest.mark.parametrize("handler", ["start", "on_share"])
@@ -363,7 +363,7 @@ def test_exit_of_the_process_breaks_the_invariant_named_runs(
 ) -> None:
     """The scheduler is saved although its name is too long for a file name."""
 
-    class Exits(wrong.SharesPolicy):
+    class ExitingPolicy(wrong.SharesPolicy):
         def on_share(self, rows: Any) -> None:
             raise SystemExit(0)
 
@@ -373,46 +373,46 @@ def test_exit_of_the_process_breaks_the_invariant_named_runs(
         def start(self, run: Any) -> gs.Policy:
             if handler == "start":
                 raise SystemExit(0)
-            return Exits(run)
+            return ExitingPolicy(run)
 
-    with pytest.raises(ConformanceError, match="SystemExit: 0") as caught:
+    with pytest.raises(ConformanceError, match="SystemExit: 0") as excinfo:
         check_scheduler(Long(), examples=4, hash_seeds=False, folder=tmp_path)
-    assert caught.value.law == "runs" and caught.value.file == str(next(tmp_path.iterdir()))
+    assert excinfo.value.law == "runs" and excinfo.value.file == str(next(tmp_path.iterdir()))
 
 
 def test_error_with_cut_cohorts_breaks_the_invariant_named_cohorts(wrong: Any, tmp_path: Path) -> None:
     """The scheduler fails with single rows, but not with whole cohorts."""
 
-    class Alone(wrong.SharesPolicy):
+    class SingleRowPolicy(wrong.SharesPolicy):
         def on_share(self, rows: Any) -> None:
             assert len(rows) > 1 or self.run.engine.whole_cohorts, "alone"
             super().on_share(rows)
 
-    class Together(wrong.Shares, frozen=True, kw_only=True):
+    class SingleRowScheduler(wrong.Shares, frozen=True, kw_only=True):
         def start(self, run: Any) -> gs.Policy:
-            return Alone(run)
+            return SingleRowPolicy(run)
 
-    with pytest.raises(ConformanceError, match="AssertionError: alone") as caught:
-        check_scheduler(Together(), examples=50, hash_seeds=False, folder=tmp_path)
-    assert caught.value.law == "cohorts" and caught.value.file is not None
+    with pytest.raises(ConformanceError, match="AssertionError: alone") as excinfo:
+        check_scheduler(SingleRowScheduler(), examples=50, hash_seeds=False, folder=tmp_path)
+    assert excinfo.value.law == "cohorts" and excinfo.value.file is not None
 
 
 def test_a_scheduler_with_an_unknown_order_is_reported(wrong: Any, tmp_path: Path) -> None:
-    class Promises(wrong.Shares, frozen=True, kw_only=True):
+    class UnknownOrderScheduler(wrong.Shares, frozen=True, kw_only=True):
         promised_order = "somehow"
 
-    with pytest.raises(ConformanceError, match="Scheduler.promised_order") as caught:
-        check_scheduler(Promises(), examples=5, hash_seeds=False, folder=tmp_path)
-    assert caught.value.law == "order"
+    with pytest.raises(ConformanceError, match="Scheduler.promised_order") as excinfo:
+        check_scheduler(UnknownOrderScheduler(), examples=5, hash_seeds=False, folder=tmp_path)
+    assert excinfo.value.law == "order"
 
 
 def test_a_scheduler_with_an_unknown_kind_of_foresight_is_reported(wrong: Any, tmp_path: Path) -> None:
-    class Foresees(wrong.Shares, frozen=True, kw_only=True):
+    class UnknownForesightScheduler(wrong.Shares, frozen=True, kw_only=True):
         foresees = ("weather",)
 
-    with pytest.raises(ConformanceError, match="Scheduler.foresees") as caught:
-        check_scheduler(Foresees(), examples=5, hash_seeds=False, folder=tmp_path)
-    assert caught.value.law == "foresight"
+    with pytest.raises(ConformanceError, match="Scheduler.foresees") as excinfo:
+        check_scheduler(UnknownForesightScheduler(), examples=5, hash_seeds=False, folder=tmp_path)
+    assert excinfo.value.law == "foresight"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -428,22 +428,22 @@ def test_registered_scheduler_is_saved_with_its_parameters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conformance, "validate_result", lambda result: ["everything"])
-    with pytest.raises(ConformanceError, match="everything") as caught:
+    with pytest.raises(ConformanceError, match="everything") as excinfo:
         check_scheduler(
             gs.FairTree(bound=1.25, samples=(4, 3, 2)), examples=2, folder=tmp_path, hash_seeds=False
         )
     saved = gs.Scenario.from_toml(tmp_path / "fair-tree-sound.toml")
     assert saved.schedulers["fair-tree"]["bound"] == 1.25
-    assert caught.value.scheduler == gs.FairTree(bound=1.25, samples=(4, 3, 2))
+    assert excinfo.value.scheduler == gs.FairTree(bound=1.25, samples=(4, 3, 2))
 
 
 def test_parameter_that_is_a_function_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conformance, "validate_result", lambda result: ["everything"])
     scheduler = gs.WqrFt(task_order=_greatest)
-    with pytest.raises(ConformanceError, match="everything") as caught:
+    with pytest.raises(ConformanceError, match="everything") as excinfo:
         check_scheduler(scheduler, examples=1, folder=tmp_path, hash_seeds=False, shrink=False)
-    assert gs.Scenario.from_toml(tmp_path / "WQR-FT-sound.toml") == caught.value.scenario
-    assert "without parameters of the scheduler: schedulers.WQR-FT.task_order" in str(caught.value)
+    assert gs.Scenario.from_toml(tmp_path / "WQR-FT-sound.toml") == excinfo.value.scenario
+    assert "without parameters of the scheduler: schedulers.WQR-FT.task_order" in str(excinfo.value)
 
 
 def _greatest(tasks: Any) -> int:
@@ -451,23 +451,23 @@ def _greatest(tasks: Any) -> int:
 
 
 def test_failures_and_hash_seeds_can_be_excluded(wrong: Any, tmp_path: Path) -> None:
-    report = check_scheduler(wrong.Loses(), examples=4, faults=False, hash_seeds=False, folder=tmp_path)
+    report = check_scheduler(wrong.TaskLoss(), examples=4, faults=False, hash_seeds=False, folder=tmp_path)
     assert report.with_failures == 0
     assert report.left_out == {"failures": "not requested", "hash seed": "not requested"}
 
 
 def test_scheduler_that_cannot_handle_failures_gets_none(wrong: Any, tmp_path: Path) -> None:
-    class Simple(wrong.SharesPolicy):
+    class NoFailuresPolicy(wrong.SharesPolicy):
         on_faults = gs.Policy.on_faults
 
-    class Calm(wrong.Shares, frozen=True, kw_only=True):
+    class NoFailuresScheduler(wrong.Shares, frozen=True, kw_only=True):
         def start(self, run: Any) -> gs.Policy:
-            return Simple(run)
+            return NoFailuresPolicy(run)
 
-    report = check_scheduler(Calm(), examples=4, hash_seeds=False, folder=tmp_path)
+    report = check_scheduler(NoFailuresScheduler(), examples=4, hash_seeds=False, folder=tmp_path)
     assert report.with_failures == 0 and "does not support" in report.left_out["failures"]
     with pytest.raises(gs.ScenarioError, match="must be importable by other interpreters"):
-        check_scheduler(Calm(), examples=1, folder=tmp_path)
+        check_scheduler(NoFailuresScheduler(), examples=1, folder=tmp_path)
 
 
 @pytest.mark.parametrize("argument", [gs.FairTree, None, "fair-tree"])
@@ -476,7 +476,7 @@ def test_argument_that_is_no_scheduler_is_rejected(argument: Any) -> None:
         check_scheduler(argument)
 
 
-class Endless(gs.NodeProgram):
+class EndlessNode(gs.NodeProgram):
     """Node that never runs a task, and sends a message to its neighbours every two seconds."""
 
     def on_start(self, view: Any) -> None:
@@ -494,8 +494,8 @@ class Endless(gs.NodeProgram):
             view.send(to, "ask")
 
 
-class Asks(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Endless
+class EndlessScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = EndlessNode
     messages: ClassVar[dict[str, gs.Message]] = {"ask": gs.Message(100)}
     timers: ClassVar[tuple[str, ...]] = ("again",)
 
@@ -505,29 +505,29 @@ def test_endless_run_is_reported(tmp_path: Path) -> None:
         r"did not end within events_limit = 200000 \(\d+ events so far\); (most mess.* kind 'ask'|no message)"
     )
     with pytest.raises(ConformanceError, match=text):
-        check_scheduler(Asks(), examples=5, hash_seeds=False, max_nodes=3, folder=tmp_path)
+        check_scheduler(EndlessScheduler(), examples=5, hash_seeds=False, max_nodes=3, folder=tmp_path)
     with pytest.raises(gs.SchedulerError, match="events_limit = 30000"):
-        gs.simulate(_small(), Asks(), events_limit=30_000)
+        gs.simulate(_small(), EndlessScheduler(), events_limit=30_000)
 
 
-class Hangs(gs.NodeProgram):
+class HangingNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         while tasks:
             tasks = max(tasks, 1)
 
 
-class Hanging(gs.NodeScheduler, frozen=True, kw_only=True):
+class HangingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "hanging"
-    policy = Hangs
+    policy = HangingNode
 
 
 # if time is up while callbacks of the garbage collector run, the error is lost there, and raised again
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_handler_that_never_returns_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(introspection, "WALL_TIME_LIMIT", 0.5)
-    message = r"has not ended after 0.5 s; it is in Hangs.on_release, .*test_conformance.py:\d+"
+    message = r"has not ended after 0.5 s; it is in HangingNode.on_release, .*test_conformance.py:\d+"
     with pytest.raises(ConformanceError, match=message):
-        check_scheduler(Hanging(), examples=5, hash_seeds=False, max_nodes=3, folder=tmp_path)
+        check_scheduler(HangingScheduler(), examples=5, hash_seeds=False, max_nodes=3, folder=tmp_path)
 
 
 def _small() -> gs.Scenario:

@@ -30,12 +30,12 @@ def run(scheduler: gs.Scheduler) -> Result:
 
 
 @pytest.fixture
-def planted(monkeypatch: pytest.MonkeyPatch) -> dict[str, type[gs.Scheduler]]:
+def planted_schedulers(monkeypatch: pytest.MonkeyPatch) -> dict[str, type[gs.Scheduler]]:
     """The schedulers with false decisions, and the sound one that gives shares, by name."""
     monkeypatch.syspath_prepend(HELPERS)
     nodes, reports = import_module("planted_nodes"), import_module("planted_reports")
     faults = {**nodes.PLANTED_NODES, **reports.PLANTED_REPORTS}
-    return {"Gives": reports.Gives, **{name: fault.scheduler for name, fault in faults.items()}}
+    return {"ShareReport": reports.ShareReport, **{name: fault.scheduler for name, fault in faults.items()}}
 
 
 @pytest.mark.parametrize("kind", sorted({kind for kind, _ in registered().values()}, key=repr))
@@ -44,31 +44,31 @@ def test_verbs_of_registered_schedulers_fit_their_decision_texts(kind: Any) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["GivesToNobody", "WrongPlace", "GivesMore", "GivesElsewhere", "KeepsElsewhere"]
+    "name", ["FalseGive", "WrongPlace", "ExcessShareReport", "MisdirectedShareReport", "FalseKeep"]
 )
 def test_moves_of_tasks_are_checked_only_for_actions_with_a_verb(
-    name: str, planted: dict[str, type[gs.Scheduler]], monkeypatch: pytest.MonkeyPatch
+    name: str, planted_schedulers: dict[str, type[gs.Scheduler]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kind = planted[name]
+    kind = planted_schedulers[name]
     assert false_decision(run(kind()), kind()) is not None
     monkeypatch.setattr(kind, "decision_verbs", {})
     assert false_decision(run(kind()), kind()) is None
 
 
 def test_numbers_of_an_action_with_the_verb_mentions_are_not_compared(
-    planted: dict[str, type[gs.Scheduler]], monkeypatch: pytest.MonkeyPatch
+    planted_schedulers: dict[str, type[gs.Scheduler]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kind = planted["FalseCount"]
+    kind = planted_schedulers["FalseCount"]
     assert "more tasks than the application has" in str(false_decision(run(kind()), kind()))
     monkeypatch.setattr(kind, "decision_verbs", {"dealt": "mentions"})
     assert false_decision(run(kind()), kind()) is None
 
 
-@pytest.mark.parametrize("name", ["WorkStealing", "Gives"])
+@pytest.mark.parametrize("name", ["WorkStealing", "ShareReport"])
 def test_a_decision_that_gives_one_task_too_many_is_reported(
-    name: str, planted: dict[str, type[gs.Scheduler]]
+    name: str, planted_schedulers: dict[str, type[gs.Scheduler]]
 ) -> None:
-    scheduler = gs.WorkStealing() if name == "WorkStealing" else planted[name]()
+    scheduler = gs.WorkStealing() if name == "WorkStealing" else planted_schedulers[name]()
     result = run(scheduler)
     assert false_decision(result, scheduler) is None
     columns = dict(result.tables["decisions"].items())
@@ -91,14 +91,14 @@ def test_a_decision_that_gives_one_task_too_many_is_reported(
 def test_wrong_verbs_are_reported(
     verbs: dict[str, Any],
     message: str,
-    planted: dict[str, type[gs.Scheduler]],
+    planted_schedulers: dict[str, type[gs.Scheduler]],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    kind = planted["Gives"]
+    kind = planted_schedulers["ShareReport"]
     words = {**kind.decision_words, "had": ("had {tasks} tasks", "", "")}
     monkeypatch.setattr(kind, "decision_words", words)
     monkeypatch.setattr(kind, "decision_verbs", verbs)
-    with pytest.raises(ConformanceError, match=message) as caught:
+    with pytest.raises(ConformanceError, match=message) as excinfo:
         check_scheduler(kind(), examples=2, hash_seeds=False, shrink=False, folder=tmp_path)
-    assert caught.value.law == "decisions"
+    assert excinfo.value.law == "decisions"

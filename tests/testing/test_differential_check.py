@@ -25,10 +25,10 @@ def wrong(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.slow
 def test_a_difference_is_shrunk_and_saved(wrong: Any, tmp_path: Path) -> None:
     report = differential(
-        [wrong.TakesTheLastFirst(), wrong.Shares()], runs=40, max_nodes=4, processes=False, folder=tmp_path
+        [wrong.ReverseOrder(), wrong.Shares()], runs=40, max_nodes=4, processes=False, folder=tmp_path
     )
     (error,) = report.differences
-    assert error.law == "cut at 1" and error.scheduler == wrong.TakesTheLastFirst()
+    assert error.law == "cut at 1" and error.scheduler == wrong.ReverseOrder()
     assert gs.Scenario.from_toml(error.file) == error.scenario
     assert 20 < report.pairs <= 40  # smaller scenarios tried after a difference do not count
     assert "1 difference;" in str(report) and "takes-the-last-first cut at 1: " in str(report)
@@ -79,19 +79,19 @@ def test_difference_that_does_not_recur_is_called_nondeterministic(
     """Such differences come from schedulers that sometimes draw random numbers from the system."""
     different = iter(
         [None, None, "rows", "rows"]
-    )  # of the run again, the runs cut at 1 and at 3, and a repetition
+    )  # the repeated run, the runs cut at 1 and 3 rows, and a repetition
     monkeypatch.setattr(DIFFERENTIAL_CHECK, "_difference", lambda *_: next(different, None))
     (error,) = differential(["fcfs"], runs=1, processes=False, folder=tmp_path).differences
     assert error.law == "again" and error.args[0].startswith("nondeterministic: ")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["DependsOnSetOrder", "ForgetsState"])
+@pytest.mark.parametrize("name", ["SetOrderDependence", "StateLoss"])
 def test_runs_in_other_processes_and_from_checkpoints_are_compared(
     name: str, wrong: Any, tmp_path: Path
 ) -> None:
     (error,) = differential([getattr(wrong, name)()], runs=60, max_nodes=4, folder=tmp_path).differences
-    assert error.law == {"DependsOnSetOrder": "another process", "ForgetsState": "resumed"}[name]
+    assert error.law == {"SetOrderDependence": "another process", "StateLoss": "resumed"}[name]
 
 
 @pytest.mark.claims

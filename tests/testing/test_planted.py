@@ -17,23 +17,23 @@ from gridsim.testing.locality import can_isolate_nodes, isolate_nodes
 HELPERS = Path(__file__).parents[1] / "_helpers"
 #: Faults found in the first examples, one for each kind of check with its own code.
 FAST = (
-    "NotesTooMany",
-    "NotesTooFew",
-    "ForeseesFailures",
-    "SeedsItself",
-    "WritesAFile",
-    "Teleports",
-    "CountsNoBytes",
+    "DecisionOnTooMany",
+    "DecisionOnTooFew",
+    "FailureForesight",
+    "OwnSeed",
+    "FileMemory",
+    "Teleport",
+    "SharesWithoutBytes",
     "Blackboard",
     "SignalNode",
-    "RunsNone",
-    "DropsLost",
-    "CancelsNoneThatIsLost",
-    "ForeseesCancellations",
-    "CancelsLate",
-    "KnowsTheLast",
-    "AvoidsTheDoomed",
-    "ReservesRunTimes",
+    "NoJobs",
+    "DroppedJobs",
+    "MissingCancellation",
+    "CancellationForesight",
+    "LateCancellation",
+    "LastApplicationForesight",
+    "FailingMachineForesight",
+    "RunTimeForesight",
 )
 sys.path.insert(0, str(HELPERS))  # needed here, since the tests are named after the faults
 PLANTED = {
@@ -58,7 +58,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("importable")
 def test_a_planted_fault_is_found_in_200_examples(name: str, tmp_path: Path) -> None:
     fault = PLANTED[name]
-    with pytest.raises(ConformanceError) as caught:
+    with pytest.raises(ConformanceError) as excinfo:
         check_scheduler(
             fault.scheduler(),
             examples=200,
@@ -67,7 +67,7 @@ def test_a_planted_fault_is_found_in_200_examples(name: str, tmp_path: Path) -> 
             shrink=False,
             folder=tmp_path / "new",
         )
-    error = caught.value
+    error = excinfo.value
     assert error.law in fault.laws and 1 <= error.examples <= 200 and error.file is not None
 
 
@@ -98,7 +98,7 @@ def test_isolated_nodes_share_nothing(name: str) -> None:
     assert (isolated == shared) == (name == "Honest") and digest() == shared
 
 
-class Dice(gs.NodeProgram):
+class DiceNode(gs.NodeProgram):
     """Node that seldom sends its tasks away, depending on random numbers of the system."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -114,9 +114,9 @@ class Dice(gs.NodeProgram):
         raise AssertionError("no node sets a timer")
 
 
-class Dicing(gs.NodeScheduler, frozen=True, kw_only=True):
+class DiceScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "dicing"
-    policy = Dice
+    policy = DiceNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "take": gs.Message(170, moves_tasks=True, application=int, tasks=int)
     }
@@ -126,22 +126,22 @@ class Dicing(gs.NodeScheduler, frozen=True, kw_only=True):
 def test_nondeterministic_scheduler_is_reported_and_saved(tmp_path: Path) -> None:
     """The error is a ConformanceError, not an error of Hypothesis about a flaky test."""
     message = "run [23] differs from run 1: t = .* s: |nondeterministic: the scenario broke the invariant"
-    with pytest.raises(ConformanceError, match=message) as caught:
-        check_scheduler(Dicing(), examples=400, hash_seeds=False, max_nodes=4, folder=tmp_path)
-    assert caught.value.law == "repeatable" and caught.value.file == str(next(tmp_path.iterdir()))
+    with pytest.raises(ConformanceError, match=message) as excinfo:
+        check_scheduler(DiceScheduler(), examples=400, hash_seeds=False, max_nodes=4, folder=tmp_path)
+    assert excinfo.value.law == "repeatable" and excinfo.value.file == str(next(tmp_path.iterdir()))
 
 
 def test_unreached_handlers_and_branches_are_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(os, "urandom", lambda count: b"\xff" * count)
-    report = check_scheduler(Dicing(), examples=6, hash_seeds=False, max_nodes=4, folder=tmp_path)
+    report = check_scheduler(DiceScheduler(), examples=6, hash_seeds=False, max_nodes=4, folder=tmp_path)
     branches = [line.partition(" (line")[0] for line in report.never_reached]
-    assert branches == ["Dice.on_release, a branch", "Dice.on_message", "Dice.on_timer"]
-    assert "never reached: Dice.on_timer (line " in str(report)
+    assert branches == ["DiceNode.on_release, a branch", "DiceNode.on_message", "DiceNode.on_timer"]
+    assert "never reached: DiceNode.on_timer (line " in str(report)
 
 
-class Sums(gs.NodeProgram):
+class SumNode(gs.NodeProgram):
     """Node that Numba can compile, with a branch and a timer that are never reached."""
 
     def __init__(self, parameters: Any) -> None:
@@ -159,21 +159,21 @@ class Sums(gs.NodeProgram):
         self.task_count = 0
 
 
-class Summing(gs.NodeScheduler, frozen=True, kw_only=True):
+class SumScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "summing"
-    policy = Sums
+    policy = SumNode
     node_forms = ("compiled", "interpreted")
     timers = ("never",)
     decision_words: ClassVar[dict[str, tuple[str, str, str]]] = {"kept": ("kept {tasks} tasks", "", "")}
 
 
-class OnlyCompiled(Summing, frozen=True, kw_only=True):
+class CompiledOnlyScheduler(SumScheduler, frozen=True, kw_only=True):
     node_forms = ("compiled",)
 
 
 @pytest.mark.parametrize(
     ("scheduler", "branches"),
-    [(Summing(), ["Sums.on_release, a branch", "Sums.on_timer"]), (OnlyCompiled(), [])],
+    [(SumScheduler(), ["SumNode.on_release, a branch", "SumNode.on_timer"]), (CompiledOnlyScheduler(), [])],
     ids=["both forms", "compiled only"],
 )
 def test_lines_of_compiled_nodes_are_recorded_in_interpreted_form(
@@ -188,11 +188,11 @@ def test_no_lines_are_reported_under_a_debugger(monkeypatch: pytest.MonkeyPatch,
     """A debugger traces lines itself, so coverage cannot be recorded."""
     pytest.importorskip("numba")
     monkeypatch.setattr(sys, "gettrace", lambda: print)
-    report = check_scheduler(Summing(), examples=2, hash_seeds=False, max_nodes=2, folder=tmp_path)
+    report = check_scheduler(SumScheduler(), examples=2, hash_seeds=False, max_nodes=2, folder=tmp_path)
     assert report.never_reached == ()
 
 
-class Overriding(Dice):
+class OverridingNode(DiceNode):
     """Node that overrides one handler of its base class, and extends another."""
 
     def current_time(self, truth: Any) -> float:
@@ -206,9 +206,9 @@ class Overriding(Dice):
         view.decide("kept", application.number, tasks=tasks)
 
 
-class OverridingScheduler(Dicing, frozen=True, kw_only=True):
+class OverridingScheduler(DiceScheduler, frozen=True, kw_only=True):
     name = "overriding"
-    policy = Overriding
+    policy = OverridingNode
     decision_words: ClassVar[dict[str, tuple[str, str, str]]] = {"kept": ("kept {tasks} tasks", "now", "s")}
     truths: ClassVar[dict[str, Any]] = {
         "kept": lambda truth, node, machine: truth.memory(node).current_time(truth)
@@ -222,4 +222,4 @@ def test_overridden_handlers_are_not_reported(monkeypatch: pytest.MonkeyPatch, t
         OverridingScheduler(), examples=6, hash_seeds=False, max_nodes=4, folder=tmp_path
     )
     branches = [line.partition(" (line")[0] for line in report.never_reached]
-    assert branches == ["Dice.on_release, a branch", "Dice.on_timer", "Overriding.on_message"]
+    assert branches == ["DiceNode.on_release, a branch", "DiceNode.on_timer", "OverridingNode.on_message"]

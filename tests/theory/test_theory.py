@@ -54,15 +54,15 @@ COVERED_BY = {
 )
 def test_small_experiments_agree_with_theory(name: str) -> None:
     """Even if the engine is correct, each row is outside its interval for one seed in a hundred."""
-    found = check_theory([name], seed=SEED)
-    assert found.passed, found.format()
+    actual = check_theory([name], seed=SEED)
+    assert actual.passed, actual.format()
 
 
 @pytest.mark.claims
 def test_full_experiments_agree_with_theory() -> None:
-    found = check_theory(full=True, workers=None)
-    assert found.passed, found.format()
-    [row] = [row for row in found.rows if (row.experiment, row.quantity[:4]) == ("supermarket-0.9", "mean")]
+    actual = check_theory(full=True, workers=None)
+    assert actual.passed, actual.format()
+    [row] = [row for row in actual.rows if (row.experiment, row.quantity[:4]) == ("supermarket-0.9", "mean")]
     assert row.measured.mean == pytest.approx(2.6141, rel=0.005)
 
 
@@ -111,14 +111,14 @@ class LowestNode(PowerNode):
             self.decide(view, message.request)
 
 
-class Lowest(PowerOfD, frozen=True, kw_only=True):
+class LowestScheduler(PowerOfD, frozen=True, kw_only=True):
     policy = LowestNode
 
 
 def test_biased_ties_change_the_shares() -> None:
     """Servers are alike, so the winner of a tie affects no queue length, only the shares of machines."""
     size = ExperimentSize(6, 20, 100.0, 20.0)
-    rows = verdicts(check_experiment(queue("supermarket-0.5", size, Lowest(instant=True, room=1))))
+    rows = verdicts(check_experiment(queue("supermarket-0.5", size, LowestScheduler(instant=True, room=1))))
     assert not rows["share of tasks on the first half"] and rows["mean response, s"]
     assert all(verdicts(check_experiment(queue("supermarket-0.5", size))).values())
 
@@ -140,7 +140,7 @@ class StackNode(gs.NodeProgram):
             view.enqueue(self.stack.pop(), 1)
 
 
-class Stack(gs.NodeScheduler, frozen=True, kw_only=True):
+class StackScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "stack"
     policy = StackNode
     local_order = "fifo"
@@ -148,7 +148,7 @@ class Stack(gs.NodeScheduler, frozen=True, kw_only=True):
 
 def test_last_come_first_served_changes_the_mean_square() -> None:
     """The mean wait does not depend on the order of service, but its mean square does."""
-    rows = verdicts(check_experiment(queue("mm1", ExperimentSize(6, 20, 600.0, 200.0), Stack())))
+    rows = verdicts(check_experiment(queue("mm1", ExperimentSize(6, 20, 600.0, 200.0), StackScheduler())))
     assert not rows["mean square of the wait, s^2"]
     assert rows["mean wait, s"] and rows["share of jobs that wait"]
 
@@ -158,23 +158,25 @@ def test_last_come_first_served_changes_the_mean_square() -> None:
 
 def test_intervals_have_the_stated_coverage() -> None:
     draw = np.random.Generator(np.random.PCG64(1))
-    found = [interval(row) for row in draw.normal(5.0, 1.0, (1000, 6))]
-    share = np.mean([each.low <= 5.0 <= each.high for each in found])
+    actual = [interval(row) for row in draw.normal(5.0, 1.0, (1000, 6))]
+    share = np.mean([each.low <= 5.0 <= each.high for each in actual])
     assert share == pytest.approx(study.LEVEL, abs=0.01)
 
 
 def test_the_command_exits_with_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = CliRunner().invoke(
+    cli_result = CliRunner().invoke(
         cli, ["theory", "availability", "--workers", "1", "--seed", str(SEED), "--json"]
     )
-    answer = json.loads(done.stdout)
-    assert done.exit_code == 0 and answer["passed"] and len(answer["rows"]) == 3
+    answer = json.loads(cli_result.stdout)
+    assert cli_result.exit_code == 0 and answer["passed"] and len(answer["rows"]) == 3
     monkeypatch.setattr("gridsim.theory.formulas.availability", lambda up, down: 0.5)
-    done = CliRunner().invoke(cli, ["theory", "availability", "--workers", "1"])
-    assert done.exit_code == 1 and "OUTSIDE" in done.stdout and "2 of 3 outside" in done.stdout
-    for name, said in (("mm2", "unknown experiment 'mm2'"), ("supermarket-0.99", "requires --full")):
-        done = CliRunner().invoke(cli, ["theory", name])
-        assert done.exit_code == 2 and said in done.stderr
+    cli_result = CliRunner().invoke(cli, ["theory", "availability", "--workers", "1"])
+    assert (
+        cli_result.exit_code == 1 and "OUTSIDE" in cli_result.stdout and "2 of 3 outside" in cli_result.stdout
+    )
+    for name, message in (("mm2", "unknown experiment 'mm2'"), ("supermarket-0.99", "requires --full")):
+        cli_result = CliRunner().invoke(cli, ["theory", name])
+        assert cli_result.exit_code == 2 and message in cli_result.stderr
 
 
 def test_special_cases_of_queues_agree() -> None:

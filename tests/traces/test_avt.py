@@ -40,9 +40,9 @@ def test_the_horizon_is_the_last_end_of_all_hosts(write):
 
 def test_repairs_are_counted_in_one_warning(write):
     path = write("toy.avt", "a 3 10 20 20 30 50 60\nb 1 5 5\nc 4 0 100 10 20 30 40 100.5 101\nd 2 8 9 1 2\n")
-    with pytest.warns(TraceWarning) as caught:
+    with pytest.warns(TraceWarning) as records:
         trace = read_avt(path)
-    assert [str(w.message) for w in caught] == [
+    assert [str(w.message) for w in records] == [
         f"{path}:1: 1 up intervals of 0 s, left out; 3 up intervals touching or overlapping another, merged "
         "(the first is at this line)"
     ]
@@ -71,9 +71,9 @@ def test_repairs_are_counted_in_one_warning(write):
 )
 def test_faulty_lines_are_rejected_with_their_number(write, content, line, message):
     path = write("bad.avt", content)
-    with pytest.raises(TraceFormatError) as caught:
+    with pytest.raises(TraceFormatError) as excinfo:
         read_avt(path)
-    assert str(caught.value).startswith(f"{path}:{line}: ") and message in str(caught.value)
+    assert str(excinfo.value).startswith(f"{path}:{line}: ") and message in str(excinfo.value)
 
 
 def reference_merge(intervals):

@@ -77,9 +77,9 @@ def test_a_long_series_of_jobs_is_split_into_several_bags():
 
 def test_jobs_of_unknown_run_time_are_left_out_and_zero_run_times_replaced():
     log = make_log((0, 1, -1, 5), (0, 1, 0, 2), (1, 1, 4, 2), (2, 1, 0, 1), (500, 1, -1, 1))
-    with pytest.warns(TraceWarning) as caught:
+    with pytest.warns(TraceWarning) as records:
         bags = derive_bags(log, zero_run_time=0.5)
-    assert [str(w.message) for w in caught] == [
+    assert [str(w.message) for w in records] == [
         "toy.swf:1: 2 jobs of unknown run time, left out (the first is at this line)",
         "toy.swf:2: 2 jobs of run time 0 s, counted as 0.5 s (the first is at this line)",
     ]
@@ -99,10 +99,10 @@ def test_a_job_with_too_many_processors_is_rejected():
     """Only the selected bags are checked."""
     bags = derive_bags(make_log((0, 1, 5, 100), (1, 1, 5, 256), (500, 1, 5, 300)))
     assert bags.tasks.tolist() == [356, 300]
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as excinfo:
         bags.check_size("toy.swf", np.array([0, 1]), 100)
     assert (
-        str(caught.value)
+        str(excinfo.value)
         == "toy.swf:2: the processors of job 2 must be at most 100, the number of machines, got 256"
     )
     bags.check_size("toy.swf", np.array([0]), 256)
@@ -183,7 +183,7 @@ def test_bags_match_the_reference_implementation(jobs, gap, span):
     )
 
 
-def derived(path):
+def derived_rows(path):
     with gzip.open(path, "rt") as stream:
         return list(csv.DictReader(stream))
 
@@ -193,16 +193,16 @@ def test_bags_of_a_real_grid_log_match_the_derived_file(traces):
     log = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
     with pytest.warns(TraceWarning, match="2 jobs of run time 0 s"):
         bags = derive_bags(log, span=math.inf)
-    others = derived(traces / "lcg2005-a/derived_bags_120s.csv.gz")
-    found = sorted(zip(bags.release, bags.user, bags.tasks, bags.tasks * bags.run_time, strict=True))
+    others = derived_rows(traces / "lcg2005-a/derived_bags_120s.csv.gz")
+    actual = sorted(zip(bags.release, bags.user, bags.tasks, bags.tasks * bags.run_time, strict=True))
     expected = sorted(
         tuple(float(bag[key]) for key in ("submit_s", "user", "tasks", "cpu_s")) for bag in others
     )
-    assert len(found) == len(expected) == 3888
-    found, expected = np.array(found), np.array(expected)
-    assert (found[:, :3] == expected[:, :3]).all()
+    assert len(actual) == len(expected) == 3888
+    actual, expected = np.array(actual), np.array(expected)
+    assert (actual[:, :3] == expected[:, :3]).all()
     # The two jobs of 0 s count as 1 s here and as 0 s in the derived file.
-    difference = found[:, 3] - expected[:, 3]
+    difference = actual[:, 3] - expected[:, 3]
     assert np.flatnonzero(difference > 0.5).size == 2 and difference.sum() == pytest.approx(2)
 
 
@@ -210,12 +210,12 @@ def test_bags_of_a_real_parallel_log_match_the_derived_file(traces):
     """The derived file counts all jobs, also those that never ran."""
     log = read_swf(traces / "ricc2010-a/RICC-2010-2-a.swf.gz")
     never = (log.jobs["status"] == 5) & (log.jobs["run_time"] == 0)
-    with pytest.warns(TraceWarning) as caught:
+    with pytest.warns(TraceWarning) as records:
         bags = derive_bags(log, span=math.inf)
-    assert "8 jobs that never ran" in str(caught[0].message) and "1 jobs of run time 0 s" in str(
-        caught[1].message
+    assert "8 jobs that never ran" in str(records[0].message) and "1 jobs of run time 0 s" in str(
+        records[1].message
     )
-    others = derived(traces / "ricc2010-a/derived_bags_120s.csv.gz")
+    others = derived_rows(traces / "ricc2010-a/derived_bags_120s.csv.gz")
     expected = sorted(tuple(float(bag[key]) for key in ("submit_s", "user", "tasks")) for bag in others)
     every = log.jobs.copy()
     every["run_time"][never] = 1.0  # as in the derived file

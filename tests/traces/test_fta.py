@@ -59,9 +59,9 @@ def test_nodes_are_named_by_their_ids_without_a_node_table(write):
 def test_repairs_are_counted_in_one_warning(write):
     rows = [(1, 1, 0, 10), (1, 0, 10, 10), (1, 1, 10, 20), (1, 7, 20, 30), (1, 1, 30, 30), (1, 1, 25, 40, 1)]
     path = write("event_trace.tab", events(*rows))
-    with pytest.warns(TraceWarning) as caught:
+    with pytest.warns(TraceWarning) as records:
         trace = read_fta(path)
-    assert [str(w.message) for w in caught] == [
+    assert [str(w.message) for w in records] == [
         f"{path}:4: 1 up intervals of 0 s, left out; 1 up intervals touching or overlapping another, merged; "
         "1 events of types other than 0 and 1, taken as down; 1 events of further components, left out "
         "(the first is at this line)"
@@ -87,9 +87,9 @@ def test_repairs_are_counted_in_one_warning(write):
 )
 def test_faulty_lines_are_rejected_with_their_number(write, content, line, message):
     path = write("event_trace.tab", content)
-    with pytest.raises(TraceFormatError) as caught:
+    with pytest.raises(TraceFormatError) as excinfo:
         read_fta(path)
-    assert str(caught.value).startswith(f"{path}:{line}: ") and message in str(caught.value)
+    assert str(excinfo.value).startswith(f"{path}:{line}: ") and message in str(excinfo.value)
 
 
 def test_carriage_returns_within_lines_are_rejected(write):

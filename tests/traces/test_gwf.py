@@ -67,19 +67,19 @@ def test_a_small_log_is_read_exactly(write, name, read):
 def test_faulty_lines_are_rejected_with_their_number(write, bad, message):
     """The common faults of job logs are tested in test_swf.py."""
     path = write("bad.gwf", f"# Site: Toy\n{JOB}\n\n{bad}\n{JOB}\n")
-    with pytest.raises(TraceFormatError) as caught:
+    with pytest.raises(TraceFormatError) as excinfo:
         read_gwf(path)
-    assert str(caught.value) == f"{path}:4: {message}"
+    assert str(excinfo.value) == f"{path}:4: {message}"
 
 
 def test_a_file_of_another_format_is_rejected(write):
     path = write("a.avt", "a 1 0 10\n")
-    with pytest.raises(TraceFormatError) as caught:
+    with pytest.raises(TraceFormatError) as excinfo:
         read_jobs(path)
-    assert str(caught.value).startswith(f"{path}:1: the file must be a job log, swf, gwf, ")
-    with pytest.raises(TraceFormatError) as caught:
+    assert str(excinfo.value).startswith(f"{path}:1: the file must be a job log, swf, gwf, ")
+    with pytest.raises(TraceFormatError) as excinfo:
         read_jobs(path.parent)
-    assert str(caught.value) == f"{path.parent}: Is a directory"
+    assert str(excinfo.value) == f"{path.parent}: Is a directory"
 
 
 # Identifiers may look like numbers without being whole numbers.
@@ -92,11 +92,11 @@ rows = st.lists(
 )
 
 
-def numbered(words):
+def numbered_words(words):
     """Return a column of words as numbers, by a slow reference implementation."""
-    whole = [int(word) for word in words if word.removeprefix("-").isdecimal()]
+    full_run = [int(word) for word in words if word.removeprefix("-").isdecimal()]
     texts = list(dict.fromkeys(word for word in words if not word.removeprefix("-").isdecimal()))
-    above = max(whole, default=-1) + 1
+    above = max(full_run, default=-1) + 1
     return [above + texts.index(word) if word in texts else int(word) for word in words]
 
 
@@ -110,9 +110,9 @@ def test_written_logs_are_read_unchanged(rows, packed, blank, newline):
         path.write_bytes(gzip.compress(data) if packed else data)
         log = read_gwf(path)
     assert [tuple(job)[:11] for job in log.jobs.tolist()] == [row for row, _ in rows]
-    for at, name in enumerate(("user", "group", "executable", "queue", "partition")):
-        words = [texts[at] if at < len(texts) else "-1" for _, texts in rows]
-        assert log.jobs[name].tolist() == numbered(words)
+    for number, name in enumerate(("user", "group", "executable", "queue", "partition")):
+        words = [texts[number] if number < len(texts) else "-1" for _, texts in rows]
+        assert log.jobs[name].tolist() == numbered_words(words)
     assert log.jobs["line"].tolist() == [1 + i * newline.count("\n") for i in range(len(rows))]
 
 

@@ -38,10 +38,10 @@ def test_the_cpu_list_of_boinc_is_read(write):
 
 def test_a_sample_of_hosts_is_weighted_and_reproducible(write):
     hosts = read_host_speeds(write("hosts.csv", TABLE))
-    drawn = hosts.sample(40_000, np.random.default_rng(7))
-    assert drawn.dtype == np.float64 and drawn.shape == (40_000,)
-    assert (drawn == 2500).mean() == pytest.approx(0.75, abs=0.01)
-    assert (drawn == hosts.sample(40_000, np.random.default_rng(7))).all()
+    sample = hosts.sample(40_000, np.random.default_rng(7))
+    assert sample.dtype == np.float64 and sample.shape == (40_000,)
+    assert (sample == 2500).mean() == pytest.approx(0.75, abs=0.01)
+    assert (sample == hosts.sample(40_000, np.random.default_rng(7))).all()
     assert hosts.sample(0, np.random.default_rng(7)).shape == (0,)
     with pytest.raises(ScenarioError, match="^nodes"):
         hosts.sample(-1, np.random.default_rng(7))
@@ -76,9 +76,9 @@ def test_rows_without_speed_or_computers_are_left_out(write):
 )
 def test_faulty_rows_are_rejected_with_their_line(write, content, line, message):
     path = write("hosts.csv", content)
-    with pytest.raises(TraceFormatError) as caught:
+    with pytest.raises(TraceFormatError) as excinfo:
         read_host_speeds(path)
-    assert str(caught.value).startswith(f"{path}:{line}: ") and message in str(caught.value)
+    assert str(excinfo.value).startswith(f"{path}:{line}: ") and message in str(excinfo.value)
 
 
 def test_an_unknown_column_is_rejected(write):

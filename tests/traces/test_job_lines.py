@@ -54,18 +54,18 @@ def job(submit=0, run=10, used=1, status=1, *, number=1, wait=0, req=1, user=1, 
 
 def with_warnings(call):
     """Return the result of `call`, and the messages of its warnings without the path of the file."""
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always")
         result = call()
-    return result, [str(each.message).rpartition("log.swf")[2].lstrip(":") for each in caught]
+    return result, [str(item.message).rpartition("log.swf")[2].lstrip(":") for item in records]
 
 
-def read_all_ways(path, **how):
+def read_all_ways(path, **options):
     """Return the rigid jobs, the bags and the schedule of a log; None for each without jobs."""
     machines = gs.Platform.equal(64)
-    rigid, messages = with_warnings(lambda: gs.Workload.jobs_from_log(path, **how).realize(machines))
+    rigid, messages = with_warnings(lambda: gs.Workload.jobs_from_log(path, **options).realize(machines))
     bags, also = with_warnings(lambda: gs.Workload.from_log(path, gap=0.0).realize(machines))
-    own, _ = with_warnings(lambda: gs.result_from_log(path, machines=64, **how))
+    own, _ = with_warnings(lambda: gs.result_from_log(path, machines=64, **options))
     return rigid, bags, own, messages, also
 
 
@@ -98,7 +98,7 @@ def test_a_job_cancelled_while_waiting_takes_no_machine(write):
     scenario = gs.Scenario(gs.Platform.equal(64), gs.Workload.jobs_from_log(path))
     easy, _ = with_warnings(lambda: gs.simulate(scenario, gs.BatchQueue()))
     assert easy.applications["first_start"].tolist() == [0, 20, 36_000]
-    assert [(each.code, each.first_line) for each in lint(path)] == [("over-capacity", 5), ("never-ran", 3)]
+    assert [(item.code, item.first_line) for item in lint(path)] == [("over-capacity", 5), ("never-ran", 3)]
     with pytest.warns(TraceWarning):
         gs.check_same_jobs(own, scenario)
 
@@ -112,7 +112,7 @@ def test_preceding_jobs_and_think_times_are_reported(write):
         "which is not used (the first is at this line)"
     ]
     assert info.info(path)["not_used"] == {"preceding": 2, "think_time": 1}
-    codes = {each.code: (each.count, each.first_line) for each in lint(path)}
+    codes = {item.code: (item.count, item.first_line) for item in lint(path)}
     assert codes == {"preceding-job": (2, 3), "think-time": (1, 4)}
     zeros = write("zero/log.swf", job(last="0 0") + job(1, number=2, last="0 0"))
     assert read_all_ways(zeros)[3] == []  # there is no job 0
@@ -167,12 +167,12 @@ def test_parts_without_a_line_for_their_job_are_jobs(write):
     )  # in the order of submission, although parts end later
     rigid, _, _, messages, also = read_all_ways(path)
     assert rigid.release.tolist() == [0, 0, 1900, 3400, 5000] and messages == also
-    assert [each.partition(" (")[0] for each in messages] == [
+    assert [item.partition(" (")[0] for item in messages] == [
         "3: 3 parts of unknown submission, taken as submitted after the part or line above",
         "3: 3 parts",
     ]
     assert "that have no line for the whole job, taken as jobs" in messages[1]
-    assert {each.code for each in lint(path)} == {"lone-part"}
+    assert {item.code for item in lint(path)} == {"lone-part"}
 
 
 @pytest.mark.parametrize("line", [job(100, -1, number=2), job(100, 0, -1, 5, number=2)])
@@ -195,9 +195,9 @@ def test_a_job_of_unknown_submission_is_left_out(write):
     assert bags.release.tolist() == [0, 7]
     assert messages == ["1: 1 jobs of unknown submission, left out (the first is at this line)"]
     never = write("c/log.swf", job(-1, 0, -1, 5) + job(7) + job(9, number=2))
-    assert [each.partition(" (")[0] for each in read_all_ways(never)[3]] == ["1: 1 jobs that never ran"]
+    assert [item.partition(" (")[0] for item in read_all_ways(never)[3]] == ["1: 1 jobs that never ran"]
     assert read_all_ways(never, start=1.0)[3] == []
-    # in a log with times below -1, -1 is a time too
+    # in a log with times below -1, -1 is also a time
     assert read_all_ways(write("b/log.swf", job(-5) + job(-1) + job(2)))[0].release.tolist() == [0, 4, 7]
 
 
@@ -229,10 +229,10 @@ MIXED = "".join(
 
 
 @pytest.mark.parametrize(
-    ("how", "lines"),
+    ("options", "lines"),
     [
         ({}, [3, 4, 4, 5, 6, 7]),
-        ({"start": 450.0, "max_nodes": 64}, [8]),  # reported only as left out
+        ({"start": 450.0, "max_nodes": 64}, [8]),  # reported only as omitted
         ({"start": 550.0}, []),
         ({"end": 50.0}, []),
         ({"start": 150.0, "end": 250.0}, [5]),
@@ -240,14 +240,16 @@ MIXED = "".join(
         ({"max_nodes": 64, "end": 450.0}, [3, 4, 4, 5, 6, 7]),
     ],
 )
-def test_only_lines_of_the_window_are_reported(write, how, lines):
+def test_only_lines_of_the_window_are_reported(write, options, lines):
     path = write("log.swf", MIXED)
-    _, messages = with_warnings(lambda: gs.Workload.jobs_from_log(path, **how).realize(gs.Platform.equal(99)))
-    assert sorted(int(each.partition(":")[0]) for each in messages) == lines
+    _, messages = with_warnings(
+        lambda: gs.Workload.jobs_from_log(path, **options).realize(gs.Platform.equal(99))
+    )
+    assert sorted(int(item.partition(":")[0]) for item in messages) == lines
 
 
 @pytest.mark.parametrize(
-    ("how", "lines"),
+    ("options", "lines"),
     [
         ({"max_applications": 1}, []),
         ({"max_applications": 2}, [3, 4, 4]),
@@ -257,11 +259,11 @@ def test_only_lines_of_the_window_are_reported(write, how, lines):
         ({"min_tasks": 3}, [8]),
     ],
 )
-def test_only_lines_of_the_bags_used_are_reported(write, how, lines):
+def test_only_lines_of_the_bags_used_are_reported(write, options, lines):
     path = write("log.swf", MIXED)
-    workload = gs.Workload.from_log(path, gap=20.0, **how)
+    workload = gs.Workload.from_log(path, gap=20.0, **options)
     _, messages = with_warnings(lambda: workload.realize(gs.Platform.equal(99)))
-    assert sorted(int(each.partition(":")[0]) for each in messages) == lines
+    assert sorted(int(item.partition(":")[0]) for item in messages) == lines
 
 
 def test_only_tasks_of_the_bags_used_are_reported(write):
@@ -269,7 +271,7 @@ def test_only_tasks_of_the_bags_used_are_reported(write):
     workload = gs.Workload.from_log(path, max_applications=2)
     assert with_warnings(lambda: workload.realize(gs.Platform.equal(9)))[1] == []
     _, messages = with_warnings(lambda: gs.Workload.from_log(path).realize(gs.Platform.equal(9)))
-    assert [each.partition("log.tr:")[2].partition(",")[0] for each in messages] == [
+    assert [item.partition("log.tr:")[2].partition(",")[0] for item in messages] == [
         "4: 1 submissions out of order",
         "3: 2 tasks of duration 0 s",
     ]
@@ -280,9 +282,9 @@ def test_each_line_is_reported_once_by_a_command(write, monkeypatch, capfd, more
     path = write("log.swf", MIXED.replace(" 70 ", " 60 "))
     monkeypatch.chdir(path.parent)
     command = ["compare", "--job-log", path.name, "--rigid", "--schedulers", "backfill,backfill-fcfs"]
-    done = CliRunner().invoke(cli, [*command, *more])
-    messages = (done.stderr + capfd.readouterr().err).splitlines()  # including the output of workers
-    assert done.exit_code == 0 and len([line for line in messages if "never ran" in line]) == 1
+    answer = CliRunner().invoke(cli, [*command, *more])
+    messages = (answer.stderr + capfd.readouterr().err).splitlines()  # including the output of workers
+    assert answer.exit_code == 0 and len([line for line in messages if "never ran" in line]) == 1
     assert len([line for line in messages if "warning: log.swf:" in line or "TraceWarning" in line]) == 6
 
 
@@ -312,7 +314,7 @@ def test_faulty_values_of_unused_fields_are_accepted(write, field, word):
     value = read_jobs(path).jobs[field][1]
     known = word == "1.5" and JOB_DTYPE[field] == np.float64
     assert value == (1.5 if known else -1)
-    noted = {each.code: (each.severity, each.count, each.first_line) for each in lint(path)}
+    noted = {item.code: (item.severity, item.count, item.first_line) for item in lint(path)}
     assert noted.get("unread-field") == (None if known else ("note", 1, 2))
 
 
@@ -345,7 +347,7 @@ def contradictions_of(write, header, *jobs):
     path = write("log.swf", "".join(f"; {line}\n" for line in header) + "".join(jobs))
     log, _ = with_warnings(lambda: read_jobs(path))
     lines = lines_of(log.jobs)
-    return {each.code: each.message for each in contradictions(log, lines, np.ones(len(log), np.bool_))}
+    return {item.code: item.message for item in contradictions(log, lines, np.ones(len(log), np.bool_))}
 
 
 @pytest.mark.parametrize(
@@ -424,17 +426,17 @@ jobs = st.tuples(st.integers(0, 40), st.integers(-1, 20), st.integers(0, 20), st
 
 @settings(max_examples=100)
 @given(st.lists(jobs, min_size=1, max_size=25), st.integers(3, 9))
-def test_over_capacity_matches_the_reference_implementation(jobs, most):
+def test_over_capacity_matches_the_reference_implementation(jobs, maximum):
     table = np.full(len(jobs), -1, dtype=JOB_DTYPE)
     table["job"] = table["line"] = np.arange(1, len(jobs) + 1)
     table["status"] = 1
     for row, (submit, wait, run, procs) in zip(table, sorted(jobs), strict=True):
         row["submit"], row["wait"], row["run_time"], row["used_procs"] = submit, wait, run, procs
-    log = JobLog("x.swf", {"MaxProcs": str(most)}, table)
-    fits = [each for each in sorted(jobs) if each[1] >= 0 and each[2] > 0 and each[3] <= most]
+    log = JobLog("x.swf", {"MaxProcs": str(maximum)}, table)
+    fits = [item for item in sorted(jobs) if item[1] >= 0 and item[2] > 0 and item[3] <= maximum]
     spans = [(submit + wait, submit + wait + run - 1, procs) for submit, wait, run, procs in fits]
-    over = any(sum(p for a, b, p in spans if a <= t < b) > most for t in range(80))
-    codes = {each.code for each in contradictions(log, lines_of(table), np.ones(len(table), np.bool_))}
+    over = any(sum(p for a, b, p in spans if a <= t < b) > maximum for t in range(80))
+    codes = {item.code for item in contradictions(log, lines_of(table), np.ones(len(table), np.bool_))}
     assert ("over-capacity" in codes) == over
 
 
@@ -462,7 +464,7 @@ def test_the_time_zone_of_the_computer_has_no_effect(write):
             [str(Path(gs.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
         )
         environment = {**os.environ, "TZ": zone, "PYTHONPATH": paths}
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", code],
             cwd=folder,
             env=environment,
@@ -470,7 +472,7 @@ def test_the_time_zone_of_the_computer_has_no_effect(write):
             text=True,
             check=True,
         )
-        return done.stdout
+        return process.stdout
 
     first = output("UTC")
     assert "header-start" in first  # the output depends on dates
@@ -494,9 +496,9 @@ def test_both_readers_have_the_same_jobs(rows):
     table = np.full(len(rows), -1, dtype=JOB_DTYPE)
     table["line"] = np.arange(1, len(rows) + 1)
     table["user"] = table["line"]  # each job is a bag
-    for each, (submit, run, used, status, number) in zip(table, sorted(rows), strict=True):
-        each["submit"], each["run_time"], each["used_procs"], each["req_procs"] = submit, run, used, 2
-        each["status"], each["job"] = status, number
+    for item, (submit, run, used, status, number) in zip(table, sorted(rows), strict=True):
+        item["submit"], item["run_time"], item["used_procs"], item["req_procs"] = submit, run, used, 2
+        item["status"], item["job"] = status, number
     log = JobLog("x.swf", {}, table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TraceWarning)

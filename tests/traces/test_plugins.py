@@ -66,7 +66,7 @@ pause = 1.0
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Install a package into a folder on the search path; return a scenario that uses it."""
     site = tmp_path / "site"
     about = site / "others_of_gridsim-1.0.dist-info"
@@ -82,13 +82,13 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     sys.modules.pop("others_of_gridsim", None)
 
 
-def test_a_package_adds_a_scheduler_and_a_format(installed: Path) -> None:
-    with pytest.warns(gs.PluginWarning) as caught:
+def test_a_package_adds_a_scheduler_and_a_format(installed_package: Path) -> None:
+    with pytest.warns(gs.PluginWarning) as records:
         names = list(registered())
-    said = [str(each.message) for each in caught]
+    message = [str(item.message) for item in records]
     whose = "of others-of-gridsim is ignored"
-    for line, wanted in zip(
-        said,
+    for line, expected in zip(
+        message,
         (
             f"gridsim.schedulers: broken = others_of_gridsim:Missing {whose}: AttributeError: module ",
             f"gridsim.schedulers: mincent = others_of_gridsim:Stay {whose}: the name is taken",
@@ -96,13 +96,13 @@ def test_a_package_adds_a_scheduler_and_a_format(installed: Path) -> None:
         ),
         strict=True,
     ):
-        assert line.startswith(wanted), line
+        assert line.startswith(expected), line
     assert names[-1] == "stay" and registered()["mincent"][0] is gs.MinCent
 
     def answer(*words: str) -> str:
-        done = CliRunner().invoke(cli, list(words))
-        assert done.exit_code == 0, done.output
-        return done.stdout
+        cli_result = CliRunner().invoke(cli, list(words))
+        assert cli_result.exit_code == 0, cli_result.output
+        return cli_result.stdout
 
     listed = {row["name"]: row for row in json.loads(answer("list", "schedulers", "--json"))}
     assert listed["stay"]["what"] == "Stay: tasks run where they are submitted."
@@ -110,19 +110,19 @@ def test_a_package_adds_a_scheduler_and_a_format(installed: Path) -> None:
     assert "pause" in answer("list", "parameters", "stay")
     assert json.loads(answer("trace", "info", "small.jobs.csv", "--json"))["records"] == 3
     assert "no findings" in answer("trace", "lint", "small.jobs.csv")
-    said = json.loads(answer("compare", "scenario.toml", "--schedulers", "stay,mincent", "--json"))
-    assert [row["name"] for row in said["schedulers"]] == ["stay", "mincent"]
-    assert said["schedulers"][0]["parameters"]["pause"] == 1.0 and said["schedulers"][0]["tasks"] == 3
+    message = json.loads(answer("compare", "scenario.toml", "--schedulers", "stay,mincent", "--json"))
+    assert [row["name"] for row in message["schedulers"]] == ["stay", "mincent"]
+    assert message["schedulers"][0]["parameters"]["pause"] == 1.0 and message["schedulers"][0]["tasks"] == 3
     # a result of a plugin's scheduler is reproduced without naming it, as for a built-in scheduler
     answer("run", "scenario.toml", "--scheduler", "stay", "--out", "r.npz")
     assert "the same digest" in answer("repro", "r.npz")
 
 
 @pytest.mark.filterwarnings("ignore::gridsim.errors.PluginWarning")  # issued once per process
-def test_errors_of_a_reader_become_trace_errors(installed: Path) -> None:
-    (installed / "small.jobs.csv").write_text("0,100\n")
+def test_errors_of_a_reader_become_trace_errors(installed_package: Path) -> None:
+    (installed_package / "small.jobs.csv").write_text("0,100\n")
     with pytest.raises(gs.TraceFormatError, match=r"small.jobs.csv: ValueError: not enough values"):
-        gs.simulate(gs.Scenario.from_toml(installed / "scenario.toml"), "mincent")
+        gs.simulate(gs.Scenario.from_toml(installed_package / "scenario.toml"), "mincent")
 
 
 def test_a_plugin_scheduler_is_unregistered_with_its_package() -> None:

@@ -66,14 +66,14 @@ def test_the_window_is_half_open_and_begins_at_the_first_submission():
 
 def test_left_out_and_reinterpreted_jobs_are_reported():
     log = make_log((0, -1, 1), (0, 0, 2), (1, 0, 9), (2, 0, 1, 30), (3, -1, 9), (4, 6, 9), (90, -1, 9))
-    with pytest.warns(TraceWarning) as caught:
+    with pytest.warns(TraceWarning) as records:
         jobs = derive_jobs(log, end=90, max_nodes=8, zero_run_time=0.5)
-    assert [str(w.message) for w in caught] == [
+    assert [str(w.message) for w in records] == [
         "toy.swf:3: 3 jobs of more than 8 nodes, left out (the first is at this line)",
         "toy.swf:1: 1 jobs of unknown run time, left out (the first is at this line)",
         "toy.swf:2: 2 jobs of run time 0 s, counted as 0.5 s (the first is at this line)",
     ]
-    assert {w.filename for w in caught} == {__file__}
+    assert {w.filename for w in records} == {__file__}
     assert rows(jobs) == [(0, 2, 0.5, 0.5, 7, 2), (2, 1, 0.5, 30, 7, 4)]
     assert derive_jobs(make_log((0, 1, 9)), procs_per_node=2, max_nodes=5).nodes.tolist() == [5]
 
@@ -114,24 +114,24 @@ def test_submit_times_are_compressed_or_stretched():
     ],
 )
 def test_parameters_out_of_range_are_rejected(parameters, message):
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as excinfo:
         derive_jobs(make_log((0, 1, 1)), **parameters)
-    assert str(caught.value) == message
+    assert str(excinfo.value) == message
     with pytest.raises(ScenarioError, match="^machines"):
         derive_jobs(make_log((0, 1, 1))).utilization(0)
 
 
 def reference(log, procs_per_node, start, end, max_nodes):
     first = min(job["submit"] for job in log.jobs)
-    found = []
+    actual = []
     for job, procs in zip(log.jobs, log.procs, strict=True):
         nodes = math.ceil(procs / procs_per_node)
         inside = first + start <= job["submit"] < first + end
         if inside and job["run_time"] >= 0 and (max_nodes is None or nodes <= max_nodes):
             run_time = job["run_time"] or 1.0
             requested = job["req_time"] if job["req_time"] > 0 else run_time
-            found.append((job["submit"], nodes, run_time, requested, 7, job["job"]))
-    return sorted(found, key=lambda job: (job[0], job[5]))
+            actual.append((job["submit"], nodes, run_time, requested, 7, job["job"]))
+    return sorted(actual, key=lambda job: (job[0], job[5]))
 
 
 jobs = st.tuples(
@@ -155,7 +155,7 @@ def test_rigid_jobs_match_the_reference_implementation(jobs, procs_per_node, win
     assume(utilization is None or not expected or expected[0][0] < expected[-1][0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TraceWarning)
-        found = derive_jobs(
+        actual = derive_jobs(
             log,
             procs_per_node=procs_per_node,
             start=start,
@@ -164,23 +164,23 @@ def test_rigid_jobs_match_the_reference_implementation(jobs, procs_per_node, win
             utilization=utilization,
             machines=machines,
         )
-    assert [row[1:] for row in rows(found)] == [row[1:] for row in expected]
+    assert [row[1:] for row in rows(actual)] == [row[1:] for row in expected]
     if utilization is None:
-        assert found.release.tolist() == [row[0] for row in expected]
+        assert actual.release.tolist() == [row[0] for row in expected]
     elif expected:
-        assert found.release[0] == expected[0][0]
-        assert found.utilization(12) == pytest.approx(utilization, rel=1e-6)
+        assert actual.release[0] == expected[0][0]
+        assert actual.utilization(12) == pytest.approx(utilization, rel=1e-6)
         gaps = np.diff([row[0] for row in expected])
-        factor = (found.release[-1] - found.release[0]) / gaps.sum()
-        assert np.diff(found.release) == pytest.approx(gaps * factor, abs=1e-9 * found.release[-1])
+        factor = (actual.release[-1] - actual.release[0]) / gaps.sum()
+        assert np.diff(actual.release) == pytest.approx(gaps * factor, abs=1e-9 * actual.release[-1])
 
 
 def test_a_real_parallel_log_has_its_known_values(traces):
     """The factor follows from the processors used; with the processors requested it would be 0.2571."""
     log = read_swf(traces / "ricc2010-a/RICC-2010-2-a.swf.gz")
-    with pytest.warns(TraceWarning) as caught:
+    with pytest.warns(TraceWarning) as records:
         jobs = derive_jobs(log, procs_per_node=8)
-    messages = [str(w.message).partition(": ")[2].split(" (the first")[0] for w in caught]
+    messages = [str(w.message).partition(": ")[2].split(" (the first")[0] for w in records]
     assert messages == [
         "8 jobs that never ran (run time 0 s, cancelled or without processors), left out",
         "1 jobs of run time 0 s, counted as 1 s",
@@ -190,10 +190,10 @@ def test_a_real_parallel_log_has_its_known_values(traces):
     assert len(jobs) == 150_331 - 8 and jobs.nodes.max() == 1000 and (jobs.nodes > 420).sum() == 61
     now = jobs.utilization(5000)
     assert now == pytest.approx(0.2421, abs=1e-4)
-    with pytest.warns(TraceWarning) as caught:
+    with pytest.warns(TraceWarning) as records:
         packed = derive_jobs(log, procs_per_node=8, max_nodes=420)
     assert len(packed) == 150_331 - 8 - 61
-    assert any("61 jobs of more than 420 nodes, left out" in str(w.message) for w in caught)
+    assert any("61 jobs of more than 420 nodes, left out" in str(w.message) for w in records)
     with pytest.warns(TraceWarning):
         packed = derive_jobs(log, procs_per_node=8, utilization=0.95, machines=5000)
     factor = np.ptp(packed.release) / np.ptp(jobs.release)

@@ -79,9 +79,9 @@ def test_repairs_are_counted_in_one_warning(write):
     path = write(
         "toy.swf", "\n".join(f"{n} {s} 0 {r}" + " 1" * 14 for n, s, r in ((1, 9, -7), (2, 5, 3), (3, 9, 4)))
     )
-    with pytest.warns(TraceWarning) as caught:
+    with pytest.warns(TraceWarning) as records:
         log = read_swf(path)
-    assert [str(w.message) for w in caught] == [
+    assert [str(w.message) for w in records] == [
         f"{path}:1: 1 submissions out of order, sorted; 1 run times below -1, taken as unknown "
         "(the first is at this line)"
     ]
@@ -126,9 +126,9 @@ def test_a_first_line_with_names_of_columns_is_skipped(write):
 @pytest.mark.parametrize("name", ["bad.swf", "bad.swf.gz"])
 def test_faulty_lines_are_rejected_with_their_number(write, name, bad, message):
     path = write(name, f"; Computer: Toy\n{JOB}\n\n{bad}\n{JOB}\n")
-    with pytest.raises(TraceFormatError) as caught:
+    with pytest.raises(TraceFormatError) as excinfo:
         read_swf(path)
-    assert str(caught.value) == f"{path}:4: {message}"
+    assert str(excinfo.value) == f"{path}:4: {message}"
 
 
 @pytest.mark.parametrize(
@@ -154,10 +154,10 @@ def test_unreadable_logs_are_rejected(write, tmp_path, name, content, line, mess
         write(name, content)
     elif name.endswith(".gz"):
         path.write_text(LOG)
-    with pytest.raises(TraceFormatError) as caught:
+    with pytest.raises(TraceFormatError) as excinfo:
         read_swf(path)
     place = f"{path}:{line}: " if line else f"{path}: "
-    assert str(caught.value).startswith(place) and message in str(caught.value)
+    assert str(excinfo.value).startswith(place) and message in str(excinfo.value)
 
 
 def test_truncated_and_corrupt_gzip_files_are_rejected_with_the_line(tmp_path):
@@ -166,9 +166,9 @@ def test_truncated_and_corrupt_gzip_files_are_rejected_with_the_line(tmp_path):
     whole = gzip.compress("\n".join(lines).encode())
     path = tmp_path / "cut.swf.gz"
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(TraceFormatError, match="the gzip file is truncated") as caught:
+    with pytest.raises(TraceFormatError, match="the gzip file is truncated") as excinfo:
         read_swf(path)
-    line = int(str(caught.value).removeprefix(f"{path}:").split(":")[0])
+    line = int(str(excinfo.value).removeprefix(f"{path}:").split(":")[0])
     assert 8_000 < line < 12_000
     path.write_bytes(whole[:-8] + b"12345678")  # wrong checksum
     with pytest.raises(TraceFormatError, match="not a valid gzip file"):
@@ -209,9 +209,9 @@ def test_random_bytes_raise_a_trace_error(data, packed):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / ("log.swf.gz" if packed else "log.swf")
         path.write_bytes(data)
-        with pytest.raises(TraceFormatError) as caught:
+        with pytest.raises(TraceFormatError) as excinfo:
             read_swf(path)
-        assert str(caught.value).removeprefix(f"{path}:").split(":")[0].isdigit()
+        assert str(excinfo.value).removeprefix(f"{path}:").split(":")[0].isdigit()
 
 
 @pytest.mark.parametrize(
@@ -233,8 +233,8 @@ def test_real_logs_have_their_known_values(traces, file, jobs, users, cpu_second
 
 
 def test_a_real_log_with_extra_columns_and_broken_run_times_is_read(traces):
-    with pytest.warns(TraceWarning, match=r"swf\.gz:4186: 2 run times below -1") as caught:
+    with pytest.warns(TraceWarning, match=r"swf\.gz:4186: 2 run times below -1") as records:
         log = read_swf(os.fspath(traces / "wagap2013/wagap-2013.swf.gz"))
-    assert len(caught) == 1
+    assert len(records) == 1
     assert len(log) == 17_900 and log.header == {}
     assert log.procs.max() == 256 and (log.jobs["run_time"] == -1).sum() == 2

@@ -47,9 +47,9 @@ def test_a_small_log_is_read_exactly(write, name):
 )
 def test_faulty_lines_are_rejected_with_their_number(write, bad, message):
     path = write("bad.tr.gz", f"{LOG}{bad}\n1 1\n")
-    with pytest.raises(TraceFormatError) as caught:
+    with pytest.raises(TraceFormatError) as excinfo:
         read_tr(path)
-    assert str(caught.value) == f"{path}:5: {message}"
+    assert str(excinfo.value) == f"{path}:5: {message}"
     codes = {finding.code: (finding.count, finding.first_line) for finding in lint(path)}
     code = "missing-fields" if "fields" in message else "task-count" if "tasks" in message else "bad-number"
     assert codes == {"missing-fields": (1, 6), code: (2 if code == "missing-fields" else 1, 5)}
@@ -60,9 +60,9 @@ def test_faulty_lines_are_rejected_with_their_number(write, bad, message):
 )
 def test_unreadable_logs_are_rejected(write, content, message):
     path = write("bad.tr", content)
-    with pytest.raises(TraceFormatError) as caught:
+    with pytest.raises(TraceFormatError) as excinfo:
         read_tr(path)
-    assert str(caught.value).startswith(f"{path}:{message}")
+    assert str(excinfo.value).startswith(f"{path}:{message}")
 
 
 def test_sorted_jobs_keep_their_tasks(write):
@@ -80,18 +80,18 @@ def test_jobs_of_one_submit_time_are_released_with_a_gap(write):
     bags = bags_of_tasks(log)
     assert bags.release.tolist() == pytest.approx([0, 0.01, 0.015, 0.02, 4], abs=1e-12)
     assert bags.job_run_time.tolist() == [1, 2, 5, 3, 4, 6] and bags.tasks.tolist() == [1, 1, 1, 2, 1]
-    found = gs.Workload.from_log(log.path, skip=2, reference_speed=1.0).realize(GRID)
-    assert found.release_ns.tolist() == [0, 5_000_000, 3_985_000_000]
+    applications = gs.Workload.from_log(log.path, skip=2, reference_speed=1.0).realize(GRID)
+    assert applications.release_ns.tolist() == [0, 5_000_000, 3_985_000_000]
 
 
 def test_durations_become_task_sizes_and_means_become_estimates(write):
     workload = gs.Workload.from_log(write("a.tr", LOG), reference_speed=10.0)
     with pytest.warns(TraceWarning, match="a.tr:3: 1 tasks of duration 0 s, counted as 0.001 s"):
-        found = workload.realize(GRID)
-    assert found.release_ns.tolist() == [0, 10**9, 1_010_000_000]
-    assert found.sizes().tolist() == [20, 40, 10, 30, 0.01, 70]
-    assert found.estimate is not None and found.estimate.tolist() == [30, 20, 70]
-    assert found.task_size.tolist() == pytest.approx([30, 40.01 / 3, 70])
+        applications = workload.realize(GRID)
+    assert applications.release_ns.tolist() == [0, 10**9, 1_010_000_000]
+    assert applications.sizes().tolist() == [20, 40, 10, 30, 0.01, 70]
+    assert applications.estimate is not None and applications.estimate.tolist() == [30, 20, 70]
+    assert applications.task_size.tolist() == pytest.approx([30, 40.01 / 3, 70])
     assert gs.Scenario.from_toml(gs.Scenario(GRID, workload).to_toml()).workload == workload
 
     exact = gs.Workload.from_log(write("a.tr", LOG), whole_seconds=False).realize(GRID)
@@ -125,10 +125,11 @@ def test_a_log_of_tasks_is_simulated(write):
 
 def test_trace_commands_accept_the_format(write):
     path = str(write("a.tr", LOG + "0 1 5 6\n"))
-    shown = CliRunner().invoke(cli, ["trace", "info", path])
-    assert shown.exit_code == 0 and "max_tasks           3\n" in shown.output
-    shown = CliRunner().invoke(cli, ["trace", "lint", path])
-    assert shown.exit_code == 0 and [line.rpartition(" [")[2] for line in shown.output.splitlines()[:-1]] == [
+    displayed = CliRunner().invoke(cli, ["trace", "info", path])
+    assert displayed.exit_code == 0 and "max_tasks           3\n" in displayed.output
+    displayed = CliRunner().invoke(cli, ["trace", "lint", path])
+    assert displayed.exit_code == 0
+    assert [line.rpartition(" [")[2] for line in displayed.output.splitlines()[:-1]] == [
         "unsorted-submit]", "other-mean]", "duplicate-submit]", "short-tasks]"
     ]  # fmt: skip
 
@@ -147,9 +148,9 @@ def test_real_logs_match_published_numbers(traces, name, cutoff, jobs, tasks, sh
     assert (facts["records"], facts["tasks"]) == (jobs, tasks)
     assert int(facts["cpu_s"]) == work and round(facts["cpu_s"] / facts["span_s"]) == busy
     workload = gs.Workload.from_log(path, reference_speed=1000.0)
-    found = workload.realize(gs.Platform.equal(4000, 1000.0))
-    assert len(found) == jobs and found.tasks.sum() == tasks
-    assert (found.estimates() / 1000.0 <= cutoff).sum() == short
-    assert len(np.unique(found.release_ns)) == jobs
+    applications = workload.realize(gs.Platform.equal(4000, 1000.0))
+    assert len(applications) == jobs and applications.tasks.sum() == tasks
+    assert (applications.estimates() / 1000.0 <= cutoff).sum() == short
+    assert len(np.unique(applications.release_ns)) == jobs
     exact = read_bags(path, gap=0.0, span=0.0, whole_seconds=False)
     assert exact.cpu_seconds == pytest.approx(work, abs=1.0) and exact.job_run_time.min() > 0

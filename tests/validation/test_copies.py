@@ -88,37 +88,37 @@ def expected_work(rows: Copies, rules: CheckpointRules, work: Any, k: int) -> fl
         earlier = [j for j in earlier if not (rows.completed[j] or is_overtaken[j])][-1:]
         earlier = [j for j in earlier if rows.task[j] == rows.task[k]]
     for j in earlier:
-        done = (
+        completed = (
             checkpointed_work(rules, rows, j, int(rows.start[k]), float(work[j]))
             / 1e9
             * SPEEDS[rows.machine[j]]
         )
-        newest = max(newest, float(rows.begin[j]) + done)
+        newest = max(newest, float(rows.begin[j]) + completed)
     return newest
 
 
 @given(st.lists(ROW, max_size=14), rules_of())
 def test_copies_begin_with_the_most_advanced_checkpoint(
-    drawn: list[tuple[Any, ...]], rules: CheckpointRules
+    sample: list[tuple[Any, ...]], rules: CheckpointRules
 ) -> None:
-    rows = rows_of(drawn)
+    rows = rows_of(sample)
     work = (SIZES[rows.task] - rows.begin) / SPEEDS[rows.machine] * 1e9
-    expected = np.array([expected_work(rows, rules, work, k) for k in range(len(drawn))])
+    expected = np.array([expected_work(rows, rules, work, k) for k in range(len(sample))])
     wrong = np.flatnonzero(np.abs(rows.begin - expected) > 1e-9 * SIZES[rows.task])
     violations = _check_begins(rows, rules, work, SIZES, SPEEDS)
-    assert [each.count for each in violations] == [len(wrong)] * bool(len(wrong))
-    for each in violations:
-        assert each.where == f"row {wrong[0]}"
-        assert float(each.message.split()[-1]) == pytest.approx(expected[wrong[0]], rel=1e-9)
+    assert [item.count for item in violations] == [len(wrong)] * bool(len(wrong))
+    for item in violations:
+        assert item.where == f"row {wrong[0]}"
+        assert float(item.message.split()[-1]) == pytest.approx(expected[wrong[0]], rel=1e-9)
 
 
 def test_the_batch_size_does_not_change_violations(monkeypatch: pytest.MonkeyPatch) -> None:
-    random = np.random.default_rng(1)
-    drawn = [
-        (int(u), int(i), int(at), int(lasts), bool(k % 7 == 0), bool(k % 3))
-        for k, (u, i, at, lasts) in enumerate(random.integers(0, [3, 4, 60, 60], (40, 4)))
+    rng = np.random.default_rng(1)
+    sample = [
+        (int(u), int(i), int(instant), int(lasts), bool(k % 7 == 0), bool(k % 3))
+        for k, (u, i, instant, lasts) in enumerate(rng.integers(0, [3, 4, 60, 60], (40, 4)))
     ]
-    rows = rows_of(drawn)
+    rows = rows_of(sample)
     work = (SIZES[rows.task] - rows.begin) / SPEEDS[rows.machine] * 1e9
     pace = LoadProfile(7, np.array([[0.5, 1.0, 0.25]]), np.zeros(3, np.int64), np.arange(3))
     for rules in (CheckpointRules(3, 1, 2, False), BackgroundLoadRules(3, 1, 2, False, pace)):

@@ -99,7 +99,7 @@ def with_increment(result: gs.Result, table: str, column: str, k: int, more: flo
 
 
 def laws(violations: list[Violation]) -> set[tuple[str, str]]:
-    return {(each.law, each.where) for each in violations}
+    return {(item.law, item.where) for item in violations}
 
 
 RJSS = gs.simulate(SCENARIOS["equal"], SCHEDULERS["rjss"], record=True)
@@ -147,8 +147,10 @@ def test_wrong_value_of_a_job_is_detected(
 ) -> None:
     result = RJSS if recorded else without_record(RJSS)
     violations = laws(validate_result(with_increment(result, "jobs", column, k, more)))
-    name, where = law
-    assert any(name == each and place.startswith(where.format(k=k)) for each, place in violations), violations
+    name, location = law
+    assert any(name == item and place.startswith(location.format(k=k)) for item, place in violations), (
+        violations
+    )
 
 
 @pytest.mark.parametrize("scenario", ["equal", "bags"])
@@ -161,7 +163,7 @@ def test_waits_for_a_dispatcher_are_checked(scenario: str) -> None:
             tables=result.tables, facts=result.facts, provenance=result.provenance,
             scheduler={**result.scheduler, "parameters": parameters},
         )  # fmt: skip
-        assert any(where.startswith("jobs.turnaround") for _, where in laws(validate_result(wrong)))
+        assert any(location.startswith("jobs.turnaround") for _, location in laws(validate_result(wrong)))
     # the job that stayed whose result waited longest
     result = gs.simulate(SCENARIOS[scenario], SCHEDULERS["busy"])
     jobs = result.tables["jobs"]
@@ -214,7 +216,7 @@ def test_transfer_times_outside_their_bounds_are_detected() -> None:
     ):
         result = gs.simulate(SCENARIOS[name], SCHEDULERS["best"])
         jobs = result.tables["jobs"]
-        finish, release, data = (result.applications[each] for each in ("finish", "release", "data"))
+        finish, release, data = (result.applications[item] for item in ("finish", "release", "data"))
         time = jobs["turnaround"] - (finish - release) - data / 1000.0  # the latency of its result
         k = int(np.argmin(np.where(np.isnan(jobs["predicted"]), np.inf, time)))
         violations = laws(validate_result(with_increment(result, "jobs", "turnaround", k, more)))
@@ -290,7 +292,7 @@ def test_tasks_on_other_machines_than_in_jobs_are_detected() -> None:
     equal = np.flatnonzero((machine == 1) | (machine == 3))  # of one speed
     machine[equal] = 4 - machine[equal]
     violations = laws(validate_result(with_columns(result, jobs={"machine": machine})))
-    assert any(law == "agreement" and "on machine 1" in where for law, where in violations), violations
+    assert any(law == "agreement" and "on machine 1" in location for law, location in violations), violations
 
 
 def test_idle_gap_in_a_queue_is_detected() -> None:
@@ -311,7 +313,7 @@ def test_message_lists_only_the_tasks_near_a_violation() -> None:
     order[[20, 21]] = 21, 20
     other = {name: arrivals[name][order] for name in ("application", "time")}
     text = [
-        each for each in validate_result(with_columns(result, arrivals=other)) if each.where == "machine 0"
+        item for item in validate_result(with_columns(result, arrivals=other)) if item.where == "machine 0"
     ]
     assert text[0].message == (
         "runs tasks of applications [..., 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, ...], "

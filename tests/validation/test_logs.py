@@ -36,20 +36,20 @@ JOBS = [
 def batsim(path: Path, **changes: Any) -> Path:
     """Write `JOBS` as a jobs table of Batsim; ``row_column=value`` changes a cell."""
     lines = [HEAD]
-    for k, (job, submit, size, start, lasts, where) in enumerate(JOBS):
+    for k, (job, submit, size, start, lasts, location) in enumerate(JOBS):
         end = start + lasts
-        done = bool(where)
+        completed = bool(location)
         row: dict[str, Any] = dict.fromkeys(HEAD.split(","), "")
         row |= {
             "job_id": job,
             "workload_name": "w0",
             "submission_time": submit,
             "requested_number_of_resources": size,
-            "success": int(done),
-            "final_state": "COMPLETED_SUCCESSFULLY" if done else "REJECTED",
-            "allocated_resources": where,
+            "success": int(completed),
+            "final_state": "COMPLETED_SUCCESSFULLY" if completed else "REJECTED",
+            "allocated_resources": location,
         }
-        if done:
+        if completed:
             row |= {
                 "starting_time": start,
                 "execution_time": lasts,
@@ -59,8 +59,8 @@ def batsim(path: Path, **changes: Any) -> Path:
                 "stretch": (end - submit) / lasts,
             }
         for name, value in changes.items():
-            at, _, column = name.partition("_")
-            if at == f"row{k}":
+            table_name, _, column = name.partition("_")
+            if table_name == f"row{k}":
                 row[column] = value
         lines.append(",".join(str(row[name]) for name in HEAD.split(",")))
     path.write_text("\n".join(lines) + "\n")
@@ -90,8 +90,8 @@ def laws(violations: Any) -> set[str]:
 def test_sound_table_has_no_violations(tmp_path: Path) -> None:
     path = batsim(tmp_path / "out_jobs.csv")
     assert validate_batsim(path) == validate_batsim(path, machines=6) == []
-    done = CliRunner().invoke(cli, ["validate", str(path), "--nodes", "6"])
-    assert (done.exit_code, done.stdout) == (0, f"{path}: a jobs table of Batsim, no violations\n")
+    answer = CliRunner().invoke(cli, ["validate", str(path), "--nodes", "6"])
+    assert (answer.exit_code, answer.stdout) == (0, f"{path}: a jobs table of Batsim, no violations\n")
 
 
 @pytest.mark.parametrize(
@@ -164,22 +164,22 @@ def test_job_of_a_log_may_run_only_once(tmp_path: Path) -> None:
         assert validate_batsim(short(path, rows[k]), job_log=log) == []
     (violation,) = validate_batsim(short(path, *rows), machines=4, job_log=log)
     assert (violation.law, violation.count, violation.where) == ("done twice", 2, f"{path}:3")
-    done = CliRunner().invoke(cli, ["validate", str(path), "--nodes", "4", "--job-log", str(log)])
-    assert done.exit_code == 1 and f"job w1!1 is already at {path}:2 (and 1 more)" in done.stdout
+    answer = CliRunner().invoke(cli, ["validate", str(path), "--nodes", "4", "--job-log", str(log)])
+    assert answer.exit_code == 1 and f"job w1!1 is already at {path}:2 (and 1 more)" in answer.stdout
     named = ("1,0,2,0,10,10,0-1,w0", "1,0,2,20,10,30,0-1,w1", "w0!1,0,2,40,10,50,0-1,w0")
     short(path, *named, more=",workload_name")
-    assert [(each.law, each.count) for each in validate_batsim(path)] == [("done twice", 1)]
-    assert [(each.law, each.count) for each in validate_batsim(path, job_log=log)] == [("done twice", 2)]
+    assert [(item.law, item.count) for item in validate_batsim(path)] == [("done twice", 1)]
+    assert [(item.law, item.count) for item in validate_batsim(path, job_log=log)] == [("done twice", 2)]
 
 
 def test_wrong_durations_and_overlaps_at_late_times_are_detected(tmp_path: Path) -> None:
     """Two jobs overlap on one machine at the end of a real log, or at times of Unix clocks."""
     path = tmp_path / "jobs.csv"
-    for at, lasts in ((28_763_000, 25), (1_700_000_000, 1600)):
-        rows = [f"{k + 1},{at},1,{at + k},{lasts},{at + k + 1},0" for k in range(2)]
+    for instant, lasts in ((28_763_000, 25), (1_700_000_000, 1600)):
+        rows = [f"{k + 1},{instant},1,{instant + k},{lasts},{instant + k + 1},0" for k in range(2)]
         violations = validate_batsim(short(path, *rows), machines=1)
-        assert [(each.law, each.count) for each in violations] == [("duration", 2)]
-        rows = [f"{k + 1},{at},1,{at + k},{lasts},{at + k + lasts},0" for k in range(2)]
+        assert [(item.law, item.count) for item in violations] == [("duration", 2)]
+        rows = [f"{k + 1},{instant},1,{instant + k},{lasts},{instant + k + lasts},0" for k in range(2)]
         assert laws(validate_batsim(short(path, *rows), machines=1)) == {"overlap"}
 
 
@@ -187,15 +187,22 @@ def test_wrong_durations_and_overlaps_at_late_times_are_detected(tmp_path: Path)
 SMALL_ERROR = 1e-3
 
 
-@pytest.mark.parametrize("at", [0, 1000, 28_763_000, 1_700_000_000])
-def test_times_have_a_tolerance_of_six_decimals(tmp_path: Path, at: int) -> None:
+@pytest.mark.parametrize("instant", [0, 1000, 28_763_000, 1_700_000_000])
+def test_times_have_a_tolerance_of_six_decimals(tmp_path: Path, instant: int) -> None:
     """An error of a millisecond is detected at any time, an error of a microsecond is not."""
 
-    def found(by: float, moved: dict[str, int]) -> set[str]:
-        base = {"submit": at, "start": at + 5, "lasts": 10, "finish": at + 15, "wait": 5, "turn": 15}
+    def violation_count(by: float, moved: dict[str, int]) -> set[str]:
+        base = {
+            "submit": instant,
+            "start": instant + 5,
+            "lasts": 10,
+            "finish": instant + 15,
+            "wait": 5,
+            "turn": 15,
+        }
         t = {name: f"{value + moved.get(name, 0) * by:.6f}" for name, value in base.items()}
         row = f"1,{t['submit']},1,{t['start']},{t['lasts']},{t['finish']},0,{t['wait']},{t['turn']}"
-        free = f"2,{at},1,{at + 15},1,{at + 16},0,15,16"
+        free = f"2,{instant},1,{instant + 15},1,{instant + 16},0,15,16"
         path = short(tmp_path / "jobs.csv", row, free, more=",waiting_time,turnaround_time")
         return laws(validate_batsim(path, machines=1))
 
@@ -207,8 +214,8 @@ def test_times_have_a_tolerance_of_six_decimals(tmp_path: Path, at: int) -> None
         ({"start": 1, "finish": 1, "wait": 1, "turn": 1}, "overlap"),
     ]
     for moved, law in moves:
-        assert found(1e-6, moved) == set() and law in found(SMALL_ERROR, moved), moved
-    base = f"1,{at + SMALL_ERROR:.6f},1,{at},1,{at + 1},0"
+        assert violation_count(1e-6, moved) == set() and law in violation_count(SMALL_ERROR, moved), moved
+    base = f"1,{instant + SMALL_ERROR:.6f},1,{instant},1,{instant + 1},0"
     assert laws(validate_batsim(short(tmp_path / "early.csv", base))) == {"before submission"}
 
 
@@ -219,19 +226,27 @@ def test_times_have_a_tolerance_of_six_decimals(tmp_path: Path, at: int) -> None
     st.sampled_from([6, 9]),
 )
 def test_rounded_times_are_accepted(
-    tmp_path_factory: pytest.TempPathFactory, at: float, jobs: list[tuple[float, float]], decimals: int
+    tmp_path_factory: pytest.TempPathFactory, instant: float, jobs: list[tuple[float, float]], decimals: int
 ) -> None:
     """Consecutive jobs without a gap are written with the decimals of Batsim and of gridsim."""
     rows = []
     for k, (early, lasts) in enumerate(jobs):
-        submit, finish = max(0.0, at - early), at + lasts
-        lasts = finish - at
+        submit, finish = max(0.0, instant - early), instant + lasts
+        lasts = finish - instant
         if not lasts:
             continue
-        numbers = (submit, at, lasts, finish, at - submit, finish - submit, (finish - submit) / lasts)
-        a, b, c, d, *derived = (f"{each:.{decimals}f}" for each in numbers)
+        numbers = (
+            submit,
+            instant,
+            lasts,
+            finish,
+            instant - submit,
+            finish - submit,
+            (finish - submit) / lasts,
+        )
+        a, b, c, d, *derived = (f"{item:.{decimals}f}" for item in numbers)
         rows.append(",".join((str(k), a, "1", b, c, d, "0", *derived)))
-        at = finish
+        instant = finish
     if rows:
         path = tmp_path_factory.getbasetemp() / "rounded.csv"
         short(path, *rows, more=",waiting_time,turnaround_time,stretch")
@@ -338,26 +353,26 @@ def test_planted_fault_in_a_log_is_detected(
 
 
 def test_log_is_compared_with_another_log(tmp_path: Path) -> None:
-    given, path = swf(tmp_path / "given.swf", LOG), tmp_path / "log.swf"
+    arguments, path = swf(tmp_path / "given.swf", LOG), tmp_path / "log.swf"
     swf(path, LOG[1:])
-    assert "job 1 of the workload is missing" in str(validate_swf(path, job_log=given)[0])
+    assert "job 1 of the workload is missing" in str(validate_swf(path, job_log=arguments)[0])
     swf(path, [*LOG, (9, 30, 0, 1, 1, 20)])
-    assert "job 9 is not in the workload" in str(validate_swf(path, job_log=given)[0])
+    assert "job 9 is not in the workload" in str(validate_swf(path, job_log=arguments)[0])
     swf(path, [(1, 0, 0, 10, 1, 20), *LOG[1:]])
-    assert "size is 1, but the workload has 2" in str(validate_swf(path, job_log=given)[0])
+    assert "size is 1, but the workload has 2" in str(validate_swf(path, job_log=arguments)[0])
 
 
 def test_completed_job_without_times_is_detected(tmp_path: Path) -> None:
-    given, path = swf(tmp_path / "given.swf", LOG), tmp_path / "log.swf"
+    arguments, path = swf(tmp_path / "given.swf", LOG), tmp_path / "log.swf"
     for wait, lasts in ((-1, -1), (0, -1), (-1, 10)):
         swf(path, [(1, 0, wait, lasts, 2, 20), *LOG[1:]])
         assert validate_swf(path) == []  # a job without times is left out
-        (violation,) = validate_swf(path, job_log=given)
+        (violation,) = validate_swf(path, job_log=arguments)
         assert violation.law == "lost" and "job 1 is completed, but its wait or run time is missing" in str(
             violation
         )
     path.write_text(path.read_text().replace("2 20 -1 1 ", "2 20 -1 5 ", 1))  # cancelled
-    assert validate_swf(path, job_log=given) == []
+    assert validate_swf(path, job_log=arguments) == []
 
 
 def test_duplicate_job_number_of_a_log_is_detected(tmp_path: Path) -> None:
@@ -367,17 +382,17 @@ def test_duplicate_job_number_of_a_log_is_detected(tmp_path: Path) -> None:
     (violation,) = validate_swf(path, job_log=log)
     assert str(violation) == f"workload: {log}:6: job 1 of the workload is already at line 2"
     rows = [(k + 1, submit, -1, -1, size, -1) for k, (_, submit, size, *_) in enumerate(JOBS)]
-    again = (3, 4, -1, -1, 1, -1)
-    (violation,) = validate_batsim(batsim(tmp_path / "a.csv"), job_log=swf(log, [*rows, again, again]))
+    second = (3, 4, -1, -1, 1, -1)
+    (violation,) = validate_batsim(batsim(tmp_path / "a.csv"), job_log=swf(log, [*rows, second, second]))
     assert violation.count == 2 and "job 3 of the workload is already at line 4" in str(violation)
     assert laws(validate_swf(log, job_log=log)) == {"done twice", "workload", "lost"}
 
 
 def test_run_times_may_differ_from_the_log(tmp_path: Path) -> None:
     """On other machines jobs have other run times, so only number, submission and size are compared."""
-    given = swf(tmp_path / "given.swf", LOG)
+    arguments = swf(tmp_path / "given.swf", LOG)
     path = swf(tmp_path / "log.swf", [(1, 0, 0, 1, 2, 30), *LOG[1:]])
-    assert validate_swf(path, job_log=given) == []
+    assert validate_swf(path, job_log=arguments) == []
 
 
 def test_invalid_options_are_rejected(tmp_path: Path) -> None:
@@ -386,8 +401,8 @@ def test_invalid_options_are_rejected(tmp_path: Path) -> None:
         (["--nodes", "0"], "--nodes must be"),
         (["--job-log", "none.swf"], "none.swf"),
     ):
-        done = CliRunner().invoke(cli, ["validate", str(path), *arguments])
-        assert done.exit_code == 2 and message in done.stderr and "Traceback" not in done.output
+        answer = CliRunner().invoke(cli, ["validate", str(path), *arguments])
+        assert answer.exit_code == 2 and message in answer.stderr and "Traceback" not in answer.output
 
 
 # -- shared checks ------------------------------------------------------------------------------------------

@@ -151,9 +151,9 @@ def test_wrong_counts_of_failures_are_detected(name: str) -> None:
             continue
         for by in (-1, 1):
             for k in range(len(result.tables[table])):
-                columns = {each: values.copy() for each, values in result.tables[table].items()}
+                columns = {item: values.copy() for item, values in result.tables[table].items()}
                 columns[column][k] += by
-                violations = [each.law for each in validate_result(_with(result, table, columns))]
+                violations = [item.law for item in validate_result(_with(result, table, columns))]
                 # tasks that waited on a failed machine are resubmitted, but are in no schedule
                 is_possible = column == "resubmitted" and waits and columns[column][k] >= cut[k]
                 assert law in violations or is_possible, (column, k, by)
@@ -221,7 +221,7 @@ def test_reset_between_two_tasks_is_no_violation() -> None:
             scheduler=result.scheduler,
             provenance={**result.provenance, "scenario": other},
         )
-        assert [each.law for each in validate_result(altered)] == ["failures", "dead machine"]
+        assert [item.law for item in validate_result(altered)] == ["failures", "dead machine"]
 
 
 # -- planted corruption -------------------------------------------------------------------------------------
@@ -347,13 +347,13 @@ def test_planted_fault_is_detected(sound: Path, tmp_path: Path, fault: str) -> N
     violations = {violation.law: violation for violation in validate_result(path)}
     assert law in violations, violations
     assert ("digest" in violations) == (table not in ("schedule", "arrivals"))
-    done = CliRunner().invoke(cli, ["validate", str(path)])
-    assert done.exit_code == 1 and str(violations[law]) in done.stdout
+    answer = CliRunner().invoke(cli, ["validate", str(path)])
+    assert answer.exit_code == 1 and str(violations[law]) in answer.stdout
 
 
 def test_command_accepts_a_sound_result(sound: Path) -> None:
-    done = CliRunner().invoke(cli, ["validate", str(sound)])
-    assert (done.exit_code, done.stdout) == (0, f"{sound}: a result with its schedule, no violations\n")
+    answer = CliRunner().invoke(cli, ["validate", str(sound)])
+    assert (answer.exit_code, answer.stdout) == (0, f"{sound}: a result with its schedule, no violations\n")
     output = json.loads(CliRunner().invoke(cli, ["validate", str(sound), "--json"]).stdout)
     assert output == {"file": str(sound), "kind": "a result with its schedule", "violations": []}
 
@@ -370,21 +370,21 @@ def test_command_run_records_the_schedule(tmp_path: Path) -> None:
         "--record",
     ]
     assert CliRunner().invoke(cli, arguments).exit_code == 0
-    done = CliRunner().invoke(cli, ["validate", str(tmp_path / "r.gridsim")])
-    assert done.exit_code == 0 and "with its schedule" in done.stdout
+    answer = CliRunner().invoke(cli, ["validate", str(tmp_path / "r.gridsim")])
+    assert answer.exit_code == 0 and "with its schedule" in answer.stdout
 
 
 def test_options_of_other_schedules_are_rejected(sound: Path) -> None:
-    done = CliRunner().invoke(cli, ["validate", str(sound), "--nodes", "8"])
-    assert done.exit_code == 2 and "a result does not support --nodes" in done.stderr
+    answer = CliRunner().invoke(cli, ["validate", str(sound), "--nodes", "8"])
+    assert answer.exit_code == 2 and "a result does not support --nodes" in answer.stderr
 
 
 def test_damaged_files_are_rejected(tmp_path: Path) -> None:
     damaged = tmp_path / "damaged"
     damaged.write_bytes(b"PK\x03\x04 and so on")
     for path, message in ((tmp_path / "none", "No such file"), (damaged, "not a valid result file")):
-        done = CliRunner().invoke(cli, ["validate", str(path)])
-        assert done.exit_code == 2 and message in done.stderr and "Traceback" not in done.output
+        answer = CliRunner().invoke(cli, ["validate", str(path)])
+        assert answer.exit_code == 2 and message in answer.stderr and "Traceback" not in answer.output
 
 
 @settings(max_examples=60, deadline=None)
@@ -400,7 +400,7 @@ def test_changed_value_of_the_schedule_is_detected(
     """One value of the schedule is changed by more than rounding."""
     result = CACHE.setdefault(name, gs.simulate(scenario(), SCHEDULERS[name], record=True))
     table = result.tables["schedule"]
-    values = {each: table[each].copy() for each in table}
+    values = {item: table[item].copy() for item in table}
     k %= len(table)
     if values[column].dtype.kind == "f":
         values[column][k] += data.draw(st.sampled_from([-30.0, -1.0, -1e-3, 1e-3, 1.0, 1e6]))
@@ -446,7 +446,7 @@ def test_changed_value_of_a_report_is_detected(scheduler: gs.Scheduler, table: s
         tables=tables, facts=result.facts, scheduler=result.scheduler, provenance=result.provenance
     )
     assert any(
-        name in str(each) for each in validate_result(altered) for name in (table, column, "host", "found")
+        name in str(item) for item in validate_result(altered) for name in (table, column, "host", "found")
     )
 
 

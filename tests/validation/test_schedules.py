@@ -36,7 +36,7 @@ def test_early_end_of_an_interrupted_rigid_job_is_detected() -> None:
     schedule = result.tables["schedule"]
     (k,) = np.flatnonzero((schedule["machine"] == 1) & (schedule["completed"] == 0))
     assert schedule["end"][k] == 5.0
-    violations = {each.law: each for each in violations_after_change(result, "schedule", "end", k, 4.0)}
+    violations = {item.law: item for item in violations_after_change(result, "schedule", "end", k, 4.0)}
     assert violations["cut off"].where == f"schedule[{k}]"
     assert "interrupted at 4.0 s, but machine 1 does not fail then" in str(violations["cut off"])
 
@@ -54,7 +54,7 @@ def test_job_on_an_unsuitable_machine_is_detected(requirement: dict[str, Any], m
     scenario = gs.Scenario(gs.Platform.equal(2, attributes=own), jobs)
     for scheduler in (gs.Asap(), gs.DgsAsap()):
         result = gs.simulate(scenario, scheduler, record=True)
-        violations = {each.law: each for each in violations_after_change(result, "schedule", "machine", 0, 1)}
+        violations = {item.law: item for item in violations_after_change(result, "schedule", "machine", 0, 1)}
         assert violations["constraint"].where == "schedule[0]" and violations["constraint"].message == message
 
 
@@ -65,7 +65,7 @@ def test_task_on_a_machine_without_memory_or_disk_is_detected(name: str) -> None
     scenario = gs.Scenario(gs.Platform.of([1.0, 1.0]).with_attributes(own), bags)
     for scheduler in (gs.FairTree(), gs.Fcfs()):
         result = gs.simulate(scenario, scheduler, record=True)
-        violations = {each.law: each for each in violations_after_change(result, "schedule", "machine", 0, 1)}
+        violations = {item.law: item for item in violations_after_change(result, "schedule", "machine", 0, 1)}
         text = f"application 0 needs 2e+09 bytes of {name}, but machine 1 has 1e+09"
         assert violations["constraint"].where == "schedule[0]" and violations["constraint"].message == text
 
@@ -83,7 +83,7 @@ def test_wrong_distances_of_placements_are_detected() -> None:
         assert violation.where == "placements.application"
 
 
-class Passing(gs.NodeProgram):
+class ForwardingNode(gs.NodeProgram):
     """Node that enqueues tasks, withdraws two of them at once, and sends these to its neighbour."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -94,9 +94,9 @@ class Passing(gs.NodeProgram):
         view.enqueue(message.application, message.tasks)
 
 
-class Passes(gs.NodeScheduler, frozen=True, kw_only=True):
+class ForwardingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "passes"
-    policy = Passing
+    policy = ForwardingNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "share": gs.Message(170, moves_tasks=True, application=int, tasks=int)
     }
@@ -106,17 +106,19 @@ def test_wrong_withdrawals_are_detected() -> None:
     """Machine 0 withdraws 2 of 3 tasks; if machines may fail, the third one need not start."""
     bag, never = gs.Workload.of([0.0], [3], 1000.0, [0]), gs.Faults.of([0], [1e6], [1e6])
     for faults in (None, never):
-        result = gs.simulate(gs.Scenario(gs.Platform.equal(2), bag, faults=faults), Passes(), record=True)
+        result = gs.simulate(
+            gs.Scenario(gs.Platform.equal(2), bag, faults=faults), ForwardingScheduler(), record=True
+        )
         assert result.tables["arrivals"]["tasks"].tolist() == [3, -2, 2]
         violations = violations_after_change(result, "arrivals", "tasks", 1, -4)
-        assert {each.law for each in violations} == {"arrival", "agreement"}
+        assert {item.law for item in violations} == {"arrival", "agreement"}
         assert any(
             "arrivals[1]: 4 tasks of application 0 leave machine 0, more than" in str(e) for e in violations
         )
         violations = violations_after_change(result, "arrivals", "tasks", 1, -1)
-        assert ("arrival", "application 0") in {(each.law, each.where) for each in violations}
+        assert ("arrival", "application 0") in {(item.law, item.where) for item in violations}
         violations = violations_after_change(result, "applications", "nodes_used", 0, 1)
-        assert ("agreement", "applications.nodes_used[0]") in {(each.law, each.where) for each in violations}
+        assert ("agreement", "applications.nodes_used[0]") in {(item.law, item.where) for item in violations}
 
 
 def test_too_many_arrivals_are_detected() -> None:

@@ -1,4 +1,4 @@
-"""What the experiments of section 7 share: the paper's tree, the readings of resubmission, and FCFS."""
+"""Common parts of the experiments of section 7: the paper's tree, readings of resubmission, and FCFS."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Setting(NamedTuple):
     source: str
 
 
-#: The tree of all experiments of section 7, and the only place that states it.  Parameters that are not here
-#: have their defaults, which are not the paper's to give.
+#: The tree of all experiments of section 7. Parameters that are missing here, because the paper does not
+#: state them, keep their defaults.
 PAPER_TREE: Mapping[str, Setting] = {
     "accept": Setting(
         "root", "section 6 has S <= B S_min, which with B = 1 decides all requests at the root"
@@ -40,7 +40,7 @@ PAPER_TREE: Mapping[str, Setting] = {
     "heartbeat": Setting(60.0, "section 6: periodically; the only period printed is five minutes (5.2)"),
     "detection": Setting(None, "section 4: when failures are detected; here at the next heartbeat"),
 }
-#: What the remarks of each report say about the tree.
+#: Remark about the tree, in every report.
 TREE_REMARK = (
     "The paper's tree: "
     + "; ".join(f"{name} = {value!r} ({source})" for name, (value, source) in PAPER_TREE.items())
@@ -49,12 +49,12 @@ TREE_REMARK = (
 
 
 def paper_tree(**changes: Any) -> gs.FairTree:
-    """Return the paper's tree with the parameters `changes`."""
+    """Return the paper's tree with the parameters in `changes` replaced."""
     return gs.FairTree(**{**{name: value for name, (value, _) in PAPER_TREE.items()}, **changes})
 
 
 TREE, ROOT = "tree", "all at the root"
-#: Parameters of a tree whose root decides on every request, so that nothing is decided below.
+#: Parameters of a tree whose root decides on every request.
 AT_ROOT: Mapping[str, Any] = {"accept": "minimum", "bound": 0.0}
 #: Parameters of a tree that accepts early: its bound refers to the minimum stretch of busy leaves only.
 EARLY_ACCEPTANCE: Mapping[str, Any] = {"accept": "minimum", "bound": 2.0, "minimum_of": "busy"}
@@ -68,17 +68,17 @@ FCFS: Mapping[str, gs.Scheduler] = {ECT: gs.Fcfs(), RANDOM: gs.Fcfs(mode="random
 
 
 def largest(result: gs.Result) -> float:
-    """Largest stretch, 1e-8 s/Mflop."""
+    """Return the maximum stretch, 1e-8 s/Mflop."""
     return result.max_stretch * 1e8
 
 
 def requests_at_root(result: gs.Result) -> float:
-    """Share of requests, those for lost tasks included, that the root decided, %; NaN without a tree."""
+    """Return the share of requests, also for lost tasks, that the root decided, %; NaN without a tree."""
     return _percent(result, "requests_at_root")
 
 
 def applications_at_root(result: gs.Result) -> float:
-    """Share of applications whose first request the root decided, %; NaN without a tree."""
+    """Return the share of applications whose first request the root decided, %; NaN without a tree."""
     return _percent(result, "applications_at_root")
 
 
@@ -87,7 +87,7 @@ def _percent(result: gs.Result, fact: str) -> float:
     return math.nan if share is None else 100.0 * float(share)
 
 
-#: The metrics of experiments on stretches: the first is what schedulers are compared by.
+#: The metrics of experiments on stretches; schedulers are compared by the first one.
 METRICS: Mapping[str, MetricFunction] = {
     "max": largest,
     "requests": requests_at_root,
@@ -98,9 +98,9 @@ METRICS: Mapping[str, MetricFunction] = {
 # -- lost tasks -------------------------------------------------------------------------------------------
 
 #: The readings of "we just resubmit tasks" (section 4) -> `FairTree.resubmit`: lost tasks keep the release
-#: and size of their application, or are an application of their own.
+#: and size of their application, or become a new application.
 READINGS: Mapping[str, str] = {"lost tasks as they were": "as-is", "lost tasks as new requests": "new"}
-#: The calibration that has both readings, since runs with new requests take minutes each.
+#: The calibration that is run with both readings; a single run with new requests takes minutes.
 WITH_BOTH = "K1"
 READINGS_REMARK = (
     '"We just resubmit tasks" (section 4) has two readings.  As they were: lost tasks keep the release and '
@@ -116,17 +116,17 @@ FAILURES_REMARK = (
 
 
 def readings(calibration: str) -> tuple[str, ...]:
-    """Return the readings with which a calibration is run."""
+    """Return the readings of resubmission with which a calibration is run."""
     return tuple(READINGS) if calibration == WITH_BOTH else tuple(READINGS)[:1]
 
 
 def with_failures(name: str, reading: str = "") -> str:
-    """Return the label of a scheduler that meets failures."""
+    """Return the label of a scheduler that runs with failures."""
     return ", ".join(filter(None, (name, "failures", reading)))
 
 
 def failing_trees(calibration: str) -> dict[str, gs.Scheduler]:
-    """Return the paper's tree with each reading under its label for failures."""
+    """Return label -> the paper's tree, for each reading of resubmission in runs with failures."""
     return {
         with_failures(TREE, reading): paper_tree(resubmit=READINGS[reading])
         for reading in readings(calibration)
@@ -134,12 +134,12 @@ def failing_trees(calibration: str) -> dict[str, gs.Scheduler]:
 
 
 def by_reading(sentence: str, reading: str) -> str:
-    """Return the claim that a sentence is with one reading of resubmission."""
+    """Return the text of a claim: a sentence of the paper under one reading of resubmission."""
     return f"{sentence} ({reading})"
 
 
 def claims_by_reading(*sentences: str) -> tuple[str, ...]:
-    """Return the claims that sentences are, first all with the first reading."""
+    """Return the claims of all sentences under each reading of resubmission, ordered by reading."""
     return tuple(by_reading(sentence, reading) for reading in READINGS for sentence in sentences)
 
 
@@ -151,9 +151,9 @@ def verdict_grid(
     Parameters
     ----------
     rows
-        Calibration and reading -> the rows about them.
+        (calibration, reading) -> the rows about them.
     quick
-        Whether verdicts are marked as quick.
+        Whether to mark verdicts as those of a quick run.
     """
     columns = {
         ", ".join(key): [conclude(by_reading(sentence, key[1]), part).verdict for sentence in sentences]
@@ -177,14 +177,14 @@ WORSE = "with failures the fair tree is worse than without, but better than FCFS
 
 
 def fcfs_margin(values: Replicates, tree: str, *, failing: bool) -> Floats:
-    """Return by how much the better FCFS of each seed exceeds `tree`, in units of MinCent without failures.
+    """Return the excess of the better FCFS over `tree` per seed, relative to MinCent without failures.
 
     Parameters
     ----------
     values
         Replicates of `METRICS` with MinCent and with both kinds of FCFS.
     failing
-        Whether FCFS meets failures as well.
+        Whether FCFS runs with failures as well.
     """
     stretch = values["max"]
     fcfs = [stretch[with_failures(name) if failing else name] for name in FCFS]
@@ -193,12 +193,12 @@ def fcfs_margin(values: Replicates, tree: str, *, failing: bool) -> Floats:
 
 
 def against_fcfs(at: str, reading: str, values: Replicates) -> Iterator[Row]:
-    """Return the rows of `WORSE` with one reading.
+    """Return the rows about the claim `WORSE` under one reading of resubmission.
 
     Parameters
     ----------
     at
-        Calibration and size.
+        Calibration and number of machines.
     values
         As in `fcfs_margin`, and with the paper's tree, without and with failures.
     """

@@ -60,27 +60,29 @@ KINDS = ("K1", "K2", "U")
 NODES, SMALL = 1000, 25
 #: Smallest and largest stretch in the paper, 1e-8 s/Mflop, without and with failures.
 CALM_STRETCH, FAILING_STRETCH = (220.0, 10876.0), (10303.0, 12533.0)
-#: The maximum stretch with failures over that without, in the paper, and the range that counts as the same:
-#: the excess over 1 within a factor of two.  A quarter of the ratio itself would include ratios below 1.
+#: The paper's ratio of the maximum stretch with failures to that without, and the range that counts as the
+#: same: the ratio minus 1 may differ by a factor of two. A tolerance of a quarter of the ratio would include
+#: ratios below 1.
 RISE = FAILING_STRETCH[1] / CALM_STRETCH[1]
 ALLOWED_RISE = ClaimedRange(f"{RISE:.3g}", 1.0 + (RISE - 1.0) / 2.0, 1.0 + (RISE - 1.0) * 2.0)
-#: The reading with which the tree that decides all at its root meets failures; it does with `WITH_BOTH` only.
+#: The reading under which the tree that decides every request at its root runs with failures, in the
+#: calibration `WITH_BOTH` only.
 ROOT_READING = next(iter(READINGS))
 ROOT_FAILING = with_failures(ROOT, ROOT_READING)
 
 
 def smallest(result: Result) -> float:
-    """Smallest stretch, 1e-8 s/Mflop."""
+    """Return the minimum stretch, 1e-8 s/Mflop."""
     return result.min_stretch * 1e8
 
 
 def completed(result: Result) -> float:
-    """Share of tasks that were completed, %."""
+    """Return the share of tasks that were completed, %."""
     return 100.0 * float(result.machines["tasks"].sum() / result.applications["tasks"].sum())
 
 
 def resubmitted(result: Result) -> float:
-    """Tasks that had to be placed again, % of all tasks."""
+    """Return the share of tasks that were placed more than once, %."""
     return 100.0 * float(result.applications["resubmitted"].sum() / result.applications["tasks"].sum())
 
 
@@ -107,7 +109,7 @@ def _cases(run: Run) -> dict[str, list[Case]]:
 
 
 def _rows_on_failures(data: Measurements) -> dict[tuple[str, str], list[Row]]:
-    """Return calibration and reading -> the rows on failures."""
+    """Return (calibration, reading) -> the rows on failures."""
     nodes = data.run.choose(NODES, SMALL)
     return {
         (kind, reading): [
@@ -130,9 +132,9 @@ def _rows(data: Measurements) -> Iterator[Row]:
 def _ends(
     claim: str, kind: str, name: str, values: Replicates, paper: tuple[float, float], nodes: int
 ) -> Iterator[Row]:
-    """Return the rows on the smallest and the largest stretch; they have a verdict for `NODES` machines only.
+    """Return the rows on minimum and maximum stretch, with verdicts only if there are `NODES` machines.
 
-    A stretch in s/Mflop falls as the aggregate speed grows, so that those of fewer machines are larger.
+    A stretch in s/Mflop is inversely proportional to the aggregate speed, so it is larger on fewer machines.
     """
     for end, metric, stretch in zip(("smallest", "largest"), ("min", "max"), paper, strict=True):
         quantity, unit = f"{kind}: {end} stretch, {name}", "1e-8 s/Mflop"
@@ -145,7 +147,7 @@ def _ends(
 
 
 def _claims(kind: str, reading: str, values: Replicates, nodes: int) -> Iterator[Row]:
-    """Return the rows about the claims on failures with one reading, without those against FCFS."""
+    """Return the rows about the claims on failures under one reading, except the comparison with FCFS."""
     name = with_failures(TREE, reading)
     claim = {sentence: by_reading(sentence, reading) for sentence in ON_FAILURES}
     yield from _ends(claim[RANGE_FAILING], kind, name, values, FAILING_STRETCH, nodes)
@@ -200,7 +202,7 @@ REMARKS = (
 
 
 def _draw(data: Measurements) -> Figure:
-    """Draw a panel per calibration: the ends of the ranges, with the printed ones if N is the paper's."""
+    """Draw the stretch ranges, a panel per calibration, with the published ones if N is the paper's."""
     papers = {TREE: CALM_STRETCH, **{with_failures(TREE, reading): FAILING_STRETCH for reading in READINGS}}
     labels = dict(zip(papers, ("", ", failures", ", failures, new"), strict=True))
     bars = {}

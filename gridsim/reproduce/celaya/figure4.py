@@ -1,6 +1,6 @@
 """Celaya and Marchal, research report, Figure 4: stretch and update time over the number of machines.
 
-And what the fair tree's loss against MinCent comes from, of which the papers say nothing.
+Also the causes of the fair tree's loss against MinCent, which the papers do not discuss.
 """
 
 from __future__ import annotations
@@ -86,12 +86,13 @@ VARIANTS: dict[str, Mapping[str, Any]] = {
     "either B = 1": {"accept": "either", "bound": 1.0},
     EARLY_TREE: EARLY_ACCEPTANCE,
 }
-#: The paper's tree, and those varied trees that are not the same one.
+#: The paper's tree, and the variants that differ from it.
 TREES: dict[str, Mapping[str, Any]] = {
     TREE: {},
     **{name: changes for name, changes in VARIANTS.items() if paper_tree(**changes) != paper_tree()},
 }
-#: Largest share of requests decided at the root, %, at which the loss is judged: decisions below cause it.
+#: Maximum share of requests decided at the root, %, up to which the loss is judged: decisions below the root
+#: cause it.
 MOST_AT_ROOT = 75.0
 #: The range that counts as "almost twice": within a tenth of 2.
 ALMOST_TWICE = ClaimedRange("almost 2", 1.8, 2.2)
@@ -108,7 +109,7 @@ def _schedulers_with_failures(calibration: str) -> dict[str, gs.Scheduler]:
 
 
 def _fig4a_cases(run: Run) -> dict[tuple[str, int], list[Case]]:
-    """Return the cases of all sizes; the largest size, and every second one below it, also has failures."""
+    """Return the cases of all sizes; every second size, counted down from the largest, also has failures."""
     sizes = run.choose(SIZES, SMALL_SIZES)
     cases = {}
     for kind in KINDS:
@@ -121,7 +122,7 @@ def _fig4a_cases(run: Run) -> dict[tuple[str, int], list[Case]]:
 
 
 def _rows_against_fcfs(data: Measurements) -> dict[tuple[str, str], list[Row]]:
-    """Return calibration and reading -> the rows about `WORSE`, of the largest size."""
+    """Return (calibration, reading) -> the rows about the claim `WORSE` at the largest size."""
     return {
         (kind, reading): list(against_fcfs(f"{kind}, N = {list(sizes)[-1]}", reading, sizes.last))
         for kind, sizes in data.groups.items()
@@ -215,7 +216,7 @@ CURVES = (
 
 
 def _draw_fig4a(data: Measurements) -> Figure:
-    """Draw a panel per calibration: the ratios over N with their intervals, and the paper's 1.25."""
+    """Draw the ratios over N with their intervals and the paper's 1.25, a panel per calibration."""
     from gridsim import plots
 
     figure, panels = plots.figure(len(KINDS))
@@ -332,12 +333,12 @@ FIG4B = Reproduction(
 
 
 def ideal(seed: int) -> dict[str, Any]:
-    """Return a network on which messages take no time; for `CalibratedScenario`."""
+    """Return the `network` argument of a `CalibratedScenario` on which messages take no time."""
     return {"network": gs.Network(latency=0.0, bandwidth=math.inf)}
 
 
-#: Steps that remove possible causes of the loss, alone and then together: the parameters of the tree, and
-#: what else the scenario has.  "As it is" is the paper's tree; the steps after it are compared with it.
+#: Steps that remove possible causes of the loss, one at a time and then together: parameters of the tree, and
+#: further arguments of the scenario. "As it is" is the paper's tree, with which the later steps are compared.
 CALM_STEP, FAILURES = "as it is", "as it is, with failures"
 LADDER: dict[str, tuple[Mapping[str, Any], Callable[[int], dict[str, Any]] | None]] = {
     CALM_STEP: ({}, None),

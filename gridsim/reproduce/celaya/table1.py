@@ -1,4 +1,4 @@
-"""Celaya and Marchal, research report, Table 1: update time and link use for five update rates."""
+"""Celaya and Marchal, research report, Table 1: update time and link utilization for five update rates."""
 
 from __future__ import annotations
 
@@ -53,47 +53,48 @@ TIME = (12.3, 6.61, 3.68, 2.33, 1.81)
 MEAN = (2.41, 3.78, 4.28, 5.0, 5.84)
 PEAK = (11.41, 16.43, 24.88, 40.45, 72.63)
 TREES: dict[str, gs.Scheduler] = {f"{rate} B/s": paper_tree(update_rate=float(rate)) for rate in RATES}
-#: The paper's own rate, bytes/s, at which its tree is compared with one that decides all at its root.
+#: The paper's update rate, bytes/s, at which its tree is compared with one that decides every request at its
+#: root.
 PAPER_RATE = 10_000
 PAPER_NAME, ROOT_NAME = f"{PAPER_RATE} B/s", f"{PAPER_RATE} B/s, {ROOT}"
 
 
 def recording(seed: int = 0) -> dict[str, Any]:
-    """Return a network that records the use of links; for `CalibratedScenario`."""
+    """Return the `network` argument of a `CalibratedScenario` that records link utilization."""
     return {"network": gs.Network(record_use=True)}
 
 
-#: Bytes of data of a task.
+#: Data of a task, bytes.
 TASK_DATA = 512_000.0
-#: Bytes of a summary, and the number of summaries per task that gives the paper's ratio of 10; each summary
-#: crosses two interfaces.
+#: Size of a summary, bytes, and the number of summaries per task at which the data ratio is the paper's 10,
+#: as each summary crosses two interfaces.
 SUMMARY = float(paper_tree().summary_bytes(int(np.prod(PAPER_TREE["samples"].value))))
 SUMMARIES = TASK_DATA / 10.0 / SUMMARY / 2.0
 
 
 def fetching(seed: int = 0) -> dict[str, Any]:
-    """Return a network on which tasks fetch data; for `CalibratedScenario`."""
+    """Return the `network` argument of a `CalibratedScenario` in which tasks fetch data."""
     return {"network": gs.Network(task_data=TASK_DATA)}
 
 
 def summary_share(result: gs.Result) -> float:
-    """Share of the bytes sent that summaries make up, %."""
+    """Return the share of summaries in the bytes sent, %."""
     messages = result.messages
     return 100.0 * float(messages["bytes"][messages["kind"] == "summary"].sum() / messages["bytes"].sum())
 
 
 def mean_use(result: gs.Result) -> float:
-    """Mean over machines of the mean use of their links, %; NaN if it was not recorded."""
+    """Return the mean link utilization of a machine, %; NaN if it was not recorded."""
     return 100.0 * float(result.machines["use_mean"].mean()) if "use_mean" in result.machines else math.nan
 
 
 def peak_1s(result: gs.Result) -> float:
-    """Largest use of a machine's links in 1 s, %; NaN if it was not recorded."""
+    """Return the maximum utilization of a machine's links in any 1 s, %; NaN if it was not recorded."""
     return _peak(result, "use_peak_1s")
 
 
 def peak_10s(result: gs.Result) -> float:
-    """Largest use of a machine's links in 10 s, %; NaN if it was not recorded."""
+    """Return the maximum utilization of a machine's links in any 10 s, %; NaN if it was not recorded."""
     return _peak(result, "use_peak_10s")
 
 
@@ -102,16 +103,16 @@ def _peak(result: gs.Result, column: str) -> float:
 
 
 def level_peak(result: gs.Result, level: int) -> float:
-    """Largest use in 10 s of the links of a machine whose router is on `level`, %; NaN if not recorded."""
+    """Return the maximum link utilization in any 10 s of machines with a router on `level`, %, or NaN."""
     if "use_peak_10s" not in result.machines:
         return math.nan
     routers = np.arange(max(0, len(result.machines) - 1))
-    use = result.machines["use_peak_10s"][: len(routers)][tree_level(routers) == level]
-    return 100.0 * float(use.max()) if len(use) else math.nan
+    utilization = result.machines["use_peak_10s"][: len(routers)][tree_level(routers) == level]
+    return 100.0 * float(utilization.max()) if len(utilization) else math.nan
 
 
 def data_ratio(result: gs.Result) -> float:
-    """Bytes of task data over bytes of messages, both counted at the interfaces of machines.
+    """Return the bytes of task data over those of messages, both counted at the interfaces of machines.
 
     A message crosses two interfaces, its sender's and its receiver's.  Task data come from a repository and
     cross one.
@@ -121,7 +122,7 @@ def data_ratio(result: gs.Result) -> float:
 
 
 def summaries_per_task(result: gs.Result) -> float:
-    """Number of summaries sent per task."""
+    """Return the number of summaries sent per task."""
     messages = result.messages
     sent = messages["sent"][messages["kind"] == "summary"].sum()
     return float(sent / result.applications["tasks"].sum())
@@ -136,7 +137,7 @@ METRICS: dict[str, MetricFunction] = {
     "requests": requests_at_root,
 }
 
-#: Explanations of measured numbers, where they are known.
+#: Explanations of the measured numbers that are understood.
 _TASK_SIZE = (
     "link use grows with the tasks that end while applications arrive, so it depends on the task size"
 )
@@ -145,8 +146,8 @@ _BURST = (
     "the answers of up to N leaves reach one submitter within a second, and cross two interfaces a message"
 )
 _SUMMARIES = f"a ratio of 10 needs {SUMMARIES:.1f} summaries of {SUMMARY:g} bytes a task"
-#: Claim, calibration, metric, quantity, printed values, and an explanation.  Update times are compared for U
-#: only.  Link use depends on the task size, so it is compared for U and V.
+#: Claim, calibration, metric, quantity, published values, and an explanation. Update times are compared for U
+#: only. Link utilization depends on the task size, so it is compared for U and V.
 COMPARISONS = (
     (UPDATES, "U", "time", "maximum update time", TIME, ""),
     (MEAN_USE, "U", "mean", "U: mean link use", MEAN, _TASK_SIZE),
@@ -165,7 +166,7 @@ COMPARISONS = (
 
 
 def _levels(run: Run) -> range:
-    """Return the levels of the routers 0..nodes - 2."""
+    """Return the tree level of each of the routers 0..nodes - 2."""
     return range(int(math.log2(run.choose(NODES, SMALL) - 1)) + 1)
 
 
@@ -185,13 +186,16 @@ def _cases(run: Run) -> dict[tuple[str, str], Case]:
 
 
 def _rows(data: Measurements) -> Iterator[Row]:
-    use, task_data = data.groups.values()
+    utilizations, task_data = data.groups.values()
     for claim, kind, metric, label, printed, why in COMPARISONS:
         for name, paper in zip(TREES, printed, strict=True):
-            value, unit = _recorded_mean(use[kind], name, metric), "s" if metric == "time" else "%"
+            value, unit = _recorded_mean(utilizations[kind], name, metric), "s" if metric == "time" else "%"
             yield judge(claim, f"{label}, {name}", value, range_around(paper), unit=unit, why=why)
     for name in TREES:
-        quantity, share = f"summaries' share of bytes, {name}", _recorded_mean(use["U"], name, "share")
+        quantity, share = (
+            f"summaries' share of bytes, {name}",
+            _recorded_mean(utilizations["U"], name, "share"),
+        )
         yield judge(SHARE, quantity, share, ClaimedRange("> 95", 95.0, 100.0), unit="%")
     for kind, values in task_data.items():
         quantity = f"{kind}: task data / messages, {PAPER_RATE} B/s"
@@ -200,7 +204,7 @@ def _rows(data: Measurements) -> Iterator[Row]:
         yield Row(DATA, quantity, f"{SUMMARIES:.1f} for a ratio of 10", values.mean("tree", "summaries"))
 
 
-#: Metric -> heading in the table of where requests are decided.
+#: Metric -> column heading of the table about where requests are decided.
 COLUMNS = {
     "requests": "requests decided at the root, %",
     "time": "maximum update time (s)",
@@ -211,7 +215,7 @@ COLUMNS = {
 
 
 def _grids(data: Measurements) -> Iterator[ResultGrid]:
-    use = data.groups["use"]
+    utilizations = data.groups["use"]
     for title, trees, metrics, columns in (
         (
             "peak link use in 10 s of the machines with a router of each level, %",
@@ -221,7 +225,7 @@ def _grids(data: Measurements) -> Iterator[ResultGrid]:
         ),
         ("where requests are decided", [PAPER_NAME, ROOT_NAME], list(COLUMNS), ["tree", *COLUMNS.values()]),
     ):
-        for kind, values in use.items():
+        for kind, values in utilizations.items():
             rows = {
                 tree: [_recorded_mean(values, tree, metric) or "-" for metric in metrics] for tree in trees
             }
@@ -249,14 +253,14 @@ REMARKS = (
 
 
 def _draw(data: Measurements) -> Figure:
-    """Draw update time, and link use where recorded, with the printed values if N is the paper's."""
-    use, bars = data.groups["use"], {}
+    """Draw update time and, if recorded, link utilization, with the published values if N is the paper's."""
+    utilizations, bars = data.groups["use"], {}
     for title, kind, metric, paper_values in (
         ("maximum update time (s)", "U", "time", TIME),
         ("V: mean link use (%)", "V", "mean", MEAN),
         ("V: peak link use in 10 s (%)", "V", "peak_10s", PEAK),
     ):
-        means = [_recorded_mean(use[kind], name, metric) for name in TREES]
+        means = [_recorded_mean(utilizations[kind], name, metric) for name in TREES]
         if all(value is not None for value in means):
             bars[title] = [str(rate) for rate in RATES], means, paper_values
     return bar_panels(data.run, bars, {"xlabel": "limit of the update rate (bytes/s)"})

@@ -1,4 +1,4 @@
-"""Shared by the experiments on DGS_ASAP: rigid jobs on 5000 nodes, what is measured, tables and remarks."""
+"""Common parts of the experiments on DGS_ASAP: rigid jobs on 5000 nodes, metrics, tables and remarks."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ from gridsim.studies.replicate import Replicates
 from gridsim.support.random_streams import Streams
 
 NODES, SMALL = 5000, 500
-#: Request utilizations of the paper's trace as it is, and compressed.
+#: Request utilization of the paper's trace, as recorded and compressed.
 LOW, HIGH = 0.28, 0.95
 DAY = 86_400.0
 SLOT = 60.0
-#: Shortest window of a log, s: shorter ones are drawn again, as users submit thousands of jobs at once.
+#: Minimum length of a window of a log, s. Shorter windows, in which users submit thousands of jobs at once,
+#: are drawn again.
 SHORTEST = 3600.0
-#: Longest waiting that counts as no delay, s: until the next slot, and for the messages of a search.
+#: Maximum waiting time that counts as no delay, s: the time until the next slot, and that of the messages of
+#: a search.
 PROMPT = 1.1 * SLOT
-#: Number of neighbours that search for a job, and of neighbours that each node has, in the paper.
+#: The paper's number of neighbours that search for a job, and number of neighbours of each node.
 FORWARD, DEGREE = 5, 20
 
 
 @lru_cache(maxsize=2)
 def _submissions(path: str) -> NDArray[np.float64]:
-    """Return the times at which the jobs of a log were submitted, s after the first."""
+    """Return the submission times of the jobs of a log, s after the first one."""
     from gridsim.traces.info import load_jobs
     from gridsim.traces.job_lines import lines_of
 
@@ -45,7 +47,10 @@ def _submissions(path: str) -> NDArray[np.float64]:
 
 
 def _window(submit: NDArray[np.float64], count: int, seed: int) -> tuple[float, float]:
-    """Return a window of `count` jobs (begin and end, s), drawn until it lasts `SHORTEST`; else all jobs."""
+    """Return the begin and end, s, of a random window of `count` jobs that lasts at least `SHORTEST`.
+
+    If no such window is found, it contains all jobs.
+    """
     draw = Streams(seed)("reproduce.window")
     for _ in range(1000 if count < len(submit) else 0):
         first = int(draw.integers(len(submit) - count + 1))
@@ -57,7 +62,7 @@ def _window(submit: NDArray[np.float64], count: int, seed: int) -> tuple[float, 
 
 @dataclass(frozen=True)
 class GridJobs:
-    """Makes a scenario of rigid jobs, as ``GridJobs(5000, 2000)(seed)``; it can be sent to another process.
+    """Picklable factory of scenarios of rigid jobs: ``GridJobs(5000, 2000)(seed)``.
 
     Parameters
     ----------
@@ -69,14 +74,13 @@ class GridJobs:
     profile
         Profile of drawn jobs.
     log
-        Log that replaces drawn jobs; `jobs` jobs in a row are taken from a place in it that depends on the
-        seed.
+        Log that replaces drawn jobs; the seed determines which window of `jobs` consecutive jobs is used.
     widest
-        Largest number of nodes that a drawn job wants.
+        Maximum number of nodes that a drawn job requires.
     separate
         Whether jobs are submitted one at a time, at least 1 ms apart, and messages take no time.
     part
-        (k, n): only the jobs that are submitted in the first k of n equal parts of the time.
+        (k, n): use only the jobs that are submitted in the first k of n equal intervals.
     """
 
     nodes: int
@@ -90,7 +94,7 @@ class GridJobs:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file, such as ``ricc2010-2000-5000-0.28``."""
+        """File name of the scenario without its ending, such as ``ricc2010-2000-5000-0.28``."""
         source = self.profile if self.log is None else os.path.basename(self.log.path).split(".")[0].lower()
         load = "own" if self.load is None else f"{self.load:g}" if self.load else "day"
         name = f"{source}-{self.jobs or 'all'}-{self.nodes}-{load}"
@@ -111,7 +115,7 @@ class GridJobs:
     def _workload(self, seed: int, load: float | None) -> gs.Workload:
         if self.log is None:
             if not self.jobs or load is None:
-                raise ValueError("jobs without a log require a number of jobs and a load")
+                raise ValueError("drawn jobs require a number of jobs and a load")
             return gs.Workload.jobs(self.jobs, self.profile, load, self.widest, seed=seed)
         start, end = 0.0, math.inf
         if self.jobs:
@@ -121,8 +125,8 @@ class GridJobs:
         )
 
     def _load_of_a_day(self, seed: int, platform: gs.Platform) -> float:
-        whole = self._workload(seed, 1.0).realize(platform)
-        return float(whole.release[-1]) / DAY
+        full_workload = self._workload(seed, 1.0).realize(platform)
+        return float(full_workload.release[-1]) / DAY
 
     def _explicit(self, workload: gs.Workload, platform: gs.Platform) -> gs.Workload:
         jobs = workload.realize(platform)
@@ -130,7 +134,7 @@ class GridJobs:
         window = slice(int(np.searchsorted(jobs.release, jobs.release[-1] * number / parts, side="right")))
         release = jobs.release[window]
         if self.separate:
-            # each job comes at least 1 ms after the one before it
+            # each job arrives at least 1 ms after the previous one
             late = 1e-3 * np.arange(len(release))
             release = np.maximum.accumulate(release - late) + late
         run_time = jobs.task_size[window] / float(platform.speeds[0])
@@ -140,38 +144,41 @@ class GridJobs:
 
 
 def jobs_of(run: Run, count: int, load: float = 0.0, profile: str = "ricc2010") -> GridJobs:
-    """Return the jobs of an experiment: `count` jobs, or in small a tenth of them on a tenth of the nodes."""
+    """Return the jobs of an experiment: `count` jobs, or a tenth of jobs and nodes in a quick run."""
     nodes, jobs = run.choose((NODES, count), (SMALL, count // 10))
     return GridJobs(nodes, jobs, load, profile, run.log)
 
 
 def jobs_at_loads(run: Run) -> dict[str, GridJobs]:
-    """Return both loads of jobs of at most a tenth of the nodes: 300 on 200 nodes, in small 60 on 100."""
+    """Return load -> jobs of at most a tenth of the nodes: 300 on 200 nodes, or 60 on 100 in a quick run."""
     nodes, jobs = run.choose((200, 300), (100, 60))
     return {
         f"RU {load:g}": GridJobs(nodes, jobs, load, "wagap2013", run.log, nodes // 10) for load in (LOW, HIGH)
     }
 
 
-# -- what is measured -----------------------------------------------------------------------------------
+# -- metrics --------------------------------------------------------------------------------------------
 
 
 def exchanged_schedules(result: gs.Result, *kinds: str) -> float:
-    """Schedules exchanged, of these kinds or else of the policy's own kind; NaN if none were recorded."""
+    """Return the number of schedules exchanged; NaN if none were recorded.
+
+    Those of `kinds` count, or by default those of the policy's own kind.
+    """
     if "exchanges" not in result.tables:
         return math.nan
     table = result.tables["exchanges"]
-    chosen = np.isin(table["kind"], kinds or (result.scheduler["parameters"]["policy"],))
-    return float(table["schedules"][chosen].sum())
+    selection = np.isin(table["kind"], kinds or (result.scheduler["parameters"]["policy"],))
+    return float(table["schedules"][selection].sum())
 
 
 def retrieved_schedules(result: gs.Result) -> float:
-    """Schedules that searches under push and poll got from opened neighbours; NaN if none were recorded."""
+    """Return the schedules that searches under push and poll fetched from opened neighbours, or NaN."""
     return exchanged_schedules(result, "retrieve")
 
 
 def opened_neighbours(result: gs.Result) -> float:
-    """m: number of neighbours whose own neighbours a search asked for, mean over searches."""
+    """Return m, the mean number of neighbours per search whose own neighbours were requested."""
     if "exchanges" not in result.tables:
         return math.nan
     degree = float(result.scheduler["parameters"]["degree"])
@@ -181,64 +188,64 @@ def opened_neighbours(result: gs.Result) -> float:
 
 
 def searches_per_job(result: gs.Result) -> float:
-    """Searches of scheduling nodes, each by several neighbours, per job."""
+    """Return the searches of scheduling nodes per job; several neighbours take part in each search."""
     return _mean(result, "searches")
 
 
 def cancelled_nodes(result: gs.Result) -> float:
-    """Machines that had committed and were cancelled, per job."""
+    """Return the number of machines per job that had committed and were cancelled."""
     sent = result.messages["sent"][result.messages["kind"] == "cancel"].sum()
     return float(sent) / len(result.applications)
 
 
 def job_count(result: gs.Result) -> float:
-    """Number of jobs."""
+    """Return the number of jobs."""
     return float(len(result.applications))
 
 
 def placed_nodes(result: gs.Result) -> float:
-    """Nodes of the jobs that were placed, divided by the number of all jobs; E[n] if none failed."""
+    """Return the nodes of the placed jobs over the number of all jobs; this is E[n] if no job failed."""
     table = result.applications
     return float(table["tasks"] @ (table["failed"] == 0)) / len(table)
 
 
 def first_refusals(result: gs.Result) -> float:
-    """Jobs whose first commit was refused, %."""
+    """Return the share of jobs whose first commit was refused, %."""
     return _share(result, "conflicts", 0)
 
 
 def repeated_searches(result: gs.Result) -> float:
-    """Jobs that were searched for more than once, %."""
+    """Return the share of jobs with more than one search, %."""
     return _share(result, "searches", 1)
 
 
 def refusals(result: gs.Result) -> float:
-    """Refused commits per 100 jobs."""
+    """Return the number of refused commits per 100 jobs."""
     return 100.0 * _mean(result, "conflicts")
 
 
 def never(result: gs.Result) -> float:
-    """Jobs that were never placed, %."""
+    """Return the share of jobs that were never placed, %."""
     return _share(result, "failed", 0)
 
 
 def waiting(result: gs.Result) -> float:
-    """Mean waiting time, s."""
+    """Return the mean waiting time, s."""
     return result.mean_waiting
 
 
 def span(result: gs.Result) -> float:
-    """Time from the first to the last submission, s."""
+    """Return the time from the first to the last submission, s."""
     return float(np.ptp(result.applications["release"]))
 
 
 def polled_schedules(result: gs.Result) -> float:
-    """Schedules polled between the first and the last submission: all polls times this share of the run."""
+    """Return the schedules polled from the first to the last submission, prorated from all polls."""
     return exchanged_schedules(result, "poll") * span(result) / result.makespan
 
 
 def per_node(result: gs.Result) -> float:
-    """Schedules exchanged per node."""
+    """Return the number of schedules exchanged per node."""
     return exchanged_schedules(result) / len(result.machines)
 
 
@@ -271,21 +278,21 @@ METRICS: dict[str, MetricFunction] = {
 
 
 def protocol_ratio(values: Replicates, pull: str, push: str) -> NDArray[np.float64]:
-    """Return the cost of pull over that of push, for each seed, as it follows from the protocol.
+    """Return the ratio of the cost of pull to that of push that the protocol implies, for each seed.
 
-    A search by one neighbour pulls d (1 + m) schedules, where m neighbours are opened.  Each node that
-    commits pushes d schedules, and d again when it is cancelled.
+    If m neighbours are opened, a search by one neighbour pulls d (1 + m) schedules.  Each node that commits
+    pushes d schedules, and d more if it is cancelled.
     """
     pulls = values["searched"][pull] * FORWARD * (1.0 + values["opened"][pull])
     pushes: NDArray[np.float64] = values["nodes"][push] + 2.0 * values["cancelled"][push]
     return pulls / pushes
 
 
-# -- what is shown --------------------------------------------------------------------------------------
+# -- tables and remarks ---------------------------------------------------------------------------------
 
 
 def price_table(cases: Mapping[str, Replicates], name: str, rivals: Mapping[str, str]) -> ResultGrid:
-    """Return a table that compares waiting under `name` with centralized schedulers, by case, in s and in %.
+    """Return a table of the waiting time under `name` and centralized schedulers, in s and %, by case.
 
     Parameters
     ----------
@@ -306,20 +313,20 @@ def price_table(cases: Mapping[str, Replicates], name: str, rivals: Mapping[str,
     return ResultGrid("Price of decentralization", columns, rows)
 
 
-#: The reason why absolute numbers have no verdict.
+#: Reason for the missing verdicts of absolute numbers.
 OTHER_JOBS = "the paper's jobs are not to be had"
-#: A remark for reports that show prices.
+#: Remark of reports that compare waiting times with centralized schedulers.
 PLACED_REMARK = (
     "Mean waiting is that of the jobs that were placed: where some never were, it is of other jobs."
 )
-#: Columns on refused commits, repeated searches and jobs never placed.
+#: Columns about refused commits, repeated searches and jobs that were never placed.
 CONFLICTS = {
     "refused": "first commit refused (%)",
     "refusals": "refused commits per 100 jobs",
     "again": "searched for again (%)",
     "never": "never placed (%)",
 }
-#: Columns on what determines the number of schedules exchanged.
+#: Columns about the quantities that determine the number of schedules exchanged.
 COSTS = {
     "nodes": "E[n]",
     "searched": "searches per job",
@@ -331,17 +338,17 @@ COSTS = {
 
 
 def conflict_table(names: Collection[str]) -> MetricTable:
-    """Return a table of conflicts for these schedulers."""
+    """Return a table of the conflicts of the given schedulers."""
     return MetricTable("Conflicts, searches again, and jobs that were never placed", CONFLICTS, names)
 
 
 def cost_table(names: Collection[str]) -> MetricTable:
-    """Return a table of the components of the costs of these schedulers."""
+    """Return a table of the cost components of the given schedulers."""
     return MetricTable("What the costs are made of", COSTS, names)
 
 
 def about_jobs(run: Run, *profiles: str, whole_log: bool = False) -> list[str]:
-    """Return remarks on where the jobs of the experiment come from."""
+    """Return remarks about the source of the experiment's jobs."""
     if run.log is not None:
         name, count = os.path.basename(run.log.path), run.log.procs_per_node
         part = "all of it" if whole_log and not run.quick else "a window of it for each seed"

@@ -1,6 +1,6 @@
-"""More criteria than "as soon as possible", which the paper on DGS_ASAP leaves to the future.
+"""Criteria beyond "as soon as possible", which the paper on DGS_ASAP leaves to future work.
 
-Machines that suit a job, machines that are close to one another, and slots that jobs release at an early end.
+These are suitable machines, machines close to one another, and slots released by jobs that end early.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ SUITABLE_MACHINES = "jobs that want certain machines run on these, and on no oth
 CLOSE = "as close as possible: machines of a job are closer to one another than random ones"
 EARLY_RELEASE = "slots that are released, and pushed, when jobs end before their reservations shorten waiting"
 
-#: Half of the machines have enough memory for a quarter of the jobs; half are of a kind that a quarter want.
+#: A quarter of the jobs need memory that half of the machines have; a quarter need a kind that half of the
+#: machines are of.
 MEMORY, KINDS, SIDE = (16e9, 64e9), ("cpu", "gpu"), 1.0
 CONSTRAINTS = gs.Constraints(memory=(0.0, 0.0, 0.0, 32e9), kinds=("", "", "", "gpu"))
 
@@ -67,14 +68,14 @@ ENDING: dict[str, gs.Scheduler] = {
 
 @dataclass(frozen=True)
 class AttributedJobs:
-    """Makes a scenario of rigid jobs on machines with attributes; see `GridJobs`.
+    """Factory of scenarios of rigid jobs on machines with attributes; jobs are as in `GridJobs`.
 
     Parameters
     ----------
     constraints
         Constraints of the jobs.
     ample
-        Whether users ask for at least the time that their jobs take, as where jobs end at their limits.
+        Whether requested times are at least the run times, as on systems that end jobs at their limits.
     """
 
     jobs: GridJobs
@@ -83,9 +84,9 @@ class AttributedJobs:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file."""
-        which = "ample" if self.ample else "free" if self.constraints is None else "wanting"
-        return f"{self.jobs.name}-{which}"
+        """File name of the scenario without its ending."""
+        suffix = "ample" if self.ample else "free" if self.constraints is None else "wanting"
+        return f"{self.jobs.name}-{suffix}"
 
     def __call__(self, seed: int) -> gs.Scenario:
         scenario = self.jobs(seed)
@@ -104,18 +105,18 @@ class AttributedJobs:
         return replace(scenario, platform=platform, workload=workload)
 
 
-# -- what is measured -----------------------------------------------------------------------------------
+# -- metrics --------------------------------------------------------------------------------------------
 
 
 def distance(result: gs.Result) -> float:
-    """Mean distance between two machines of a job, mean over the jobs of several machines."""
+    """Return the mean distance between two machines of a job, mean over jobs with several machines."""
     table = result.tables["placements"]
     several = result.applications["tasks"][table["application"]] > 1
     return float(table["distance"][several].mean()) if several.any() else math.nan
 
 
 def constrained_waiting(result: gs.Result) -> float:
-    """Mean waiting of the jobs that want certain machines, s; NaN without any."""
+    """Return the mean waiting time of the jobs with constraints, s; NaN if there are none."""
     table = result.applications
     if "memory" not in table:
         return math.nan
@@ -123,7 +124,7 @@ def constrained_waiting(result: gs.Result) -> float:
 
 
 def schedules_per_job(result: gs.Result) -> float:
-    """Schedules exchanged per job."""
+    """Return the number of schedules exchanged per job."""
     if "exchanges" not in result.tables:
         return math.nan
     return float(result.tables["exchanges"]["schedules"].sum()) / len(result.applications)
@@ -140,9 +141,9 @@ LABELS = {"waiting": "mean waiting (s)", "schedules": "schedules per job", "neve
 
 
 def _cases(run: Run) -> dict[tuple[str, str], Case]:
-    """Return the three comparisons at both loads."""
+    """Return the cases of the three comparisons at both loads."""
     loads = jobs_at_loads(run)
-    # half as many jobs, as the node program of DGS_ACAP takes longer than a compiled protocol
+    # half as many jobs, since the interpreted node program of DGS_ACAP is slower than a compiled protocol
     half = {case: replace(jobs, jobs=jobs.jobs // 2) for case, jobs in loads.items()}
     cases: dict[tuple[str, str], Case] = {}
     for group, jobs_of_group, constraints, ample, schedulers in (
@@ -171,7 +172,7 @@ def _rows(data: Measurements) -> Iterator[Row]:
 
 
 def _violations(case: str, run: Run, jobs: AttributedJobs) -> Row:
-    """Count what `validate_result` finds in recorded schedules of jobs with constraints."""
+    """Return the row on the violations that `validate_result` finds in schedules of jobs with constraints."""
     tasks = violations = constrained_tasks = 0
     for seed in run.seeds:
         scenario = jobs(seed)
@@ -181,9 +182,9 @@ def _violations(case: str, run: Run, jobs: AttributedJobs) -> Row:
             table = result.applications
             tasks += int(table["tasks"].sum())
             constrained_tasks += int(table["tasks"][(table["memory"] > 0) | (table["kind"] != "")].sum())
-    why = f"{violations} violations in {tasks} allocated machines, "
-    why += f"{constrained_tasks} of them for jobs that want certain ones"
-    return exact(SUITABLE_MACHINES, f"{case}: violations found by validate", "none", violations == 0, why)
+    reason = f"{violations} violations in {tasks} allocated machines, "
+    reason += f"{constrained_tasks} of them for jobs that want certain ones"
+    return exact(SUITABLE_MACHINES, f"{case}: violations found by validate", "none", violations == 0, reason)
 
 
 def _rows_of_distance(case: str, values: Replicates) -> Iterator[Row]:

@@ -42,9 +42,9 @@ DURATION = "there is little or no correlation of waiting and duration"
 AREA = "waiting is generally higher for jobs of more slots in all"
 AT_ONCE = "some of the jobs of many nodes for a long time start without any delay"
 
-#: Number of intervals into which the time of submissions is divided.
+#: Number of intervals into which the period of submissions is divided.
 PARTS = 40
-#: Share of the jobs that count as large: the tenth with the largest area.
+#: Share of jobs that count as large: the tenth with the largest area.
 LARGE = 0.1
 #: Edges of the classes of jobs: number of nodes, duration in s, and area in node hours.
 CLASSES = {
@@ -67,14 +67,14 @@ def sizes_by(result: gs.Result, kind: str) -> Floats:
 
 
 def correlation(result: gs.Result, kind: str) -> float:
-    """Rank correlation of waiting and `kind`, over the jobs that ran."""
+    """Return the rank correlation of waiting time and `kind` over the jobs that ran."""
     waiting = result.applications["waiting"]
     ran = ~np.isnan(waiting)
     return rank_correlation(sizes_by(result, kind)[ran], waiting[ran])
 
 
 def median_of(result: gs.Result, kind: str, number: int) -> float:
-    """Median waiting of a class of `kind`, s; NaN if no job is in it."""
+    """Return the median waiting time of a class of `kind`, s; NaN if the class is empty."""
     classes = waiting_by_class(
         sizes_by(result, kind), result.applications["waiting"], np.array(CLASSES[kind])
     )
@@ -82,7 +82,7 @@ def median_of(result: gs.Result, kind: str, number: int) -> float:
 
 
 def over_time(result: gs.Result) -> tuple[Floats, Floats, Floats]:
-    """Return edges (s), EU and mean waiting (s; NaN without jobs) of intervals of the time of submissions."""
+    """Return the edges (s), EU and mean waiting time (s; NaN without jobs) of intervals of submissions."""
     jobs, first = result.applications, float(result.applications["release"].min())
     edges = intervals(0.0, span(result), span(result) / PARTS)[: PARTS + 1]
     release = jobs["release"] - first
@@ -93,33 +93,33 @@ def over_time(result: gs.Result) -> tuple[Floats, Floats, Floats]:
 
 
 def with_load(result: gs.Result) -> float:
-    """Rank correlation of EU and mean waiting over the intervals in which jobs were submitted."""
+    """Return the rank correlation of EU and mean waiting time over the intervals with submissions."""
     _, eu, waiting = over_time(result)
-    some = ~np.isnan(waiting)
-    return rank_correlation(eu[some], waiting[some])
+    subset = ~np.isnan(waiting)
+    return rank_correlation(eu[subset], waiting[subset])
 
 
 def prompt(result: gs.Result) -> float:
-    """Share of the large jobs that start without delay, %."""
+    """Return the share of large jobs that start without delay, %."""
     return 100.0 * prompt_share(
         result.applications["waiting"][largest(sizes_by(result, "area"), LARGE)], PROMPT
     )
 
 
 def prompt_all(result: gs.Result) -> float:
-    """Share of all jobs that start without delay, %."""
+    """Return the share of all jobs that start without delay, %."""
     return 100.0 * prompt_share(result.applications["waiting"], PROMPT)
 
 
 def medians(result: gs.Result, kind: str, low: float, high: float) -> float:
-    """Median waiting of jobs with `kind` of at least `low`, over that of those below `high`."""
+    """Return the median waiting time of jobs with `kind` >= `low` over that of jobs with `kind` < `high`."""
     values, waiting = sizes_by(result, kind), result.applications["waiting"]
     ran = ~np.isnan(waiting)
     large, small = waiting[ran & (values >= low)], waiting[ran & (values < high)]
     return float(np.median(large) / np.median(small)) if len(large) and len(small) else math.nan
 
 
-#: Kind -> limits of large and small jobs: large are at least the first value, small are below the second.
+#: Kind -> limits (a, b) of large and small jobs: a job is large from a on and small below b.
 ENDS = {"nodes": (64.0, 2.0), "duration": (DAY, 3600.0), "area": (1000.0, 1.0)}
 FIG5_METRICS: dict[str, MetricFunction] = {
     "with load": with_load,
@@ -133,14 +133,15 @@ FIG5_METRICS: dict[str, MetricFunction] = {
         for k in range(len(edges) - 1)
     },
 }
-#: Metric -> claim, what waiting is correlated with, and the rank correlation that counts as that.
+#: Metric -> claim, the quantity that waiting is correlated with, and the rank correlations that agree with
+#: the claim.
 CORRELATIONS = {
     "with load": (BUSY, "waiting over time and EU", ClaimedRange("increases", ABOVE_ZERO, 1.0)),
     "nodes": (MORE_NODES, "waiting and nodes", ClaimedRange("strong", 0.3, 1.0)),
     "duration": (DURATION, "waiting and duration", ClaimedRange("little or none", -0.1, 0.1)),
     "area": (AREA, "waiting and area", ClaimedRange("generally higher", ABOVE_ZERO, 1.0)),
 }
-#: Kind -> claim, and the ratio of median waits that counts as that.
+#: Kind -> claim, and the ratios of median waiting times that agree with it.
 MEDIAN_RATIOS = {
     "nodes": (MORE_NODES, ClaimedRange("grows", 2.0)),
     "duration": (DURATION, ClaimedRange("little or none", 0.5, 2.0)),
@@ -183,7 +184,7 @@ FIG5_REMARKS = (
 
 
 def _draw_fig5(data: Measurements) -> Figure:
-    """Draw the waiting of the first seed: over time, and of each job over nodes, duration and area."""
+    """Draw the waiting time of the first seed over time, and of each job over nodes, duration and area."""
     from gridsim import plots
 
     result = simulate(_fig5_jobs(data.run)(data.run.seeds[0]), SCHEDULERS[PUSH])
@@ -199,9 +200,11 @@ def _draw_fig5(data: Measurements) -> Figure:
         sizes, waits = sizes_by(result, kind), result.applications["waiting"]
         axes.scatter(sizes, np.maximum(waits, 1.0), s=1, color=plots.COLOURS[5])
         classes = waiting_by_class(sizes, waits, np.array(CLASSES[kind]))
-        some = classes.jobs > 0
-        at = [max(float(v), float(sizes.min())) for v in classes.low[some]]
-        axes.plot(at, classes.median[some], color=plots.COLOURS[0], marker="o", markersize=3, label="median")
+        subset = classes.jobs > 0
+        at = [max(float(v), float(sizes.min())) for v in classes.low[subset]]
+        axes.plot(
+            at, classes.median[subset], color=plots.COLOURS[0], marker="o", markersize=3, label="median"
+        )
         axes.set(xscale="log", yscale="log", xlabel=LABELS[kind], ylabel="waiting (s)")
         plots.legend(axes, place="upper left")
         axes.grid(alpha=0.3)
@@ -237,22 +240,22 @@ CLOSE = "pull / push is close to one when the request utilization is low"
 GROWS = "it grows significantly above one, even two orders of magnitude, when the utilization is high"
 CHEAPER = "on average push costs over 10 times less"
 
-#: Number of parts of the time whose costs are compared.
+#: Number of equal intervals whose costs are compared.
 SIXTHS = 6
 
 
 def _fig6_cases(run: Run) -> dict[int, GridJobs]:
-    """Return the jobs of the first sixth of the time, of the first two sixths, and so on.
+    """Return the jobs submitted in the first sixth of the time, in the first two sixths, and so on.
 
-    Later jobs do not change what happened before them.  So the schedules that a further sixth adds are those
-    exchanged for that sixth.
+    Later jobs have no effect on earlier ones, so the schedules that a further sixth adds are those exchanged
+    for its jobs.
     """
     jobs = jobs_of(run, 3000, HIGH, PROFILE)
     return {**{k: replace(jobs, part=(k, SIXTHS)) for k in range(1, SIXTHS)}, SIXTHS: jobs}
 
 
 class _Sixths:
-    """Costs, ratios of costs, and loads of each sixth: float64[sixths, seeds]."""
+    """Costs, cost ratios and loads of each sixth: float64[sixths, seeds]."""
 
     def __init__(self, data: Measurements) -> None:
         jobs = jobs_of(data.run, 3000, HIGH, PROFILE)
@@ -272,13 +275,13 @@ class _Sixths:
 
 
 def _increments(totals: Any) -> Floats:
-    """Return what each part adds to the totals up to its end, for each seed."""
+    """Return the increments of cumulative totals, for each seed."""
     increments: Floats = np.diff(np.stack(list(totals)), axis=0, prepend=0.0)
     return increments
 
 
 def _loads(jobs: GridJobs, seed: int) -> tuple[Floats, Floats]:
-    """Return RU of each part, and the share of the nodes that would be in use if jobs started at once."""
+    """Return RU of each part, and the utilization of the nodes if all jobs started at once."""
     scenario = jobs(seed)
     bags = scenario.workload.realize(scenario.platform)
     run_time = bags.task_size / float(scenario.platform.speeds[0])
@@ -292,23 +295,25 @@ def _loads(jobs: GridJobs, seed: int) -> tuple[Floats, Floats]:
 
 
 def _at(values: Floats, load: Floats, choose: Callable[[Floats], Any]) -> Estimate:
-    """Return `values` of the part with the least or most load in each seed, among parts with exchanges."""
-    some = np.isfinite(values)
-    columns = zip(values.T, load.T, some.T, strict=True)
+    """Return `values` at the minimum or maximum load of each seed, among parts with exchanges."""
+    subset = np.isfinite(values)
+    columns = zip(values.T, load.T, subset.T, strict=True)
     return estimate([value[finite][choose(at[finite])] for value, at, finite in columns])
 
 
 def _correlation(values: Floats, load: Floats) -> float:
-    some = np.isfinite(values)
-    return rank_correlation(values[some], load[some])
+    subset = np.isfinite(values)
+    return rank_correlation(values[subset], load[subset])
 
 
 def _fig6_rows(data: Measurements) -> Iterator[Row]:
     sixths = _Sixths(data)
     for case, ratio in sixths.ratios.items():
-        least, most = _at(ratio, sixths.use, np.argmin), _at(ratio, sixths.use, np.argmax)
-        yield judge(CLOSE, f"{case}, sixth of the lowest load", least, ClaimedRange("close to 1", 0.5, 2.0))
-        yield judge(GROWS, f"{case}, sixth of the highest load", most, ClaimedRange("up to 100", 2.0, 200.0))
+        minimum, maximum = _at(ratio, sixths.use, np.argmin), _at(ratio, sixths.use, np.argmax)
+        yield judge(CLOSE, f"{case}, sixth of the lowest load", minimum, ClaimedRange("close to 1", 0.5, 2.0))
+        yield judge(
+            GROWS, f"{case}, sixth of the highest load", maximum, ClaimedRange("up to 100", 2.0, 200.0)
+        )
         pull = sixths.costs[PULL]
         total = estimate(pull.sum(axis=0) / np.nansum(pull / ratio, axis=0))
         yield judge(CHEAPER, f"{case}, whole", total, ClaimedRange("> 10", 10.0))
@@ -343,7 +348,7 @@ FIG6_REMARKS = (
 
 
 def _draw_fig6(data: Measurements) -> Figure:
-    """Draw schedules of push and pull, and the load, over time, each with the ratio; for the first seed."""
+    """Draw the schedules of push and pull and the load over time, each with the cost ratio, for one seed."""
     from gridsim import plots
 
     sixths = _Sixths(data)

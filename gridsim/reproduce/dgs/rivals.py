@@ -28,7 +28,7 @@ DEAR = "the flooding algorithm generates a high number of messages, which makes 
 GROWING = "the number of messages of a flood grows exponentially with the search horizon"
 DELAYS = "if a node of Zorilla is not able to find resources available immediately, it delays the job"
 
-#: As long as no limit: a job that is given up would not count in the mean waiting.
+#: Effectively no limit, s: a rejected job would not count in the mean waiting time.
 NO_LIMIT = 1e8
 
 DGS, ZORILLA, META = "DGS_ASAP", "Zorilla", "metascheduler"
@@ -44,18 +44,18 @@ SCHEDULERS: dict[str, gs.Scheduler] = {
     ASAP: gs.Asap(estimate="run"),
     EASY: gs.BatchQueue(estimate="run"),
 }
-#: Kinds of messages that are sent whether or not a job comes.
+#: Kinds of messages that are sent even if no job arrives.
 UPKEEP = ("poll", "report")
-#: Hops of the floods whose messages are counted, the number of nodes, and the hops of the longest flood.
+#: Numbers of hops of the floods whose messages are counted, number of nodes, and hops of the longest flood.
 HOPS, FLOOD_NODES = (1, 2, 3, 4, 5), 5000
 FARTHEST = 15
 
 
-# -- what is measured -----------------------------------------------------------------------------------
+# -- metrics --------------------------------------------------------------------------------------------
 
 
 def messages(result: gs.Result) -> float:
-    """Messages per job: all but upkeep, and the schedules that DGS_ASAP exchanges, its cost in the paper."""
+    """Return the messages per job without upkeep, plus the schedules that DGS_ASAP exchanges."""
     sent = float(result.messages["sent"][~np.isin(result.messages["kind"], UPKEEP)].sum())
     if "exchanges" in result.tables:
         sent += float(result.tables["exchanges"]["schedules"].sum())
@@ -63,21 +63,21 @@ def messages(result: gs.Result) -> float:
 
 
 def upkeep(result: gs.Result) -> float:
-    """Messages per job that are sent whether or not a job comes."""
+    """Return the messages per job that are sent even if no job arrives."""
     return float(result.messages["sent"][np.isin(result.messages["kind"], UPKEEP)].sum()) / len(
         result.applications
     )
 
 
 def wide_waiting(result: gs.Result) -> float:
-    """Mean waiting of the tenth of the jobs that want the most nodes, s."""
+    """Return the mean waiting time of the tenth of the jobs with the most nodes, s."""
     table = result.applications
     widest = table["tasks"] >= np.quantile(table["tasks"], 0.9)
     return float(np.nanmean(table["waiting"][widest]))
 
 
 def prompt(result: gs.Result) -> float:
-    """Jobs that start within a minute and a bit, %: at once, but for messages and slots."""
+    """Return the share of jobs that start within `PROMPT`, %: the next slot plus the time of messages."""
     return 100.0 * float((result.applications["waiting"] <= 66.0).mean())
 
 
@@ -115,8 +115,8 @@ def _rows(data: Measurements) -> Iterator[Row]:
     for a, b in pairwise(sent):
         growth = sent[b] / sent[a]
         quantity = f"messages of a flood where each copy is passed on, {b} hops over {a}"
-        why = f"{growth:.3g}, 8 neighbours a node; wanted 6..9"
-        yield exact(GROWING, quantity, "a constant above 1", 6.0 <= growth <= 9.0, why)
+        reason = f"{growth:.3g}, 8 neighbours a node; wanted 6..9"
+        yield exact(GROWING, quantity, "a constant above 1", 6.0 <= growth <= 9.0, reason)
     count = estimate([unreached_nodes(seed) for seed in data.run.seeds])
     yield judge("", f"nodes that a flood of {FARTHEST} hops does not reach, of {FLOOD_NODES}", count)
 
@@ -125,24 +125,24 @@ def _rows(data: Measurements) -> Iterator[Row]:
 
 
 def floods(repeats: bool) -> dict[int, int]:
-    """Return hops -> messages of one flood that goes so far, on `FLOOD_NODES` nodes.
+    """Return number of hops -> number of messages of one flood on `FLOOD_NODES` nodes.
 
     Parameters
     ----------
     repeats
-        Whether nodes pass on each copy.
+        Whether nodes forward every copy of a message that they receive.
     """
     return {hops: _flood(1, FLOOD_NODES, hops, repeats)["advert"] for hops in HOPS}
 
 
 def unreached_nodes(seed: int) -> int:
-    """Return how many nodes, all idle, do not offer themselves to a flood of `FARTHEST` hops."""
+    """Return how many of the nodes, all idle, a flood of `FARTHEST` hops does not reach."""
     return FLOOD_NODES - 1 - _flood(seed, FLOOD_NODES, FARTHEST, repeats=False)["offer"]
 
 
 @cache
 def _flood(seed: int, nodes: int, hops: int, repeats: bool) -> dict[str, int]:
-    """Return kind -> messages of one flood on idle nodes."""
+    """Return kind -> number of messages of one flood on idle nodes."""
     workload = gs.Workload.jobs_of([0.0], [1], [1.0], submitter=[0])
     scenario = gs.Scenario(gs.Platform.equal(nodes), workload, gs.Network(interfaces="equal"), seed)
     result = simulate(scenario, gs.Zorilla(first=hops, max_hops=hops, repeats=repeats))
@@ -161,7 +161,7 @@ def _grids(data: Measurements) -> Iterator[ResultGrid]:
 
 REMARKS = (
     "Of the paper's claims about its rivals; it measured none of them.",
-    f"{ZORILLA}: pauses of at most 600 s, and no job is given up.  Messages of {DGS} are its own and the "
+    f"{ZORILLA}: pauses of at most 600 s, and no job is rejected.  Messages of {DGS} are its own and the "
     "schedules that nodes exchange, which the paper counts; upkeep is that of the metascheduler, which asks "
     "for reports whether or not a job comes.",
     "Ten sites; moving: a job that has waited for 900 s goes to another site.",

@@ -74,9 +74,9 @@ SIZE = "the messages of a node do not depend on the size of the system"
 
 PUSH, PULL, POLL = "push", "pull", "poll, 120 s"
 PERIODS = (30, 120, 480)
-#: Schedules exchanged.
+#: Number of schedules exchanged.
 SCHEDULES = {PUSH: 152_277.0, PULL: 2_187_928.0, POLL: 72_000_000.0}
-#: Jobs that meet a scheduling failure, %.
+#: Share of jobs with a scheduling failure, %.
 FAILED = {PUSH: 0.0, PULL: 0.0, POLL: 0.21}
 PUSH_PULL: dict[str, gs.Scheduler] = {
     PUSH: gs.DgsAsap(estimate="run"),
@@ -89,7 +89,7 @@ POLICIES: dict[str, gs.Scheduler] = {
 
 
 def _table1_cases(run: Run) -> dict[tuple[str, Any], Case]:
-    """Return 2000 jobs within a day and 5000 at a load of 95 %, jobs one at a time, and fewer nodes."""
+    """Return the cases: 2000 jobs in a day, 5000 at a load of 95 %, jobs one at a time, and fewer nodes."""
     day, metrics = jobs_of(run, 2000), METRICS | {"polled": polled_schedules}
     at_high_load = {name: POLICIES[name] for name in (PUSH, PULL, POLL)}
     fewer = [replace(day, nodes=day.nodes // part, jobs=day.jobs // part) for part in (4, 2)]
@@ -161,7 +161,7 @@ def _polled_in_a_day(values: Replicates) -> Any:
 
 
 def _per_node(data: Measurements, name: str) -> tuple[list[int], list[Any]]:
-    """Return the sizes, and schedules per node at each size, with the same number of jobs per node."""
+    """Return the numbers of nodes, and the schedules per node for each, at equal jobs per node."""
     fewer, day = data.groups["nodes"], data.groups["loads"].first
     columns = [values["per node"][name] for values in (*fewer.values(), day)]
     return [*fewer, jobs_of(data.run, 2000).nodes], columns
@@ -181,7 +181,7 @@ def _table1_grids(data: Measurements) -> Iterator[ResultGrid]:
     yield PAPER_TOTALS
 
 
-#: Relations between the paper's own numbers: N d D / p = 72,000,000 for p = 120 s.
+#: Relations between the published numbers: N d D / p = 72,000,000 for p = 120 s.
 PAPER_TOTALS = ResultGrid(
     "The paper's own numbers",
     ["relation", "value"],
@@ -243,33 +243,33 @@ DEGREE_TOTALS = "push costs 75,592, 192,713, 282,813 and 346,302 schedules, pull
 LINEAR = "both grow nearly linearly with the degree"
 
 DEGREES = (10, 20, 30, 40)
-#: Failed jobs, %, mean waiting, s, and schedules exchanged at each degree.
+#: Degree -> failed jobs, %, mean waiting time, s, and schedules exchanged.
 FAILED_JOBS = (1.5, 0.0, 0.0, 0.0)
 WAITING = (247.0, 394.0, 467.0, 452.0)
 COST = {PUSH: (75_592, 192_713, 282_813, 346_302), PULL: (1_108_196, 5_421_255, 11_632_289, 13_097_892)}
-#: Largest number of nodes of a drawn job: jobs of the paper's trace have at most 420, and two hops reach
+#: Maximum number of nodes of a drawn job: jobs of the paper's trace have at most 420, and two hops reach
 #: about 400.
 WIDEST = 400
-#: Load -> profile of the jobs: with room on the grid, and where searches must look far, as in the paper.
+#: Load -> profile of the jobs: with free nodes everywhere, and, as in the paper, with distant searches.
 DEGREE_LOADS = {HIGH: "ricc2010", 4.0: "wagap2013"}
-#: Jobs that are too large fail, as in the paper.
+#: Options with which jobs that are too large fail, as in the paper.
 AT_DEGREES: dict[str, gs.Scheduler] = {
     **{f"push, d = {d}": gs.DgsAsap(estimate="run", degree=d, wide="fail") for d in DEGREES},
     **{f"pull, d = {d}": gs.DgsAsap(estimate="run", degree=d, wide="fail", policy="pull") for d in DEGREES},
 }
-#: At the lower load searches widen in one case instead.
+#: Options of the one case at the lower load in which searches widen instead.
 WIDEN = "push, d = 10, widen"
 WITH_WIDEN = {**AT_DEGREES, WIDEN: gs.DgsAsap(estimate="run", degree=10)}
 
 
 def within_reach(result: gs.Result) -> float:
-    """Jobs that failed although searches reached as many machines as they want, % of all jobs."""
+    """Return the share of jobs that failed although a search reached enough machines for them, %."""
     jobs = result.applications
     return 100.0 * float(((jobs["failed"] > 0) & (jobs["tasks"] <= jobs["reached"])).mean())
 
 
 def reach(result: gs.Result) -> float:
-    """Largest number of machines that an unsuccessful search reached, mean over the jobs that failed."""
+    """Return the maximum number of machines that a failed search reached, mean over the failed jobs."""
     jobs = result.applications
     return float(jobs["reached"][jobs["failed"] > 0].mean()) if jobs["failed"].any() else math.nan
 
@@ -358,8 +358,8 @@ def _table2_grids(data: Measurements) -> Iterator[ResultGrid]:
 TABLE2_REMARKS = (
     'Jobs that want more machines than a search has reached fail (`wide = "fail"`), as they did in the '
     "paper.  Views overlap: two hops reach fewer than d + d^2 machines.",
-    "Push is sent to those who know a node, d on average; a node's schedule changes when it commits, and "
-    "again when it is cancelled.",
+    "Push is sent to the nodes that know a node, d on average; a node's schedule changes when it commits, "
+    "and again when it is cancelled.",
     "Pull costs d (1 + m) for each neighbour that searches: m falls with d while there is room, and grows "
     "with it where there is none.",
     "The paper's push / d should not depend on d from 20 on, but falls by 10 %.  Its pull grows like d^2 "
@@ -371,7 +371,7 @@ TABLE2_REMARKS = (
 
 
 def _draw_table2(data: Measurements) -> Any:
-    """Draw schedules of push and pull, and waiting, over the degree at the high load, and what is printed."""
+    """Draw schedules and waiting time over the degree at the high load, beside the published values."""
     case, values = list(data.items())[-1]
     labels = [str(d) for d in DEGREES]
     bars: dict[str, Any] = {
@@ -414,9 +414,10 @@ COMPRESSED_TRACE = "on the compressed trace it is 14,913 and 16,858 s, 13.04 % m
 
 STATIC, DYNAMIC = "static", "dynamic"
 PROFILE = "wagap2013"
-#: Time between two exchanges of neighbours, s; the paper does not give it.
+#: Period of the exchanges of neighbours, s; the paper does not state it.
 CYCLE = 3600.0
-#: Load -> the claim, waiting in the static and the dynamic overlay, s, and their difference, % of the first.
+#: Load -> the claim, the waiting time in the static and the dynamic overlay, s, and their difference, % of
+#: the first one.
 OVERLAY_WAITS = {LOW: (AS_IS, 848.0, 936.0, 10.38), HIGH: (COMPRESSED_TRACE, 14_913.0, 16_858.0, 13.04)}
 
 

@@ -1,6 +1,6 @@
-"""Jobs under DGS_ASAP that state times: starts in the future, deadlines, and users who cancel.
+"""Jobs under DGS_ASAP with start times in the future, with deadlines, or cancelled by their users.
 
-The paper leaves "more criteria than ASAP" to the future; see also `gridsim.reproduce.dgs.criteria`.
+The paper leaves "more criteria than ASAP" to future work; `gridsim.reproduce.dgs.criteria` has others.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ SOONER = "jobs that are submitted ahead wait less than those submitted when they
 PATIENT = "the later the deadlines, the more of the work is accepted"
 REUSE = "the more is asked of the grid, the more of what cancelled jobs give back is used by others"
 
-#: Share of the jobs that start in the future, and the longest time that they are submitted ahead, s.
+#: Share of jobs with a start in the future, and the maximum time from their submission to that start, s.
 AHEAD_SHARE, NOTICE = 0.25, 86_400.0
-#: Times of patience: a deadline is a run time and so many more after the release, plus `GRACE` s.
+#: Patience, in run times: a deadline is 1 + patience run times after the release, plus `GRACE` s.
 PATIENCE, GRACE = (0.1, 1.0, 10.0), 300.0
-#: Share of the jobs that their users cancel, within so many run times after the release.
+#: Share of jobs that their users cancel, and the maximum time from the release until then, in run times.
 CANCEL_SHARE, CANCEL_TIMES = 0.25, 2.0
 
 DGS, POLL, ASAP = "DGS_ASAP", "DGS_ASAP, poll", "Asap"
@@ -56,16 +56,16 @@ REUSING: dict[str, gs.Scheduler] = {
 
 @dataclass(frozen=True)
 class TimedJobs:
-    """Makes a scenario of rigid jobs that state times; see `GridJobs`.
+    """Factory of scenarios of rigid jobs with start times, deadlines or cancellations; see `GridJobs`.
 
     Parameters
     ----------
     times
         ``"ahead"``, some of the jobs are submitted ahead of their start; ``"later"``, the same jobs are
         submitted when they are to start; ``"deadline"``, all jobs have deadlines; ``"cancel"``, users cancel
-        some of the jobs; ``"none"``, no job states anything.
+        some of the jobs; ``"none"``, jobs have none of these.
     patience
-        Of the deadlines, see `PATIENCE`.
+        Patience of the deadlines, one of `PATIENCE`.
     """
 
     jobs: GridJobs
@@ -74,7 +74,7 @@ class TimedJobs:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file."""
+        """File name of the scenario without its ending."""
         patience = f"-{self.patience:g}" if self.times == "deadline" else ""
         return f"{self.jobs.name}-{self.times}{patience}"
 
@@ -100,52 +100,56 @@ class TimedJobs:
 
 
 def ahead_jobs(scenario: gs.Scenario, seed: int) -> Bools:
-    """Return which jobs of a scenario of `TimedJobs` are submitted ahead, or would be: bool[jobs]."""
+    """Return the mask of the jobs that `TimedJobs` submits ahead of their start: bool[jobs]."""
     recipe: Any = scenario.workload.recipe
     of: Bools = Streams(seed)("reproduce.times").random(len(recipe.release)) < AHEAD_SHARE
     return of[np.argsort(np.rint(np.array(recipe.release) * NS), kind="stable")]
 
 
-# -- what is measured -----------------------------------------------------------------------------------
+# -- metrics --------------------------------------------------------------------------------------------
 
 
 def accepted(result: gs.Result) -> float:
-    """Jobs that were not rejected, %."""
+    """Return the share of jobs that were not rejected, %."""
     return 100.0 * float((result.applications["failed"] == 0).mean())
 
 
 def accepted_work(result: gs.Result) -> float:
-    """Node time of the jobs that were completed, of that of all jobs, %."""
+    """Return the share of completed jobs in the node time of all jobs, %."""
     table = result.applications
     time = table["tasks"] * table["run_time"]
     return 100.0 * float(time[~np.isnan(table["finish"])].sum() / time.sum())
 
 
 def cancelled_share(result: gs.Result) -> float:
-    """Jobs that were cancelled before they had ended, %."""
+    """Return the share of jobs that were cancelled before their end, %."""
     return 100.0 * float(result.applications["cancelled"].mean())
 
 
 def begun_share(result: gs.Result) -> float:
-    """Of the jobs that were cancelled, those that had begun, %; NaN if none was cancelled."""
+    """Return the share is_cancelled cancelled jobs that had started, %; NaN if none was cancelled."""
     table = result.applications
-    of = table["cancelled"] == 1
-    return 100.0 * float((~np.isnan(table["first_start"][of])).mean()) if of.any() else math.nan
+    is_cancelled = table["cancelled"] == 1
+    return (
+        100.0 * float((~np.isnan(table["first_start"][is_cancelled])).mean())
+        if is_cancelled.any()
+        else math.nan
+    )
 
 
 def reused_share(result: gs.Result) -> float:
-    """Node time that cancelled jobs gave back and others used, of all that they gave back, %."""
-    returned_slots, ran = result.tables["freed"], result.tables["schedule"]
-    used = total = 0.0
+    """Return the share of the node time released by cancelled jobs that other jobs reused_time, %."""
+    returned_slots, schedule = result.tables["freed"], result.tables["schedule"]
+    reused_time = total = 0.0
     for machine in np.unique(returned_slots["machine"]).tolist():
-        mine = np.flatnonzero(ran["machine"] == machine)
+        on_machine = np.flatnonzero(schedule["machine"] == machine)
         for k in np.flatnonzero(returned_slots["machine"] == machine).tolist():
-            other = mine[ran["application"][mine] != returned_slots["application"][k]]
-            since = np.maximum(ran["start"][other], returned_slots["start"][k])
-            until = np.minimum(ran["end"][other], returned_slots["end"][k])
-            used += float(np.maximum(until - since, 0.0).sum())
+            other = on_machine[schedule["application"][on_machine] != returned_slots["application"][k]]
+            starts = np.maximum(schedule["start"][other], returned_slots["start"][k])
+            ends = np.minimum(schedule["end"][other], returned_slots["end"][k])
+            reused_time += float(np.maximum(ends - starts, 0.0).sum())
             total += float(returned_slots["end"][k] - returned_slots["start"][k])
-    return 100.0 * used / total if total else math.nan
+    return 100.0 * reused_time / total if total else math.nan
 
 
 METRICS: dict[str, MetricFunction] = {"waiting": waiting, "accepted": accepted, "worked": accepted_work}
@@ -157,15 +161,15 @@ CANCEL_METRICS: dict[str, MetricFunction] = {
 
 
 def _waits(result: gs.Result, is_ahead: Bools) -> tuple[float, float, float]:
-    """Return for the jobs `is_ahead` the mean waiting, s, and the share that starts at once, %.
+    """Return the mean waiting time, s, and the share that starts at once, %, of the jobs `is_ahead`.
 
-    The third value is the mean waiting of the other jobs, s.
+    The third value is the mean waiting time of the other jobs, s.
     """
     waits = result.applications["waiting"]
-    mine = waits[is_ahead]
+    selected_waits = waits[is_ahead]
     return (
-        float(np.nanmean(mine)),
-        100.0 * float((mine <= PROMPT).mean()),
+        float(np.nanmean(selected_waits)),
+        100.0 * float((selected_waits <= PROMPT).mean()),
         float(np.nanmean(waits[~is_ahead])),
     )
 
@@ -175,16 +179,16 @@ def _waits(result: gs.Result, is_ahead: Bools) -> tuple[float, float, float]:
 
 @dataclass
 class Schedules:
-    """What is measured on the recorded runs of a load.
+    """Measurements of the recorded runs at one load.
 
     Parameters
     ----------
     violations, machines
-        Number of violations found, in how many allocated machines.
+        Number of violations, and number of allocated machines that were checked.
     waits
-        (times, scheduler) -> a tuple of `_waits` for each seed.
+        (times, scheduler) -> the result of `_waits` for each seed.
     shares
-        Scheduler -> the share that was reused, for each seed.
+        Scheduler -> the `reused_share` of each seed.
     """
 
     violations: int = 0
@@ -239,9 +243,9 @@ def _rows(data: tuple[Measurements, dict[str, Schedules]]) -> Iterator[Row]:
         )
         quantity = f"{case}: accepted work, {PATIENCE[2]:g} - {PATIENCE[1]:g} run times, {DGS}"
         yield judge(PATIENT, quantity, estimate(high - low), POSITIVE, unit="%")
-        why = f"{of_case.violations} violations in {of_case.machines} allocated machines"
+        reason = f"{of_case.violations} violations in {of_case.machines} allocated machines"
         quantity = f"{case}: violations found by validate"
-        yield exact(TIMES_HOLD, quantity, "none", of_case.violations == 0, why)
+        yield exact(TIMES_HOLD, quantity, "none", of_case.violations == 0, reason)
         for name in SCHEDULERS:
             ahead, later = (np.array(of_case.waits[times, name])[:, 0] for times in ("ahead", "later"))
             quantity = f"{case}: mean waiting, submitted ahead - when they are to start, {name}"
@@ -294,7 +298,7 @@ REMARKS = (
 
 
 def _draw(data: tuple[Measurements, dict[str, Schedules]]) -> Any:
-    """Draw the accepted work over the patience, a panel for each load."""
+    """Draw the accepted work over the patience, one panel per load."""
     deadlines, schedules = data[0].groups["deadlines"], data[1]
     accepted = {}
     for case in schedules:

@@ -1,6 +1,6 @@
 """Vasilakos, Sacha and Pierre, Figure 4: request and effective utilization over time.
 
-And the claims of Table I and Figure 4 on all jobs of a log under DGS_ASAP, as it is and compressed.
+Also the claims of Table I and Figure 4 for a whole log under DGS_ASAP, as recorded and compressed.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ OVERBOOKED_USE = "during overbooked periods effective utilization is about 90 % 
 AFTER = "after the last submission effective utilization stays positive for several days"
 
 PUSH = "push"
-#: Number of intervals into which the time of submissions is divided.
+#: Number of intervals into which the period of submissions is divided.
 PARTS = 40
-#: Utilization below which the curves should overlap, and from which on the grid counts as overbooked.
+#: Utilization below which the curves should overlap, and that from which the grid counts as overbooked.
 CALM, FULL = 0.6, 1.0
-#: Number of days that counts as several.
+#: Minimum number of days that counts as "several".
 SEVERAL_DAYS = 2.0
 
 
 class Curves(NamedTuple):
-    """RU and EU in equal intervals, and EU as it would be if each job started when it is submitted (`ideal`).
+    """RU and EU in equal intervals, and the EU that results if each job starts at its submission (`ideal`).
 
     Parameters
     ----------
     edges
-        S since the first submission.
+        Edges of the intervals, s since the first submission.
     submissions
         Number of intervals that begin before the last submission.
     """
@@ -97,7 +97,7 @@ def curves(result: gs.Result) -> Curves:
 
 
 def distance(result: gs.Result) -> float:
-    """Mean distance of EU from EU without waiting, where the latter is below 60 %, % points."""
+    """Return the mean distance of EU from EU without waiting, where that is below 60 %, % points."""
     of_run = curves(result)
     calm = of_run.ideal < CALM
     calm[of_run.submissions :] = False
@@ -105,40 +105,40 @@ def distance(result: gs.Result) -> float:
 
 
 def overbooked_use(result: gs.Result) -> float:
-    """Mean EU of the intervals in which EU without waiting is 100 % or more, %; NaN if there are none."""
+    """Return the mean EU of the intervals in which EU without waiting is 100 % or more, %, or NaN."""
     of_run = curves(result)
     full = of_run.ideal >= FULL
     return 100.0 * float(of_run.eu[full].mean()) if full.any() else math.nan
 
 
 def peak(result: gs.Result) -> float:
-    """Largest EU of an interval, %."""
+    """Return the maximum EU of an interval, %."""
     return 100.0 * float(curves(result).eu.max())
 
 
 def average(result: gs.Result) -> float:
-    """Mean EU from the first to the last submission, %."""
+    """Return the mean EU from the first to the last submission, %."""
     of_run = curves(result)
     return 100.0 * float(of_run.eu[: of_run.submissions].mean())
 
 
 def peak_without_waits(result: gs.Result) -> float:
-    """Largest EU of an interval if no job had to wait, %."""
+    """Return the maximum EU of an interval if no job had to wait, %."""
     return 100.0 * float(curves(result).ideal.max())
 
 
 def busiest(result: gs.Result) -> float:
-    """Largest RU of an interval, %."""
+    """Return the maximum RU of an interval, %."""
     return 100.0 * float(curves(result).ru.max())
 
 
 def days_after(result: gs.Result) -> float:
-    """Time from the last submission until the last job ends, days."""
+    """Return the time from the last submission until the last job ends, days."""
     return (result.makespan - span(result)) / DAY
 
 
 def hours_after(result: gs.Result) -> float:
-    """Time from the last submission until the last job starts, hours."""
+    """Return the time from the last submission until the last job starts, hours."""
     jobs = result.applications
     return (float(np.nanmax(jobs["first_start"])) - float(jobs["release"].max())) / 3600.0
 
@@ -154,7 +154,7 @@ UTILIZATION: dict[str, MetricFunction] = {
     "postponed": hours_after,
     "span": span,
 }
-#: EU nearly overlaps RU; EU in overbooked periods; the largest EU.
+#: Claims: EU nearly overlaps RU; EU in overbooked periods; the maximum EU.
 SMALL_DISTANCE, HIGH_USE, HIGH_PEAK = (
     ClaimedRange("nearly none", 0.0, 1.0),
     ClaimedRange("about 90", 85.0, 100.0),
@@ -169,9 +169,12 @@ def _fig4_rows(data: Measurements) -> Iterator[Row]:
         yield judge(OVERLAP, quantity, values.mean(PUSH, "distance"), SMALL_DISTANCE, unit="% points")
         if full:
             column = values["overbooked"][PUSH]
-            some = column[np.isfinite(column)]
+            subset = column[np.isfinite(column)]
             quantity = f"{case}: EU where it would be 100 % or more without waiting"
-            why, mean = f"so in {len(some)} of {len(column)} seeds", estimate(some) if len(some) else None
+            why, mean = (
+                f"so in {len(subset)} of {len(column)} seeds",
+                estimate(subset) if len(subset) else None,
+            )
             yield judge(OVERBOOKED_USE, quantity, mean, HIGH_USE, unit="%", why=why)
             yield judge(OVERBOOKED_USE, f"{case}: largest EU", values.mean(PUSH, "peak"), HIGH_PEAK, unit="%")
         days, quantity = values.mean(PUSH, "after"), f"{case}: EU positive after the last submission"
@@ -211,7 +214,7 @@ FIG4_REMARKS = (
 
 
 def _draw(run: Run, cases: Mapping[str, ScenarioFactory]) -> Figure:
-    """Draw RU and EU over time with the jobs of the first seed, a panel per load."""
+    """Draw RU and EU over time for the first seed, one panel per load."""
     from gridsim import plots
 
     figure, panels = plots.figure(len(cases))
@@ -290,9 +293,9 @@ WHOLE_COLUMNS = {
 
 
 def _jobs_of_log(run: Run) -> dict[str, GridJobs]:
-    """Return the jobs as they are, and compressed; 20,000 drawn jobs if there is no log."""
+    """Return the jobs of the log, as recorded and compressed, or 20,000 drawn jobs if there is no log."""
     high = jobs_of(run, 20_000, HIGH, PROFILE)
-    if run.log is None or run.quick:  # the small version has too few nodes for the log's own load
+    if run.log is None or run.quick:  # a quick run has too few nodes for the load of the log
         return {f"RU {LOW:g}": replace(high, load=LOW), f"RU {HIGH:g}": high}
     high = replace(high, jobs=0)
     return {"own load": replace(high, load=None), f"RU {HIGH:g}": high}

@@ -1,1 +1,1 @@
-"""Experiments on mapping heuristics, searches for idle hosts, tasks that follow the night, and probes."""
+"""Experiments on mapping heuristics, searches for idle hosts, wave scheduling, probes and other systems."""

@@ -1,4 +1,4 @@
-"""The same node programs simulated and run for real, over sockets: how far is the simulator from them?"""
+"""Compares simulated node programs with the same programs on processes that communicate over sockets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMPLETION = "on 40 machines, also if they fail or processes are killed, each ta
 
 @dataclass(frozen=True)
 class EmulationSize:
-    """Size of an experiment: machines, processes, applications or jobs, simulated s in a second."""
+    """Size of an experiment: machines, processes, bags or jobs, and speedup (simulated s per second)."""
 
     machines: int
     processes: int
@@ -38,11 +38,11 @@ class EmulationSize:
 
 
 SIZE = EmulationSize(200, 4, 5, 30, 10.0), EmulationSize(24, 2, 3, 12, 100.0)
-#: Mean s between two bags, and between two jobs.
+#: Mean time between two bags, and between two jobs, s.
 GAP_OF_BAGS, GAP_OF_JOBS = 60.0, 10.0
 
-#: System -> its scheduler.  Slots of DGS_ASAP are short since jobs are.  Probes of RJSS take their time:
-#: where they take none, as by default, those of a bag come one after another, which no real node can do.
+#: System -> its scheduler. Slots of DGS_ASAP are short since jobs are short. Probes of RJSS take time: by
+#: default they take none and those of a bag arrive one after another, which is impossible on real nodes.
 SYSTEMS: dict[str, gs.Scheduler] = {
     "sparrow": gs.Sparrow(),
     "fair-tree": gs.FairTree(),
@@ -50,11 +50,11 @@ SYSTEMS: dict[str, gs.Scheduler] = {
     "rjss": gs.Rjss(probe_latency="network"),
     "WQR-FT": gs.WqrFt(),
 }
-#: What happens to machines: nothing; single ones fail; their processes are killed, with all machines of them;
-#: or their owners come back, so that they run no tasks for a while.
+#: Events of machines: none; single machines fail; processes are killed with all their machines; or owners
+#: return, so that their machines run no tasks for some time.
 PLAIN, FAILURES, KILLS, OWNERS = "no failures", "failures", "killed processes", "owners come and go"
-#: Systems of papers -> the scheduler, and what happens to machines in runs on 40 of them.  The tree is kept
-#: by messages.  The times of DGS_ASAP are those of its defaults for slots of 60 s.  RJSS knows owners only.
+#: System of a paper -> its scheduler, and the events of machines in its runs on 40 machines. Messages
+#: maintain the tree. The times of DGS_ASAP are its defaults for slots of 60 s. RJSS handles only owners.
 FAILING_SYSTEMS: dict[str, tuple[gs.Scheduler, tuple[str, ...]]] = {
     "fair-tree": (gs.FairTree(maintenance="messages"), (PLAIN, FAILURES, KILLS)),
     "dgs-asap": (
@@ -65,15 +65,16 @@ FAILING_SYSTEMS: dict[str, tuple[gs.Scheduler, tuple[str, ...]]] = {
     "WQR-FT": (SYSTEMS["WQR-FT"], (PLAIN, FAILURES, KILLS)),
 }
 FAILING_SIZE = EmulationSize(40, 4, 3, 60, 10.0), EmulationSize(16, 2, 2, 8, 100.0)
-#: Of the seeds these systems run the first ones: each seed takes 10 minutes.
+#: Number of seeds that these systems run (the first ones), since each seed takes 10 minutes.
 FAILING_SEEDS = 5
-#: Failures of single machines: how many, the first one, the time between two, and the time to recovery, s.
+#: Failures of single machines: their number, the time of the first, the time between two, and the time to
+#: recovery, s.
 FAILURE_COUNT, FIRST_FAILURE, FAILURE_GAP, DOWN_TIME = 8, 40.0, 25.0, 15.0
-#: Which of two conflicting searches is first may depend on the smallest delay.  So the mean of several
-#: simulated runs is compared, with jitter (s) from half of this up to this.
+#: The order of two conflicting searches may depend on the smallest delay. So the mean of several simulated
+#: runs is compared, with jitter (s) between half of this value and this value.
 JITTER, SIMULATED_RUNS = 0.02, 10
 
-#: Times that are compared; the range for each, and that for messages.
+#: Compared times -> the range that counts as equal; and that of message counts.
 WAITING, TURNAROUND, STRETCH = "mean waiting", "mean turnaround", "maximum stretch"
 TESTS = {
     WAITING: ClaimedRange("within 10 %", 0.9, 1.1),
@@ -97,10 +98,10 @@ def scenario_of(system: str, size: EmulationSize, seed: int) -> gs.Scenario:
 
 
 def measurements(result: gs.Result) -> dict[str, float]:
-    """Return messages by kind, and the times that are compared."""
+    """Return the message counts by kind, and the compared times."""
     table, schedule = result.applications, result.tables["schedule"]
     time = (schedule["end"] - schedule["start"]) / schedule["tasks"]
-    begins = schedule["start"] + time * (schedule["tasks"] - 1) / 2  # on average, of the tasks of a row
+    begins = schedule["start"] + time * (schedule["tasks"] - 1) / 2  # mean over the tasks of the row
     waits, weight = begins - table["release"][schedule["application"]], schedule["completed"]
     sent = dict(zip(result.messages["kind"].tolist(), result.messages["sent"].tolist(), strict=True))
     return {
@@ -112,7 +113,7 @@ def measurements(result: gs.Result) -> dict[str, float]:
 
 
 def same_places(simulation: gs.Result, emulation: gs.Result) -> float:
-    """Return the share of tasks that are on the same machines in both."""
+    """Return the share of tasks that both runs place on the same machine."""
     counts = []
     for result in (simulation, emulation):
         tasks = np.zeros((len(result.machines), len(result.applications)))
@@ -131,12 +132,12 @@ def run_pair(system: str, size: EmulationSize, seed: int, **changes: Any) -> tup
 
 @dataclass(frozen=True)
 class FailingRun:
-    """An emulated run on few machines, and mean waiting (s) in the simulator.
+    """An emulated run on few machines, and the mean waiting times of the simulated runs.
 
     Parameters
     ----------
     waits
-        Mean waiting of each simulated run.
+        Mean waiting time of each simulated run, s.
     """
 
     result: gs.Result
@@ -144,25 +145,25 @@ class FailingRun:
 
     @property
     def wait(self) -> float:
-        """Mean waiting in the emulated run, s."""
+        """Mean waiting time in the emulated run, s."""
         return measurements(self.result)[WAITING]
 
     @property
     def completed(self) -> float:
-        """Completed tasks, as a share of all; a task that is completed twice counts twice."""
+        """Completed tasks as a share of all tasks; a task that is completed twice counts twice."""
         completed = self.result.tables["schedule"]["completed"].sum()
         return float(completed / self.result.applications["tasks"].sum())
 
 
 def failures_of(machines: int, seed: int, reachable: bool) -> gs.Faults:
-    """Return the failures of single machines, one after another, or when their owners are there."""
+    """Return the failures of single machines, one after another, or the presence of their owners."""
     machine = Streams(seed)("emulation failures").integers(machines, size=FAILURE_COUNT)
     down = FIRST_FAILURE + FAILURE_GAP * np.arange(FAILURE_COUNT)
     return gs.Faults.of(machine.tolist(), down.tolist(), (down + DOWN_TIME).tolist(), reachable=reachable)
 
 
 def run_failing(system: str, size: EmulationSize, seed: int, event: str) -> FailingRun:
-    """Run a system on few machines; the simulator has the failures that came of killed processes."""
+    """Run a system on few machines; the simulated runs have the failures that killed processes caused."""
     scenario, (scheduler, _) = scenario_of(system, size, seed), FAILING_SYSTEMS[system]
     if event != PLAIN:
         scenario = replace(scenario, faults=failures_of(size.machines, seed, event == OWNERS))
@@ -178,15 +179,14 @@ def run_failing(system: str, size: EmulationSize, seed: int, event: str) -> Fail
 
 @dataclass(frozen=True)
 class EmulationPairs:
-    """The measured runs.
+    """All measured runs.
 
     Parameters
     ----------
     pairs
         System -> the simulated and the emulated run of each seed.
     failing
-        System, what happens to machines -> the run of each of the first seeds on few machines, of
-        `failing_size`.
+        (system, event) -> the run of each of the first seeds on few machines, of size `failing_size`.
     """
 
     size: EmulationSize
@@ -196,7 +196,7 @@ class EmulationPairs:
 
 
 def _measure(run: Run) -> EmulationPairs:
-    """Run each system both ways, one run after another: they compete for the processors otherwise."""
+    """Simulate and emulate each system, one run at a time, so that runs do not compete for processors."""
     size, failing_size = run.choose(*SIZE), run.choose(*FAILING_SIZE)
     pairs = {system: [run_pair(system, size, seed) for seed in run.seeds] for system in SYSTEMS}
     failing = {
@@ -209,7 +209,7 @@ def _measure(run: Run) -> EmulationPairs:
     return EmulationPairs(size, pairs, failing_size, failing)
 
 
-#: Of each seed what was measured in the simulated and in the emulated run.
+#: For each seed, the measurements of the simulated and of the emulated run.
 Pairs = Sequence[tuple[Mapping[str, float], Mapping[str, float]]]
 
 
@@ -220,7 +220,7 @@ def _values(pairs: Sequence[tuple[gs.Result, gs.Result]]) -> Pairs:
 def columns_of(pairs: Pairs) -> dict[str, tuple[Floats, Floats]]:
     """Return name -> values of the simulated and of the emulated runs, float64[seeds] each.
 
-    A kind of message that a run has not sent counts 0 there.
+    The count of a message kind that a run never sends is 0.
     """
     names = dict.fromkeys(name for pair in pairs for values in pair for name in values)
     return {
@@ -233,7 +233,7 @@ def columns_of(pairs: Pairs) -> dict[str, tuple[Floats, Floats]]:
 
 
 def rows_of_system(system: str, pairs: Pairs) -> Iterator[Row]:
-    """Return a row for every kind of message and every time, whether or not it is as in the simulator."""
+    """Return the rows that compare the runs, one for every kind of message and every time."""
     for name, values in columns_of(pairs).items():
         test = TESTS.get(name, MESSAGE_TEST)
         claim = "" if test is None else TIMES if name in TESTS else MESSAGES
@@ -241,7 +241,7 @@ def rows_of_system(system: str, pairs: Pairs) -> Iterator[Row]:
 
 
 def rows_of_failing(system: str, event: str, runs: Sequence[FailingRun]) -> Iterator[Row]:
-    """Return a row for mean waiting, and one for the tasks that are completed."""
+    """Return a row for the mean waiting time, and one for the completed tasks."""
     name = f"{system} on few machines ({event})"
     ratios = [run.wait / float(np.mean(run.waits)) for run in runs]
     yield judge(WAITS, f"{name}: {WAITING}, emulated / simulated", estimate(ratios), TESTS[WAITING])
@@ -257,17 +257,17 @@ def _rows(data: EmulationPairs) -> Iterator[Row]:
 
 
 def _ratio(simulation: Floats, emulation: Floats) -> Estimate:
-    """Return the mean of the ratios seed by seed.
+    """Return the mean over seeds of the ratio of emulated to simulated values.
 
-    A seed may have no message of a kind: if neither run has one the ratio is 1, and if only the simulated one
-    has none, it is over one message.
+    If neither run of a seed sends a message of the kind, the ratio is 1.  If only the simulated run sends
+    none, the denominator is 1.
     """
     return estimate(
         np.where(emulation == simulation, 1.0, emulation / np.where(simulation == 0.0, 1.0, simulation))
     )
 
 
-#: Facts of an emulation -> headings.
+#: Fact of an emulation -> its heading.
 LATENESS = {
     "late_mean": "timers late, s",
     "late_most": "latest, s",
@@ -324,7 +324,7 @@ def _remarks(data: EmulationPairs) -> tuple[str, ...]:
 
 
 def _draw(data: EmulationPairs) -> Figure:
-    """Draw the ratios of times."""
+    """Draw the ratios of emulated to simulated times."""
     from gridsim import plots
 
     figure, (axes,) = plots.figure(1)

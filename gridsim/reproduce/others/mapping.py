@@ -3,8 +3,8 @@
 - T. Braun et al., "A comparison of eleven static heuristics", 2001: twelve classes of matrices of expected
   times.
 - I. Al-Azzoni and D. G. Down, "Linear programming-based affinity scheduling of independent tasks on
-  heterogeneous computing systems", IEEE TPDS 19 (2008): where tasks of a class may go, by a linear program.
-  We had the abstract.
+  heterogeneous computing systems", IEEE TPDS 19 (2008): a linear program determines the machines of each
+  class of tasks.  Only the abstract was available.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 BEST = "in each of twelve classes the makespan of Min-min is below those of MCT, OLB and Max-min"
 WORST = "where all machines rank alike for every task (consistent matrices), MET is the worst of all"
 
-#: The heuristics that the paper compares; the others are from Maheswaran et al.
+#: The heuristics that the paper compares; those of Maheswaran et al. are added.
 BRAUN_HEURISTICS = ("olb", "met", "mct", "min-min", "max-min")
-#: Settings of the other heuristics: the defaults of `map_tasks`.
+#: Remark on the settings of heuristics with parameters: the defaults of `map_tasks`.
 SETTINGS = "KPB with 20 % of the machines (4 of 16), the switching algorithm between 0.6 and 0.9"
 
 
-#: Class of matrices -> heuristic -> makespan of each seed.
+#: Class of matrices -> heuristic -> makespan of each seed, s.
 Makespans = Mapping[str, Mapping[str, Floats]]
 
 
 def makespans(name: str, run: Run) -> dict[str, Floats]:
-    """Return, for matrices of class `name`: heuristic -> makespan of each seed."""
+    """Return heuristic -> makespan of each seed, for matrices of the class `name`."""
     options, rows = BRAUN_CLASSES[name]._asdict(), []
     for seed in run.seeds:
         etc = expected_times(seed=seed, **options)
@@ -50,7 +50,7 @@ def makespans(name: str, run: Run) -> dict[str, Floats]:
 
 
 def best_shares(makespan: Mapping[str, Floats]) -> list[float]:
-    """Return, for each heuristic, the share of seeds in which its makespan is the smallest."""
+    """Return heuristic -> share of seeds in which its makespan is the minimum."""
     values = np.stack(list(makespan.values()))
     shares: list[float] = (values == values.min(axis=0)).mean(axis=1).tolist()
     return shares
@@ -58,10 +58,10 @@ def best_shares(makespan: Mapping[str, Floats]) -> list[float]:
 
 def _braun_rows(data: Makespans) -> Iterator[Row]:
     for name, makespan in data.items():
-        least = makespan["min-min"]
+        minimum = makespan["min-min"]
         for rule in ("mct", "olb", "max-min"):
             quantity = f"{name}: {rule} above min-min, relative"
-            yield sign(BEST, quantity, "above", makespan[rule] / least - 1.0)
+            yield sign(BEST, quantity, "above", makespan[rule] / minimum - 1.0)
         if BRAUN_CLASSES[name].consistency == "consistent":
             worst = np.max([makespan[rule] for rule in BRAUN_HEURISTICS if rule != "met"], axis=0)
             quantity = f"{name}: met above the worst of the others, relative"
@@ -83,7 +83,7 @@ def _braun_grids(data: Makespans) -> Iterator[ResultGrid]:
 
 
 def _draw_braun(data: Makespans) -> Figure:
-    """Draw makespans relative to that of Min-min, a panel for each consistency."""
+    """Draw makespans relative to that of Min-min, one panel for each consistency."""
     from gridsim import plots
 
     figure, panels = plots.figure(3, width=3.6)
@@ -128,28 +128,28 @@ COMPETITIVE = "heuristics that use the linear program perform very competitively
 LITTLE_INFORMATION = "they require dramatically less information"
 
 CLASSES, MACHINES = 8, 16
-#: Number of tasks, in full and in small.
+#: Numbers of tasks of the full and the quick run.
 TASKS = 10_000, 2_500
-#: Largest over smallest factor of run times, for classes and for machines.
+#: Ratio of the maximum to the minimum factor of run times, for classes and for machines.
 CLASS_RANGE, MACHINE_RANGE = 10.0, 10.0
 #: Proportions of classes are uniform in this range.
 PROPORTIONS = (1.0, 3.0)
-#: Arrival rates over the largest one that the linear program finds sustainable.
+#: Arrival rates relative to the maximum rate that is sustainable according to the linear program.
 LOADS = (0.5, 0.7, 0.9)
-#: Systems: how machines differ.  Those of the paper are inconsistent.
+#: System -> consistency of its machines; those of the paper are inconsistent.
 INCONSISTENT, RELATED = "inconsistent", "related"
 SYSTEMS = (INCONSISTENT, "semi-consistent", "consistent", RELATED)
 LPAS = "lpas"
 RULES: dict[str, Rule] = {LPAS: "mct", "mct": "mct", "kpb": "kpb", "met": "met", "olb": "olb"}
-#: Largest ratio to the mean response time of MCT that counts as competitive, and largest share of machines
+#: Maximum ratio to the mean response time of MCT that counts as competitive, and maximum share of machines
 #: considered for a task that counts as dramatically less information.
 COMPETES, FEW_MACHINES = 1.1, 0.5
-#: Share of the tasks, those that arrive first, that are left out of the metrics.
+#: Share of tasks, the first ones to arrive, that the metrics ignore.
 WARM_UP = 0.1
 
 
 def times_of(system: str, seed: int) -> Floats:
-    """Return how long a task of each class takes on each machine: float64[classes, machines], s."""
+    """Return the run time of a task of each class on each machine, s: float64[classes, machines]."""
     if system == RELATED:
         draw = Streams(seed)("lpas related")
         of_classes = draw.uniform(1.0, CLASS_RANGE, (CLASSES, 1))
@@ -167,7 +167,7 @@ def times_of(system: str, seed: int) -> Floats:
 
 
 def responses(system: str, seed: int, tasks: int) -> tuple[dict[tuple[str, float], float], float]:
-    """Return the mean response time of each rule at each load, and the share of machines LPAS looks at."""
+    """Return the mean response time of each rule and load, and the share of machines considered by LPAS."""
     etc, draw = times_of(system, seed), Streams(seed)(f"lpas {system}")
     proportions = draw.uniform(*PROPORTIONS, CLASSES)
     best: Affinity = affinity(etc, proportions)
@@ -182,7 +182,7 @@ def responses(system: str, seed: int, tasks: int) -> tuple[dict[tuple[str, float
     return means, float(best.allowed.sum(axis=1)[kind].mean() / MACHINES)
 
 
-#: System -> `responses` of each seed.
+#: System -> the result of `responses` for each seed.
 Responses = Mapping[str, list[tuple[dict[tuple[str, float], float], float]]]
 
 
@@ -230,7 +230,7 @@ AFFINITY = Reproduction(
         for system in data
     ),
     remarks=(
-        f"{CLASSES} classes, {MACHINES} machines, {TASKS[0]} tasks ({TASKS[1]} in small) that arrive by a "
+        f"{CLASSES} classes, {MACHINES} machines, {TASKS[0]} tasks ({TASKS[1]} quick) that arrive by a "
         "Poisson process, those of the first tenth not counted; expected times after Braun et al., factors "
         f"of 1..{CLASS_RANGE:g} for classes and 1..{MACHINE_RANGE:g} for machines; a task takes exactly "
         "what the matrix says.  On related machines the second factor is that of a machine, the same for "

@@ -1,7 +1,8 @@
-"""Bags at one master, by a linear program and by local rules.
+"""Bags at one master, scheduled by a linear program and by local rules.
 
 O. Beaumont, L. Carter, J. Ferrante, A. Legrand, L. Marchal and Y. Robert, "Centralized versus distributed
-schedulers for multiple bag-of-task applications", IPDPS 2006, and IEEE TPDS 19 (2008).  We had the abstracts.
+schedulers for multiple bag-of-task applications", IPDPS 2006, and IEEE TPDS 19 (2008).  Only the
+abstracts were available.
 """
 
 from __future__ import annotations
@@ -28,25 +29,27 @@ THIRDS = "the best decentralized heuristic performs as the linear program in abo
 WORSE = "in a few cases it is far worse"
 
 MACHINES, APPLICATIONS = 15, 4
-#: Number of tasks, in full and in small.
+#: Numbers of tasks of the full and the quick run.
 TASKS = 900, 300
 SPEEDS, LINKS, SIZES = (1000.0, 3000.0), (62_500.0, 625_000.0), (20_000.0, 200_000.0)
-#: Largest over smallest possible bytes per Mflop of an application; logarithms are uniform.
+#: Ratio of the maximum to the minimum bytes per Mflop of applications, whose logarithms are uniform.
 RATIOS = 100.0
-#: Bytes per Mflop on average, relative to what one link of mean bandwidth carries while all machines compute.
+#: Mean bytes per Mflop, relative to the bytes that a link of mean bandwidth carries while all machines
+#: compute.
 LOADS = (0.3, 1.0, 3.0)
 #: Children of the master, and of each machine.
 BRANCHING = (2, 4, 8)
-#: From which share of the centralized throughput on it counts as the same, and below which as far worse.
+#: Share of the centralized throughput from which a throughput counts as the same, and that below which it
+#: counts as far worse.
 EQUAL_SHARE, FAR_SHARE = 0.95, 0.8
 CENTRAL, SORTED, IN_TURN = "steady-state", "bandwidth-centric, sorted", "bandwidth-centric, in turn"
-#: Loads of `data-tree`, in full and in small.
+#: Loads of the experiment `data-tree`, full and quick.
 DATA_LOADS = (0.1, 1.0, 10.0), (1.0,)
 DATA_APPLICATIONS = 15
 
 
 def schedulers(branching: int) -> dict[str, gs.Scheduler]:
-    """Return what is compared in trees with so many children a node."""
+    """Return the schedulers that are compared in trees with `branching` children per node."""
     return {
         CENTRAL: gs.SteadyState(branching=branching),
         SORTED: gs.BandwidthCentric(branching=branching),
@@ -56,14 +59,14 @@ def schedulers(branching: int) -> dict[str, gs.Scheduler]:
 
 @dataclass(frozen=True)
 class MasterBags:
-    """Draws a platform and bags that are all at the master at time 0.
+    """Factory of scenarios in which all bags are at the master at time 0.
 
     Parameters
     ----------
     load
-        See `LOADS`.
+        Load of the links, one of `LOADS`.
     branching
-        Of the tree that it is for; each has platforms of its own.
+        Number of children per node of the tree; it determines the drawn platform.
     """
 
     load: float
@@ -72,7 +75,7 @@ class MasterBags:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file."""
+        """File name of the scenario without its ending."""
         return f"master-{self.branching}-{self.load:g}"
 
     def __call__(self, seed: int) -> gs.Scenario:
@@ -93,13 +96,13 @@ def _log_uniform(draw: np.random.Generator, limits: tuple[float, float], count: 
 
 
 def throughput(result: gs.Result) -> float:
-    """Tasks/s of the application that has the least."""
+    """Return the minimum throughput of an application, tasks/s."""
     table = result.applications
     return float((table["tasks"] / (table["finish"] - table["release"])).min())
 
 
 def optimum(scenario: gs.Scenario, parent: Integers | None) -> Throughput:
-    """Return the optimum of the linear program, whose master serves one at a time."""
+    """Return the optimum of the linear program for a master that serves one child at a time."""
     bags, links = scenario.workload.realize(scenario.platform), scenario.platform.bandwidth
     assert links is not None
     return optimal_throughput(
@@ -109,12 +112,12 @@ def optimum(scenario: gs.Scenario, parent: Integers | None) -> Throughput:
 
 @dataclass(frozen=True)
 class TreeThroughputs:
-    """Throughputs in trees, and what schedulers of stretch do where links are independent.
+    """Throughputs in trees, and those of schedulers for stretch with independent links.
 
     Parameters
     ----------
     throughputs
-        (children a node, load) -> scheduler -> throughput over the optimum: float64[seeds].
+        (children per node, load) -> scheduler -> throughput over the optimum: float64[seeds].
     """
 
     throughputs: Mapping[tuple[int, float], Mapping[str, Floats]]
@@ -122,7 +125,7 @@ class TreeThroughputs:
 
 
 def _measure(run: Run) -> TreeThroughputs:
-    """Compare the rules in drawn trees, and then with schedulers of stretch where links are independent."""
+    """Run the rules in random trees, and then with schedulers for stretch on independent links."""
     tasks = run.choose(*TASKS)
     trees = {
         (b, load): _relative_throughput(run, MasterBags(load, b, tasks)) for b in BRANCHING for load in LOADS
@@ -162,7 +165,7 @@ def _rows(data: TreeThroughputs) -> Iterator[Row]:
 
 
 def _star(run: Run) -> Row:
-    """Return whether giving out work in the order of data and links has the optimum of the program."""
+    """Return the row on whether serving in the order of data and links attains the program's optimum."""
     largest, count = 0.0, 0
     for seed in run.seeds:
         for load in LOADS:
@@ -173,8 +176,8 @@ def _star(run: Run) -> Row:
             work = zip(bags.task_size.tolist(), bags.moved()[0].tolist(), [1.0] * len(bags), strict=True)
             level, _ = sorted_shares(children, dict(enumerate(work)))
             largest, count = max(largest, abs(level / optimum(scenario, None).level - 1.0)), count + 1
-    why = f"largest relative difference in {count} stars: {largest:.1g}"
-    return exact(STAR, "throughput in that order, and of the linear program", "equal", largest < 1e-6, why)
+    reason = f"largest relative difference in {count} stars: {largest:.1g}"
+    return exact(STAR, "throughput in that order, and of the linear program", "equal", largest < 1e-6, reason)
 
 
 def _series(data: TreeThroughputs) -> dict[str, dict[str, list[Estimate]]]:
@@ -197,16 +200,16 @@ def _grids(data: TreeThroughputs) -> Iterator[ResultGrid]:
 
 
 def makespan(result: gs.Result) -> float:
-    """When the last task is done, s."""
+    """Return the time at which the last task ends, s."""
     return float(result.applications["finish"].max())
 
 
-#: Why what the abstracts say of local rules cannot be compared with what is measured.
+#: Reason why the claims of the abstracts on local rules cannot be compared with the measurements.
 OTHER_RULES = "the abstract's rules, trees and limits are not printed; these are ours"
 REMARKS = (
     f"{MACHINES} machines of {SPEEDS[0]:g}..{SPEEDS[1]:g} Mflop/s, uniform, with links of "
     f"{LINKS[0]:g}..{LINKS[1]:g} bytes/s whose logarithms are uniform, in the order of their numbers in a "
-    f"tree of 2, 4 or 8 children a node; {APPLICATIONS} bags of {TASKS[0]} tasks ({TASKS[1]} in small) of "
+    f"tree of 2, 4 or 8 children a node; {APPLICATIONS} bags of {TASKS[0]} tasks ({TASKS[1]} quick) of "
     f"{SIZES[0]:g}..{SIZES[1]:g} Mflop, all at the master at time 0, of weight 1; bytes per Mflop differ up "
     "to a hundredfold.",
     "Throughput: of the application that has the least, its tasks over the time until the last is done; so "

@@ -31,16 +31,16 @@ SIMULATOR = "(not in the paper) completion times are those of the authors' simul
 #: Speed of a worker, Mflop/s.
 SPEED = 1000.0
 LENGTHS, PERCENTILES = ("short", "long"), (50, 90, 99)
-#: Largest relative difference to the mean of the authors' simulator for p50 and p90, and for p99.
+#: Maximum relative difference from the mean of the authors' simulator for p50 and p90, and for p99.
 CLOSE, CLOSE_TAIL = 0.03, 0.15
-#: The same for p50 and p90 of schedulers that are compared less closely, and for all percentiles of LWL,
-#: which draws nothing.
+#: The maximum difference for p50 and p90 of schedulers that are compared less closely, and for all
+#: percentiles of LWL, which is deterministic.
 LESS_CLOSE, EXACT = {"eagle": 0.05, "dlwl": 0.05}, {"lwl": 0.005}
 
 
 @dataclass(frozen=True, eq=False)
 class ProbeLog:
-    """A `.tr` log on which the schedulers were compared, known by its numbers of jobs and tasks.
+    """A `.tr` log on which the schedulers were compared, identified by its numbers of jobs and tasks.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class ProbeLog:
     authors: Mapping[str, str]
 
     def values_of(self, scheduler: str) -> dict[str, str]:
-        """Return what the authors' simulator gives: name of the metric -> mean, with the range if known."""
+        """Return metric -> mean in the authors' simulator, with the range if it is known."""
         return dict(
             zip(metric_names(), re.findall(r"[\d.]+(?: \([\d.]+\))?", self.authors[scheduler]), strict=True)
         )
@@ -136,12 +136,12 @@ def log_of(path: str) -> ProbeLog:
 
 @dataclass(frozen=True)
 class LogJobs:
-    """Makes the scenario of a log, as ``LogJobs("YH1_sub.tr.gz")(seed)``; it can be sent to another process.
+    """Picklable factory of the scenarios of a log: ``LogJobs("YH1_sub.tr.gz")(seed)``.
 
     Parameters
     ----------
     workers
-        Number of workers; 0 for that of the log.
+        Number of workers; 0 for that of the log's `ProbeLog`.
     """
 
     path: str
@@ -149,7 +149,7 @@ class LogJobs:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file, such as ``yahoo-4000``."""
+        """File name of the scenario without its ending, such as ``yahoo-4000``."""
         log = log_of(self.path)
         return f"{log.title.lower()}-{self.workers or log.workers}"
 
@@ -171,7 +171,7 @@ class Percentile:
     metric
         One of `metric_names`.
     cutoff
-        s.
+        Mean duration above which a job is long, s.
     """
 
     metric: str
@@ -189,7 +189,7 @@ def completions(result: gs.Result, cutoff: float) -> tuple[Any, Any]:
     Parameters
     ----------
     cutoff
-        s.
+        Mean duration above which a job is long, s.
     """
     table = result.applications
     times, long = table["finish"] - table["release"], table["estimate"] > cutoff * SPEED
@@ -197,7 +197,7 @@ def completions(result: gs.Result, cutoff: float) -> tuple[Any, Any]:
 
 
 def schedulers(log: ProbeLog) -> dict[str, gs.Scheduler]:
-    """Return all of them, with the cutoff and the reserved share of a log."""
+    """Return name -> scheduler with the cutoff and the reserved share of a log."""
     parts: dict[str, Any] = {"cutoff": log.cutoff * SPEED, "reserved": log.reserved}
     return {
         "sparrow": gs.Sparrow(),
@@ -209,38 +209,38 @@ def schedulers(log: ProbeLog) -> dict[str, gs.Scheduler]:
 
 
 def _cases(*names: str) -> Callable[[Run], dict[str, Case]]:
-    """Return the logs that were given, under their titles, with the schedulers called so."""
+    """Return a function that returns title -> case of each given log, with the named schedulers."""
 
     def cases(run: Run) -> dict[str, Case]:
         log_cases = {}
         for path in run.traces:
             log = log_of(path)
-            chosen = {name: scheduler for name, scheduler in schedulers(log).items() if name in names}
+            selection = {name: scheduler for name, scheduler in schedulers(log).items() if name in names}
             metrics = {name: Percentile(name, log.cutoff) for name in metric_names()}
-            log_cases[log.title] = Case(LogJobs(path), chosen, metrics)
+            log_cases[log.title] = Case(LogJobs(path), selection, metrics)
         return log_cases
 
     return cases
 
 
 def _mean(text: str) -> float:
-    """Return the mean of a value of the authors' simulator; see `ProbeLog.values_of`."""
+    """Return the mean in a text of `ProbeLog.values_of`."""
     return float(text.split()[0])
 
 
 def ends(text: str) -> tuple[float, float]:
-    """Return the smallest and the largest value of the authors' simulator; see `ProbeLog.values_of`."""
+    """Return the minimum and the maximum over seeds in a text of `ProbeLog.values_of`."""
     values = [float(value) for value in re.findall(r"\d+(?:\.\d+)?", text)]
     return min(values), max(values)
 
 
 def allowed_range(scheduler: str, metric: str, text: str) -> ClaimedRange:
-    """Return the range in which a mean counts as that of the authors' simulator, s.
+    """Return the range of means that count as equal to that of the authors' simulator, s.
 
     Parameters
     ----------
     text
-        The mean there, with the range over seeds; see `ProbeLog.values_of`.
+        Mean of the authors' simulator with the range over seeds, as in `ProbeLog.values_of`.
     """
     tail = metric.endswith("p99")
     share = EXACT.get(scheduler, CLOSE_TAIL if tail else LESS_CLOSE.get(scheduler, CLOSE))
@@ -252,7 +252,7 @@ def allowed_range(scheduler: str, metric: str, text: str) -> ClaimedRange:
 
 
 def _against_simulator(title: str, values: Replicates) -> Iterator[Row]:
-    """Return a row for each scheduler and percentile: whether the mean is that of the authors' simulator."""
+    """Return the rows that compare each scheduler and percentile with the authors' simulator."""
     log = _log_called(title)
     for scheduler in values.schedulers:
         for metric, text in log.values_of(scheduler).items():
@@ -283,11 +283,11 @@ def _gain(
     claim: str = "",
     test: ClaimedRange | None = None,
 ) -> Row:
-    """Return a row on how much faster `a` is than `b`, %, with that in the authors' simulator."""
+    """Return a row on how much faster `a` is than `b`, %, here and in the authors' simulator."""
     log, times = _log_called(title), values[metric]
-    ours, theirs = (_mean(log.values_of(name)[metric]) for name in (a, b))
+    measured_gain, published_gain = (_mean(log.values_of(name)[metric]) for name in (a, b))
     quantity = f"{title}: {metric}, {a.capitalize()} faster than {b.capitalize()} by"
-    why = f"in the authors' simulator {100 * (1 - ours / theirs):.3g}"
+    why = f"in the authors' simulator {100 * (1 - measured_gain / published_gain):.3g}"
     return judge(claim, quantity, estimate(100 * (1 - times[a] / times[b])), test, unit="%", why=why)
 
 
@@ -308,7 +308,7 @@ REMARKS = (
 
 
 def _draw(data: Measurements) -> Figure:
-    """Draw p50 and p90 of short and of long jobs of each scheduler, a panel per log."""
+    """Draw p50 and p90 of short and of long jobs of each scheduler, one panel per log."""
     places = range(len(metric_names()))
     labels = {"xticks": places, "xticklabels": metric_names(), "xlabel": "", "ylabel": "completion time, s"}
     lines = {title: grid.rows for title, grid in zip(data, _grids(data), strict=True)}
@@ -318,7 +318,7 @@ def _draw(data: Measurements) -> Figure:
     return figure
 
 
-#: What the three experiments share.
+#: Arguments of all three experiments.
 SHARED: dict[str, Any] = {
     "seeds": (5, 1),
     "files": "task logs",
@@ -342,7 +342,7 @@ SPARROW = Reproduction(
 
 SHORT = "on the Google trace at high load Hawk runs short jobs 80 % (p50) and 90 % (p90) faster than Sparrow"
 LONG = "there it runs long jobs 35 % (p50) and 10 % (p90) faster than Sparrow"
-#: Percentile -> the claim, and by how much Hawk is faster, %.
+#: Percentile -> the claim, and the published gain of Hawk, %.
 HAWK_GAINS = {
     "short p50": (SHORT, 80.0),
     "short p90": (SHORT, 90.0),
@@ -352,7 +352,7 @@ HAWK_GAINS = {
 
 
 def _hawk_rows(data: Measurements) -> Iterator[Row]:
-    """Return by how much Hawk is faster; the claims are judged on the Google log."""
+    """Return the rows on the gain of Hawk; claims are judged on the Google log."""
     for title, values in data.items():
         for metric in metric_names():
             claim, test = "", None

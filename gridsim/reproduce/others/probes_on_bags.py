@@ -1,8 +1,8 @@
 """The fair tree, its baselines, probe-based schedulers and classic policies on the same bags of tasks.
 
 The claims are those of J. Celaya and L. Marchal (fair tree), of P. Delgado et al., "Hawk: hybrid datacenter
-scheduling" (USENIX ATC 2015), and of the same, "Job-aware scheduling in Eagle" (SoCC 2016), on workloads and
-on a network that are not theirs.
+scheduling" (USENIX ATC 2015), and of the same, "Job-aware scheduling in Eagle" (SoCC 2016), here on other
+workloads and another network.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ HAWK_SHORT = "Hawk completes short jobs earlier than Sparrow"
 EAGLE_SHORT = "Eagle completes short jobs earlier than Hawk"
 
 LOAD = 0.8
-#: Bags whose tasks are larger are long, Mflop: the default of `Hawk`.  Task sizes are scaled to it.
+#: Task size above which a bag is long, Mflop: the default of `Hawk`, to which task sizes are scaled.
 CUTOFF = 1e6
-#: Most tasks of a bag that a node can have asked for at once.
+#: Maximum number of tasks of a bag that a node requests at once.
 ROOM = 4096
-#: s after which an idle machine asks for work again.
+#: Time after which an idle machine requests work again, s.
 PAUSE = 60.0
 
 _FORMS: tuple[NodeForm, ...] = ("compiled", "interpreted") if find_spec("numba") else ("interpreted",)
@@ -53,15 +53,15 @@ class _Stealing(gs.WorkStealing, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class BagSource(ABC):
-    """Where bags come from, and machines of what speeds.
+    """A source of bags and machines.
 
     Parameters
     ----------
     machines
-        How many.
+        Number of machines.
     reserved
-        Share of them that runs no long tasks under Hawk and Eagle; about the share of short bags in the work,
-        as in the paper on Hawk.
+        Share of machines that run no long tasks under Hawk and Eagle; about the share of short bags in the
+        work, as in the paper on Hawk.
     """
 
     machines: int
@@ -70,19 +70,19 @@ class BagSource(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name of the scenario's file."""
+        """File name of the scenario without its ending."""
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """What machines and bags are, for the report."""
+        """Description of machines and bags for the report."""
 
     @abstractmethod
     def workload(self, seed: int) -> gs.Workload:
-        """Return the bags."""
+        """Return the bags of a seed."""
 
     def platform(self, seed: int) -> gs.Platform:
-        """Return the machines: by default those of a desktop grid."""
+        """Return the machines of a seed, by default those of a desktop grid."""
         return gs.Platform.desktop_grid(self.machines, seed)
 
     def submitters(self, seed: int, bags: int) -> Integers:
@@ -92,22 +92,19 @@ class BagSource(ABC):
 
 @dataclass(frozen=True)
 class LognormalBags(BagSource):
-    """Poisson arrivals and a lognormal task size for each bag: 10 % of the bags, with most work, are long."""
+    """Bags with Poisson arrivals and lognormal task sizes; 10 %, with most of the work, are long."""
 
     bags: int
 
     @property
     def name(self) -> str:
-        """See `BagSource`."""
         return "drawn"
 
     @property
     def description(self) -> str:
-        """See `BagSource`."""
         return f"{self.bags} drawn bags of 1 to 19 tasks; speeds of a desktop grid"
 
     def workload(self, seed: int) -> gs.Workload:
-        """See `BagSource`."""
         streams, bags = Streams(seed), self.bags
         release = np.cumsum(streams("probes on bags arrivals").exponential(60.0, bags))
         sizes = CUTOFF * np.exp(2.0 * (streams("probes on bags sizes").standard_normal(bags) - 1.28))
@@ -117,69 +114,65 @@ class LognormalBags(BagSource):
 
 @dataclass(frozen=True)
 class _Log(BagSource):
-    """`part` says how much of the log is run, other parts for each seed."""
+    """Source that runs a `part` of a log; the seed determines which one."""
 
     path: str
     part: int
-    #: s; the run time above which tasks are long, with size `CUTOFF`.
+    #: Run time above which tasks are long, s; it corresponds to the size `CUTOFF`.
     cutoff: ClassVar[float]
 
     @property
     def name(self) -> str:
-        """See `BagSource`."""
         return self.file.split(".")[0].lower()
 
     @property
     def file(self) -> str:
-        """Name of the log."""
+        """File name of the log."""
         return os.path.basename(self.path)
 
 
 class GridLog(_Log):
-    """Bags of a job log of a grid (SWF or GWF): a window of `part` bags for each seed."""
+    """Bags of a job log of a grid (SWF or GWF); the seed determines a window of `part` bags."""
 
     cutoff: ClassVar[float] = 7200.0
 
     @property
     def description(self) -> str:
-        """See `BagSource`."""
         return (
             f"{self.part} bags in a row of {self.file}, other ones for each seed; long: tasks above "
             f"{self.cutoff:g} s; speeds of a desktop grid"
         )
 
     def workload(self, seed: int) -> gs.Workload:
-        """See `BagSource`."""
-        whole = gs.Workload.from_log(self.path, reference_speed=CUTOFF / self.cutoff, seed=seed)
-        windows = max(1, len(whole.realize(gs.Platform.equal(self.machines))) // self.part)
+        complete_log = gs.Workload.from_log(self.path, reference_speed=CUTOFF / self.cutoff, seed=seed)
+        windows = max(1, len(complete_log.realize(gs.Platform.equal(self.machines))) // self.part)
         skip = (seed - 1) % windows * self.part
-        return gs.Workload(msgspec.structs.replace(whole.recipe, skip=skip, max_applications=self.part))
+        return gs.Workload(
+            msgspec.structs.replace(complete_log.recipe, skip=skip, max_applications=self.part)
+        )
 
 
 class TaskTrace(_Log):
-    """One job in `part` of a `.tr` log, other ones for each seed; all tasks of a job last its mean."""
+    """Every `part`-th job of a `.tr` log from an offset set by the seed; tasks last their job's mean."""
 
-    #: That of the papers for the Yahoo trace.
+    #: Cutoff of the papers for the Yahoo trace, s.
     cutoff: ClassVar[float] = 90.5811
 
     @property
     def description(self) -> str:
-        """See `BagSource`."""
         return (
             f"one job in {self.part} of {self.file}, other ones for each seed, all tasks of a job as long as "
             f"their mean; long: above {self.cutoff:g} s; machines of one speed"
         )
 
     def platform(self, seed: int) -> gs.Platform:
-        """See `BagSource`."""
         return gs.Platform.equal(self.machines)
 
     def workload(self, seed: int) -> gs.Workload:
-        """See `BagSource`."""
         from gridsim.traces import read_tr
 
-        whole = read_tr(self.path)
-        log = whole.take(np.arange((seed - 1) % self.part, len(whole), self.part))
+        complete_log = read_tr(self.path)
+        log = complete_log.take(np.arange((seed - 1) % self.part, len(complete_log), self.part))
         sizes = log.mean * (CUTOFF / self.cutoff)
         submitter = self.submitters(seed, len(log))
         return gs.Workload.of(log.release, log.tasks, sizes, submitter=submitter, origin=0.0)
@@ -187,13 +180,13 @@ class TaskTrace(_Log):
 
 @dataclass(frozen=True)
 class AtLoad:
-    """Makes scenarios of a source, with machines so fast that the load is `LOAD`."""
+    """Factory of scenarios of a source, in which machine speeds are scaled to the load `LOAD`."""
 
     source: BagSource
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file."""
+        """File name of the scenario without its ending."""
         return self.source.name
 
     def __call__(self, seed: int) -> gs.Scenario:
@@ -203,7 +196,7 @@ class AtLoad:
 
 
 def source_of(run: Run) -> BagSource:
-    """Return the bags of a log, if there is one, or drawn ones."""
+    """Return the bags of the log of a run, or drawn ones if it has no log."""
     if run.log is None:
         return LognormalBags(100, 0.15, run.choose(1000, 200))
     from gridsim.traces.info import detect_format
@@ -215,7 +208,7 @@ def source_of(run: Run) -> BagSource:
 
 
 def schedulers_for(reserved: float) -> dict[str, gs.Scheduler]:
-    """Return those that are compared, under the names of the tables."""
+    """Return name -> scheduler for all compared schedulers."""
     return {
         "mincent": gs.MinCent(),
         "fcfs": gs.Fcfs(),
@@ -237,38 +230,38 @@ def _completion(result: gs.Result, long: bool, percent: float) -> float:
 
 
 def max_stretch(result: gs.Result) -> float:
-    """Largest stretch, (C - r) / (w / aggregate speed)."""
+    """Return the maximum stretch, (C - r) / (w / aggregate speed)."""
     return float(result.applications["stretch_agg"].max())
 
 
 def mean_stretch(result: gs.Result) -> float:
-    """Mean stretch, (C - r) / (w / aggregate speed)."""
+    """Return the mean stretch, (C - r) / (w / aggregate speed)."""
     return float(result.applications["stretch_agg"].mean())
 
 
 def p50_short(result: gs.Result) -> float:
-    """Median time from release to completion of short bags, s."""
+    """Return the median time from release to completion of short bags, s."""
     return _completion(result, False, 50)
 
 
 def p99_short(result: gs.Result) -> float:
-    """99th percentile of the time from release to completion of short bags, s."""
+    """Return the 99th percentile of the time from release to completion of short bags, s."""
     return _completion(result, False, 99)
 
 
 def p99_long(result: gs.Result) -> float:
-    """99th percentile of the time from release to completion of long bags, s."""
+    """Return the 99th percentile of the time from release to completion of long bags, s."""
     return _completion(result, True, 99)
 
 
 def messages_per_task(result: gs.Result) -> float:
-    """Messages between machines over the number of tasks."""
+    """Return the number of messages between machines per task."""
     return float(result.messages["sent"].sum() / result.applications["tasks"].sum())
 
 
 MAX, MEAN = "maximum stretch", "mean stretch"
 P50, P99, P99_LONG = "p50 short, s", "p99 short, s", "p99 long, s"
-#: Title of a column -> metric.
+#: Column heading -> metric.
 METRICS: dict[str, MetricFunction] = {
     MAX: max_stretch,
     MEAN: mean_stretch,
@@ -280,7 +273,7 @@ METRICS: dict[str, MetricFunction] = {
 
 
 def geometric_mean(numerator: Floats, denominator: Floats, axis: int = -1) -> Any:
-    """Geometric mean of the ratios: stretches of different seeds differ by orders of magnitude."""
+    """Return the geometric mean of ratios, since stretches of seeds differ by orders of magnitude."""
     return np.exp(np.mean(np.log(numerator / denominator), axis=axis))
 
 
@@ -325,7 +318,7 @@ REMARKS = (
 
 
 def _draw(data: Measurements) -> Figure:
-    """Draw maximum stretch over p99 of short bags, a mark for each scheduler."""
+    """Draw the maximum stretch over p99 of short bags, one mark for each scheduler."""
     from gridsim import plots
     from gridsim.plots.style import series_style
 

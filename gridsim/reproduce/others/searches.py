@@ -1,4 +1,4 @@
-"""Four methods to search for idle hosts under light, medium and heavy load, as compared by D. Zhou and V. Lo,
+"""Four search methods for idle hosts under light, medium and heavy load, as compared by D. Zhou and V. Lo,
 "Cluster Computing on the Fly: resource discovery in a cycle sharing peer-to-peer system" (2004)."""
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from gridsim.results.metrics.registry import MetricFunction
 LIGHT = "the rendezvous point search performs best under light workloads"
 HEAVY = "under heavy workloads its performance falls below the other techniques"
 
-#: Numbers of nodes and of applications, in full and in small.
+#: Numbers of nodes and of applications of the full and the quick run.
 NODES, APPLICATIONS = (300, 40), (300, 30)
-#: Offered load: the share of the machines' time that the work takes.
+#: Offered load: the share of machine time that the work takes.
 LOADS = {"light": 0.1, "medium": 0.5, "heavy": 0.9}
-#: Mean number of tasks of a bag, and the size of each task, Mflop: 600 s at the mean speed.
+#: Mean number of tasks of a bag, and task size, Mflop: 600 s at the mean speed.
 TASKS, SIZE = 20.0, 1.2e6
 
 RENDEZVOUS = "rendezvous"
@@ -42,16 +42,16 @@ METHODS: dict[str, gs.Scheduler] = {
     "rendezvous, never refreshed": gs.Rendezvous(refresh=math.inf),
     "rendezvous, any host": gs.Rendezvous(pick="random"),
 }
-#: The rendezvous that, like the other methods, does not choose hosts by how long they have been free.
+#: Rendezvous which, like the other methods, ignores how long hosts have been free.
 ANY_HOST = "rendezvous, any host"
 COMPARED_METHODS = tuple(METHODS)[:3]
-#: Kinds of messages that are sent even if no machine searches.
+#: Kinds of messages that are sent even without searches.
 UPKEEP = ("hello", "profile", "beacon", "where", "known", "advert", "noted")
 
 
 @dataclass(frozen=True)
 class BagsAtLoad:
-    """Makes a scenario of bags, as ``BagsAtLoad("light", 300, 300)(seed)``."""
+    """Factory of scenarios of bags: ``BagsAtLoad("light", 300, 300)(seed)``."""
 
     load: str
     nodes: int
@@ -59,7 +59,7 @@ class BagsAtLoad:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file, such as ``light-300``."""
+        """File name of the scenario without its ending, such as ``light-300``."""
         return f"{self.load}-{self.nodes}"
 
     def __call__(self, seed: int) -> gs.Scenario:
@@ -75,18 +75,18 @@ class BagsAtLoad:
 
 
 def _is_remote(result: gs.Result) -> Any:
-    """bool[rows], which rows are hosts that were found, other than the client's own machine."""
+    """Return the mask of the rows with found hosts other than the client's machine: bool[rows]."""
     hosts = result.tables["hosts"]
     return hosts["client"] != hosts["host"]
 
 
 def messages_per_host(result: gs.Result) -> float:
-    """Number of all messages per host that was found."""
+    """Return the number of messages per found host."""
     return _per_host(result.messages["sent"].sum(), result)
 
 
 def search_messages_per_host(result: gs.Result) -> float:
-    """Number of messages per host that was found, without those that are sent even if no machine searches."""
+    """Return the number of messages per found host, without those that are sent even without searches."""
     return _per_host(result.messages["sent"][~np.isin(result.messages["kind"], UPKEEP)].sum(), result)
 
 
@@ -96,18 +96,18 @@ def _per_host(messages: Any, result: gs.Result) -> float:
 
 
 def time_to_find(result: gs.Result) -> float:
-    """Mean time from the instant a task needs a host until the client has found one, s."""
+    """Return the mean time from a task's need for a host until the client has found one, s."""
     hosts, remote = result.tables["hosts"], _is_remote(result)
     return float((hosts["found"] - hosts["needed"])[remote].mean()) if remote.any() else math.nan
 
 
 def turnaround(result: gs.Result) -> float:
-    """Mean time from the release of a bag until its last task ends, s."""
+    """Return the mean time from the release of a bag until its last task ends, s."""
     return float(result.mean_completion)
 
 
 def short_searches(result: gs.Result) -> float:
-    """Share of searches that found fewer hosts than wanted, %."""
+    """Return the share of searches that found fewer hosts than requested, %."""
     searches = result.tables["searches"]
     return 100 * float((searches["found"] < searches["wanted"]).mean()) if len(searches) else math.nan
 
@@ -119,7 +119,7 @@ METRICS: dict[str, MetricFunction] = {
     "turnaround": turnaround,
     "short": short_searches,
 }
-#: Metric -> heading.
+#: Metric -> column heading.
 LABELS = {
     "messages": "messages per found host",
     "search messages": "messages per found host, upkeep left out",
@@ -131,11 +131,14 @@ LABELS = {
 
 def _cases(run: Run) -> dict[str, BagsAtLoad]:
     nodes, applications = run.choose(*NODES), run.choose(*APPLICATIONS)
-    return {f"{load} ({use:g})": BagsAtLoad(load, nodes, applications) for load, use in LOADS.items()}
+    return {
+        f"{load} ({utilization:g})": BagsAtLoad(load, nodes, applications)
+        for load, utilization in LOADS.items()
+    }
 
 
 def _rows(data: Measurements) -> list[Row]:
-    """Compare rendezvous with each other method; the paper omits medium load."""
+    """Return the rows that compare rendezvous with each other method; the paper omits medium load."""
     rows: list[Row] = []
     for load, values in zip(LOADS, data.values(), strict=True):
         claim, test = TESTS.get(load, ("", None))
@@ -153,9 +156,9 @@ def _rows(data: Measurements) -> list[Row]:
     return rows
 
 
-#: Load -> the paper's claim, and the range in which it puts the ratio of rendezvous to another method.
+#: Load -> the paper's claim, and the range of the ratio of rendezvous to another method that it implies.
 TESTS = {"light": (LIGHT, SMALLER), "heavy": (HEAVY, LARGER)}
-#: Method -> the metrics that are judged for it.
+#: Method -> the metrics that are judged in its comparison.
 JUDGED_METRICS = {
     RENDEZVOUS: ("messages", "search messages", "time", "turnaround"),
     ANY_HOST: ("turnaround",),

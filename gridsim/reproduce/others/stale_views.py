@@ -1,4 +1,4 @@
-"""Placing tasks by old views of the machines, as compared by M. Mitzenmacher, "How useful is old
+"""Task placement by outdated views of the machines, as studied by M. Mitzenmacher, "How useful is old
 information?" (IEEE Transactions on Parallel and Distributed Systems 11(1), 2000)."""
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ HERD = "going to the apparently least loaded machine can significantly hurt perf
 MACHINES, LOAD = 100, 0.9
 #: The second half of the jobs is measured; the first half is 1111 mean service times long.
 JOBS = 200_000, 20_000
-#: Ages in mean service times, each 1 s.
+#: Ages of views, in mean service times of 1 s.
 AGES = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0), (0.1, 1.0, 10.0)
-#: Ages over which two choices are wanted to be better than random, and from which on all are worse than that.
+#: Range of ages in which two choices should beat random placement, and age from which every method should be
+#: worse than random placement.
 LARGE_RANGE, OLD = 10.0, 10.0
 
-#: The form that is fast, if there is what compiles it; both have the same results.
+#: Forms of nodes, preferably compiled if Numba is installed; both have the same results.
 _FORMS: tuple[NodeForm, ...] = ("interpreted", "compiled")
 _FORMS = _FORMS[::-1] if find_spec("numba") else _FORMS
 
@@ -55,19 +56,19 @@ METHODS: dict[str, tuple[type[gs.Scheduler], dict[str, Any]]] = {
     SHORTEST: (_Queue, {}),
     LEAST: (_Work, {}),
 }
-#: How views are refreshed -> the methods that are compared.
+#: Way of refreshing views -> the compared methods.
 REFRESHES = {
     "continuous": (OF_TWO, SHORTEST, LEAST),
     "periodic": (OF_TWO, SHORTEST),
     "individual": (OF_TWO, SHORTEST),
 }
-#: What is drawn and judged.
+#: Metric that is drawn and judged.
 RESPONSE = "response"
 
 
 @dataclass(frozen=True)
 class PoissonJobs:
-    """Makes a scenario of Poisson arrivals and exponential sizes."""
+    """Factory of scenarios with Poisson arrivals and exponential sizes."""
 
     jobs: int
     load: float = LOAD
@@ -75,7 +76,7 @@ class PoissonJobs:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file."""
+        """File name of the scenario without its ending."""
         return f"poisson-{self.machines}-{self.load:g}"
 
     def __call__(self, seed: int) -> gs.Scenario:
@@ -90,7 +91,7 @@ class PoissonJobs:
 
 
 def mean_response(result: gs.Result) -> float:
-    """Mean time from release to completion of the second half of the jobs, s."""
+    """Return the mean response time of the second half of the jobs, s."""
     times = result.applications["finish"] - result.applications["release"]
     return float(times[len(times) // 2 :].mean())
 
@@ -129,9 +130,9 @@ def _rows(data: Measurements) -> Iterator[Row]:
 
 
 def _crossing(values: Replicates, refresh: str, ages: Iterable[float], a: str, b: str) -> Estimate | None:
-    """Return the age from which `a` is worse than `b`; None unless the means of both cross once.
+    """Return the age from which `a` is worse than `b`; None unless their means cross exactly once.
 
-    Each seed has its own crossing, found between two ages by the logarithms of ages and of ratios.
+    The crossing of each seed is interpolated between two ages, in the logarithms of ages and ratios.
     """
 
     def logs(method: str) -> Any:
@@ -143,9 +144,9 @@ def _crossing(values: Replicates, refresh: str, ages: Iterable[float], a: str, b
 
 
 def crossing(ages: tuple[float, ...], logs: Any) -> float:
-    """Return where `logs`, a value for each age, rises through 0, linear in log(age).
+    """Return the age at which `logs` (a value for each age) crosses 0 upwards, interpolated in log(age).
 
-    It is NaN unless they change their sign exactly once, upwards.
+    The result is NaN unless the sign changes exactly once, upwards.
     """
     signs = [(a, b, x, y) for (a, x), (b, y) in pairwise(zip(ages, logs, strict=True)) if (x < 0) != (y < 0)]
     if len(signs) != 1 or signs[0][2] >= 0:

@@ -1,8 +1,8 @@
 """The fair tree for tasks that move data, or that need more memory than most machines have.
 
 J. Celaya and L. Marchal, "A fair decentralized scheduler for bag-of-tasks applications on desktop grids",
-leave data to later work.  It has no memory and no disk, which the authors' later simulator had, and so no
-number to compare with.
+leave data to future work.  The paper considers neither memory nor disk, unlike the authors' later simulator,
+so there are no published values to compare with.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gridsim.results.metrics.registry import MetricFunction
 from gridsim.simulation.simulate import execute
 from gridsim.support.random_streams import Streams
 
-#: Numbers of applications, in full and in small.
+#: Numbers of applications of the full and the quick run.
 APPLICATIONS = 40, 15
 MACHINES, TASK_SIZE = 32, 65536.0
 CENTRAL, TREE = "mincent-once", "fair-tree, aware"
@@ -36,17 +36,17 @@ STRETCH, GAP, REQUESTS = "max_stretch_agg", "over bound", "requests"
 
 
 def over_bound(result: gs.Result) -> float:
-    """Largest stretch over the lower bound by whole tasks and by what machines and links do."""
+    """Return the maximum stretch over its lower bound for whole tasks, machine speeds and links."""
     return result.gap("discrete")
 
 
 def max_stretch(result: gs.Result) -> float:
-    """Largest stretch of an application, dimensionless."""
+    """Return the maximum stretch of an application, dimensionless."""
     return result.max_stretch_agg
 
 
 def requests(result: gs.Result) -> float:
-    """How many requests were sent."""
+    """Return the number of requests that were sent."""
     messages = result.messages
     return float(messages["sent"][messages["kind"] == "request"].sum())
 
@@ -65,13 +65,13 @@ def _check(claim: str, quantity: str, a: str, b: str, metric: str = STRETCH) -> 
 DATA_AWARE = "taking file size into account when allocating tasks serves communication-intensive applications"
 NO_DATA = "without data all is as it was"
 
-#: Links, bytes/s: from half a megabit to five a second; logarithms are uniform.
+#: Minimum and maximum bandwidth of links, bytes/s (0.5 to 5 Mbit/s); its logarithm is uniform.
 LINKS = (62_500.0, 625_000.0)
-#: What a task sends, relative to what it fetches.
+#: Bytes that a task sends, relative to those that it fetches.
 SENT = 0.1
-#: Bytes per Mflop on average, relative to what all links carry while all machines compute.
+#: Mean bytes per Mflop, relative to the bytes that all links carry while all machines compute.
 LOADS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
-#: From here on applications are communication-intensive: links can be what limits them.
+#: Load from which applications are communication-intensive, that is, possibly limited by links.
 INTENSIVE = 1.0
 DATA_IGNORED = "fair-tree, data ignored"
 DATA_SCHEDULERS: dict[str, gs.Scheduler] = {
@@ -83,7 +83,7 @@ DATA_SCHEDULERS: dict[str, gs.Scheduler] = {
 
 @dataclass(frozen=True)
 class DataBags:
-    """Makes a scenario in which the mean bytes per Mflop are `load` times what the links carry."""
+    """Factory of scenarios in which the mean bytes per Mflop are `load` times those that links carry."""
 
     load: float
     applications: int = APPLICATIONS[0]
@@ -92,7 +92,7 @@ class DataBags:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file."""
+        """File name of the scenario without its ending."""
         return f"data-{self.machines}-{self.load:g}" + ("" if self.has_links else "-unlinked")
 
     def __call__(self, seed: int) -> gs.Scenario:
@@ -121,7 +121,7 @@ def _data_rows(data: Measurements) -> list[Row]:
 
 
 def _without_data(seed: int, applications: int) -> Row:
-    """Return whether runs without bytes have the digests of runs without links."""
+    """Return the row on whether runs without bytes have the same digests as runs without links."""
     with_links, without_links = (
         [
             execute(DataBags(0.0, applications, has_links=links)(seed), s).digest
@@ -130,8 +130,8 @@ def _without_data(seed: int, applications: int) -> Row:
         for links in (True, False)
     )
     text = "equal" if with_links == without_links else "differ"
-    why = f"digests of seed {seed} with links and 0 bytes, and without links: {text}"
-    return exact(NO_DATA, "digests at 0 bytes", "equal", with_links == without_links, why)
+    reason = f"digests of seed {seed} with links and 0 bytes, and without links: {text}"
+    return exact(NO_DATA, "digests at 0 bytes", "equal", with_links == without_links, reason)
 
 
 DATA_TREE = Reproduction(
@@ -172,9 +172,9 @@ DATA_TREE = Reproduction(
 
 MEMORY_AWARE = "counting memory when allocating tasks serves applications that few machines can hold"
 
-#: Memory of machines, and what the tasks of a large application need, bytes.
+#: Memory of small and large machines, and memory that tasks of a large application need, bytes.
 SMALL, LARGE, NEED = 2e9, 8e9, 4e9
-#: One application in so many is large.
+#: Number of applications per large application.
 ONE_IN = 8
 #: Shares of the machines that can hold a task of a large application.
 SHARES = (0.5, 0.25, 0.125)
@@ -183,7 +183,7 @@ MEMORY_IGNORED = "fair-tree, memory ignored"
 
 @dataclass(frozen=True)
 class MemoryBags:
-    """Makes a scenario in which a `share` of the machines can hold the tasks of large applications."""
+    """Factory of scenarios in which a `share` of the machines has the memory for large applications."""
 
     share: float
     applications: int = APPLICATIONS[0]
@@ -191,7 +191,7 @@ class MemoryBags:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file."""
+        """File name of the scenario without its ending."""
         return f"need-{self.machines}-{self.share:g}"
 
     def __call__(self, seed: int) -> gs.Scenario:
@@ -234,7 +234,7 @@ NEED_TREE = Reproduction(
     ),
     remarks=(
         f"{MACHINES} machines of 1000..2800 Mflop/s (Pareto), of which a share has {LARGE:g} bytes of "
-        f"memory and the others {SMALL:g}; {APPLICATIONS[0]} applications ({APPLICATIONS[1]} in small), 10 "
+        f"memory and the others {SMALL:g}; {APPLICATIONS[0]} applications ({APPLICATIONS[1]} quick), 10 "
         f"s apart on average, of 10 tasks per machine +- 20 %.  Tasks of one application in {ONE_IN}, "
         f"drawn, need {NEED:g} bytes.",
         "Where memory is ignored, a leaf that cannot hold a task passes its share on to a machine drawn at "

@@ -1,4 +1,4 @@
-"""What it costs to keep the fair tree by messages where machines fail, compared with an ideal repair."""
+"""The cost of maintaining the fair tree by messages if machines fail, compared with an ideal repair."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ SAFE = "(not in the paper) no task is lost for good, and none would be run twice
 TAKEOVER = "(not in the paper) a router that has failed is taken over within four beats, in the median"
 LOSS = "(not in the paper) the loss in maximum stretch is that of noticing late which tasks are lost"
 
-#: Numbers of nodes and of applications, in full and in small.
+#: Numbers of nodes and of applications of the full and the quick run.
 NODES, APPLICATIONS = (32, 12), (10, 4)
-#: Mean up times of a machine, h; and its mean down time, s.
+#: Mean up times of a machine, h, and mean down time, s.
 UP_TIMES, DOWN = (1.0, 4.0, 16.0), 1800.0
-#: Mean s between two bags, tasks of a bag for each machine, and Mflop of a task: 131 s at the mean speed.
+#: Mean time between two bags, s, tasks of a bag per machine, and task size, Mflop: 131 s at the mean speed.
 GAP, TASKS, SIZE = 600.0, 5.0, 262144.0
 
 IDEAL, LATER, MESSAGES, FASTER = "ideal", "ideal, noticed late", "messages", "messages, faster"
-#: What all trees have: fewer samples, summaries when shares arrive or a queue runs empty, and all requests
-#: decided at the root.
+#: Common parameters of all trees: fewer samples, summaries when shares arrive or a queue becomes empty, and
+#: all requests decided at the root.
 _TREE: dict[str, Any] = {"bound": 0.0, "samples": (40, 6, 1), "update_on": "change", "heartbeat": 300.0}
 TREES: dict[str, gs.Scheduler] = {
     IDEAL: gs.FairTree(**_TREE),
@@ -46,7 +46,7 @@ TREES: dict[str, gs.Scheduler] = {
 BEATS = {MESSAGES: 30.0, FASTER: 10.0}
 COMPLETE, NONE_LOST = ClaimedRange("all", 100.0, 100.0), ClaimedRange("none", 0.0, 0.0)
 SIMILAR = ClaimedRange("within 10 %", 0.9, 1.1)
-#: Group of messages -> its kinds.
+#: Group of messages -> the kinds in it.
 KINDS = {
     "summaries": ("summary",),
     "requests": ("request",),
@@ -59,7 +59,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class FailingMachines:
-    """Makes a scenario whose machines are up for so many h on average."""
+    """Factory of scenarios whose machines have a mean up time of `up` hours."""
 
     up: float
     nodes: int
@@ -67,7 +67,7 @@ class FailingMachines:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file, such as ``up-4h-64``."""
+        """File name of the scenario without its ending, such as ``up-4h-64``."""
         return f"up-{self.up:g}h-{self.nodes}"
 
     def __call__(self, seed: int) -> gs.Scenario:
@@ -84,7 +84,7 @@ class FailingMachines:
 
 @dataclass(frozen=True)
 class MessageRate:
-    """Messages of some kinds that are sent, per machine and s until the last task has ended."""
+    """Number of sent messages of some kinds, per machine and second until the last task ends."""
 
     kinds: tuple[str, ...]
 
@@ -95,7 +95,7 @@ class MessageRate:
 
 @dataclass(frozen=True)
 class LostShare:
-    """Share of the messages of a kind that failures have caught on their way, %."""
+    """Share of the messages of a kind that were lost by failures, %."""
 
     kind: str
 
@@ -110,33 +110,33 @@ def _sent(result: gs.Result, kinds: tuple[str, ...]) -> int:
 
 
 def largest(result: gs.Result) -> float:
-    """Largest stretch."""
+    """Return the maximum stretch."""
     return float(result.max_stretch)
 
 
 def per_application(result: gs.Result) -> float:
-    """All messages per application."""
+    """Return the number of messages per application."""
     return float(result.messages["sent"].sum()) / len(result.applications)
 
 
 def resubmitted(result: gs.Result) -> float:
-    """Tasks submitted again, % of all tasks; those that were lost again count again."""
+    """Return the number of resubmissions over the number of tasks, %."""
     return 100.0 * float(result.applications["resubmitted"].sum() / result.applications["tasks"].sum())
 
 
 def completed(result: gs.Result) -> float:
-    """Share of tasks that were completed, %."""
+    """Return the share of tasks that were completed, %."""
     return 100.0 * float(result.machines["tasks"].sum() / result.applications["tasks"].sum())
 
 
 def doubted_tasks(result: gs.Result) -> float:
-    """Tasks that a submitter took for lost although they were not; see the fact ``tasks_doubted``."""
+    """Return how many tasks a submitter wrongly considered lost, the fact ``tasks_doubted``."""
     return float(result.facts.get("tasks_doubted", 0))
 
 
 @dataclass(frozen=True)
 class RepairTime:
-    """Quantile of the time from a failure until its router is taken over, or the tree whole around it, s."""
+    """Quantile of the time from a failure until its router is replaced, or the tree around it repaired, s."""
 
     instant: str
     share: float
@@ -150,13 +150,13 @@ class RepairTime:
 
 
 def repair_share(result: gs.Result) -> float:
-    """Share of the time, until the last task has ended, in which some router is being repaired, %."""
+    """Return the share of the time until the last task ends in which some router is being repaired, %."""
     if "repairs" not in result.tables:
         return math.nan
     end = float(np.nanmax(result.applications["finish"]))
     table, total, latest = result.tables["repairs"], 0.0, 0.0
-    for failed, whole in zip(table["failed"].tolist(), table["whole"].tolist(), strict=True):
-        last = min(end, end if math.isnan(whole) else whole)
+    for failed, complete_log in zip(table["failed"].tolist(), table["whole"].tolist(), strict=True):
+        last = min(end, end if math.isnan(complete_log) else complete_log)
         total += max(0.0, last - max(failed, latest))
         latest = max(latest, last)
     return 100.0 * total / end
@@ -176,7 +176,7 @@ METRICS: dict[str, MetricFunction] = {
     "requests lost": LostShare("request"),
     **{group: MessageRate(kinds) for group, kinds in KINDS.items()},
 }
-#: Those that only trees kept by messages have.
+#: Metrics that only trees maintained by messages have.
 REPAIRS = ("take", "whole", "most whole", "broken")
 HEADINGS = {
     "per application": "Messages per application",

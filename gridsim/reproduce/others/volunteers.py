@@ -23,20 +23,20 @@ KNOWS = "jobs end sooner where nodes predict from their own past how long their 
 BETTER = "RJSS has a better turnaround than RE, also where owners come and go"
 SLOWER = "a job placed by random probes takes longer than one placed by a wave scheduler that knows all hosts"
 
-#: Numbers of nodes and of days, in full and in small.
+#: Numbers of nodes and of days of the full and the quick run.
 NODES, DAYS = (60, 40), (2.0, 0.5)
-#: Shortest and longest time that a job takes at the mean speed, s (uniform).
+#: Minimum and maximum run time of a job at the mean speed, s (uniform).
 SHORTEST, LONGEST = 1800.0, 14_400.0
-#: Time that a job which has begun takes to another node, s; and how many bytes that is.
+#: Time to move a started job to another node, s, and the corresponding bytes.
 COST = 300.0
 STATE = round(COST * gs.Network.star().bandwidth)
-#: Share of the nodes that are asked.
+#: Share of the nodes that are probed.
 K = 0.1
 
 
 @dataclass(frozen=True)
 class OwnedNodes:
-    """Makes nodes of different speeds with owner absences, and jobs.
+    """Factory of scenarios with nodes of different speeds, owner absences, and jobs.
 
     Owners are as in `WorldHosts`: drawn, or from the trace `availability`.
     """
@@ -53,7 +53,7 @@ class OwnedNodes:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file, such as ``heavy-150-day10``."""
+        """File name of the scenario without its ending, such as ``heavy-150-day10``."""
         return self._hosts.name
 
     def __call__(self, seed: int) -> gs.Scenario:
@@ -73,7 +73,7 @@ class OwnedNodes:
 
 # -- schedulers -----------------------------------------------------------------------------------------
 
-#: What nodes do when owners return and what they predict -> those parameters of `Rjss`.
+#: Reaction of nodes to returning owners, and their prediction -> parameters of `Rjss`.
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
     "predictive": {"predictor": "past"},
@@ -83,7 +83,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "exact": {"predictor": "exact"},
     "exact, migrating": {"predictor": "exact", "on_return": "migrate"},
 }
-#: The same for RJSS with the best of all nodes asked; RE has the first three.
+#: The same for RJSS with the best of all probed nodes; RE has the first three.
 BEST_OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
     "predictive": {"predictor": "past", "prefer": "completion"},
@@ -96,7 +96,7 @@ BEST = "RJSS best"
 
 
 def schedulers() -> dict[str, gs.Scheduler]:
-    """Return all schedulers, by name."""
+    """Return name -> scheduler."""
     asking: dict[str, Any] = {"k": K, "probe_latency": "network", "state": STATE}
     policies: dict[str, gs.Scheduler] = {
         _label("RJSS", way): gs.Rjss(**asking, **options) for way, options in OPTIONS.items()
@@ -112,26 +112,26 @@ def _label(name: str, variant: str) -> str:
     return name if variant == "plain" else f"{name}, {variant}"
 
 
-# -- what is measured -----------------------------------------------------------------------------------
+# -- metrics --------------------------------------------------------------------------------------------
 
 
 def turnaround(result: gs.Result) -> float:
-    """Mean time from the release of a job until it has run, h."""
+    """Return the mean time from the release of a job to its completion, h."""
     return result.mean_completion / 3600
 
 
 def interruptions(result: gs.Result) -> float:
-    """How often a job lost its node while it ran, on average."""
+    """Return the mean number of times that a running job lost its node."""
     return float(result.applications["resubmitted"].sum() / len(result.applications))
 
 
 def wasted_share(result: gs.Result) -> float:
-    """Share of the cycles that jobs lost, or that moves took."""
+    """Return the share of cycles that were lost or spent on moves."""
     return result.wasted
 
 
 def messages(result: gs.Result) -> float:
-    """Messages per job."""
+    """Return the number of messages per job."""
     return float(result.messages["sent"].sum() / len(result.applications))
 
 
@@ -145,16 +145,16 @@ METRICS = {
 
 
 def _measure(run: Run) -> Measurements:
-    """Run all at each load, on drawn owners or those of a trace."""
+    """Run all schedulers at each load, with drawn owners or those of a trace."""
     kind = "drawn owners" if run.availability is None else "owners of the trace"
     nodes, days = run.choose(*NODES), run.choose(*DAYS)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TraceWarning)  # it has been shown already
+        warnings.simplefilter("ignore", TraceWarning)  # the warning has already been shown
         cases = {f"{kind}, {load}": OwnedNodes(nodes, load, days, run.availability) for load in LOADS}
         return run.replicate_cases(cases, schedulers(), METRICS)
 
 
-#: Claim -> pairs of schedulers, the first of which has the smaller turnaround if the claim holds.
+#: Claim -> pairs of schedulers of which the first has the shorter turnaround if the claim holds.
 PAIRS: dict[str, Iterable[tuple[str, str]]] = {
     KEEPS: [
         *((_label(name, "migrating"), name) for name in (PLAIN, BEST, "RE")),
@@ -168,7 +168,7 @@ PAIRS: dict[str, Iterable[tuple[str, str]]] = {
         (_label(name, way), _label("RE", way)) for name in (PLAIN, BEST) for way in ("plain", "migrating")
     ],
 }
-#: An equal turnaround does not count as better.
+#: Checks of the claims; an equal turnaround does not count as better.
 CHECKS = [
     *(
         [
@@ -201,7 +201,7 @@ REMARKS = (
 
 
 def _draw(data: Measurements) -> Figure:
-    """Draw turnaround relative to plain RJSS, a panel for each load."""
+    """Draw turnaround relative to plain RJSS, one panel per load."""
     from gridsim import plots
 
     figure, panels = plots.figure(len(data))

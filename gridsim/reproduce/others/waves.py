@@ -1,4 +1,4 @@
-"""The four wave schedulers: whether tasks gain by moving to where it is night, and what waiting gains."""
+"""The four wave schedulers: gains from moving tasks to hosts at night, and from waiting before a move."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 BETTER = "wave schedulers have a better turnaround than migration to any host"
 WAITING = "fixing the amount of lingering time will influence the turnaround time of the job"
 
-#: Numbers of nodes and of days, in full and in small.
+#: Numbers of nodes and of days of the full and the quick run.
 NODES, DAYS = (600, 96), (5.0, 1.0)
-#: Speed of every host, Mflop/s; shortest and longest time that tasks take there, s (uniform).
+#: Speed of every host, Mflop/s; minimum and maximum run time of tasks, s (uniform).
 SPEED, SHORTEST, LONGEST = 1000.0, 3600.0, 43_200.0
-#: Work over what the hosts can do while they are up, during the time of releases.
+#: Work over the capacity of the hosts while they are up, during the period of releases.
 LOADS = {"light": 0.2, "heavy": 0.8}
-#: Shares of the day in which drawn hosts are up, one for each kind of hosts.
+#: Share of the day in which drawn hosts are up, for each kind of hosts.
 DAY_UP = (0.1, 0.4)
-#: Time that a move takes, and longest waiting, where they are not varied, s.
+#: Time of a move, and maximum waiting before it, s, in runs that do not vary them.
 COST, LINGER = 300.0, 3600.0
 COSTS = (0.0, 60.0, 300.0, 1200.0)
 LINGERS = (0.0, 900.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0)
 BASE = "migration-immediate"
 PAIRS = (("wave-immediate", "migration-immediate"), ("wave-linger", "migration-linger"))
 LINGERING = [mode for mode in MODES if mode.endswith("linger")]
-#: Length of the night in a trace, h, and two ways to choose its hours.
+#: Length of the night in a trace, h, and the criteria that determine its hours.
 NIGHT = 8
 FEWEST_GO, MOST_UP = "night when fewest hosts go", "night when most are up"
 NIGHTS = (FEWEST_GO, MOST_UP)
@@ -57,17 +57,17 @@ DAY = 86_400.0
 
 
 def turnaround(result: gs.Result) -> float:
-    """Mean over tasks of the time from release to finish, h."""
+    """Return the mean time from release to completion of a task, h."""
     return result.mean_completion / 3600
 
 
 def moves(result: gs.Result) -> float:
-    """Mean number of moves of a task to another host."""
+    """Return the mean number of moves of a task to another host."""
     return float(result.applications["migrated"].sum() / result.applications["tasks"].sum())
 
 
 def resumed(result: gs.Result) -> float:
-    """Mean number of times that a task continued on the host that it had lost."""
+    """Return the mean number of times that a task resumed on the host that had interrupted it."""
     return float(result.applications["resumed"].sum() / result.applications["tasks"].sum())
 
 
@@ -79,25 +79,25 @@ METRICS = {"turnaround": turnaround, "moves": moves, "resumed": resumed}
 
 @dataclass(frozen=True)
 class Hours:
-    """float64[24], statistics by hour of day, over the whole days of a trace; days count from its beginning.
+    """Statistics by hour of day over the whole days of a trace, float64[24]; a day starts with the trace.
 
     Parameters
     ----------
     up
-        Share of hosts that are up, of those that are ever up.
+        Share of hosts that are up, among hosts that are ever up.
     go
-        Hosts that go down in an hour, per host that is up.
+        Rate at which hosts fail, per host that is up and hour.
     """
 
     up: Floats
     go: Floats
 
     def night(self, kind: str) -> int:
-        """Return the first of the eight hours in which most hosts are up, or fewest go down (`kind`)."""
+        """Return the first of the eight hours in which most hosts are up, or fewest fail (`kind`)."""
         if kind == MOST_UP:
             return int(np.argmax(_windows(self.up)))
         up = _windows(self.up)
-        # where no host is up, none goes down, but that does not count as a night
+        # hours without a host that is up have no failures, but must not count as a night
         return int(np.argmin(np.divide(_windows(self.go * self.up), up, np.full(24, np.inf), where=up > 0)))
 
     def in_night(self, kind: str) -> tuple[float, float]:
@@ -107,13 +107,13 @@ class Hours:
 
 
 def _windows(hours: Floats) -> Floats:
-    """Return float64[24]: for each hour of the day, the sum over the eight hours that begin with it."""
+    """Return the sum over the eight hours that begin with each hour of the day: float64[24]."""
     return np.array([np.roll(hours, -hour)[:NIGHT].sum() for hour in range(24)])
 
 
 @lru_cache(maxsize=2)
 def hours_of(path: str) -> Hours:
-    """Return the `Hours` of a trace.  Raises TraceFormatError for one without a whole day with a host up."""
+    """Return the `Hours` of a trace.  Raises TraceFormatError if no host is up in a whole day."""
     from gridsim.traces import read_availability
 
     trace = read_availability(path)
@@ -125,7 +125,7 @@ def hours_of(path: str) -> Hours:
     )
 
     def time_in_hour(hour: int) -> float:
-        """Return the time that intervals spend in this hour of the days, summed over intervals, s."""
+        """Return the total time of all intervals within this hour of the days, s."""
         first, last = ((of_day - 3600.0 * hour).clip(0.0, 3600.0) for of_day in (begin, end))
         return float((3600.0 * (ended - begun) + last - first).sum())
 
@@ -140,16 +140,16 @@ def hours_of(path: str) -> Hours:
 
 @dataclass(frozen=True)
 class WorldHosts:
-    """Makes hosts around the world and tasks that are released over `days`.
+    """Factory of scenarios with hosts around the world and tasks that are released over `days` days.
 
     Parameters
     ----------
     day_up
         Share of the day in which a drawn host is up.
     availability
-        A trace whose hosts replace drawn ones.
+        Trace whose hosts replace drawn ones.
     night
-        Which of its hours are night, one of `NIGHTS`.
+        Criterion for the night in the trace, one of `NIGHTS`.
     """
 
     nodes: int
@@ -161,7 +161,7 @@ class WorldHosts:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file, such as ``heavy-600-day10``."""
+        """File name of the scenario without its ending, such as ``heavy-600-day10``."""
         kind = f"day{100 * self.day_up:g}"
         if self.availability is not None:
             kind = {MOST_UP: "most-up", FEWEST_GO: "fewest-go"}[self.night]
@@ -175,14 +175,14 @@ class WorldHosts:
 
     @property
     def share(self) -> float:
-        """The share of the time in which a host is up."""
+        """Share of the time in which a host is up."""
         if self.availability is not None:
             return float(hours_of(self.availability).up.mean())
         night = self._zones.night_hours
         return (night + self.day_up * (24.0 - night)) / 24.0
 
     def faults(self, seed: int, reachable: bool = False) -> gs.Faults:
-        """Make the times at which hosts are down; `reachable` is as in `Faults.zones`."""
+        """Return the down times of the hosts; `reachable` is as in `Faults.zones`."""
         zones = self._zones
         if self.availability is None:
             return gs.Faults.zones(seed, zones, day_up=self.day_up, reachable=reachable)
@@ -205,20 +205,20 @@ class WorldHosts:
 
 
 def waves(linger: float = LINGER, cost: float = COST) -> dict[str, gs.Scheduler]:
-    """Return the four schedulers, by mode."""
+    """Return mode -> scheduler."""
     return {mode: gs.Wave(mode=mode, linger=linger, migration_cost=cost) for mode in MODES}
 
 
 @dataclass(frozen=True)
 class WaveRuns:
-    """The runs of each place (kind of hosts and load), and those of the first kind with other parameters.
+    """Runs of each place (kind of hosts and load), and runs on the first kind with varied parameters.
 
     Parameters
     ----------
     costs
-        (place, time that a move takes) -> values.
+        (place, time of a move) -> values.
     lingers
-        Place -> values of schedulers with all longest waits.
+        Place -> values of schedulers with each maximum wait.
     """
 
     places: Measurements
@@ -227,7 +227,7 @@ class WaveRuns:
 
 
 def _measure(run: Run) -> WaveRuns:
-    """Run the four at each load, on each kind of hosts; then with other costs of a move and other waits."""
+    """Run the four schedulers at each load and kind of hosts, then with varied costs of a move and waits."""
     kinds: dict[str, dict[str, Any]]
     kinds = {f"up {100 * share:g} % of the day": {"day_up": share} for share in DAY_UP}
     if run.availability is not None:
@@ -239,7 +239,7 @@ def _measure(run: Run) -> WaveRuns:
     }
     first = {place: scenario for place, scenario in hosts.items() if place.startswith(next(iter(kinds)))}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TraceWarning)  # it has been shown already
+        warnings.simplefilter("ignore", TraceWarning)  # the warning has already been shown
         places = run.replicate_cases(hosts, waves(), METRICS)
         cost_cases = {
             (place, cost): Case(scenario, waves(cost=cost))
@@ -265,12 +265,12 @@ def _lingering() -> dict[str, gs.Scheduler]:
     }
 
 
-#: Smallest ratio of turnarounds, worst wait over best wait, that counts as influence.
+#: Minimum ratio of the turnaround with the worst wait to that with the best one that counts as influence.
 INFLUENCE = ClaimedRange("influences", 1.01)
 
 
 def _rows(data: WaveRuns) -> Iterator[Row]:
-    """Return the rows about all claims; an equal turnaround does not count as better."""
+    """Return the rows about all claims, in which an equal turnaround does not count as better."""
     for place, values in data.places.items():
         for a, b in PAIRS:
             quantity = f"{place}: turnaround of {a} / {b}"
@@ -347,14 +347,14 @@ def _error_bar(value: Estimate) -> tuple[float, float]:
 
 
 def _draw(data: WaveRuns) -> Figure:
-    """Draw turnaround relative to plain migration on the left, and turnaround over the wait on the right."""
+    """Draw the turnaround relative to plain migration (left) and over the wait (right)."""
     from gridsim import plots
     from gridsim.plots.style import label_x
 
     figure, (left, *panels) = plots.figure(1 + len(data.lingers))
     places = list(data.places)
     left.axhline(1.0, color="black", linewidth=0.8, linestyle="--", label=BASE)
-    # schedulers that linger have the same markers and colours as on the right
+    # schedulers that linger keep their markers and colours of the right panels
     for k, mode in enumerate([*LINGERING, *(mode for mode in MODES if mode not in (BASE, *LINGERING))]):
         ratios = [values.ratio(mode, BASE, "turnaround") for values in data.places.values()]
         left.errorbar(

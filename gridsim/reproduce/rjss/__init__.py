@@ -1,1 +1,1 @@
-"""The experiments on RJSS, in which jobs look for a machine by random walks."""
+"""The experiments on RJSS, in which jobs search for a machine by random walks."""

@@ -1,4 +1,4 @@
-"""Shared by the experiments on RJSS: job streams on a star of desktops, and claims about what is faster."""
+"""Common parts of the experiments on RJSS: job streams on a star of desktops, and claims on turnaround."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from gridsim.results.metrics.turnaround import mean_until
 
 NODES, SMALL = 100, 40
 HORIZON, SHORT = 2000.0, 400.0
-#: Shares of the horizon at which the mean turnaround so far is measured.
+#: Shares of the horizon at which the mean turnaround until then is measured.
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
-#: The label of an axis.
+#: Axis label of the mean turnaround.
 TURNAROUND = "mean turnaround of all jobs, s"
 
 REMARKS = (
@@ -40,7 +40,7 @@ REMARKS = (
 
 @dataclass(frozen=True)
 class JobStreams:
-    """Makes a scenario of job streams, as ``JobStreams(interarrival=25.0)(seed)``.
+    """Factory of scenarios of job streams: ``JobStreams(interarrival=25.0)(seed)``.
 
     data : mean bytes of a job.  clock : mean Mflop/s of a node.  reference : Mflop/s at which a job takes
     `processing_time` s on average.  congestion : delay that the star adds to a message, s.
@@ -57,7 +57,7 @@ class JobStreams:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file, such as ``jobs-100-20-30-200-0.1``."""
+        """File name of the scenario without its ending, such as ``jobs-100-20-30-200-0.1``."""
         parts = self.nodes, self.interarrival, self.processing_time, self.clock, self.congestion
         return "jobs-" + "-".join(f"{part:g}" for part in parts)
 
@@ -75,7 +75,7 @@ class JobStreams:
 
 
 def jobs(run: Run, **changes: Any) -> JobStreams:
-    """Return the paper's jobs with `changes`; in small, fewer nodes and a shorter horizon."""
+    """Return the paper's jobs with `changes`; a quick run has fewer nodes and a shorter horizon."""
     small = run.choose({}, {"nodes": SMALL, "horizon": SHORT})
     return JobStreams(**{**small, **changes})
 
@@ -94,7 +94,7 @@ def _mean_until(result: gs.Result, share: float) -> float:
 
 
 def error_deviation(result: gs.Result) -> float:
-    """Standard deviation of the prediction error over the jobs of a run."""
+    """Return the standard deviation of the prediction error over the jobs of a run."""
     table = result.tables["jobs"]
     errors = prediction_errors(table["predicted"], table["waited"])
     return float(np.std(errors)) if len(errors) else math.nan
@@ -119,7 +119,7 @@ MEASURES = {"turnaround": "turnaround of all jobs", G: "G^t"}
 
 
 def faster(claim: str, a: str, b: str, metric: str) -> Check:
-    """Return a check of the claim that `a` has a smaller value of a metric than `b`."""
+    """Return a check of the claim that a metric of `a` is smaller than that of `b`."""
     return Check(claim, f"{{case}}: {MEASURES.get(metric, metric)}, {a} / {b}", ratio(a, b, metric), SMALLER)
 
 
@@ -129,7 +129,7 @@ def all_faster(claim: str) -> list[Check]:
 
 
 def grows_less(claim: str, cases: Measurements) -> list[Row]:
-    """Return rows about the claim that RJSS grows less than its rivals from the first to the last column."""
+    """Return the rows about the claim that RJSS grows less than its rivals over the cases."""
 
     def growth(name: str, metric: str) -> Any:
         return cases.last[metric][name] - cases.first[metric][name]
@@ -147,7 +147,7 @@ def grows_less(claim: str, cases: Measurements) -> list[Row]:
 
 
 def rises(claim: str, cases: Measurements, name: str, metric: str, test: ClaimedRange) -> Row:
-    """Return a row about the ratio of a scheduler's last column to its first."""
+    """Return a row about the ratio of a scheduler's metric in the last case to that in the first."""
     ratio = estimate(cases.last[metric][name] / cases.first[metric][name])
     return judge(claim, f"{MEASURES[metric]}, last column / first: {name}", ratio, test)
 

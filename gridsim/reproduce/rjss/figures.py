@@ -41,19 +41,20 @@ from gridsim.reproduce.rjss.common import (
 from gridsim.reproduce.verdicts import LARGER, SMALLER, ZERO, ClaimedRange, Row, judge
 from gridsim.results.metrics.estimates import Estimate, estimate
 
-#: Mean processing time of a job, s, which over the gap between jobs is the load.
+#: Mean processing time of a job, s; divided by the time between two jobs it is the load.
 TASK = 30.0
-#: How the charts over k, the nodes and the latency are drawn.
+#: Axis properties of the charts over k, the nodes and the latency.
 LOG_TURNAROUND = {"yscale": "log", "ylabel": TURNAROUND}
 
 # -- Figure 2 -------------------------------------------------------------------------------------------
 
-#: k, the shares of the nodes that are asked; those that the paper calls the best, and those compared with it.
+#: Values of k, the share of nodes that are probed; those that the paper calls best, and those compared with
+#: them.
 ASKED_SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 BEST, COMPARED_SHARES = (0.1, 0.2), (0.05, 0.4, 1.0)
-#: Ways to ask -> `probe_latency` of `Rjss`, the time that a question takes.
+#: Way of probing -> `probe_latency` of `Rjss`, the time of a probe.
 PROBE_LATENCIES: dict[str, float | Literal["network"]] = {"free": 0.0, "in round trips": "network"}
-#: Loads; the paper's own numbers make a load of 1.5.
+#: Loads; the paper's parameters result in a load of 1.5.
 LOADS = (0.6, 0.9, 1.5)
 BEST_SHARE = "the best results are obtained when k is between 10 % and 20 % of the nodes"
 
@@ -148,7 +149,7 @@ FIG4 = Reproduction(
     remarks=(
         *REMARKS,
         "The paper draws G^t over U^t, whose formula is damaged.  Read as the time over the number of jobs "
-        "so far, U^t is all but constant (1 / the rate of all nodes), which cannot be an axis; so here the "
+        "so far, U^t is nearly constant (1 / the rate of all nodes), which cannot be an axis; so here the "
         "axis is the time.",
     ),
     figure=lambda data: panels(
@@ -184,7 +185,7 @@ FIG5 = Reproduction(
 
 STAYS = "the increasing rate does not influence RJSS, as the increasing clock compensates that"
 INCREASE = "NM and RE increase"
-#: Jobs of a node in 1000 s, and mean clock, Mflop/s; jobs take 30 s at 200 Mflop/s.
+#: Pairs of the number of jobs of a node in 1000 s and the mean clock, Mflop/s; jobs take 30 s at 200 Mflop/s.
 PAIRS = ((30, 200.0), (40, 300.0), (50, 400.0), (60, 500.0)), ((30, 200.0), (60, 500.0))
 
 
@@ -238,7 +239,7 @@ RIVALS_VARY = (
     "(not in the paper) that of RE, and of RJSS that wants the best, varies slightly where asking takes time"
 )
 SIZES = (100, 200, 300, 400, 500), (40, 80)
-#: Largest relative change from one size to twice that size that counts as slight.
+#: Maximum relative change per doubling of the size that counts as slight.
 SLIGHT = 0.1
 ROUND_TRIPS = "RJSS, round trips"
 ASKING: dict[str, gs.Scheduler] = {

@@ -20,39 +20,41 @@ from gridsim.support.random_streams import Streams
 
 SMALL_ERROR = "the prediction error is less than 70 % for most of the cases"
 FALLS = "it decreases as the number of nodes increases, and becomes stable"
-#: The paper says of most cases that their error is below the first; most are more than half of them.
+#: Error below which the paper says most errors are, and minimum share of errors that counts as "most".
 SMALL, MAJORITY = 0.7, math.nextafter(0.5, 1.0)
 BELOW_SMALL = math.nextafter(SMALL, 0.0)
 
 
 @dataclass(frozen=True)
 class JobRanges:
-    """Makes job streams whose means are drawn from the paper's ranges, anew for each seed."""
+    """Factory of scenarios of job streams; each seed draws their means from the paper's ranges."""
 
     nodes: int
     horizon: float
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file."""
+        """File name of the scenario without its ending."""
         return f"ranges-{self.nodes}"
 
     def __call__(self, seed: int) -> gs.Scenario:
-        chance = Streams(seed)("reproduce.rjss")
+        streams = Streams(seed)("reproduce.rjss")
         rate, task, data, clock = (
-            float(chance.uniform(low, high))
+            float(streams.uniform(low, high))
             for low, high in ((0.030, 0.050), (20.0, 40.0), (5000.0, 40_000.0), (200.0, 500.0))
         )
-        made = JobStreams(self.nodes, 1 / rate, task, data, clock, reference=350.0, horizon=self.horizon)
-        return made(seed)
+        job_streams = JobStreams(
+            self.nodes, 1 / rate, task, data, clock, reference=350.0, horizon=self.horizon
+        )
+        return job_streams(seed)
 
 
 def arrivals(result: gs.Result) -> NDArray[np.float64]:
-    """float64[jobs], work that RJSS expects to arrive at the node while a job is on its way there, s.
+    """Return the work that RJSS expects to arrive at a job's node during its transfer, s: float64[jobs].
 
-    It is that of (rate + Q) t' jobs of the mean size, at the speed of the node where the job ran.  Here rate
-    is the rate of the node's own jobs, Q the number of jobs that other nodes have sent there over the time
-    so far, and t' the time on the way.
+    This is the work of (rate + Q) t' jobs of mean size at the speed of that node, where rate is the rate of
+    the node's own jobs, Q the number of jobs sent there by other nodes per time until then, and t' the time
+    of the transfer.
     """
     scenario = result.scenario
     workload = scenario.workload.realize(scenario.platform)
@@ -67,7 +69,7 @@ def arrivals(result: gs.Result) -> NDArray[np.float64]:
 
 
 def _earlier_counts(node: NDArray[np.int32], mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """int64[jobs], for each job the number of earlier jobs at the same node that `mask` marks."""
+    """Return, for each job, the number of earlier jobs at the same node that are in `mask`: int64[jobs]."""
     order = np.argsort(node, kind="stable")
     sums: NDArray[np.int64] = np.cumsum(mask[order]) - mask[order]
     first = np.searchsorted(node[order], node[order])
@@ -77,34 +79,34 @@ def _earlier_counts(node: NDArray[np.int32], mask: NDArray[np.bool_]) -> NDArray
 
 
 def errors(result: gs.Result) -> NDArray[np.float64]:
-    """|predicted - actual load| / actual load, for each job that moved and found a queue.
+    """Return |predicted - actual load| / actual load of each job that moved and found a queue.
 
-    The predicted load is the wait at the node when it was chosen, plus the work expected to arrive meanwhile.
+    The predicted load is the wait at the node when it was chosen, plus the work expected during the transfer.
     """
     jobs = result.tables["jobs"]
     return prediction_errors(jobs["predicted"] + arrivals(result), jobs["waited"])
 
 
 def mean_error(result: gs.Result) -> float:
-    """Mean prediction error over the jobs of a run; NaN if there are none."""
-    found = errors(result)
-    return float(found.mean()) if len(found) else math.nan
+    """Return the mean prediction error over the jobs of a run; NaN if there are none."""
+    values = errors(result)
+    return float(values.mean()) if len(values) else math.nan
 
 
 def deviation(result: gs.Result) -> float:
-    """Standard deviation of the prediction error over the jobs of a run; NaN if there are none."""
-    found = errors(result)
-    return float(found.std()) if len(found) else math.nan
+    """Return the standard deviation of the prediction error over the jobs of a run; NaN if there are none."""
+    values = errors(result)
+    return float(values.std()) if len(values) else math.nan
 
 
 def share_of_small(result: gs.Result) -> float:
-    """Share of the jobs with a prediction error whose error is below `SMALL`; NaN if there are none."""
-    found = errors(result)
-    return float((found < SMALL).mean()) if len(found) else math.nan
+    """Return the share of errors below `SMALL` among jobs with a prediction error; NaN if there are none."""
+    values = errors(result)
+    return float((values < SMALL).mean()) if len(values) else math.nan
 
 
 def share_of_moved(result: gs.Result) -> float:
-    """Share of the jobs that moved whose error is below `SMALL`; one that found no queue has no small error.
+    """Return the share of moved jobs with an error below `SMALL`; jobs without an error do not count in it.
 
     NaN if no job moved.
     """

@@ -1,5 +1,4 @@
-"""Shared by the experiments on WQR-FT: one bag on failing desktops, drawn or real, and orderings of
-policies."""
+"""Common parts of the experiments on WQR-FT: one bag on failing desktops, and orderings of policies."""
 
 from __future__ import annotations
 
@@ -22,24 +21,24 @@ from gridsim.support.random_streams import Streams
 
 NODES, SMALL = 1000, 60
 BASE = "WQR-FT"
-#: The metric that counts tasks completed that were never resubmitted.
+#: The metric that counts completed tasks without resubmission.
 COUNT = "undisturbed"
 METRICS = ("mean_completion", COUNT, "wasted")
 
-#: Choices that the paper leaves open: drawn desktops are up for 4 h and down for 1 h on average, s
-#: (exponential), and have 1000..3000 Mflop/s; a task, in Mflop, takes an hour at the mean speed.
+#: Values that the paper leaves open: mean up and down times of drawn desktops, s (exponential), their speeds,
+#: Mflop/s, and the task size, Mflop, which takes an hour at the mean speed.
 UP, DOWN, TASK = 14_400.0, 3_600.0, 7.2e6
 SPREADS = {
     "normal": "task sizes normal, standard deviation half the mean",
     "log-uniform": "task sizes log-uniform, from a tenth of the median to ten times it",
 }
 REAL = "real"
-#: Smallest number of tasks of a bag of a job log that is scaled to the desktops.
+#: Minimum number of tasks of a bag of a job log that is scaled to the desktops.
 LEAST = 20
 
 
 def policies(**parameters: Any) -> dict[str, gs.Scheduler]:
-    """Return the nine policies with these parameters."""
+    """Return name -> policy for the nine policies, with the given parameters."""
     return {
         name: gs.WqrFt(task_order=order, machine_choice=choice, **parameters)
         for name, (order, choice) in POLICIES.items()
@@ -57,14 +56,14 @@ def calibrations(desktops: Desktops | None) -> dict[str, str]:
 
 @lru_cache(maxsize=2)
 def _bags(path: str) -> int:
-    """Return how many bags of a log have enough tasks.  Raises TraceFormatError if there are none."""
+    """Return the number of bags with `LEAST` tasks or more.  Raises TraceFormatError if there are none."""
     from gridsim.traces import derive_bags, read_jobs
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TraceWarning)  # the run itself shows the warning
+        warnings.simplefilter("ignore", TraceWarning)  # the run shows the warning again
         count = int((derive_bags(read_jobs(path)).tasks >= LEAST).sum())
     if not count:
-        raise TraceFormatError(f"{path}: no bag has {LEAST} tasks or more, expected some")
+        raise TraceFormatError(f"{path}: the log must have a bag of at least {LEAST} tasks, got none")
     return count
 
 
@@ -78,9 +77,7 @@ def _horizon(path: str) -> float:
 
 @dataclass(frozen=True)
 class OneBag:
-    """Makes one bag on desktops that fail, as ``OneBag(1000, 4.0, "normal")(seed)``.
-
-    It can be sent to another process.
+    """Picklable factory of scenarios of one bag on desktops that fail: ``OneBag(1000, 4.0, "normal")(seed)``.
 
     Parameters
     ----------
@@ -90,8 +87,8 @@ class OneBag:
         One of `SPREADS`, or `REAL` with `desktops`.  Then the hosts are those of availability and speed
         traces.  The seed chooses a bag of the log, whose jobs are drawn again for the number of tasks.
     delay
-        When the bag is released, in mean up and down times of drawn desktops, so that machines have a past.
-        If it is not 0, real desktops have been watched for a fifth of the trace.
+        Release of the bag, in mean up and down times of drawn desktops, so that machines have a history. If
+        it is not 0, real desktops have been observed for a fifth of the trace.
     """
 
     nodes: int
@@ -102,7 +99,7 @@ class OneBag:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file, such as ``normal-1000-rr4``."""
+        """File name of the scenario without its ending, such as ``normal-1000-rr4``."""
         return f"{self.kind}-{self.nodes}-rr{self.ratio:g}{'-late' if self.delay else ''}"
 
     def __call__(self, seed: int) -> gs.Scenario:
@@ -270,8 +267,8 @@ def ordering_rows(
 ) -> list[Row]:
     """Return a row for each ordering; `reading` is a prefix of the claims."""
     return [
-        judge(f"{reading}{each.claim}", f"{case}: {each.statement}", each.ratio(values), each.test)
-        for each in orderings
+        judge(f"{reading}{item.claim}", f"{case}: {item.statement}", item.ratio(values), item.test)
+        for item in orderings
     ]
 
 

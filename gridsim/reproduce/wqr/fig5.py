@@ -1,8 +1,8 @@
-"""Arora et al., section VI and Figure 5: the nine policies against WQR-FT over RR, in both readings of RR.
+"""Arora et al., section VI and Figure 5: the nine policies against WQR-FT over RR, under both readings of RR.
 
 In the paper RR is the number of tasks of a bag, and the metric is the number of completed tasks, but its
-sentences speak of completion times.  The reading to the letter has bags of RR tasks on four machines, as in
-the paper's example, and counts the tasks completed without resubmission.  The reading in large has RR tasks
+sentences speak of completion times.  The literal reading has bags of RR tasks on four machines, as in the
+paper's example, and counts the tasks completed without resubmission.  The large-scale reading has RR tasks
 per machine, and measures the completion time.
 """
 
@@ -47,17 +47,17 @@ from gridsim.support.random_streams import Streams
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: The two readings of RR, as prefixes of claims, and the statements judged in each.
+#: The two readings of RR, as prefixes of claims, and the statements judged under each.
 BAG, MACHINE = "bags of RR tasks: ", "RR tasks a machine: "
 IN_TASKS, IN_TIME = [ordering.in_tasks for ordering in STATEMENTS], [*ORDERINGS, ALMOST]
 RATIOS = (1, 2, 4, 8, 16), (1, 4)
-#: The RR for which the paper has a number and an example.
+#: RR for which the paper states a number, and RR of its example.
 PAPER_RATIO = 4
 AT = f"RR = {PAPER_RATIO}"
-#: ClaimedRange of "almost 25 %" of the bag more: within 0.05, as for the ratio of completion times.
+#: Range of "almost 25 %" more tasks of the bag: within 0.05, as for the ratio of completion times.
 ALMOST_MORE = ClaimedRange("almost 0.25", 0.20, 0.30)
 
-#: Number of bags of a seed, and time from one to the next, s; the longest bag takes less than half of that.
+#: Number of bags of a seed, and time between two bags, s; every bag takes less than half of that.
 BAGS, GAP = 100, 10_000.0
 EXAMPLE, RANDOM, LETTER = "the example", "random bags", "to the letter"
 BAG_KINDS = {
@@ -69,9 +69,9 @@ BAG_KINDS = {
 
 @dataclass(frozen=True)
 class SmallBags:
-    """Makes 100 bags of `tasks` tasks, one after the other, on four machines.
+    """Factory of scenarios with 100 bags of `tasks` tasks, one after the other, on four machines.
 
-    Each machine fails once in each bag and recovers at once.
+    Each machine fails once during each bag and recovers at once.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class SmallBags:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file, such as ``random-bags-4``."""
+        """File name of the scenario without its ending, such as ``random-bags-4``."""
         return f"{self.kind.replace('the ', '').replace(' ', '-')}-{self.tasks}"
 
     def __call__(self, seed: int) -> gs.Scenario:
@@ -106,11 +106,11 @@ class SmallBags:
 
 
 def _measure(run: Run) -> dict[str, Measurements]:
-    """Run both readings at each RR, the second with each calibration or on real desktops."""
+    """Run both readings at each RR, the large-scale one with each calibration or on real desktops."""
     ratios = {f"RR = {ratio}": ratio for ratio in run.choose(*RATIOS)}
-    chosen, nodes = {name: policy(name) for name in POLICIES}, run.choose(NODES, SMALL)
+    selection, nodes = {name: policy(name) for name in POLICIES}, run.choose(NODES, SMALL)
     bags = {
-        (kind, label): Case(SmallBags(ratio, kind), chosen, (COUNT,))
+        (kind, label): Case(SmallBags(ratio, kind), selection, (COUNT,))
         for kind in BAG_KINDS
         for label, ratio in ratios.items()
     }
@@ -135,17 +135,17 @@ def _rows(data: Mapping[str, Measurements]) -> Iterator[Row]:
 
 
 def _table_xiii(seed: int) -> Iterator[Row]:
-    """Return rows about the tasks completed of one bag of four, with the draw of WQR-FT that is printed."""
+    """Return the rows about the completed tasks of a bag of four, with the published draw of WQR-FT."""
     count = {name: float(assignments_of(Example()(seed), policy(name)).completed) for name in POLICIES}
-    for each in IN_TASKS:
-        rival = each.best_rival(count)
-        holds = each.low <= count[each.policy] / count[rival] <= each.high
-        why = f"{count[each.policy]:g} tasks, {rival} {count[rival]:g}"
-        yield exact(BAG + each.claim, f"Table XIII: {each.statement}", each.test.paper, holds, why)
+    for item in IN_TASKS:
+        rival = item.best_rival(count)
+        holds = item.low <= count[item.policy] / count[rival] <= item.high
+        reason = f"{count[item.policy]:g} tasks, {rival} {count[rival]:g}"
+        yield exact(BAG + item.claim, f"Table XIII: {item.statement}", item.test.paper, holds, reason)
     more = (count[ALMOST.policy] - count[BASE]) / PAPER_RATIO
-    why = f"{count[ALMOST.policy]:g} / {PAPER_RATIO} - {count[BASE]:g} / {PAPER_RATIO} = {more:g}"
+    reason = f"{count[ALMOST.policy]:g} / {PAPER_RATIO} - {count[BASE]:g} / {PAPER_RATIO} = {more:g}"
     holds = ALMOST_MORE.low <= more <= ALMOST_MORE.high
-    yield exact(BAG + ALMOST.claim, f"Table XIII: {ALMOST.statement}", ALMOST_MORE.paper, holds, why)
+    yield exact(BAG + ALMOST.claim, f"Table XIII: {ALMOST.statement}", ALMOST_MORE.paper, holds, reason)
 
 
 def _grids(data: Mapping[str, Measurements]) -> Iterator[ResultGrid]:
@@ -156,14 +156,14 @@ def _grids(data: Mapping[str, Measurements]) -> Iterator[ResultGrid]:
         "Which statements hold, in both readings",
         ["statement", *places],
         {
-            each.statement: [holds[f"{place}: {each.statement}"] for place in places]
-            for each in (*STATEMENTS, ALMOST)
+            item.statement: [holds[f"{place}: {item.statement}"] for place in places]
+            for item in (*STATEMENTS, ALMOST)
         },
     )
     for kind, cases in data[LETTER].groups.items():
         prefix = f"Bags of RR tasks, {kind} ({BAG_KINDS[kind]})"
         yield policy_table(f"{prefix}: tasks completed, of RR", _share(BAGS)).grid(cases)
-        if kind == RANDOM:  # in the example WQR-FT completes no task at RR = 1
+        if kind == RANDOM:  # in the paper's example, WQR-FT completes no task at RR = 1
             yield ordering_grid(f"{prefix}: which claims hold, by RR", cases, IN_TASKS)
     for kind, cases in data[MACHINE].groups.items():
         prefix = f"{kind} ({calibration[kind]}), {run.choose(NODES, SMALL)} machines"
@@ -177,7 +177,7 @@ def _grids(data: Mapping[str, Measurements]) -> Iterator[ResultGrid]:
 
 
 def _share(tasks: int) -> Callable[[Replicates, str], Estimate]:
-    """Return a cell with the tasks completed, over `tasks`."""
+    """Return a cell with the share of completed tasks among `tasks`."""
     return lambda values, name: estimate(values[COUNT][name] / tasks)
 
 
@@ -198,7 +198,7 @@ REMARKS = (
 
 
 def _draw(data: Mapping[str, Measurements]) -> Figure:
-    """Draw a panel per reading, calibration and metric, over RR."""
+    """Draw the metrics over RR, one panel per reading, calibration and metric."""
     from gridsim import plots
 
     ratios = data[MACHINE].run.choose(*RATIOS)

@@ -1,4 +1,4 @@
-"""The value of information about machines: completion time over the error of predicted up times."""
+"""Value of information about machines: completion time as a function of the error of predicted up times."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ EXACT = "(not in the paper) with exact predictions AvailInfo is better than NoIn
 PAST = "(not in the paper) with predictions from the past alone they still are"
 
 RATIOS = (1, 4)
-#: Standard deviations of the logarithm of the predicted up time.
+#: Prediction errors: standard deviations of the logarithm of the predicted up time.
 ERRORS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), (0.0, 1.0)
 PREDICTORS: tuple[Literal["past", "age"], ...] = ("past", "age")
-#: Order of tasks, and machine choice with predictions -> the same choice without them.
+#: Task order and machine choice with predictions -> the same policy without predictions.
 POLICY_PAIRS = {
     (order, choice): base
     for order in ("small", "great")
     for choice, base in (("avail", "none"), ("all", "cpu"))
 }
-#: Mean number of ups and downs of a machine before the bag is released, so that machines have a past.
+#: Mean number of failures of a machine before the release of the bag, so that machines have a history.
 UPS_BEFORE = 20.0
 
 
@@ -48,7 +48,7 @@ def name_of(order: str, choice: str, prediction: Any = "") -> str:
 
 
 def _schedulers(errors: tuple[float, ...]) -> dict[str, Scheduler]:
-    """Return both task orders with each machine choice and each prediction."""
+    """Return name -> scheduler for both task orders with each machine choice and prediction."""
     schedulers: dict[str, Scheduler] = {}
     for (order, choice), base in POLICY_PAIRS.items():
         options: dict[str, Any] = {"task_order": order, "machine_choice": choice}
@@ -70,7 +70,7 @@ def _cases(run: Run) -> dict[str, Case]:
 
 
 def _against_base(order: str, choice: str, prediction: Any) -> Callable[[Replicates], Estimate]:
-    """Return the ratio of completion times with a prediction and without."""
+    """Return a function that computes the ratio of completion times with and without a prediction."""
     base = name_of(order, POLICY_PAIRS[order, choice])
     return ratio(name_of(order, choice, prediction), base, "mean_completion")
 
@@ -88,7 +88,7 @@ CHECKS = tuple(
 
 
 def _lines(values: Replicates, predictions: Iterable[Any]) -> dict[str, list[Estimate]]:
-    """Return policy -> completion time over that without predictions, for each prediction."""
+    """Return policy -> ratio of completion times with and without predictions, for each prediction."""
     return {
         name_of(*policy): [_against_base(*policy, prediction)(values) for prediction in predictions]
         for policy in POLICY_PAIRS

@@ -1,7 +1,7 @@
-"""Anglano and Canonico, PCGrid 2008: the five orders of bags of WQR-FT, on drawn desktops and on real ones.
+"""Anglano and Canonico, PCGrid 2008: the five bag orders of WQR-FT, on drawn and on real desktops.
 
-Only the abstracts of the paper and of its extended report of 2009 were at hand.  What is taken from memory
-says so.
+Only the abstracts of the paper and of its extended report of 2009 were available.  Statements from memory are
+marked as such.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ EXCL, SHARE, RR, NRF, LONG, EXCL_2 = (
     *("FCFS-Excl", "FCFS-Share", "RR", "RR-NRF", "LongIdle"),
     "FCFS-Excl, 2 copies",
 )
-#: By FCFS-Excl, whose bag has the whole grid, tasks have any number of copies; by the others two at most.
+#: Under FCFS-Excl, whose bag has the whole grid, tasks have any number of copies; under the others at most
+#: two.
 SCHEDULERS: dict[str, gs.Scheduler] = {
     EXCL: gs.WqrFt(bag_order="fcfs-excl", max_replicas=1024),
     SHARE: gs.WqrFt(bag_order="fcfs-share"),
@@ -55,26 +56,26 @@ SCHEDULERS: dict[str, gs.Scheduler] = {
     LONG: gs.WqrFt(bag_order="longidle"),
     EXCL_2: gs.WqrFt(bag_order="fcfs-excl"),
 }
-#: On thousands of real hosts any number of copies would be thousands of each task.
+#: The number of copies is limited, since thousands of real hosts would run thousands of copies of each task.
 REAL_SCHEDULERS = {name: scheduler for name, scheduler in SCHEDULERS.items() if name != EXCL}
 PROPOSALS = (RR, NRF, LONG)
 
 MACHINES = 100
-#: Number of bags, in full and in small.
+#: Numbers of bags of the full and the quick run.
 BAGS = 100, 20
-#: Mean speed of a machine, Mflop/s, and how long all of them take for a bag at that speed, s.
+#: Mean speed of a machine, Mflop/s, and run time of a bag on all machines at that speed, s.
 SPEED, BAG_TIME = 1000.0, 2500.0
-#: Seconds that a task takes on average at a tenth of the mean speed, as in the paper.
+#: Mean run times of a task at a tenth of the mean speed, as in the paper, s.
 GRANULARITIES = (1000, 5000, 25_000, 125_000), (5000, 125_000)
 #: Mean up and down times, s.
 AVAILABILITIES = {"98 % up": (88_200.0, 1800.0), "50 % up": (1800.0, 1800.0)}
-#: Work released over what machines can do while they are up.
+#: Released work over the capacity of machines while they are up.
 LOADS = (0.5, 0.9), (0.9,)
 REAL = "real hosts"
 
 
 def fairness(result: gs.Result) -> float:
-    """Return Jain's index of the stretch of bags: 1 if all have the same, 1 / n if one has all of it."""
+    """Return Jain's index of the stretch of n bags: 1 if all are equal, 1 / n if all but one are 0."""
     stretch = np.asarray(result.applications["stretch"])
     return float(stretch.sum() ** 2 / (len(stretch) * (stretch**2).sum()))
 
@@ -88,7 +89,7 @@ METRICS: dict[str, MetricFunction] = {
 
 @dataclass(frozen=True)
 class GranularBags:
-    """Makes bags on drawn desktops, as ``GranularBags(5000, "98 % up", 0.9, 100)(seed)``."""
+    """Factory of scenarios of bags on drawn desktops: ``GranularBags(5000, "98 % up", 0.9, 100)(seed)``."""
 
     granularity: int
     up: str
@@ -97,7 +98,7 @@ class GranularBags:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file, such as ``5000-98-0.9``."""
+        """File name of the scenario without its ending, such as ``5000-98-0.9``."""
         return f"{self.granularity}-{self.up.split()[0]}-{self.load:g}"
 
     def __call__(self, seed: int) -> gs.Scenario:
@@ -117,30 +118,30 @@ class GranularBags:
 
 @lru_cache(maxsize=4)
 def _hosts(desktops: Desktops, load: float) -> tuple[int, float]:
-    """Return how many hosts the bags of the log load so much, and how long the availability trace is, s."""
+    """Return the number of hosts on which the log has the given load, and the length of the trace, s."""
     from gridsim.traces import derive_bags, read_availability, read_jobs
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TraceWarning)  # the run itself shows the warning
+        warnings.simplefilter("ignore", TraceWarning)  # the run shows the warning again
         bags = derive_bags(read_jobs(desktops.log))
     trace = read_availability(desktops.availability)
     up = trace.availability()
     up = up[up > 0]
     count = bags.offered_load(1) / (load * float(up.mean())) if len(up) else 1.0
-    least = int(bags.job_procs.max(initial=1))
-    return max(least, math.ceil(min(count, len(up)))), max(0.0, trace.horizon)
+    minimum = int(bags.job_procs.max(initial=1))
+    return max(minimum, math.ceil(min(count, len(up)))), max(0.0, trace.horizon)
 
 
 @dataclass(frozen=True)
 class RealBags:
-    """Makes the bags of a log as they came, on so many real hosts that they load them by `load`.
+    """Factory of scenarios with the bags of a log, on as many real hosts as the load `load` requires.
 
     The seed determines which hosts, their speeds, and the start time in the trace.
 
     Parameters
     ----------
     bags
-        Number of bags, taken from the first on; None for all.
+        Number of bags, counted from the first; None for all.
     """
 
     desktops: Desktops
@@ -149,7 +150,7 @@ class RealBags:
 
     @property
     def name(self) -> str:
-        """Name of the scenario's file, such as ``real-0.9``."""
+        """File name of the scenario without its ending, such as ``real-0.9``."""
         return f"real-{self.load:g}"
 
     def __call__(self, seed: int) -> gs.Scenario:
@@ -164,7 +165,7 @@ class RealBags:
 
 
 def _cases(run: Run) -> dict[tuple[str, str], Case]:
-    """Return each granularity, availability and load, or real hosts at each load."""
+    """Return the cases: each granularity, availability and load, or real hosts at each load."""
     if run.desktops is not None:
         return {
             (REAL, f"load {load:g}"): Case(
@@ -232,7 +233,7 @@ REMARKS = (
 
 
 def _draw(data: Measurements) -> Figure:
-    """Draw completion times over the granularity, or the load, a panel for each availability and load."""
+    """Draw completion times over granularity or load, one panel for each availability and load."""
     x: Sequence[float] = data.run.choose(*GRANULARITIES)
     properties: dict[str, Any] = {"xscale": "log", "xlabel": "granularity (s at 100 Mflop/s)"}
     if REAL in data.groups:

@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 
 VALID = "(not in the paper) each task is completed once, on machines that are up, and all cycles are reported"
 
-#: Largest relative difference at which reported cycles and busy times count as equal.
+#: Maximum relative difference at which reported cycles and busy times count as equal.
 EXACT = 1e-9
 CYCLES = ("useful", "redundant", "lost", "overhead")
 
 
 @dataclass(frozen=True)
 class RealDesktops:
-    """Makes a scenario with every host once, as ``RealDesktops(desktops)(seed)``.
+    """Factory of scenarios with every host once: ``RealDesktops(desktops)(seed)``.
 
     The seed determines the order of the hosts, their speeds, and the start time in the trace.
 
     Parameters
     ----------
     nodes, bags
-        Number of hosts and of bags, taken from the first on; None for all.
+        Number of hosts and of bags, counted from the first; None for all.
     """
 
     desktops: Desktops
@@ -72,16 +72,16 @@ class RealDesktops:
 
 @dataclass(frozen=True)
 class DesktopRuns:
-    """What was measured in all runs, and on the recorded schedules of the first seed.
+    """Measurements of all runs, and of the recorded schedules of the first seed.
 
     Parameters
     ----------
     machines
         Number of machines.
     rows
-        Whether the schedules are valid.
+        Rows on the validity of the schedules.
     cycles
-        Policy -> its number of task copies, and what became of the cycles, %.
+        Policy -> number of its task copies, and shares of useful and wasted cycles, %.
     """
 
     measurements: Measurements
@@ -91,7 +91,7 @@ class DesktopRuns:
 
 
 def _measure(run: Run) -> DesktopRuns:
-    """Run all policies; for the first seed, also check every invariant on the recorded schedules."""
+    """Run all policies, and check every invariant on the recorded schedules of the first seed."""
     if run.desktops is None:
         raise ScenarioError("wqr-real requires --availability FILE, --speeds FILE and --log FILE")
     desktops = RealDesktops(run.desktops, *run.choose((None, None), (500, 100)))
@@ -99,15 +99,15 @@ def _measure(run: Run) -> DesktopRuns:
     scenario, rows, copies = desktops(run.seeds[0]), [], {}
     for name, scheduler in policies().items():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TraceWarning)  # it has been shown already
+            warnings.simplefilter("ignore", TraceWarning)  # the warning has already been shown
             result = simulate(scenario, scheduler, record=True)
             violations = validate_result(result)
         cycles = {key: float(column.sum()) for key, column in result.tables["cycles"].items()}
         work = float(result.machines["busy"] @ result.machines["speed"])
         error = sum(cycles.values()) / work - 1
-        why = "; ".join(map(str, violations)) or f"cycles reported / busy - 1 = {error:.1e}"
+        reason = "; ".join(map(str, violations)) or f"cycles reported / busy - 1 = {error:.1e}"
         holds = not violations and abs(error) < EXACT
-        rows.append(exact(VALID, f"seed {run.seeds[0]}: {name}", "", holds, why))
+        rows.append(exact(VALID, f"seed {run.seeds[0]}: {name}", "", holds, reason))
         shares = (f"{100 * cycles[key] / work:.3g}" for key in CYCLES)
         copies[name] = [str(len(result.tables["schedule"])), *shares]
     return DesktopRuns(measurements, scenario.platform.nodes, rows, copies)

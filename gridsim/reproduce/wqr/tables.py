@@ -30,7 +30,7 @@ OTHER_MACHINE_0 = "(not in the paper) the prose is true of another machine 0"
 SIZES = (200.0, 20.0, 100.0, 160.0)
 POWERS = (1.0, 20.0, 10.0, 4.0)
 FAULTS = (100.0, 40.0, 160.0, 20.0)
-#: A machine 0 for which every sentence of section V is true: its power (Mflop/s), and when it fails (s).
+#: Power (Mflop/s) and failure time (s) of a machine 0 with which every sentence of section V is true.
 MACHINE_0 = (2.0, 60.0)
 
 
@@ -42,12 +42,12 @@ class Assignments:
 
     @property
     def finish(self) -> float:
-        """FCT of Table XIII: when the last of the completed tasks is completed, s."""
+        """FCT of Table XIII: the completion time of the last completed task, s."""
         return max((time for *_, time, done in self.rows if done), default=0.0)
 
     @property
     def completed(self) -> int:
-        """Tasks completed without resubmission."""
+        """Number of tasks completed without resubmission."""
         return sum(done for *_, done in self.rows)
 
     @property
@@ -61,7 +61,7 @@ class Assignments:
 
 
 def _cells(text: str) -> Assignments:
-    """Return the table that a text such as ``"T0>R0 200N ..."`` stands for."""
+    """Parse a text such as ``"T0>R0 200N ..."`` into its table."""
     rows = []
     for name, time in zip(*[iter(text.split())] * 2, strict=True):
         task, machine = name.split(">")
@@ -69,7 +69,7 @@ def _cells(text: str) -> Assignments:
     return Assignments(tuple(rows))
 
 
-#: Policy -> number of its printed table, its cells, and (FCT in s, number of tasks) from Table XIII.
+#: Policy -> number of its table in the paper, its cells, and (FCT in s, number of tasks) from Table XIII.
 TABLES: dict[str, tuple[str, Assignments, tuple[float, int]]] = {
     "WQR-FT": ("IV", _cells("T0>R0 200N T1>R1 1Y T2>R2 10Y T3>R3 40N"), (10, 2)),
     "SmallET-NoInfo": ("V", _cells("T1>R0 20Y T2>R1 5Y T3>R2 16Y T0>R3 50N"), (20, 3)),
@@ -81,7 +81,7 @@ TABLES: dict[str, tuple[str, Assignments, tuple[float, int]]] = {
     "SmallET-AllInfo": ("XI", _cells("T1>R1 1Y T2>R2 10Y T3>R3 40N T0>R0 200N"), (10, 2)),
     "GreatET-AllInfo": ("XII", _cells("T0>R1 10Y T3>R2 16Y T2>R0 100Y T1>R3 5Y"), (100, 4)),
 }
-#: Policy -> what section V says: its slowest assignment, s, and the words.
+#: Policy -> statement of section V: the time of its slowest assignment, s, and the sentence.
 PROSE: dict[str, tuple[float, str]] = {
     "SmallET-NoInfo": (50, "the greatest completion time is equal to 50 seconds (T0 => Rsc3)"),
     "GreatET-NoInfo": (100, "the greatest completion time is equal to 100 (T0 => Rsc0)"),
@@ -96,9 +96,9 @@ PROSE: dict[str, tuple[float, str]] = {
 
 @dataclass(frozen=True)
 class Example:
-    """Makes the scenario of the running example, as ``Example()(seed)``.
+    """Factory of the scenario of the running example: ``Example()(seed)``.
 
-    Machines that fail recover at once, so that every task is completed in the end.
+    Machines that fail recover at once, so every task is eventually completed.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class Example:
 
 
 def policy(name: str, as_printed: bool = False) -> gs.WqrFt:
-    """Return the policy as the tables show it, without replicas and checkpoints."""
+    """Return the policy of a table, without replicas and checkpoints."""
     order, choice = POLICIES[name]
     return gs.WqrFt(
         task_order=order,
@@ -135,9 +135,9 @@ def policy(name: str, as_printed: bool = False) -> gs.WqrFt:
 
 
 def assignments_of(scenario: gs.Scenario, scheduler: gs.WqrFt) -> Assignments:
-    """Return the assignments made at time 0, as a table.
+    """Return the assignments at time 0, as a table.
 
-    The completion time (CT) is the execution time over the power.  "Completed" is the outcome of the run.
+    The completion time (CT) is the execution time over the power.  "Completed" is taken from the run.
     """
     result = simulate(scenario, scheduler, record=True)
     rows, speeds = result.tables["schedule"], scenario.platform.speeds
@@ -148,19 +148,19 @@ def assignments_of(scenario: gs.Scenario, scheduler: gs.WqrFt) -> Assignments:
             *(rows[n][first].tolist() for n in ("task", "machine", "completed")), strict=True
         )
     ]
-    # all begin at one instant, so the order of assignment is the order of the tasks
+    # all tasks start at the same time, so they are assigned in the order of the tasks
     sign = {"small": 1, "great": -1, "random": 0}[str(scheduler.task_order)]
     return Assignments(tuple(sorted(cells, key=lambda row: (sign * SIZES[row[0]], row[0]))))
 
 
 def time_in_prose(name: str, cells: Assignments) -> float:
-    """Return the slowest time as the prose means it: for SmallET-AvailInfo, of the completed tasks only."""
+    """Return the slowest time in the sense of the prose: for SmallET-AvailInfo, of completed tasks only."""
     return cells.finish if name == "SmallET-AvailInfo" else cells.slowest
 
 
 @cache
 def table_iv() -> int:
-    """Return the first seed with which WQR-FT draws what is printed; 1 if there is none below 1000."""
+    """Return the first seed for which WQR-FT makes the published draw; 1 if there is none below 1000."""
     printed, scheduler = TABLES["WQR-FT"][1], policy("WQR-FT")
     seeds = (seed for seed in range(1, 1000) if assignments_of(Example()(seed), scheduler) == printed)
     return next(seeds, 1)
@@ -168,7 +168,7 @@ def table_iv() -> int:
 
 @dataclass(frozen=True)
 class PolicyTables:
-    """Policy -> its assignments, as intended, as printed, and with another machine 0; and draws of WQR-FT."""
+    """Policy -> assignments, as intended, as published, and with another machine 0; and draws of WQR-FT."""
 
     intended_tables: Mapping[str, Assignments]
     literal_tables: Mapping[str, Assignments]
@@ -177,7 +177,7 @@ class PolicyTables:
 
 
 def _measure(run: Run) -> PolicyTables:
-    """Run the scheduler for all tables, as intended and as printed."""
+    """Run the schedulers of all tables, as intended and as published."""
     scenario, other = Example()(table_iv()), Example(*MACHINE_0)(1)
     return PolicyTables(
         {name: assignments_of(scenario, policy(name)) for name in TABLES},
@@ -268,7 +268,7 @@ def _remarks(data: PolicyTables) -> tuple[str, ...]:
 
 
 def _draw(data: PolicyTables) -> Figure:
-    """Draw Table XIII: tasks completed over FCT, as printed in the paper and here."""
+    """Draw Table XIII: completed tasks over FCT, as published and as measured."""
     from gridsim import plots
 
     figure, (axes,) = plots.figure(1)

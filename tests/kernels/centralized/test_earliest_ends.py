@@ -67,9 +67,9 @@ def test_indexed_bindings_equal_a_scan_of_all_machines(
         if k % 4 == 0:
             up = data.draw(st.lists(st.booleans(), min_size=len(speeds), max_size=len(speeds)))
             up[k % len(speeds)] = True
-            for one, at in ((kernel, free), (twin, free_too)):
-                at[np.logical_not(up)] = now
-                one.restart(at, up, now)
+            for one, free_times in ((kernel, free), (twin, free_too)):
+                free_times[np.logical_not(up)] = now
+                one.restart(free_times, up, now)
         bound = kernel.bind(free, size, tasks, now)
         assert bound.tolist() == twin.bind(free_too, size, tasks, now).tolist()
         assert free.tolist() == free_too.tolist()
@@ -99,9 +99,9 @@ def test_tasks_without_a_machine_are_rejected() -> None:
 
 def test_bulk_binding_of_a_billion_tasks_is_exact() -> None:
     """The bulk is exact: every end with a task is before every end without one."""
-    chance = np.random.default_rng(1)
-    speeds = chance.uniform(1000, 3000, 50)
-    free = chance.integers(0, 10**13, 50)
+    rng = np.random.default_rng(1)
+    speeds = rng.uniform(1000, 3000, 50)
+    free = rng.integers(0, 10**13, 50)
     before = np.maximum(free, 5)
     bound = central.bind_earliest(free, speeds, 100.0, 10**9, 5)
     length = np.rint(100.0 / speeds * 1e9).astype(np.int64)

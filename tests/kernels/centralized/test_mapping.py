@@ -43,12 +43,12 @@ def test_map_in_turn_equals_reference(
     low, high = limits
     results = []
     for kernel in (mapping, reference):
-        at = ready.copy()
+        ready_times = ready.copy()
         machine, now = kernel.map_in_turn(
-            etc, counts, at, rule, percent=percent, low=low, high=high, on_met=on_met
+            etc, counts, ready_times, rule, percent=percent, low=low, high=high, on_met=on_met
         )
         assert machine.dtype == np.int64
-        results.append((machine.tolist(), now, at.tolist()))
+        results.append((machine.tolist(), now, ready_times.tolist()))
     assert results[0] == results[1]
 
 
@@ -57,18 +57,18 @@ def test_map_batch_equals_reference(problem: Any, rule: Any) -> None:
     etc, counts, ready = problem
     results = []
     for kernel in (mapping, reference):
-        at = ready.copy()
-        row, machine = kernel.map_batch(etc, counts, at, rule)
-        results.append((row.tolist(), machine.tolist(), at.tolist()))
+        ready_times = ready.copy()
+        row, machine = kernel.map_batch(etc, counts, ready_times, rule)
+        results.append((row.tolist(), machine.tolist(), ready_times.tolist()))
         assert np.bincount(row, minlength=len(counts)).tolist() == counts
     assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("rule", BATCH)
 def test_map_batch_equals_reference_with_many_machines(rule: Any) -> None:
-    chance = np.random.default_rng(1)
-    etc, ready = np.outer(chance.uniform(1, 9, 60), chance.uniform(1, 3, 37)), chance.uniform(0, 9, 37)
-    counts, other = chance.integers(0, 4, 60), ready.copy()
+    rng = np.random.default_rng(1)
+    etc, ready = np.outer(rng.uniform(1, 9, 60), rng.uniform(1, 3, 37)), rng.uniform(0, 9, 37)
+    counts, other = rng.integers(0, 4, 60), ready.copy()
     actual = mapping.map_batch(etc, counts, ready, rule)
     expected = reference.map_batch(etc, counts, other, rule)
     assert [column.tolist() for column in actual] == [column.tolist() for column in expected]
@@ -84,13 +84,15 @@ def test_machines_of_a_kind_are_mapped_like_single_machines(problem: Any, rule: 
     begin = np.arange(len(kind)) % 3 * 2.0
     results = []
     for assign in (
-        lambda at: mapping.map_batch(etc, counts, at, rule, kind=kind),
-        lambda at: reference.map_batch(etc, counts, at, rule, kind=kind),
-        lambda at: mapping.map_batch(etc[:, kind], counts, at, rule),
+        lambda ready_times: mapping.map_batch(etc, counts, ready_times, rule, kind=kind),
+        lambda ready_times: reference.map_batch(etc, counts, ready_times, rule, kind=kind),
+        lambda ready_times: mapping.map_batch(etc[:, kind], counts, ready_times, rule),
     ):
-        at = begin.copy()
-        row, machine = assign(at)
-        results.append((sorted(zip(row.tolist(), machine.tolist(), strict=True)), at.tolist(), row.tolist()))
+        ready_times = begin.copy()
+        row, machine = assign(ready_times)
+        results.append(
+            (sorted(zip(row.tolist(), machine.tolist(), strict=True)), ready_times.tolist(), row.tolist())
+        )
     assert results[0] == results[1] and results[0][:2] == results[2][:2]
 
 
@@ -107,12 +109,15 @@ def test_equal_tasks_are_mapped_as_by_bind_earliest(
     etc, ready = np.rint(42e-9 / speed * 1e9)[None], free_at.astype(np.float64)
     bound = bind_earliest(free_at, speed, 42e-9, tasks, 0)
     for assign in (
-        lambda at: mapping.map_in_turn(etc, [tasks], at, "mct")[0],
-        *(lambda at, rule=rule: mapping.map_batch(etc, [tasks], at, rule)[1] for rule in BATCH),
+        lambda ready_times: mapping.map_in_turn(etc, [tasks], ready_times, "mct")[0],
+        *(
+            lambda ready_times, rule=rule: mapping.map_batch(etc, [tasks], ready_times, rule)[1]
+            for rule in BATCH
+        ),
     ):
-        at = ready.copy()
-        assert np.bincount(assign(at), minlength=len(speeds)).tolist() == bound.tolist()
-        assert at.tolist() == free_at.tolist()
+        ready_times = ready.copy()
+        assert np.bincount(assign(ready_times), minlength=len(speeds)).tolist() == bound.tolist()
+        assert ready_times.tolist() == free_at.tolist()
 
 
 GOOD: dict[str, Any] = {"etc": [[1.0, 2.0]], "counts": [1], "ready": np.zeros(2), "rule": None}
@@ -177,7 +182,7 @@ def test_wrong_parameters_are_rejected(change: Any, message: str) -> None:
 def test_no_tasks_give_an_empty_mapping() -> None:
     for kernel in (mapping, reference):
         assert kernel.map_in_turn(np.zeros((0, 0)), [], np.zeros(0), "mct", on_met=True)[1] is True
-        assert [len(each) for each in kernel.map_batch(np.ones((2, 3)), [0, 0], np.zeros(3), "min-min")] == [
+        assert [len(item) for item in kernel.map_batch(np.ones((2, 3)), [0, 0], np.zeros(3), "min-min")] == [
             0,
             0,
         ]

@@ -70,13 +70,17 @@ def test_pull_queue_equals_reference(plan: tuple[list[float], list[float], Plan]
 
 def test_pull_queue_equals_reference_with_many_machines() -> None:
     """More machines than bits in a word of the set of an application's machines."""
-    chance = np.random.default_rng(3)
-    speeds = 1000 + 200.0 * chance.integers(0, 11, 150)
-    sizes = chance.uniform(500, 5000, 5)
+    rng = np.random.default_rng(3)
+    speeds = 1000 + 200.0 * rng.integers(0, 11, 150)
+    sizes = rng.uniform(500, 5000, 5)
     steps: Plan = [(0, [], [(0, 900), (1, 20)])]
     steps += [
-        (at * 10**9, chance.permutation(5).tolist(), [(at // 2 + 1, 400)] if at in (2, 4, 6) else [])
-        for at in range(1, 12)
+        (
+            instant * 10**9,
+            rng.permutation(5).tolist(),
+            [(instant // 2 + 1, 400)] if instant in (2, 4, 6) else [],
+        )
+        for instant in range(1, 12)
     ]
     steps.append((NEVER, [4, 3, 2, 1, 0], []))
     assert play(central, speeds.tolist(), sizes.tolist(), steps) == play(
@@ -205,7 +209,7 @@ def test_invalid_arguments_of_the_pull_queue_are_rejected(call: Any, error: Any,
 # -- pulling where machines fail ------------------------------------------------------------------------
 
 
-class Pulling(RuleBasedStateMachine):
+class PullQueueComparison(RuleBasedStateMachine):
     """Kernel and reference side by side."""
 
     @initialize(speeds=SPEEDS, sizes=st.lists(SIZES, min_size=1, max_size=4))
@@ -270,26 +274,26 @@ class Pulling(RuleBasedStateMachine):
         self.call_both("starts")
 
 
-Pulling.TestCase.settings = settings(stateful_step_count=25, deadline=None)
-TestPulling = Pulling.TestCase
+PullQueueComparison.TestCase.settings = settings(stateful_step_count=25, deadline=None)
+TestPullQueueComparison = PullQueueComparison.TestCase
 
 
 def test_pull_queue_equals_reference_with_many_failures() -> None:
     """With many machines the heaps are deep, and machines leave them anywhere."""
-    chance = np.random.default_rng(8)
-    speeds = 1000 + 200.0 * chance.integers(0, 11, 300)
-    sizes = chance.uniform(500, 5000, 3)
+    rng = np.random.default_rng(8)
+    speeds = 1000 + 200.0 * rng.integers(0, 11, 300)
+    sizes = rng.uniform(500, 5000, 3)
     runs = []
     for kernel in (central, reference):
-        chance = np.random.default_rng(9)
+        rng = np.random.default_rng(9)
         queue: Any = kernel.PullQueue(speeds, 3, log=True)
         left = np.array([3000, 2000, 1000])
         for step in range(1, 200):
             now = step * 10**8
             queue.run(now, [step % 3, (step + 1) % 3, (step + 2) % 3], left, sizes)
-            machines, lost = queue.fail(chance.choice(300, size=step % 40, replace=False), now)
+            machines, lost = queue.fail(rng.choice(300, size=step % 40, replace=False), now)
             np.add.at(left, lost, 1)
-            queue.restore(chance.choice(300, size=45, replace=False), now)
+            queue.restore(rng.choice(300, size=45, replace=False), now)
             runs.append((kernel is reference, machines.tolist(), lost.tolist()))
         queue.run(NEVER, [0, 1, 2], left, sizes)
         assert left.sum() == 0

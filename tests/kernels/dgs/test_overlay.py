@@ -27,8 +27,8 @@ def sound(views: Any) -> None:
 @pytest.fixture(params=[0, 1], ids=["plain", "avx512"], autouse=True)
 def level(request: pytest.FixtureRequest) -> Iterator[int]:
     """Run a test with each variant of the kernel; the plain one replaces those that the processor lacks."""
-    found: int = _vector_level(request.param)
-    yield found
+    actual: int = _vector_level(request.param)
+    yield actual
     _vector_level(1)
 
 
@@ -69,34 +69,34 @@ def test_kernel_and_reference_are_equal(size: tuple[int, int], seed: int, data: 
         assert np.array_equal(pair[0].in_degree(), pair[1].in_degree())
         sound(pair[0])
         k = data.draw(st.integers(0, 3))
-        drawn = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=k, max_size=k)
+        sample = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=k, max_size=k)
         who = data.draw(st.lists(st.integers(0, nodes - 1), min_size=k, max_size=k))
-        arguments = who, data.draw(drawn), data.draw(drawn), data.draw(st.integers(0, 6))
+        arguments = who, data.draw(sample), data.draw(sample), data.draw(st.integers(0, 6))
         away = data.draw(st.sampled_from((None, ~up)))
-        one, two = ([c.tolist() for c in each.pick(*arguments, seed=seed, known_down=away)] for each in pair)
+        one, two = ([c.tolist() for c in item.pick(*arguments, seed=seed, known_down=away)] for item in pair)
         assert one == two
-    again = Views(nodes, degree, shuffle=shuffle)
-    again.setstate(pair[0].getstate())
-    assert again.cycle(up) == pair[0].cycle(up)
-    assert np.array_equal(again.views, pair[0].views) and np.array_equal(again.ages, pair[0].ages)
+    second = Views(nodes, degree, shuffle=shuffle)
+    second.setstate(pair[0].getstate())
+    assert second.cycle(up) == pair[0].cycle(up)
+    assert np.array_equal(second.views, pair[0].views) and np.array_equal(second.ages, pair[0].ages)
 
 
 def test_kernel_and_reference_are_equal_while_many_nodes_come_and_go() -> None:
     """Joining nodes are introduced by nodes that know no node, a few, or as many as they can."""
-    chance = np.random.default_rng(5)
+    rng = np.random.default_rng(5)
     pair = [kind(24, 3, shuffle=2, seed=9) for kind in BOTH]
     up = np.ones(24, np.bool_)
     for _ in range(150):
-        node, other = (int(each) for each in chance.choice(24, 2, replace=False))
-        options: dict[str, Any] = {"steps": int(chance.integers(0, 4))} if chance.random() < 0.7 else {}
-        if chance.random() < 0.8:
+        node, other = (int(item) for item in rng.choice(24, 2, replace=False))
+        options: dict[str, Any] = {"steps": int(rng.integers(0, 4))} if rng.random() < 0.7 else {}
+        if rng.random() < 0.8:
             options["up"] = up
         for views in pair:
             views.leave([node])  # a node that has left may have introduced others
             if not up[node]:
                 views.join(node, other, **options)
         up[node] = not up[node]
-        if chance.random() < 0.1:
+        if rng.random() < 0.1:
             assert pair[0].cycle(up) == pair[1].cycle(up)
         assert np.array_equal(pair[0].views, pair[1].views)
         assert np.array_equal(pair[0].ages, pair[1].ages)
@@ -104,16 +104,16 @@ def test_kernel_and_reference_are_equal_while_many_nodes_come_and_go() -> None:
 
 
 def test_defaults_of_kernel_and_reference_are_equal() -> None:
-    views, reference, said = Views(40, 10), Reference(40, 10), Views(40, 10, shuffle=8, seed=0)
-    for each in (views, reference, said):
-        each.cycle()
-        each.leave([3])
-    for each, options in ((views, {}), (reference, {}), (said, {"steps": 5})):
-        each.join(3, 4, **options)
-    assert views.views.tolist() == reference.views.tolist() == said.views.tolist()
+    views, reference, message = Views(40, 10), Reference(40, 10), Views(40, 10, shuffle=8, seed=0)
+    for item in (views, reference, message):
+        item.cycle()
+        item.leave([3])
+    for item, options in ((views, {}), (reference, {}), (message, {"steps": 5})):
+        item.join(3, 4, **options)
+    assert views.views.tolist() == reference.views.tolist() == message.views.tolist()
     picked = [
-        each.pick([1], [2], [3], 4, **options)[1].tolist()
-        for each, options in ((views, {}), (reference, {}), (said, {"seed": 0}))
+        item.pick([1], [2], [3], 4, **options)[1].tolist()
+        for item, options in ((views, {}), (reference, {}), (message, {"seed": 0}))
     ]
     assert picked[0] == picked[1] == picked[2]
 
@@ -163,15 +163,17 @@ def test_views_are_drawn_uniformly() -> None:
 @pytest.mark.parametrize("kind", BOTH)
 def test_a_pick_depends_only_on_its_arguments(kind: Callable[..., Any]) -> None:
     views = kind(30, 8, shuffle=3, seed=5)
-    offsets, chosen = views.pick([4, 4, 9], [1, 2, 1], [0, 0, 0], 3, seed=7)
+    offsets, selection = views.pick([4, 4, 9], [1, 2, 1], [0, 0, 0], 3, seed=7)
     assert offsets.tolist() == [0, 3, 6, 9]
-    assert all(len(set(part)) == 3 for part in chosen.reshape(3, 3).tolist())
-    assert set(chosen[:6].tolist()) <= set(views.views[4].tolist())
+    assert all(len(set(part)) == 3 for part in selection.reshape(3, 3).tolist())
+    assert set(selection[:6].tolist()) <= set(views.views[4].tolist())
     for i, (node, first) in enumerate([(4, 1), (4, 2), (9, 1)]):
-        assert views.pick([node], [first], [0], 3, seed=7)[1].tolist() == chosen[3 * i : 3 * i + 3].tolist()
+        assert (
+            views.pick([node], [first], [0], 3, seed=7)[1].tolist() == selection[3 * i : 3 * i + 3].tolist()
+        )
     # each neighbour equally often: 3 of 8 in 4000 draws, +- 4 standard deviations
-    drawn = views.pick([4] * 4000, range(4000), [1] * 4000, 3)[1]
-    assert (np.abs(np.bincount(drawn, minlength=30)[views.views[4]] - 1500) < 4 * 30.6).all()
+    sample = views.pick([4] * 4000, range(4000), [1] * 4000, 3)[1]
+    assert (np.abs(np.bincount(sample, minlength=30)[views.views[4]] - 1500) < 4 * 30.6).all()
 
 
 def test_tables_of_views_are_read_only() -> None:
@@ -179,13 +181,13 @@ def test_tables_of_views_are_read_only() -> None:
     for table in (views.views, views.ages):
         with pytest.raises(ValueError, match="read-only"):
             table[0, 0] = 1
-    shown = views.views
+    displayed = views.views
     views.cycle()
-    assert np.array_equal(shown, views.views)  # the table is up to date
+    assert np.array_equal(displayed, views.views)  # the table is up to date
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((0, 1), "nodes must be in 1..2147483647, got 0"),
         ((5, 0), "degree must be in 1..32768, got 0"),
@@ -195,14 +197,14 @@ def test_tables_of_views_are_read_only() -> None:
         ((5.0, 2), "nodes must be in 1..2147483647, got 5.0"),
     ],
 )
-def test_wrong_arguments_of_views_are_rejected(arguments: tuple[Any, ...], said: str) -> None:
+def test_wrong_arguments_of_views_are_rejected(arguments: tuple[Any, ...], message: str) -> None:
     more = arguments[-1] if isinstance(arguments[-1], dict) else {"shuffle": 1}
-    with pytest.raises(ValueError, match=f"^{said}$"):
+    with pytest.raises(ValueError, match=f"^{message}$"):
         Views(*arguments[:2], **more)
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda v: v.cycle([True] * 4), r"up must be bool\[4\], got list"),
         (lambda v: v.cycle(np.ones(3, np.bool_)), r"up must be bool\[4\], got bool\[3\]"),
@@ -227,8 +229,8 @@ def test_wrong_arguments_of_views_are_rejected(arguments: tuple[Any, ...], said:
         ),
     ],
 )
-def test_wrong_arguments_of_calls_are_rejected(call: Callable[[Any], Any], said: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=f"^{said}$"):
+def test_wrong_arguments_of_calls_are_rejected(call: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=f"^{message}$"):
         call(Views(4, 2, shuffle=2))
 
 

@@ -56,7 +56,7 @@ def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
     return story
 
 
-def told(schedules: Any, story: list[tuple[Any, ...]]) -> list[Any]:
+def call_results(schedules: Any, story: list[tuple[Any, ...]]) -> list[Any]:
     """Make the calls, and return their results."""
     answers: list[Any] = []
     for number, (kind, *rest) in enumerate(story):
@@ -98,26 +98,26 @@ def test_kernel_and_reference_are_equal(
     story: list[tuple[Any, ...]], stale: bool, data: st.DataObject
 ) -> None:
     kernel, reference = SlotSchedules(NODES, stale=stale), Reference(NODES, stale=stale)
-    assert told(kernel, story) == told(reference, story)
+    assert call_results(kernel, story) == call_results(reference, story)
     assert table(kernel) == table(reference)
     candidates = data.draw(st.permutations(range(NODES)))[: data.draw(st.integers(0, NODES))]
-    wanted, length, since = data.draw(st.integers(1, NODES)), data.draw(slots), data.draw(starts)
+    expected, length, since = data.draw(st.integers(1, NODES)), data.draw(slots), data.draw(starts)
     seen = data.draw(st.none() | st.lists(instants, min_size=len(candidates), max_size=len(candidates)))
     seen = seen if stale else None
-    found = [
-        each.earliest_start(candidates, wanted, length, since, as_of=seen) for each in (kernel, reference)
+    actual = [
+        item.earliest_start(candidates, expected, length, since, as_of=seen) for item in (kernel, reference)
     ]
-    assert (found[0] is None) == (found[1] is None) == (len(candidates) < wanted)
-    if found[0] is not None:
-        assert (found[0][0], found[0][1].tolist()) == (found[1][0], found[1][1].tolist())
-    free = [each.is_free(candidates, since, length, as_of=seen).tolist() for each in (kernel, reference)]
+    assert (actual[0] is None) == (actual[1] is None) == (len(candidates) < expected)
+    if actual[0] is not None:
+        assert (actual[0][0], actual[0][1].tolist()) == (actual[1][0], actual[1][1].tolist())
+    free = [item.is_free(candidates, since, length, as_of=seen).tolist() for item in (kernel, reference)]
     assert free[0] == free[1]
     # and from a checkpoint
-    again = SlotSchedules(NODES, stale=stale)
-    again.setstate(kernel.getstate())
-    assert table(again) == table(kernel)
-    other = again.earliest_start(candidates, wanted, length, since, as_of=seen)
-    assert other is None or (other[0], other[1].tolist()) == (found[0][0], found[0][1].tolist())
+    second = SlotSchedules(NODES, stale=stale)
+    second.setstate(kernel.getstate())
+    assert table(second) == table(kernel)
+    other = second.earliest_start(candidates, expected, length, since, as_of=seen)
+    assert other is None or (other[0], other[1].tolist()) == (actual[0][0], actual[0][1].tolist())
 
 
 @given(stories(), st.data())
@@ -126,8 +126,8 @@ def test_searches_of_kernel_and_reference_are_equal(
 ) -> None:
     stale = data.draw(st.booleans())
     kernel, reference = SlotSchedules(NODES, stale=stale), Reference(NODES, stale=stale)
-    told(kernel, story)
-    told(reference, story)
+    call_results(kernel, story)
+    call_results(reference, story)
     degree = data.draw(st.integers(1, 4))
     row = st.lists(st.integers(-1, NODES - 1), min_size=degree, max_size=degree)
     views = np.array(data.draw(st.lists(row, min_size=NODES, max_size=NODES)), np.int32)
@@ -149,23 +149,23 @@ def test_searches_of_kernel_and_reference_are_equal(
     searchers = data.draw(st.lists(nodes, max_size=4))
     k = len(searchers)
     job = [
-        data.draw(each | st.lists(each, min_size=k, max_size=k))
-        for each in (st.integers(1, NODES), slots, starts)
+        data.draw(item | st.lists(item, min_size=k, max_size=k))
+        for item in (st.integers(1, NODES), slots, starts)
     ]
     one, two = (
-        [column.tolist() for column in each.search(views, searchers, *job, **arguments)]
-        for each in (kernel, reference)
+        [column.tolist() for column in item.search(views, searchers, *job, **arguments)]
+        for item in (kernel, reference)
     )
     assert one == two
 
 
 def test_many_reservations_and_searches_equal_reference() -> None:
     """Many reservations, some of them released or cut, seen as of many instants."""
-    chance = np.random.default_rng(2)
+    rng = np.random.default_rng(2)
     kernel, reference = SlotSchedules(NODES, stale=True), Reference(NODES, stale=True)
 
-    def both(call: str, *arguments: Any, **options: Any) -> Any:
-        one, two = (getattr(each, call)(*arguments, **options) for each in (kernel, reference))
+    def call_both(call: str, *arguments: Any, **options: Any) -> Any:
+        one, two = (getattr(item, call)(*arguments, **options) for item in (kernel, reference))
         assert (one is None) == (two is None)
         if one is None:
             return None
@@ -176,41 +176,41 @@ def test_many_reservations_and_searches_equal_reference() -> None:
         return one
 
     for now in range(150):
-        node = chance.integers(0, NODES, 3)
-        both(
+        node = rng.integers(0, NODES, 3)
+        call_both(
             "reserve",
             node,
-            chance.integers(0, 60, 3),
-            chance.integers(1, 9, 3),
-            chance.integers(0, 4, 3),
+            rng.integers(0, 60, 3),
+            rng.integers(1, 9, 3),
+            rng.integers(0, 4, 3),
             now,
         )
-        begins, ends, jobs = both("reservations", int(node[0]))
+        begins, ends, jobs = call_both("reservations", int(node[0]))
         for k in range(len(begins)):
-            if chance.random() < 0.3:
-                to = None if chance.random() < 0.5 else [int(chance.integers(begins[k], ends[k] + 2))]
-                whose = None if chance.random() < 0.5 else [int(chance.integers(0, 4))]
-                both("release", node[:1], [begins[k]], now, ends=to, jobs=whose)
+            if rng.random() < 0.3:
+                to = None if rng.random() < 0.5 else [int(rng.integers(begins[k], ends[k] + 2))]
+                whose = None if rng.random() < 0.5 else [int(rng.integers(0, 4))]
+                call_both("release", node[:1], [begins[k]], now, ends=to, jobs=whose)
         if now % 9 == 0:
-            both("lose", node[1:2], int(chance.integers(0, 60)), now)
+            call_both("lose", node[1:2], int(rng.integers(0, 60)), now)
         if now % 20 == 19:
-            both("forget", int(chance.integers(0, 6)), now - 12)
-        seen = chance.integers(max(0, now - 10), now + 2, NODES)
-        job = int(chance.integers(1, NODES + 1)), int(chance.integers(1, 9)), int(chance.integers(0, 50))
-        both("earliest_start", chance.permutation(NODES), *job, as_of=seen)
-        both("is_free", np.arange(NODES), job[2], job[1], as_of=seen)
-        both(
+            call_both("forget", int(rng.integers(0, 6)), now - 12)
+        seen = rng.integers(max(0, now - 10), now + 2, NODES)
+        job = int(rng.integers(1, NODES + 1)), int(rng.integers(1, 9)), int(rng.integers(0, 50))
+        call_both("earliest_start", rng.permutation(NODES), *job, as_of=seen)
+        call_both("is_free", np.arange(NODES), job[2], job[1], as_of=seen)
+        call_both(
             "search",
-            chance.integers(-1, NODES, (NODES, 2)).astype(np.int32),
-            chance.integers(0, NODES, 3),
-            chance.integers(1, NODES, 3),
-            chance.integers(1, 9, 3),
-            chance.integers(0, 50, 3),
-            exclude=chance.integers(-1, NODES, 3) if now % 3 else int(node[0]),
+            rng.integers(-1, NODES, (NODES, 2)).astype(np.int32),
+            rng.integers(0, NODES, 3),
+            rng.integers(1, NODES, 3),
+            rng.integers(1, 9, 3),
+            rng.integers(0, 50, 3),
+            exclude=rng.integers(-1, NODES, 3) if now % 3 else int(node[0]),
             include_searcher=bool(now % 7 < 4),
-            hops=int(chance.integers(1, 4)),
+            hops=int(rng.integers(1, 4)),
             wide=bool(now % 2),
-            known_down=None if now % 4 else chance.random(NODES) < 0.3,
+            known_down=None if now % 4 else rng.random(NODES) < 0.3,
             as_of=seen,
             poll_period=0 if now % 5 else 3,
             until=now,
@@ -221,22 +221,22 @@ def test_many_reservations_and_searches_equal_reference() -> None:
 def test_searches_find_the_earliest_start(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
     """Brute force tries each slot and each set of nodes."""
     schedules = SlotSchedules(NODES)
-    told(schedules, story)
+    call_results(schedules, story)
     count, length, since = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 6)), data.draw(starts)
-    found = schedules.earliest_start(range(NODES), count, length, since)
-    assert found is not None
-    start, chosen = found
+    actual = schedules.earliest_start(range(NODES), count, length, since)
+    assert actual is not None
+    start, selection = actual
     busy = [
         {slot for begin, end, _ in zip(*schedules.reservations(u), strict=True) for slot in range(begin, end)}
         for u in range(NODES)
     ]
 
-    def fits(group: Any, at: int) -> bool:
-        return all(not busy[u] & set(range(at, at + length)) for u in group)
+    def fits(group: Any, instant: int) -> bool:
+        return all(not busy[u] & set(range(instant, instant + length)) for u in group)
 
-    assert start >= since and len(set(chosen.tolist())) == count and fits(chosen.tolist(), start)
-    for at in range(since, start):
-        assert not any(fits(group, at) for group in combinations(range(NODES), count))
+    assert start >= since and len(set(selection.tolist())) == count and fits(selection.tolist(), start)
+    for instant in range(since, start):
+        assert not any(fits(group, instant) for group in combinations(range(NODES), count))
 
 
 @given(stories(), st.lists(st.tuples(nodes, starts, slots), max_size=6), nodes)
@@ -245,19 +245,19 @@ def test_stale_views_never_see_the_future(
 ) -> None:
     """Events after an instant do not change the schedule seen as of that instant."""
     schedules = SlotSchedules(NODES, stale=True)
-    told(schedules, [step for step in story if step[0] != "forget"])
+    call_results(schedules, [step for step in story if step[0] != "forget"])
     seen = 40  # later than all of these
     everyone = np.arange(NODES)
 
     def look() -> Any:
-        free = [schedules.is_free(everyone, at, 3, as_of=seen).tolist() for at in range(0, 60, 2)]
-        start, chosen = schedules.earliest_start(everyone, 3, 4, 5, as_of=np.full(NODES, seen))
-        return free, start, chosen.tolist()
+        free = [schedules.is_free(everyone, instant, 3, as_of=seen).tolist() for instant in range(0, 60, 2)]
+        start, selection = schedules.earliest_start(everyone, 3, 4, 5, as_of=np.full(NODES, seen))
+        return free, start, selection.tolist()
 
     before = look()
     assert before == (
-        [schedules.is_free(everyone, at, 3).tolist() for at in range(0, 60, 2)],
-        *(lambda found: (found[0], found[1].tolist()))(schedules.earliest_start(everyone, 3, 4, 5)),
+        [schedules.is_free(everyone, instant, 3).tolist() for instant in range(0, 60, 2)],
+        *(lambda actual: (actual[0], actual[1].tolist()))(schedules.earliest_start(everyone, 3, 4, 5)),
     )
     for node, start, length in after:
         schedules.reserve([node], [start], [length], [1], seen + 1)
@@ -270,7 +270,7 @@ def test_stale_views_never_see_the_future(
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda s: s.reserve([9], [0], [1], [0], 0), r"nodes\[0\] must be in 0..2, got 9"),
         (lambda s: s.reserve([0], [-1], [1], [0], 0), r"starts\[0\] must be in 0..\d+, got -1"),
@@ -361,8 +361,8 @@ def test_stale_views_never_see_the_future(
         ),
     ],
 )
-def test_wrong_arguments_are_rejected(call: Callable[[Any], Any], said: str) -> None:
-    with pytest.raises(ValueError, match=f"^{said}$"):
+def test_wrong_arguments_are_rejected(call: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
         call(SlotSchedules(3))
 
 
@@ -398,34 +398,34 @@ def test_unaligned_and_reversed_views_give_equal_searches() -> None:
     assert not odd.flags.aligned
     expected = SlotSchedules(3).search(views, [0, 1], 2, 1, 0)
     for other in (odd, views[::-1].copy()[::-1]):
-        found = SlotSchedules(3).search(other, [0, 1], 2, 1, 0)
-        assert [each.tolist() for each in found] == [each.tolist() for each in expected]
+        actual = SlotSchedules(3).search(other, [0, 1], 2, 1, 0)
+        assert [item.tolist() for item in actual] == [item.tolist() for item in expected]
     with pytest.raises(TypeError, match="^views"):
         SlotSchedules(3).search(None, [0], 1, 1, 0)  # type: ignore[arg-type]
 
 
 def test_the_earliest_start_is_found_in_months_of_reservations() -> None:
     """In 2.7 months of full 60 s slots on 120 nodes, the chosen start is free and the earliest."""
-    chance = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     schedules = SlotSchedules(120)
     horizon, every = 117_000, np.arange(120)
     for job in range(700):
-        count = int(chance.integers(1, 64))
-        length, since = int(chance.integers(1, 600)), int(chance.integers(0, horizon))
-        start, chosen = schedules.earliest_start(chance.permutation(every), count, length, since)
+        count = int(rng.integers(1, 64))
+        length, since = int(rng.integers(1, 600)), int(rng.integers(0, horizon))
+        start, selection = schedules.earliest_start(rng.permutation(every), count, length, since)
         assert start >= since
-        assert schedules.reserve(chosen, [start] * count, [length] * count, [job] * count, job).all()
-    start, chosen = schedules.earliest_start(every, 64, 30, 50_000)
+        assert schedules.reserve(selection, [start] * count, [length] * count, [job] * count, job).all()
+    start, selection = schedules.earliest_start(every, 64, 30, 50_000)
     reference = Reference(120)
     for node in range(120):
         begins, ends, jobs = schedules.reservations(node)
         assert reference.reserve([node] * len(begins), begins, ends - begins, jobs, 0).all()
-    found = reference.earliest_start(every, 64, 30, 50_000)
-    assert found is not None and (found[0], found[1].tolist()) == (start, chosen.tolist())
+    actual = reference.earliest_start(every, 64, 30, 50_000)
+    assert actual is not None and (actual[0], actual[1].tolist()) == (start, selection.tolist())
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"reservations": [[9, 0, 1, 0, 0]]}, r"must have node in 0\.\.2"),
         ({"reservations": [[-1, 0, 1, 0, 0]]}, r"must have node in 0\.\.2"),
@@ -437,8 +437,8 @@ def test_the_earliest_start_is_found_in_months_of_reservations() -> None:
         ({"gone": [[0, 5, 6, 0]]}, r"state\['gone'\] must be int64\(any, 5\), got int64\(1, 4\)"),
     ],
 )
-def test_impossible_states_are_rejected(change: dict[str, Any], said: str) -> None:
+def test_impossible_states_are_rejected(change: dict[str, Any], message: str) -> None:
     good = SlotSchedules(3, stale=True).getstate()
     for name, rows in change.items():
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             SlotSchedules(3, stale=True).setstate({**good, name: np.array(rows, np.int64)})

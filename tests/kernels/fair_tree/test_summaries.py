@@ -50,8 +50,8 @@ def test_aggregate_equals_reference(children):
 
 
 def test_aggregate_accepts_long_and_overlapping_arrays():
-    random = np.random.default_rng(2)
-    children = random.integers(0, 2**31 + 2**20, (7, 5001), dtype=np.uint32)
+    rng = np.random.default_rng(2)
+    children = rng.integers(0, 2**31 + 2**20, (7, 5001), dtype=np.uint32)
     expected = reference.aggregate(children)
     assert expected.max() == MOST
     np.testing.assert_array_equal(summaries.aggregate(children), expected)
@@ -62,10 +62,10 @@ def test_aggregate_accepts_long_and_overlapping_arrays():
 
 
 def test_all_instruction_sets_give_equal_results():
-    random = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     grid = SummaryGrid.geometric(stretch=(0.1, 99.0, 9), size=(1.0, 99.0, 7), task_size=(1e-3, 9.0, 16))
-    children = random.integers(0, 2**32, (5, 3, 7, 11), dtype=np.uint32)
-    cells = np.sort(random.integers(0, 10**6, grid.shape, dtype=np.uint32), axis=0)
+    children = rng.integers(0, 2**32, (5, 3, 7, 11), dtype=np.uint32)
+    cells = np.sort(rng.integers(0, 10**6, grid.shape, dtype=np.uint32), axis=0)
     sent = {"tasks": [3, 40], "task_size": [0.5, 2.0], "size": [9.0, 30.0], "stretch": [5.0, 50.0]}
     results = []
     try:
@@ -86,21 +86,21 @@ def test_all_instruction_sets_give_equal_results():
 )
 def test_debits_are_equal_for_cells_of_either_width(shape: tuple[int, int, int], level: int) -> None:
     """The debit is the sum of all drops, then the closure, by cell; counts need not grow along any axis."""
-    random = np.random.default_rng(list(shape))
+    rng = np.random.default_rng(list(shape))
     size = np.arange(1.0, shape[1] + 1.0)
     summaries._vector_level(level)
     try:
-        for most in (40, 2**16) * 10:
-            given = random.integers(0, most, shape)
-            drops = random.integers(0, random.choice([most // 2, 2 * most]), shape[2]).astype(np.uint32)
-            limits = random.integers(0, shape[1] + 1, shape[0]).astype(float)
-            limits[random.random(shape[0]) < 0.5] = np.inf
-            kept = np.where((size <= limits[:, None])[..., None], np.maximum(given - drops, 0), 0)
+        for maximum in (40, 2**16) * 10:
+            arguments = rng.integers(0, maximum, shape)
+            drops = rng.integers(0, rng.choice([maximum // 2, 2 * maximum]), shape[2]).astype(np.uint32)
+            limits = rng.integers(0, shape[1] + 1, shape[0]).astype(float)
+            limits[rng.random(shape[0]) < 0.5] = np.inf
+            kept = np.where((size <= limits[:, None])[..., None], np.maximum(arguments - drops, 0), 0)
             for axis in (0, 1):  # at most the count at a greater stretch or size
                 kept = np.maximum.accumulate(kept, axis)
             kept = np.maximum.accumulate(kept[:, :, ::-1], 2)[:, :, ::-1]  # or a smaller task size
             for cells in (np.uint16, np.uint32):
-                out = summaries._debit_cells(given.astype(cells), size, drops, limits)
+                out = summaries._debit_cells(arguments.astype(cells), size, drops, limits)
                 np.testing.assert_array_equal(out, kept)
     finally:
         summaries._vector_level(1)
@@ -123,10 +123,10 @@ def some_cells(random, most=60):
 )
 def test_lookup_is_never_above_the_truth(cases, grid, stretch, size, task_size):
     total = summaries.aggregate([sample(case, grid, 3.0) for case in cases])
-    at = {"release": 3.0, "cell_release": 3.0}
-    found = summaries.lookup(total, grid, stretch, size, task_size, **at)
-    assert found == reference.lookup(total, grid, stretch, size, task_size, **at)
-    assert found <= sum(true_count(node_of(case), stretch, 3.0, size, task_size) for case in cases)
+    release_options = {"release": 3.0, "cell_release": 3.0}
+    actual = summaries.lookup(total, grid, stretch, size, task_size, **release_options)
+    assert actual == reference.lookup(total, grid, stretch, size, task_size, **release_options)
+    assert actual <= sum(true_count(node_of(case), stretch, 3.0, size, task_size) for case in cases)
 
 
 @given(
@@ -140,18 +140,18 @@ def test_lookup_is_never_above_the_truth(cases, grid, stretch, size, task_size):
     st.booleans(),
 )
 def test_lookup_at_another_release_is_never_above_the_truth(
-    cases, grid, stretch, size, task_size, cell, at, preemptive
+    cases, grid, stretch, size, task_size, cell, instant, preemptive
 ):
-    cell_release, release = cell / 4.0, at / 4.0
+    cell_release, release = cell / 4.0, instant / 4.0
     matrices, truth, longest = [], 0, 0.0
     for case in cases:
         node = node_of(case)
         there = project(node, Fraction(cell_release), preemptive)
         cells = np.zeros(grid.shape, dtype=np.uint32)
-        least = minimum_stretch(node)
+        minimum = minimum_stretch(node)
         for i, j, k in np.ndindex(grid.shape):
             s, w, a = Fraction(grid.stretch[i]), Fraction(grid.size[j]), Fraction(grid.task_size[k])
-            if s >= least:  # the protocol reports nothing below the node's own minimum stretch
+            if s >= minimum:  # the protocol reports nothing below the node's own minimum stretch
                 cells[i, j, k] = count(there, s, Fraction(cell_release), w, a)
         matrices.append(cells)
         now = project(node, Fraction(release), preemptive)
@@ -165,22 +165,22 @@ def test_lookup_at_another_release_is_never_above_the_truth(
         "longest_task": 0.0 if preemptive else longest,
     }
     for extra in ({}, below):
-        found = summaries.lookup(total, grid, stretch, size, task_size, **keywords, **extra)
-        assert found == reference.lookup(total, grid, stretch, size, task_size, **keywords, **extra)
-        assert found <= truth
+        actual = summaries.lookup(total, grid, stretch, size, task_size, **keywords, **extra)
+        assert actual == reference.lookup(total, grid, stretch, size, task_size, **keywords, **extra)
+        assert actual <= truth
     if release > cell_release:
         assert summaries.lookup(total, grid, stretch, size, task_size, **keywords) == 0
 
 
 def test_many_lookups_equal_reference():
-    random = np.random.default_rng(9)
+    rng = np.random.default_rng(9)
     for _ in range(400):
-        new = random.integers(1, 20, 3) / 4 * [1, 4, 0.5]
-        options = {"release": random.integers(0, 12) / 4, "cell_release": random.integers(0, 8) / 4}
-        if random.random() < 0.8:
-            options |= {"speed": random.integers(1, 9) / 2, "leaves": int(random.integers(1, 4))}
-            options |= {"longest_task": random.integers(0, 5) / 2}
-        cells = some_cells(random)
+        new = rng.integers(1, 20, 3) / 4 * [1, 4, 0.5]
+        options = {"release": rng.integers(0, 12) / 4, "cell_release": rng.integers(0, 8) / 4}
+        if rng.random() < 0.8:
+            options |= {"speed": rng.integers(1, 9) / 2, "leaves": int(rng.integers(1, 4))}
+            options |= {"longest_task": rng.integers(0, 5) / 2}
+        cells = some_cells(rng)
         assert summaries.lookup(cells, GRID, *new, **options) == reference.lookup(
             cells, GRID, *new, **options
         )
@@ -194,10 +194,10 @@ def test_lowest_stretch_is_exact_in_all_small_cases():
         for totals in product(range(6), repeat=n):
             if list(totals) != sorted(totals):
                 continue
-            for wanted in range(8):
-                expected = next((i for i, total in enumerate(totals) if total >= wanted), None)
-                assert summaries.lowest_stretch(list(totals), wanted) == expected
-                assert reference.lowest_stretch(list(totals), wanted) == expected
+            for required in range(8):
+                expected = next((i for i, total in enumerate(totals) if total >= required), None)
+                assert summaries.lowest_stretch(list(totals), required) == expected
+                assert reference.lowest_stretch(list(totals), required) == expected
 
 
 def test_lowest_stretch_accepts_wide_integers():
@@ -254,22 +254,22 @@ def test_debit_equals_reference(data, grid, leaves, rule):
 
 @pytest.mark.parametrize("rule", [None, "subtree", "printed"])
 def test_many_debits_equal_reference(rule):
-    random, how = np.random.default_rng(10), {} if rule is None else {"rule": rule}
+    rng, options = np.random.default_rng(10), {} if rule is None else {"rule": rule}
     for _ in range(150):
-        n = random.integers(0, 4)
+        n = rng.integers(0, 4)
         sent = {
-            "tasks": random.integers(0, 5, n),
-            "task_size": random.integers(1, 9, n) / 4,
-            "size": random.choice([0.5, 1.0, 4.0, 5.0, 16.0], n),
-            "stretch": random.choice([0.5, 1.0, 1.5, 4.0, 5.0], n),
+            "tasks": rng.integers(0, 5, n),
+            "task_size": rng.integers(1, 9, n) / 4,
+            "size": rng.choice([0.5, 1.0, 4.0, 5.0, 16.0], n),
+            "stretch": rng.choice([0.5, 1.0, 1.5, 4.0, 5.0], n),
         }
         # counts that violate the invariants are accepted, too
-        cells = some_cells(random) if random.random() < 0.7 else random.integers(0, 60, GRID.shape)
-        leaves = int(random.integers(1, 5))
-        found = summaries.debit(cells, GRID, **sent, leaves=leaves, **how)
-        expected = reference.debit(cells, GRID, **sent, leaves=leaves, **how)
-        assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found, expected)
+        cells = some_cells(rng) if rng.random() < 0.7 else rng.integers(0, 60, GRID.shape)
+        leaves = int(rng.integers(1, 5))
+        actual = summaries.debit(cells, GRID, **sent, leaves=leaves, **options)
+        expected = reference.debit(cells, GRID, **sent, leaves=leaves, **options)
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("module", [summaries, reference])

@@ -192,8 +192,8 @@ def test_deliveries_follow_the_formulas_of_fifo_interfaces(rows, latency, bandwi
     arrived = []
 
     def run(limit):
-        while (at := one.advance(limit)) != NEVER:
-            arrived.extend((at, row) for _, batch in one.collect(at) for row in words_of(batch))
+        while (instant := one.advance(limit)) != NEVER:
+            arrived.extend((instant, row) for _, batch in one.collect(instant) for row in words_of(batch))
 
     for k, (gap, node, sender, kind, nbytes) in enumerate(rows):
         run(now + gap)
@@ -203,15 +203,15 @@ def test_deliveries_follow_the_formulas_of_fifo_interfaces(rows, latency, bandwi
     run(10**6)
     for _, batch, ends in one.drain(10**6):
         arrived += list(zip(ends.tolist(), words_of(batch), strict=True))
-    times = {row[2]: at for at, row in arrived}
+    times = {row[2]: instant for instant, row in arrived}
     assert len(times) == len(arrived) == len(rows)
     # the formulas of the model, message by message
     up, down, heads = [0] * 5, [0] * 5, []
-    for k, (at, node, sender, nbytes) in enumerate(sent):
+    for k, (instant, node, sender, nbytes) in enumerate(sent):
         if node == sender:
-            assert times[k] == at
+            assert times[k] == instant
             continue
-        start = max(at, up[sender])
+        start = max(instant, up[sender])
         up[sender] = start + round(nbytes / bandwidth * 1e9)
         heads.append((start + latency, k))
     for head, k in sorted(heads):
@@ -244,22 +244,22 @@ def test_direct_messages_equal_the_reference(steps, delays, fail_at, latency, is
     ]
     now = count = 0
 
-    def both(name, *arguments, **more):
+    def call_both(name, *arguments, **more):
         actual, expected = (getattr(one, name)(*arguments, **more) for one in kernels)
         np.testing.assert_array_equal(actual, expected)
         return actual
 
     def run(until):
         nonlocal now
-        while (at := both("advance", until)) != NEVER:
-            now = at
-            while at <= now:
-                direct = [both("next_delivery", kind) for kind in (1, 2)]
-                at = min(both("next_delivery", 0)[0], *(each[0] for each in direct))
+        while (instant := call_both("advance", until)) != NEVER:
+            now = instant
+            while instant <= now:
+                direct = [call_both("next_delivery", kind) for kind in (1, 2)]
+                instant = min(call_both("next_delivery", 0)[0], *(item[0] for item in direct))
                 if min(direct)[0] <= now:
-                    both("take_first", 1 + direct.index(min(direct)))
+                    call_both("take_first", 1 + direct.index(min(direct)))
                 else:
-                    both("take", 0, now)
+                    call_both("take", 0, now)
             equal(*(one.lost() for one in kernels))
         now = max(now, until)
 
@@ -287,7 +287,7 @@ def test_direct_messages_equal_the_reference(steps, delays, fail_at, latency, is
 
 def test_many_messages_equal_reference():
     """The log becomes full, machines fail, nodes move, and some messages are never drained."""
-    random = np.random.default_rng(12)
+    rng = np.random.default_rng(12)
     for fifo, jitter in ((True, 0), (True, 40), (False, 0), (False, 20)):
         kernels = [
             make(module, [0, 1, 2, 3, 0, 1], 4, 40, 3e8, fifo, jitter) for module in (links, reference)
@@ -297,10 +297,10 @@ def test_many_messages_equal_reference():
             one.watch(100, 2000, 70)
         now = 0
         for _ in range(120):
-            kind, nbytes = int(random.integers(0, 3)), max(0, int(random.integers(-20, 40)))
-            batch = records(kind, random.integers(0, 6, (random.integers(1, 5), 2)), now)
-            machines = random.permutation(4)[:2]
-            draw = random.random()
+            kind, nbytes = int(rng.integers(0, 3)), max(0, int(rng.integers(-20, 40)))
+            batch = records(kind, rng.integers(0, 6, (rng.integers(1, 5), 2)), now)
+            machines = rng.permutation(4)[:2]
+            draw = rng.random()
             for one in kernels:
                 one.send(now, kind, batch, nbytes)
                 if draw < 0.1:
@@ -309,10 +309,10 @@ def test_many_messages_equal_reference():
                     one.restore(machines, now)
                 elif draw < 0.25:
                     one.move([int(batch[0, 0])], machines[:1])
-            now += int(random.integers(0, 40))
-            while (at := kernels[0].advance(now)) == kernels[1].advance(now) != NEVER:
-                equal(*(one.collect(at) for one in kernels))
-            assert at == NEVER
+            now += int(rng.integers(0, 40))
+            while (instant := kernels[0].advance(now)) == kernels[1].advance(now) != NEVER:
+                equal(*(one.collect(instant) for one in kernels))
+            assert instant == NEVER
             if draw > 0.8:
                 equal(*(one.drain(now) for one in kernels))
             assert [(k, x.tolist()) for k, x in kernels[0].lost()] == [
@@ -334,8 +334,8 @@ def test_jitter_spreads_delays_uniformly_around_the_latency():
     one = make(links, [0, 1], 2, latency=1000, bandwidth=math.inf, fifo=False, jitter=300)
     one.send(0, 0, records(0, [(1, 0)] * 2000), 5)
     times = []
-    while (at := one.advance(10_000)) != NEVER:
-        times += [at] * sum(len(batch) for _, batch in one.collect(at))
+    while (instant := one.advance(10_000)) != NEVER:
+        times += [instant] * sum(len(batch) for _, batch in one.collect(instant))
     assert len(times) == 2000 and min(times) >= 700 and max(times) <= 1300
     assert min(times) < 705 and max(times) > 1295 and abs(np.mean(times) - 1000) < 20
     with pytest.raises(ValueError, match="^jitter"):

@@ -197,8 +197,8 @@ def test_unaligned_records_are_read(width):
     """Records at an odd address, of a width that is not a multiple of 8 bytes, are delivered unchanged."""
 
     def new_links():
-        wires = {"latency": 10, "bandwidth": 1e9, "fifo": True, "seed": 1}
-        return links.Links([0, 1], 2, **wires, widths=[width, 23], deferred=[False, True])
+        link_options = {"latency": 10, "bandwidth": 1e9, "fifo": True, "seed": 1}
+        return links.Links([0, 1], 2, **link_options, widths=[width, 23], deferred=[False, True])
 
     one = new_links()
     sent = np.zeros((2, width), np.uint8)
@@ -209,8 +209,8 @@ def test_unaligned_records_are_read(width):
     one.send(0, 0, odd, 1)
     both = [one, new_links()]
     both[1].setstate(one.getstate())
-    for each in both:
-        assert each.advance(100) == 11
-        [(kind, rows)] = each.collect(11)
+    for item in both:
+        assert item.advance(100) == 11
+        [(kind, rows)] = item.collect(11)
         assert kind == 0
         np.testing.assert_array_equal(rows, sent[::-1])

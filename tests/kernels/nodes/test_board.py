@@ -18,7 +18,7 @@ SECOND = 10**9
 
 
 class Reference:
-    """The board in plain Python: it keeps all publications, and computes each shown number from them."""
+    """Board in plain Python, which stores all publications and computes each visible number from them."""
 
     def __init__(self, up: Any, *, age: int, refresh: str, batch: int, error: float, phase: Any) -> None:
         self.refresh = "continuous" if age == 0 and refresh != "decisions" else refresh
@@ -28,7 +28,7 @@ class Reference:
         self.published: dict[tuple[int, int], list[Any]] = {
             (node, column): [] for node in range(NODES) for column in range(2)
         }
-        #: (node, column) -> the last addition: to which publication and refresh, ns, number, whether it falls
+        #: (node, column) -> the last addition: its publication and refresh (ns), number, and whether it falls
         self.changed: dict[tuple[int, int], tuple[tuple[int, int], int, float, bool]] = {}
         self.additions = self.refreshes = self.refreshed_at = 0
 
@@ -39,17 +39,17 @@ class Reference:
         self.published[node, column].append((now, value, falling, factor, self.refreshes))
 
     def shown(self, node: int, now: int, column: int) -> tuple[tuple[int, int], int, float, bool, float]:
-        """Return what is shown: its publication and refresh, ns, value, whether it falls, factor."""
+        """Return the visible number: its publication and refresh (ns), value, whether it falls, factor."""
         publications = self.published[node, column]
         if self.refresh == "decisions":
-            at, count = self.refreshed_at, sum(each[4] < self.refreshes for each in publications)
+            at, count = self.refreshed_at, sum(item[4] < self.refreshes for item in publications)
             key = count, self.refreshes
         else:
             first = int(self.phase[node]) if self.refresh == "individual" else 0
             at = now - self.age
             if self.refresh != "continuous":
                 at = first + (now - first) // self.age * self.age
-            count = sum(each[0] <= at for each in publications)
+            count = sum(item[0] <= at for item in publications)
             key = count, 0 if self.refresh == "continuous" else at
         value, falling, factor, since = 0.0 if self.up[node] else math.inf, False, 1.0, 0
         if count:
@@ -89,22 +89,22 @@ def test_shown_numbers_are_those_of_the_reference(
     seed: int, refresh: str, age: int, error: float, batch: int
 ) -> None:
     """Many falling numbers reach 0 together, so that they differ by nothing or by rounding errors."""
-    random = np.random.default_rng(seed)
-    up, phase = random.random(NODES) < 0.8, random.integers(0, age, NODES, endpoint=True)
+    rng = np.random.default_rng(seed)
+    up, phase = rng.random(NODES) < 0.8, rng.integers(0, age, NODES, endpoint=True)
     options: dict[str, Any] = {"age": age, "refresh": refresh, "error": error, "batch": batch, "phase": phase}
 
     def make() -> Board:
         return Board(up, numbers=NUMBERS, seed=1, **options)
 
-    board, reference, now, falls = make(), Reference(up, **options), 0, random.random()
+    board, reference, now, falls = make(), Reference(up, **options), 0, rng.random()
     for _ in range(100):
-        now += int(random.choice(WAITS))
-        action, node, column = random.random(), int(random.integers(NODES)), int(random.integers(2))
-        value = float(random.choice(VALUES))
-        if random.random() < 0.4:
+        now += int(rng.choice(WAITS))
+        action, node, column = rng.random(), int(rng.integers(NODES)), int(rng.integers(2))
+        value = float(rng.choice(VALUES))
+        if rng.random() < 0.4:
             value = (8 * SECOND - now % (8 * SECOND)) / 1e9
         if action < 0.15:
-            deltas = [(column, value if value < np.inf else -0.3), (1 - column, 1.0)][: random.integers(1, 3)]
+            deltas = [(column, value if value < np.inf else -0.3), (1 - column, 1.0)][: rng.integers(1, 3)]
             for last, (number, delta) in enumerate(deltas, 1):
                 board.add(node, delta, now, number, last == len(deltas))
             reference.add(node, deltas, now)
@@ -113,16 +113,16 @@ def test_shown_numbers_are_those_of_the_reference(
             for number in range(2):
                 reference.publish(node, math.inf, False, now, number)
         elif action < 0.8:
-            falling = bool(random.random() < falls)
+            falling = bool(rng.random() < falls)
             board.publish(node, value, falling, now, column)
             reference.publish(node, value, falling, now, column)
         elif action < 0.82:
             state = board.getstate()
             board = make()
             board.setstate(state)
-        reading, k = random.random(), int(random.integers(NODES + 2))
+        reading, k = rng.random(), int(rng.integers(NODES + 2))
         if reading < 0.5:
-            shown = np.array([reference.number(each, now, column) for each in range(NODES)])
+            shown = np.array([reference.number(item, now, column) for item in range(NODES)])
             assert board.least(k, now, column) == tuple(np.argsort(shown, kind="stable")[:k].tolist())
             assert board.number(node, now, column) == shown[node]
             if reading < 0.1:

@@ -52,7 +52,7 @@ def test_a_queue_returns_rows_in_the_order_of_pushes(steps) -> None:
 def test_rows_of_a_queue_can_be_replaced_and_removed(steps) -> None:
     queue, reference = Fifo(a=int, b=float), deque()
     for step, k, number in steps:
-        at = k % len(reference) - (len(reference) if k % 2 else 0) if reference else 0
+        index_ = k % len(reference) - (len(reference) if k % 2 else 0) if reference else 0
         if step == "push":
             queue.push(number, 0.5)
             reference.append((number, 0.5))
@@ -61,9 +61,9 @@ def test_rows_of_a_queue_can_be_replaced_and_removed(steps) -> None:
         elif step == "pop":
             assert queue.pop() == reference.popleft()
         elif step == "set":
-            queue[at] = reference[at] = (number, 1.5)
+            queue[index_] = reference[index_] = (number, 1.5)
         else:
-            del queue[at], reference[at]
+            del queue[index_], reference[index_]
         assert list(queue) == list(reference)
     for k in (len(queue), -len(queue) - 1):
         with pytest.raises(IndexError, match="Fifo index out of range"):

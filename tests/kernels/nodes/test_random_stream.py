@@ -74,6 +74,6 @@ def test_a_map_is_drawn_from_as_the_list_of_its_keys() -> None:
     for key in (0, 7, 2, 9, 1):
         tasks[key] = key + 100
     del tasks[7]
-    drawn = [RandomStream(1, 2, k).choice(tasks) for k in range(40)]
-    assert drawn == [RandomStream(1, 2, k).choice([0, 2, 9, 1]) for k in range(40)]
-    assert {*drawn} == {0, 2, 9, 1} and {*RandomStream(1, 2).choice(tasks, 40).tolist()} == {*drawn}
+    sample = [RandomStream(1, 2, k).choice(tasks) for k in range(40)]
+    assert sample == [RandomStream(1, 2, k).choice([0, 2, 9, 1]) for k in range(40)]
+    assert {*sample} == {0, 2, 9, 1} and {*RandomStream(1, 2).choice(tasks, 40).tolist()} == {*sample}

@@ -21,8 +21,8 @@ quarter = st.integers(1, 48).map(lambda k: k / 4.0)
 
 @given(queues(exact=False, max_entries=40) | queues(), quarter, st.floats(-9, 9), quarter, quarter)
 def test_gap_and_task_count_equal_reference(case, stretch, release, size, task_size):
-    least = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at, **case.running)
-    for value in (stretch, least, least * 1.01):
+    minimum = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at, **case.running)
+    for value in (stretch, minimum, minimum * 1.01):
         new = (value, release, size)
         assert availability.gap(*new, *case.entries, **case.machine) == reference.gap(
             *new, *case.entries, **case.machine
@@ -52,10 +52,10 @@ def test_gap_equals_the_best_of_all_orders(case, stretch, size, task_size, lead)
 def test_a_queue_is_feasible_at_its_own_minimum_stretch(case, shift):
     # a new application with a late enough deadline must find room, whatever the rounding
     release, free_at = case.release + shift, case.free_at + shift
-    least = edf.optimal_stretch(release, case.size, case.work, speed=case.speed, now=free_at)
-    if least > 0:
+    minimum = edf.optimal_stretch(release, case.size, case.work, speed=case.speed, now=free_at)
+    if minimum > 0:
         room = availability.gap(
-            least, free_at, 1e6 / least, release, case.size, case.work, speed=case.speed, free_at=free_at
+            minimum, free_at, 1e6 / minimum, release, case.size, case.work, speed=case.speed, free_at=free_at
         )
         assert room > 0
 
@@ -97,9 +97,9 @@ def test_task_counts_saturate():
 
 
 def test_all_instruction_sets_give_equal_results():
-    random = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     grid = SummaryGrid.geometric(stretch=(0.1, 99.0, 9), size=(1.0, 99.0, 37), task_size=(1e-9, 9.0, 103))
-    queue = (random.uniform(-9, 0, 20), random.uniform(1, 50, 20), random.uniform(0, 3, 20))
+    queue = (rng.uniform(-9, 0, 20), rng.uniform(1, 50, 20), rng.uniform(0, 3, 20))
     results = []
     try:
         for level in (0, 1):
@@ -141,11 +141,11 @@ def test_a_batch_equals_single_calls(batch, grid, release, threads):
 
 def test_the_number_of_threads_changes_no_result():
     # enough cells to start threads
-    random = np.random.default_rng(4)
+    rng = np.random.default_rng(4)
     grid = SummaryGrid.geometric(stretch=(0.1, 99.0, 20), size=(1.0, 99.0, 20), task_size=(0.1, 9.0, 20))
-    offsets = np.cumsum([0, *random.integers(0, 6, 300)])
-    flat = tuple(random.uniform(*bounds, offsets[-1]) for bounds in ((-9, 0), (1, 50), (0, 3)))
-    nodes = {"speed": random.uniform(1, 9, 300), "free_at": random.uniform(0, 2, 300)}
+    offsets = np.cumsum([0, *rng.integers(0, 6, 300)])
+    flat = tuple(rng.uniform(*bounds, offsets[-1]) for bounds in ((-9, 0), (1, 50), (0, 3)))
+    nodes = {"speed": rng.uniform(1, 9, 300), "free_at": rng.uniform(0, 2, 300)}
     one, four = (
         availability.sample_availability_batch(grid, 0.0, offsets, *flat, **nodes, threads=threads)
         for threads in (1, 4)

@@ -25,7 +25,7 @@ options = st.fixed_dictionaries(
 )
 
 
-class WithData(Program):
+class DataQueueComparison(Program):
     """The kernel and its reference implementation side by side, with links and data."""
 
     kind, other = DataQueues, reference.DataQueues
@@ -73,14 +73,14 @@ class WithData(Program):
         self.kernel = fresh
 
 
-class WithoutAny(WithData):
+class NoDataQueueComparison(DataQueueComparison):
     """Machines with links but without data, which equal `TaskQueues`."""
 
     data, other = False, WithoutData
 
 
 def test_a_task_that_ends_a_nanosecond_later_still_runs():
-    program = WithData()
+    program = DataQueueComparison()
     more = {"order": "edf", "watch": "idle", "log": False, "record": False}
     program.start(speed=[0.5, 1.5], seed=510511, aware=False, more=more)
     program.call_both("enqueue", [1], [0], [3], 0)  # no data, and 0.666666667 s per task
@@ -89,9 +89,9 @@ def test_a_task_that_ends_a_nanosecond_later_still_runs():
     program.equal()
 
 
-for _program in (WithData, WithoutAny):
+for _program in (DataQueueComparison, NoDataQueueComparison):
     _program.TestCase.settings = settings(stateful_step_count=20, deadline=None)
-TestWithData, TestWithoutAny = WithData.TestCase, WithoutAny.TestCase
+TestWithData, TestWithoutAny = DataQueueComparison.TestCase, NoDataQueueComparison.TestCase
 
 shares = st.tuples(st.integers(-4, 0).map(float), sizes, quarters, amounts, amounts, st.integers(1, 5))
 

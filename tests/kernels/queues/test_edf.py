@@ -82,14 +82,14 @@ def test_stretches_equal_those_of_the_authors_later_simulator():
 
 def test_many_entries_in_any_order_equal_reference():
     # long and unsorted enough to need more than the insertion sort
-    random = np.random.default_rng(5)
+    rng = np.random.default_rng(5)
     for n in (24, 33, 64, 100, 257, 1000):
-        release, size = random.uniform(-500, 0, n), random.lognormal(5, 2, n)
-        work = random.uniform(0, 50, n) * (random.random(n) > 0.1)
+        release, size = rng.uniform(-500, 0, n), rng.lognormal(5, 2, n)
+        work = rng.uniform(0, 50, n) * (rng.random(n) > 0.1)
         expected = reference.optimal_stretch(release, size, work, speed=3.0, now=1.0)
         assert edf.optimal_stretch(release, size, work, speed=3.0, now=1.0) == expected
         due = release + expected * size
-        for order in (np.arange(n), np.argsort(due), np.argsort(-due), random.permutation(n)):
+        for order in (np.arange(n), np.argsort(due), np.argsort(-due), rng.permutation(n)):
             assert edf.meets_deadlines(work[order], due[order], speed=3.0, now=1.0)
             short = np.where(np.arange(n) == n // 2, due - 1e9, due)
             assert not edf.meets_deadlines(work[order] + 1, short[order], speed=3.0, now=1.0)
@@ -114,20 +114,20 @@ def one_by_one(batch):
 
 def many_queues(seed, nodes):
     """Draw arguments of `project_queues`: quarters, so that ends coincide, some work 0, some nodes busy."""
-    random = np.random.default_rng(seed)
-    offsets = np.cumsum([0, *random.integers(0, 7, nodes)])
-    n, free = offsets[-1], random.random(nodes) < 0.5
-    task_size = random.integers(1, 9, n) / 4
+    rng = np.random.default_rng(seed)
+    offsets = np.cumsum([0, *rng.integers(0, 7, nodes)])
+    n, free = offsets[-1], rng.random(nodes) < 0.5
+    task_size = rng.integers(1, 9, n) / 4
     return {
         "offsets": offsets,
-        "release": random.integers(-32, 1, n) / 4,
-        "size": random.integers(1, 96, n) / 4,
-        "work": task_size * random.integers(0, 5, n),
+        "release": rng.integers(-32, 1, n) / 4,
+        "size": rng.integers(1, 96, n) / 4,
+        "work": task_size * rng.integers(0, 5, n),
         "task_size": task_size,
-        "speed": random.choice([0.5, 1.0, 2.0, 3.0], nodes),
-        "free_at": random.integers(0, 16, nodes) / 4,
-        "running_release": np.where(free, np.nan, random.integers(-32, 1, nodes) / 4),
-        "running_size": np.where(free, np.nan, random.integers(1, 96, nodes) / 4),
+        "speed": rng.choice([0.5, 1.0, 2.0, 3.0], nodes),
+        "free_at": rng.integers(0, 16, nodes) / 4,
+        "running_release": np.where(free, np.nan, rng.integers(-32, 1, nodes) / 4),
+        "running_size": np.where(free, np.nan, rng.integers(1, 96, nodes) / 4),
     }
 
 
@@ -140,10 +140,10 @@ def test_many_stretches_equal_reference():
 
 def test_a_stretch_that_is_too_small_by_rounding_is_corrected():
     # deadlines are small differences of large numbers: S w - 1e9, which is rounded to 1e-7
-    random = np.random.default_rng(7)
+    rng = np.random.default_rng(7)
     for _ in range(60):
-        n = random.integers(1, 6)
-        entries = -1e9 - random.uniform(0, 1, n), random.uniform(1, 9, n), random.uniform(0.1, 2, n)
+        n = rng.integers(1, 6)
+        entries = -1e9 - rng.uniform(0, 1, n), rng.uniform(1, 9, n), rng.uniform(0.1, 2, n)
         result = edf.optimal_stretch(*entries, speed=1.0, now=0.0)
         assert result == reference.optimal_stretch(*entries, speed=1.0, now=0.0)
         assert edf.meets_deadlines(entries[2], entries[0] + result * entries[1], speed=1.0, now=0.0)
@@ -195,10 +195,10 @@ def test_projection_equals_reference(batch, until, preemptive):
 @pytest.mark.parametrize("preemptive", [None, False, True])
 def test_many_projections_equal_reference(preemptive):
     batch = many_queues(8, 300)
-    how = {} if preemptive is None else {"preemptive": preemptive}
+    options = {} if preemptive is None else {"preemptive": preemptive}
     for until in (-1.0, 0.0, 0.5, 2.0, 3.75, 8.0, 24.0):
-        actual = edf.project_queues(**batch, until=until, **how)
-        expected = reference.project_queues(**batch, until=until, **how)
+        actual = edf.project_queues(**batch, until=until, **options)
+        expected = reference.project_queues(**batch, until=until, **options)
         for a, b in zip(actual, expected, strict=True):
             np.testing.assert_array_equal(a, b)
 
@@ -218,8 +218,8 @@ def test_work_must_be_whole_tasks():
 
 def test_a_waiting_queue_may_take_longer_than_float64_can_represent():
     queue = [0, 2], [0.0, 0.0], [1.0, 1.0], [1e308, 1e308], [1e308, 1e308]
-    left, end, at = edf.project_queues(*queue, speed=[1.0], free_at=[3.0], until=3.0)
-    assert (left.tolist(), end.tolist(), at.tolist()) == ([1e308, 1e308], [3.0], [-1])
+    left, end, instant = edf.project_queues(*queue, speed=[1.0], free_at=[3.0], until=3.0)
+    assert (left.tolist(), end.tolist(), instant.tolist()) == ([1e308, 1e308], [3.0], [-1])
 
 
 @given(queues(min_entries=1), st.integers(0, 160), st.booleans())
@@ -228,7 +228,7 @@ def test_projection_equals_service_step_by_step(case, quarter, preemptive):
     until = quarter / 4.0
     expected = project(node_of(case), Fraction(until), preemptive)
     running = [math.nan if value is None else value for value in case.running.values()]
-    left, end, at = edf.project_queues(
+    left, end, instant = edf.project_queues(
         [0, len(case.release)],
         *case.entries,
         case.task_size,
@@ -245,7 +245,7 @@ def test_projection_equals_service_step_by_step(case, quarter, preemptive):
     works = sorted(float(share.work) for share in expected.queue)
     np.testing.assert_allclose(sorted(left[left > 1e-12]), works, rtol=1e-9)
     if not preemptive and case.free_at < until:
-        assert (at[0] >= 0) == (expected.free_at > until)
-    if at[0] >= 0 and not preemptive:
-        floor = (end[0] - case.release[at[0]]) / case.size[at[0]]
+        assert (instant[0] >= 0) == (expected.free_at > until)
+    if instant[0] >= 0 and not preemptive:
+        floor = (end[0] - case.release[instant[0]]) / case.size[instant[0]]
         assert floor == pytest.approx(float(expected.floor))

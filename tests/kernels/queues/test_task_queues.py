@@ -195,12 +195,12 @@ TestProgram = Program.TestCase
 @pytest.mark.parametrize(("order", "watch"), [("edf", "idle"), ("fifo", "completion")])
 def test_long_runs_equal_reference(order, watch):
     """Failures of running tasks and queries about later instants, in runs longer than those of Hypothesis."""
-    random = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     stores = [
         module.TaskQueues([0.5, 1.0, 3.0], order=order, watch=watch, log=True, record=True)
         for module in (queues, reference)
     ]
-    rows = random.integers(-32, 0, 6) / 4, random.integers(4, 160, 6) / 4, random.integers(1, 12, 6) / 4
+    rows = rng.integers(-32, 0, 6) / 4, rng.integers(4, 160, 6) / 4, rng.integers(1, 12, 6) / 4
 
     def call_both(call, *arguments, **options):
         actual, expected = (getattr(store, call)(*arguments, **options) for store in stores)
@@ -209,18 +209,18 @@ def test_long_runs_equal_reference(order, watch):
     call_both("add_applications", *rows)
     now = 0
     for _ in range(150):
-        now += int(random.integers(0, 4)) * NS // 2
-        machines = random.permutation(3)[: random.integers(1, 4)]
+        now += int(rng.integers(0, 4)) * NS // 2
+        machines = rng.permutation(3)[: rng.integers(1, 4)]
         k = len(machines)
-        call_both("enqueue", machines, random.integers(0, 6, k), random.integers(1, 4, k), now)
+        call_both("enqueue", machines, rng.integers(0, 6, k), rng.integers(1, 4, k), now)
         call_both("reschedule", machines, now)
-        if random.random() < 0.3:
-            call_both("withdraw", int(machines[0]), int(random.integers(6)), int(random.integers(9)), now)
-        if random.random() < 0.3:
-            now += int(random.integers(0, 4)) * NS // 4
+        if rng.random() < 0.3:
+            call_both("withdraw", int(machines[0]), int(rng.integers(6)), int(rng.integers(9)), now)
+        if rng.random() < 0.3:
+            now += int(rng.integers(0, 4)) * NS // 4
             call_both("fail", machines, now)
         call_both("minimum_stretch", [0, 1, 2], now)
-        call_both("summaries", [0, 1, 2], GRID, now, cell=now + int(random.integers(0, 12)) * NS // 2)
+        call_both("summaries", [0, 1, 2], GRID, now, cell=now + int(rng.integers(0, 12)) * NS // 2)
         call_both("summaries", [0, 1, 2], GRID, now)
         call_both("advance", now)
         call_both("next_change")

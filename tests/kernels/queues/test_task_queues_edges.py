@@ -217,9 +217,9 @@ def test_many_shares_on_one_machine_equal_reference():
     actual, expected = (
         simple(module, speed=(1.0, 1.0), task_size=(1.0,) * 40) for module in (queues, reference)
     )
-    random = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     for now in range(0, 60 * NS, NS // 2):
-        row = ([0, 1], random.integers(0, 40, 2), random.integers(1, 3, 2), now)
+        row = ([0, 1], rng.integers(0, 40, 2), rng.integers(1, 3, 2), now)
         for store in (actual, expected):
             store.enqueue(*row)
             store.reschedule([now // NS % 2], now)
@@ -235,16 +235,16 @@ def test_machines_of_very_many_applications_are_counted():
     machines, few, many = 4096, 6, 2**17 + 8
 
     def fresh(count):
-        made = queues.TaskQueues(np.ones(machines), order="fifo")
-        made.add_applications(np.zeros(count), np.full(count, 4.0), np.full(count, 2.0))
-        return made
+        kernel = queues.TaskQueues(np.ones(machines), order="fifo")
+        kernel.add_applications(np.zeros(count), np.full(count, 4.0), np.full(count, 2.0))
+        return kernel
 
     results = []
     for count, numbers in ((few, np.arange(few)), (many, np.arange(few) * (many // few))):
-        store, random = fresh(count), np.random.default_rng(2)
+        store, rng = fresh(count), np.random.default_rng(2)
         for now in range(0, 40 * NS, NS):
-            u = np.unique(random.integers(0, 8, 3))
-            store.enqueue(u, numbers[random.integers(0, few, len(u))], np.full(len(u), 2), now)
+            u = np.unique(rng.integers(0, 8, 3))
+            store.enqueue(u, numbers[rng.integers(0, few, len(u))], np.full(len(u), 2), now)
             if now == 20 * NS:
                 store.fail(np.array([3]), now)
                 restored = fresh(count)

@@ -86,14 +86,14 @@ def test_a_tolerance_bounds_the_error_of_the_minimum_stretch(case, tolerance, wa
             one.enqueue([0], [application], [tasks], 0)
     store.advance(wait)
     exact.advance(wait)
-    least = exact.minimum_stretch([0], wait)[0]
+    minimum = exact.minimum_stretch([0], wait)[0]
     store.reschedule([0], wait)
     value = store.minimum_stretch([0], wait)[0]
     if not store.is_busy([0])[0]:
-        assert value == least == math.inf
+        assert value == minimum == math.inf
         return
     # a deadline counts as met within 1e-12 relative, for instants below 1000 s and sizes of at least 1
-    assert least - 1e-9 <= value <= least / (1.0 - tolerance) + 1e-9
+    assert minimum - 1e-9 <= value <= minimum / (1.0 - tolerance) + 1e-9
     order = store.queue(0)[0]
     assert sorted(order) == sorted(exact.queue(0)[0])
     due = [(case.applications[i][0] + value * case.applications[i][1], i) for i in order]
@@ -101,13 +101,13 @@ def test_a_tolerance_bounds_the_error_of_the_minimum_stretch(case, tolerance, wa
 
 
 def test_the_number_of_threads_changes_no_summary():
-    random = np.random.default_rng(3)
-    store = queues.TaskQueues(random.uniform(1, 3, 150))
-    store.add_applications(-random.uniform(0, 9, 20), random.uniform(1, 20, 20), random.uniform(0.1, 2, 20))
+    rng = np.random.default_rng(3)
+    store = queues.TaskQueues(rng.uniform(1, 3, 150))
+    store.add_applications(-rng.uniform(0, 9, 20), rng.uniform(1, 20, 20), rng.uniform(0.1, 2, 20))
     for _ in range(5):
-        store.enqueue(np.arange(150), random.integers(0, 20, 150), random.integers(1, 9, 150), 0)
+        store.enqueue(np.arange(150), rng.integers(0, 20, 150), rng.integers(1, 9, 150), 0)
     store.reschedule(np.arange(150), 0)
-    machines = random.permutation(150)
+    machines = rng.permutation(150)
     one = store.summaries(machines, GRID, NS)
     for threads in (2, 3, 200):
         np.testing.assert_array_equal(store.summaries(machines, GRID, NS, threads=threads), one)

@@ -25,11 +25,11 @@ Case = dict[str, Any]
 def make(case: Case) -> tuple[Links, JobWalks]:
     """Return the links and walks of a case."""
     nodes = len(case["speed"])
-    wires = Links(np.arange(nodes), nodes, widths=[24] * 4, deferred=[False] * 4, **case["network"])
+    links = Links(np.arange(nodes), nodes, widths=[24] * 4, deferred=[False] * 4, **case["network"])
     if case.get("log", 0) > 0:
-        wires.log(2 * case["log"], [16] * 4)
+        links.log(2 * case["log"], [16] * 4)
     arguments = {name: value for name, value in case.items() if name not in ("network", "speed")}
-    return wires, JobWalks(wires, case["speed"], kinds=[0, 1, 2, 3], **arguments)
+    return links, JobWalks(links, case["speed"], kinds=[0, 1, 2, 3], **arguments)
 
 
 def plain(**changes: Any) -> Case:
@@ -48,10 +48,10 @@ def plain(**changes: Any) -> Case:
 
 
 def run(case: Case) -> tuple[Any, dict[str, list[Any]]]:
-    wires, walks = make(case)
+    links, walks = make(case)
     assert walks.advance(NEVER) == NEVER
     walks.settle()
-    return wires, {name: column.tolist() for name, column in walks.jobs().items()}
+    return links, {name: column.tolist() for name, column in walks.jobs().items()}
 
 
 # -- any cases ------------------------------------------------------------------------------------------
@@ -99,48 +99,48 @@ def cases(draw: st.DrawFn) -> Case:
     }
 
 
-def reports(wires: Links, walks: JobWalks) -> dict[str, Any]:
+def reports(links: Links, walks: JobWalks) -> dict[str, Any]:
     """Return all that links and walks report at the end."""
     walks.settle()
     columns = {name: getattr(walks, name)() for name in ("jobs", "totals", "looks")}
-    columns |= {"logged": wires.logged(), "books": {name: getattr(wires, name) for name in BOOKS}}
-    lists = {kind: {name: each.tolist() for name, each in part.items()} for kind, part in columns.items()}
-    return {**lists, "unlogged": (walks.unlogged, wires.unlogged)}
+    columns |= {"logged": links.logged(), "books": {name: getattr(links, name) for name in BOOKS}}
+    lists = {kind: {name: item.tolist() for name, item in part.items()} for kind, part in columns.items()}
+    return {**lists, "unlogged": (walks.unlogged, links.unlogged)}
 
 
 @given(cases(), st.lists(st.integers(0, 8 * S), max_size=4))
 def test_another_kernel_continues_from_a_state(case: Case, stops: list[int]) -> None:
     """The states are those at any instants, after the counters of the links were settled."""
-    wires, walks = make(case)
-    for at in sorted(stops):
-        assert walks.advance(at) == NEVER
+    links, walks = make(case)
+    for instant in sorted(stops):
+        assert walks.advance(instant) == NEVER
         walks.settle()
-        other_wires, other = make(case)
-        other_wires.setstate(wires.getstate())
+        other_links, other = make(case)
+        other_links.setstate(links.getstate())
         other.setstate(walks.getstate())
-        wires, walks = other_wires, other
-    uninterrupted_wires, uninterrupted = make(case)
-    for each in (walks, uninterrupted):
-        assert each.advance(NEVER) == NEVER
-    assert reports(wires, walks) == reports(uninterrupted_wires, uninterrupted)
+        links, walks = other_links, other
+    uninterrupted_links, uninterrupted = make(case)
+    for item in (walks, uninterrupted):
+        assert item.advance(NEVER) == NEVER
+    assert reports(links, walks) == reports(uninterrupted_links, uninterrupted)
 
 
 @given(cases())
 def test_the_log_changes_no_result(case: Case) -> None:
-    wires, jobs = run({**case, "log": 0})
+    links, jobs = run({**case, "log": 0})
     logged, other = make({**case, "log": 10**6})
     other.advance(NEVER)
     other.settle()
     assert {name: column.tolist() for name, column in other.jobs().items()} == jobs
     for name in BOOKS:
-        np.testing.assert_array_equal(getattr(wires, name), getattr(logged, name), name)
+        np.testing.assert_array_equal(getattr(links, name), getattr(logged, name), name)
     messages = logged.logged()
     assert np.bincount(messages["kind"], minlength=4).tolist() == logged.sent.tolist()
     assert np.bincount(messages["kind"], messages["nbytes"], 4).tolist() == logged.traffic.tolist()
     looks = other.looks()
     ends = looks["verdict"] >= VERDICTS.index("moves")
     # a row for each answer, and one for each job with its destination
-    assert (~ends).sum() == wires.sent[1] and sorted(looks["job"][ends]) == list(range(len(jobs["machine"])))
+    assert (~ends).sum() == links.sent[1] and sorted(looks["job"][ends]) == list(range(len(jobs["machine"])))
     went = np.where(
         looks["node"][ends] < 0, np.array(case["node"], np.int64)[looks["job"][ends]], looks["node"][ends]
     )
@@ -154,7 +154,7 @@ def test_the_log_changes_no_result(case: Case) -> None:
 
 
 def test_a_dispatcher_busy_beyond_the_last_instant_raises_an_error() -> None:
-    """Each job leaves for the faster node, and none has arrived there when three are decided."""
+    """All jobs move to the faster node, and three are decided before the first one arrives there."""
     case = plain(
         release=[0] * 9, node=[0] * 9, work=[1.0] * 9, data=[0] * 9, pick="fastest", rule="none",
         probe_time=2**60 - 1,
@@ -171,13 +171,13 @@ def test_each_other_node_is_probed_once_and_equally_often() -> None:
         speed=[100.0] * nodes, release=[0] * jobs, node=[5] * jobs, work=[1.0] * jobs, data=[0] * jobs,
         rate=[0.0] * nodes, probes=4, min_speed=1000.0,
     )  # fmt: skip
-    wires, result = run(case)
+    links, result = run(case)
     assert result["probes"] == [4] * jobs
     # a load for each probe of a node: binomial with a standard deviation of 25
-    asked = np.delete(wires.bytes_out, 5) / 100
-    assert wires.sent[:2].tolist() == [4 * jobs] * 2 and abs(asked - 4 * jobs / 11).max() < 130
-    wires, result = run({**case, "probes": 100})
-    assert result["probes"] == [11] * jobs and (np.delete(wires.bytes_out, 5) == 100 * jobs).all()
+    asked = np.delete(links.bytes_out, 5) / 100
+    assert links.sent[:2].tolist() == [4 * jobs] * 2 and abs(asked - 4 * jobs / 11).max() < 130
+    links, result = run({**case, "probes": 100})
+    assert result["probes"] == [11] * jobs and (np.delete(links.bytes_out, 5) == 100 * jobs).all()
 
 
 def test_probes_of_an_instant_precede_its_releases() -> None:
@@ -269,19 +269,19 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("changes", "message"), BAD)
 def test_wrong_input_is_rejected(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError) as excinfo:
         make(plain(**changes))
-    assert str(caught.value) == message
+    assert str(excinfo.value) == message
 
 
 def test_unsuitable_kinds_and_links_are_rejected() -> None:
-    wires, _ = make(plain())
+    links, _ = make(plain())
     arguments = {name: value for name, value in plain().items() if name not in ("network", "speed")}
     with pytest.raises(ValueError, match=r"^kinds\[3\]"):
-        JobWalks(wires, [1.0, 1.0], kinds=[0, 1, 2, 4], **arguments)
+        JobWalks(links, [1.0, 1.0], kinds=[0, 1, 2, 4], **arguments)
     more = {**arguments, "rate": [0.0] * 3}
     with pytest.raises(ValueError, match="^links"):
-        JobWalks(wires, [1.0] * 3, kinds=[0, 1, 2, 3], **more)
+        JobWalks(links, [1.0] * 3, kinds=[0, 1, 2, 3], **more)
 
 
 def test_a_job_beyond_the_last_instant_raises_an_error() -> None:

@@ -169,17 +169,17 @@ TestQueueComparison.settings = settings(stateful_step_count=30, deadline=None)
 @pytest.mark.parametrize("seed", range(4))
 def test_logs_with_overdue_jobs_and_failures_equal_reference(seed: int) -> None:
     """Many small logs with overdue jobs, which move shadow times, and with failures."""
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     for _ in range(60):
-        machines, jobs = int(chance.integers(4, 16)), 30
-        nodes = np.minimum(chance.geometric(0.3, jobs) + 5 * (chance.random(jobs) < 0.2), machines)
-        run, estimate = chance.integers(1, 40, jobs), chance.integers(1, 25, jobs)
-        at = np.sort(chance.integers(0, 120, jobs))
+        machines, jobs = int(rng.integers(4, 16)), 30
+        nodes = np.minimum(rng.geometric(0.3, jobs) + 5 * (rng.random(jobs) < 0.2), machines)
+        run, estimate = rng.integers(1, 40, jobs), rng.integers(1, 25, jobs)
+        instants = np.sort(rng.integers(0, 120, jobs))
         queues: list[Any] = [kind(machines, nodes, run, estimate, log=True) for kind in BOTH]
         for queue in queues:
-            queue.submit(range(jobs), at)
+            queue.submit(range(jobs), instants)
         for stop in (30, 31, 70, 100):
-            who = np.flatnonzero(chance.random(machines) < 0.1)
+            who = np.flatnonzero(rng.random(machines) < 0.1)
             assert queues[0].run(stop) == queues[1].run(stop)
             assert np.array_equal(*(queue.fail(who, stop) for queue in queues))
             for queue in queues:
@@ -192,17 +192,17 @@ def test_logs_with_overdue_jobs_and_failures_equal_reference(seed: int) -> None:
 @pytest.mark.parametrize(("machines", "jobs"), [(200, 400), (1000, 300)])
 def test_a_long_queue_equals_reference(machines: int, jobs: int) -> None:
     """More jobs than a block holds, and more machines than a word has bits."""
-    chance = np.random.default_rng(machines)
-    nodes = np.minimum(2 ** chance.integers(0, 9, jobs), machines)
-    run = chance.integers(1, 200, jobs)
-    estimate = np.maximum(1, (run * chance.uniform(0.3, 4.0, jobs)).astype(np.int64))
-    at = np.sort(chance.integers(0, 2000, jobs))
+    rng = np.random.default_rng(machines)
+    nodes = np.minimum(2 ** rng.integers(0, 9, jobs), machines)
+    run = rng.integers(1, 200, jobs)
+    estimate = np.maximum(1, (run * rng.uniform(0.3, 4.0, jobs)).astype(np.int64))
+    instants = np.sort(rng.integers(0, 2000, jobs))
     queues = [kind(machines, nodes, run, estimate, log=True) for kind in BOTH]
     for queue in queues:
-        queue.submit(range(jobs), at)
+        queue.submit(range(jobs), instants)
     for stop in range(0, 6000, 500):
         assert queues[0].run(stop) == queues[1].run(stop)
-        who = np.sort(chance.choice(machines, 5, replace=False))
+        who = np.sort(rng.choice(machines, 5, replace=False))
         assert np.array_equal(*(queue.fail(who, stop) for queue in queues))
         for queue in queues:
             queue.restore(who[:4], stop)
@@ -213,16 +213,16 @@ def test_a_long_queue_equals_reference(machines: int, jobs: int) -> None:
 
 def test_thousands_of_waiting_jobs_start_as_in_a_simple_list() -> None:
     """Skipped blocks and partial rescans change no start, compared with a simple list."""
-    chance = np.random.default_rng(5)
+    rng = np.random.default_rng(5)
     jobs, machines = 5000, 64
-    nodes = np.minimum(2 ** chance.integers(0, 7, jobs), machines)
-    run = chance.integers(1, 300, jobs)
-    estimate = np.maximum(1, (run * chance.uniform(0.5, 3.0, jobs)).astype(np.int64))
-    at = np.sort(chance.integers(0, 16_000, jobs))
+    nodes = np.minimum(2 ** rng.integers(0, 7, jobs), machines)
+    run = rng.integers(1, 300, jobs)
+    estimate = np.maximum(1, (run * rng.uniform(0.5, 3.0, jobs)).astype(np.int64))
+    instants = np.sort(rng.integers(0, 16_000, jobs))
     queue = JobQueue(machines, nodes, run, estimate)
-    queue.submit(range(jobs), at)
+    queue.submit(range(jobs), instants)
     assert queue.run(30_000) < jobs - 1000
-    assert queue.totals()["start"].tolist() == by_list(machines, nodes, run, estimate, at, 30_000)
+    assert queue.totals()["start"].tolist() == by_list(machines, nodes, run, estimate, instants, 30_000)
 
 
 def by_list(machines: int, nodes: Any, run: Any, estimate: Any, at: Any, until: int) -> list[int]:
@@ -236,7 +236,7 @@ def by_list(machines: int, nodes: Any, run: Any, estimate: Any, at: Any, until: 
         now = min([end for end, _, _ in running] + [instant for instant, _ in coming[-1:]])
         if now > until:
             break
-        running = [each for each in running if each[0] > now]
+        running = [item for item in running if item[0] > now]
         while coming and coming[-1][0] == now:
             waiting.append(coming.pop()[1])
         free = machines - sum(n for _, _, n in running)
@@ -332,9 +332,9 @@ def test_wrong_queues_are_rejected(arguments: Any, message: str) -> None:
 def test_wrong_calls_are_rejected_and_change_nothing(call: Callable[[Any], Any], message: str) -> None:
     """The queue then equals one without the call."""
     queue, other = (JobQueue(3, [1, 2, 3, 1], [5, 50, 5, 5], [5, 50, 5, 5], log=True) for _ in range(2))
-    for each in (queue, other):
-        each.submit([0, 1], 5)
-        each.run(10)
+    for item in (queue, other):
+        item.submit([0, 1], 5)
+        item.run(10)
     with pytest.raises(ValueError, match=f"^{message}$"):
         call(queue)
     assert outcome(queue) == outcome(other)
@@ -381,17 +381,17 @@ def test_a_queue_without_jobs_ends_at_once(kind: Callable[..., Any]) -> None:
 @given(logs())
 def test_conservative_backfilling_starts_no_job_after_its_first_reservation(log: Any) -> None:
     """If no job outlives its estimate; the reservation is what a queue without later jobs would give."""
-    *load, at = log
+    *load, time_ns = log
     machines, nodes, run, estimate = load
-    estimate = [max(*each) for each in zip(run, estimate, strict=True)]
+    estimate = [max(*item) for item in zip(run, estimate, strict=True)]
     queue = JobQueue(machines, nodes, run, estimate, conservative=True)
-    queue.submit(range(len(at)), at)
+    queue.submit(range(len(time_ns)), time_ns)
     queue.run(NEVER)
     starts = queue.totals()["start"]
-    for job, instant in enumerate(at):
+    for job, instant in enumerate(time_ns):
         # the job and all before it, at the release of the job, after which all run as long as is estimated
         before = JobQueue(machines, nodes[: job + 1], run[: job + 1], estimate[: job + 1], conservative=True)
-        before.submit(range(job + 1), at[: job + 1])
+        before.submit(range(job + 1), time_ns[: job + 1])
         before.run(instant)
         reserved = before.getstate()["reserved"][job]
         assert starts[job] <= (instant if reserved < 0 else reserved)

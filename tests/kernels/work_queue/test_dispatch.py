@@ -56,11 +56,11 @@ def times(*usual: float) -> st.SearchStrategy[int]:
 def changes(draw: st.DrawFn, machines: int) -> list[Change]:
     rows: list[Change] = []
     for u in range(machines):
-        at, course = 0, []
+        instant, course = 0, []
         for _ in range(draw(st.integers(0, 3))):
-            down = at + draw(times(0.0, 1.0, 2.0, 5.0)) + (1 if course else 0)
-            at = down + draw(times(0.0, 0.0, 1.0, 5.0))
-            course.append((down, at))
+            down = instant + draw(times(0.0, 1.0, 2.0, 5.0)) + (1 if course else 0)
+            instant = down + draw(times(0.0, 0.0, 1.0, 5.0))
+            course.append((down, instant))
         ends = [down for down, _ in course[1:]] + [NEVER]
         for (down, back), until in zip(course, ends, strict=False):
             rows += [(down, u, False, back), (back, u, True, until)]
@@ -121,29 +121,32 @@ def queue_of(case: Case) -> Any:
 
 
 def run(queue: Any, until: int, blocks: Iterator[list[Change]]) -> str:
-    while (why := queue.run(until)) == "blocks":
+    while (reason := queue.run(until)) == "blocks":
         rows = next(blocks)
         columns = zip(*rows, strict=True) if rows else ((), (), (), ())
-        time, machine, up, until_when = (list(column) for column in columns)
+        time, machine, up, next_change = (list(column) for column in columns)
         queue.feed(
             np.array(time, np.int64),
             np.array(machine, np.int64),
             np.array(up, np.bool_),
-            np.array(until_when, np.int64),
+            np.array(next_change, np.int64),
         )
-    return why
+    return reason
 
 
 def acts(case: Case) -> list[tuple[int, int, int]]:
     """Return releases (bag) and stops (-1), in order."""
-    return sorted([(at, 0, i) for i, at in enumerate(case.release)] + [(at, 1, -1) for at in case.looks])
+    return sorted(
+        [(instant, 0, i) for i, instant in enumerate(case.release)]
+        + [(instant, 1, -1) for instant in case.looks]
+    )
 
 
 def play(case: Case, *, again: bool = False) -> list[Any]:
     """Return everything visible; with `again`, continue after each act in a new queue from the state."""
     queue, blocks, seen = queue_of(case), case.blocks(), []
-    for at, _, bag in acts(case):
-        seen.append((run(queue, at, blocks), queue.now, queue.left))
+    for instant, _, bag in acts(case):
+        seen.append((run(queue, instant, blocks), queue.now, queue.left))
         if bag >= 0:
             queue.submit(bag, case.sequences[bag])
         if again:
@@ -158,11 +161,11 @@ def play(case: Case, *, again: bool = False) -> list[Any]:
 
 def failing(speed: list[float], sizes: list[float], up: float, down: float, times: int, **rules: Any) -> Case:
     """Return one bag on machines that fail `times` times, up for about `up` s and down for about `down` s."""
-    chance, rows = np.random.default_rng(4), []
+    rng, rows = np.random.default_rng(4), []
     for u in range(len(speed)):
-        edges = np.cumsum(np.ceil(chance.exponential((up, down), (times, 2)) * S).astype(np.int64)).tolist()
-        for at, back, until in zip(edges[::2], edges[1::2], [*edges[2::2], NEVER], strict=True):
-            rows += [(at, u, False, back), (back, u, True, until)]
+        edges = np.cumsum(np.ceil(rng.exponential((up, down), (times, 2)) * S).astype(np.int64)).tolist()
+        for instant, back, until in zip(edges[::2], edges[1::2], [*edges[2::2], NEVER], strict=True):
+            rows += [(instant, u, False, back), (back, u, True, until)]
     fixed = {"order": "great", "choice": "cpu", "max_replicas": 2, "faults": True, "log": True}
     sequence = list(range(len(sizes)))
     return Case(speed, [len(sizes)], sizes, fixed | rules, [0], [sequence], sorted(rows), [], [20 * S])
@@ -170,8 +173,8 @@ def failing(speed: list[float], sizes: list[float], up: float, down: float, time
 
 def test_a_restored_queue_with_many_machines_continues_equally() -> None:
     """More ends than the heap keeps in order, and more of lost copies than there is room for."""
-    chance = np.random.default_rng(2)
-    speed, sizes = chance.uniform(1.0, 9.0, 120).tolist(), (10.0 ** chance.uniform(-2, 4, 400)).tolist()
+    rng = np.random.default_rng(2)
+    speed, sizes = rng.uniform(1.0, 9.0, 120).tolist(), (10.0 ** rng.uniform(-2, 4, 400)).tolist()
     case = failing(speed, sizes, 100.0, 10.0, 5, interval=5 * S, checkpoint=S // 4)
     assert play(case) == play(case, again=True)
 
@@ -189,43 +192,43 @@ def test_stops_and_blocks_do_not_change_a_run(case: Case) -> None:
 @given(st.lists(st.sampled_from((1.0, 2.0, 2.5, 4.0, 4.0, 8.0)), min_size=1, max_size=700), st.data())
 def test_the_choice_all_info_equals_a_scan_of_all_machines(speed: list[float], data: st.DataObject) -> None:
     """Enough machines for several rounds of the index: the fastest that suffices, else the fastest."""
-    chance = np.random.default_rng(data.draw(st.integers(0, 2**32)))
-    until = (chance.integers(0, data.draw(st.sampled_from((3, 60))), len(speed)) * S).tolist()
-    sizes = chance.choice([1.0, 10.0, 40.0, 100.0, 400.0], data.draw(st.integers(1, 2 * len(speed)))).tolist()
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    until = (rng.integers(0, data.draw(st.sampled_from((3, 60))), len(speed)) * S).tolist()
+    sizes = rng.choice([1.0, 10.0, 40.0, 100.0, 400.0], data.draw(st.integers(1, 2 * len(speed)))).tolist()
     queue = dispatch.WorkQueue(speed, [len(sizes)], sizes, until, order="small", choice="all", max_replicas=1)
     queue.submit(0, np.argsort(sizes, kind="stable"))
     queue.run(1)  # all that start at time 0
     free = set(range(len(speed)))
-    wanted = {}
+    expected = {}
     for k in np.argsort(sizes, kind="stable").tolist()[: len(speed)]:
         enough = [u for u in free if until[u] >= max(1, round(sizes[k] / speed[u] * S))]
-        wanted[k] = min(enough or free, key=lambda u: (-speed[u], u))
-        free.remove(wanted[k])
+        expected[k] = min(enough or free, key=lambda u: (-speed[u], u))
+        free.remove(expected[k])
     running = queue.getstate()["machines"]["task"]
-    found = {int(k): u for u, k in enumerate(running.tolist()) if k >= 0}
-    assert found == wanted
+    actual = {int(k): u for u, k in enumerate(running.tolist()) if k >= 0}
+    assert actual == expected
 
 
 @given(cases(printed=False))
 def test_task_copies_keep_their_invariants(case: Case) -> None:
     queue, blocks = queue_of(case), case.blocks()
-    for at, _, bag in acts(case):
-        run(queue, at, blocks)
+    for instant, _, bag in acts(case):
+        run(queue, instant, blocks)
         if bag >= 0:
             queue.submit(bag, case.sequences[bag])
-    why = run(queue, NEVER, blocks)
+    reason = run(queue, NEVER, blocks)
     rows, totals = queue.copies(), queue.totals()
-    if why != "done":  # no machine is up any more
+    if reason != "done":  # no machine is up any more
         assert queue.left > 0
         return
     offsets = np.concatenate(([0], np.cumsum(case.tasks)))
     task = offsets[rows["bag"]] + rows["task"]
-    done = rows["completed"] == 1
-    assert sorted(task[done].tolist()) == list(range(len(case.sizes)))  # each task once
+    completed = rows["completed"] == 1
+    assert sorted(task[completed].tolist()) == list(range(len(case.sizes)))  # each task once
     outages = {u: [] for u in range(len(case.speed))}
-    for at, u, up, until in case.changes:
+    for instant, u, up, until in case.changes:
         if not up:
-            outages[u].append((at, until))
+            outages[u].append((instant, until))
     for u in range(len(case.speed)):
         mine = np.flatnonzero(rows["machine"] == u)
         mine = mine[np.argsort(rows["start"][mine], kind="stable")]
@@ -236,26 +239,26 @@ def test_task_copies_keep_their_invariants(case: Case) -> None:
             assert not ((rows["start"][mine] >= down) & (rows["start"][mine] < back)).any()
     for k in range(len(case.sizes)):
         own = np.flatnonzero(task == k)
-        end = rows["end"][own][done[own]][0]
+        end = rows["end"][own][completed[own]][0]
         assert (rows["end"][own] <= end).all()
-        for at in rows["start"][own]:
-            alive = (rows["start"][own] <= at) & (rows["end"][own] > at)
+        for instant in rows["start"][own]:
+            alive = (rows["start"][own] <= instant) & (rows["end"][own] > instant)
             assert alive.sum() <= case.rules["max_replicas"]
     worked = float(totals["busy"] @ np.array(case.speed)) / 1e9
-    told = sum(case.sizes) + sum(
+    answers = sum(case.sizes) + sum(
         float(totals[name].sum()) for name in ("redundant", "lost", "overhead", "slowed")
     )
-    assert told == pytest.approx(worked, rel=1e-9, abs=1e-7)
+    assert answers == pytest.approx(worked, rel=1e-9, abs=1e-7)
     assert min(totals[name].min() for name in ("redundant", "lost", "overhead")) >= 0
 
 
 @given(cases())
 def test_single_steps_equal_one_run(case: Case) -> None:
-    whole = play(case)[-2:]
+    full_run = play(case)[-2:]
     case.rules["step"] = True
     queue, blocks = queue_of(case), case.blocks()
-    for at, bag in [*((at, bag) for at, _, bag in acts(case)), (NEVER, -1)]:
-        while run(queue, at, blocks) == "decide":
+    for instant, bag in [*((instant, bag) for instant, _, bag in acts(case)), (NEVER, -1)]:
+        while run(queue, instant, blocks) == "decide":
             of, task = queue.pick_task()
             machine = queue.pick_machine(of, task)
             if machine < 0:
@@ -275,7 +278,7 @@ def test_single_steps_equal_one_run(case: Case) -> None:
         {name: column.tolist() for name, column in sorted(table.items())}
         for table in (queue.totals(), queue.copies())
     ]
-    assert ends == whole
+    assert ends == full_run
 
 
 def test_rules_have_defaults() -> None:

@@ -16,8 +16,8 @@ LONGEST = 9_200_000_000_000_000_000
 ASK = {"order": "ask", "choice": "ask"}
 
 
-def simple(**more: Any) -> Any:
-    rules = {"order": "small", "choice": "cpu", "max_replicas": 2} | more
+def simple(**options: Any) -> Any:
+    rules = {"order": "small", "choice": "cpu", "max_replicas": 2} | options
     return dispatch.WorkQueue([1.0, 2.0], [2], [4.0, 8.0], [NEVER, NEVER], **rules)
 
 
@@ -32,8 +32,8 @@ def fed(queue: Any, *rows: tuple[int, int, bool, int]) -> Any:
     return queue
 
 
-def failing(**more: Any) -> Any:
-    queue = release(simple(faults=True, **more))
+def failing(**options: Any) -> Any:
+    queue = release(simple(faults=True, **options))
     assert queue.run(NEVER) == "blocks"
     return queue
 
@@ -41,9 +41,9 @@ def failing(**more: Any) -> Any:
 # -- the last instants ----------------------------------------------------------------------------------
 
 
-def alone(size: float, now: int = 0, **more: Any) -> Any:
+def single_task_queue(size: float, now: int = 0, **options: Any) -> Any:
     """Return one task on one machine of 1 Mflop/s, from `now` on."""
-    rules = {"order": "small", "choice": "none", "max_replicas": 1} | more
+    rules = {"order": "small", "choice": "none", "max_replicas": 1} | options
     queue = dispatch.WorkQueue([1.0], [1], [size], [NEVER], **rules)
     queue.run(now)
     queue.submit(0, [0])
@@ -53,10 +53,10 @@ def alone(size: float, now: int = 0, **more: Any) -> Any:
 def test_a_task_ends_at_the_last_instant_at_the_latest() -> None:
     size = 9.1e9
     last = NEVER - 1 - round(size * 1e9)
-    queue = alone(size, last)
+    queue = single_task_queue(size, last)
     assert queue.run(NEVER) == "done" and queue.now == NEVER - 1
     with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
-        alone(size, last + 1).run(NEVER)
+        single_task_queue(size, last + 1).run(NEVER)
 
 
 def test_too_long_tasks_raise_an_error() -> None:
@@ -64,14 +64,14 @@ def test_too_long_tasks_raise_an_error() -> None:
     work = LONGEST - 11 * 1024
 
     def lasts(**rules: int) -> int:
-        return int(alone(work / 1e9, **rules).lasts(0, 0, [0])[0])
+        return int(single_task_queue(work / 1e9, **rules).lasts(0, 0, [0])[0])
 
     assert work / 1e9 * 1e9 == work
     assert lasts() == lasts(restore=10 * 1024) == work
     assert lasts(restore=11 * 1024) == NEVER
     assert lasts(interval=10**18, checkpoint=1024) == work + 9 * 1024
     assert lasts(interval=10**18, checkpoint=1024, restore=2 * 1024) == NEVER
-    assert alone(9.2e9).lasts(0, 0, [0]).tolist() == [NEVER]
+    assert single_task_queue(9.2e9).lasts(0, 0, [0]).tolist() == [NEVER]
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,14 @@ def test_too_long_tasks_with_background_load_raise_an_error(
 ) -> None:
     pace = {"period": 10**16, "factors": [[1.0, 1.0]], "series": [0], "first": [0], "phase": 10**16 - 1}
     with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
-        alone(size, now, **{**pace, **more}).run(NEVER)
+        single_task_queue(size, now, **{**pace, **more}).run(NEVER)
 
 
 def test_a_checkpoint_is_read_before_the_last_instant() -> None:
     """At 8.5e18 ns a task resumes from its checkpoint, which takes 10**18 ns to read."""
     pace = {"period": 10**16, "factors": [[1.0, 1.0]], "series": [0], "first": [0]}
     for more in (pace, {}):
-        queue = alone(8.1e9, interval=10**18, restore=10**18, faults=True, **more)
+        queue = single_task_queue(8.1e9, interval=10**18, restore=10**18, faults=True, **more)
         assert queue.run(NEVER) == "blocks"
         fed(queue, (8 * 10**18, 0, False, 0), (85 * 10**17, 0, True, NEVER))
         assert queue.run(NEVER) == "blocks"
@@ -212,7 +212,7 @@ def test_run_returns_the_reason_of_its_stop() -> None:
     assert queue.run(0) == "reached" and queue.run(S) == "blocks"
     assert fed(queue, (S, 0, False, S), (S, 1, False, S)).run(9 * S) == "blocks"
     assert fed(release(queue)).run(9 * S) == "over" and queue.now == S
-    assert queue.totals()["completed"].tolist() == [0]
+    assert queue.totals()["completed_queue"].tolist() == [0]
     done = release(simple())
     assert [done.run(until) for until in (NEVER, S, NEVER)] == ["done"] * 3
 
@@ -311,15 +311,15 @@ def test_limits_of_arguments_are_accepted() -> None:
     assert fed(failing(), (0, 1, False, 0), (0, 0, False, 0)).run(NEVER) == "blocks"
 
 
-def completed(**more: Any) -> Any:
-    queue = release(simple(**more))
+def completed_queue(**options: Any) -> Any:
+    queue = release(simple(**options))
     queue.run(3 * S)  # task 0 ended at 2 s
     return queue
 
 
-def asking(**more: Any) -> Any:
+def asking(**options: Any) -> Any:
     """Return a queue in which task 0 runs on machine 1, and task 1 is next."""
-    queue = release(simple(**ASK, **more))
+    queue = release(simple(**ASK, **options))
     assert queue.run(NEVER) == "decide"
     queue.assign(0, 0, 1)
     return queue
@@ -331,7 +331,7 @@ def two_bags() -> Any:
     return queue
 
 
-def both_failed() -> Any:
+def failed_queue() -> Any:
     """Return a queue whose machines 0 and 1 failed at 1 s with tasks 0 and 1, which are next in order."""
     queue = release(simple(faults=True, **ASK))
     assert queue.run(NEVER) == "blocks"
@@ -375,13 +375,13 @@ CALLS: list[tuple[Any, str]] = [
     (lambda: simple().lasts(0, 0, [0.5]), "machines must hold integers, got dtype float64"),
     (lambda: simple().lasts(0, 2, [0]), "task must be in 0..1, got 2"),
     (lambda: simple().lasts(1, 0, [0]), "bag must be in 0..0, got 1"),
-    (lambda: completed().lasts(0, 0, [0]), "task must not be completed, got 0 of bag 0"),
-    (lambda: completed().pick_machine(0, 0), "task must not be completed, got 0 of bag 0"),
-    (lambda: completed().weigh(0, 0, 0), "task must not be completed, got 0 of bag 0"),
-    (lambda: completed().assign(0, 0, 0), NEXT.format(0, 0)),
-    (lambda: completed(max_replicas=3).assign(0, 0, 0), NEXT.format(0, 0)),
+    (lambda: completed_queue().lasts(0, 0, [0]), "task must not be completed, got 0 of bag 0"),
+    (lambda: completed_queue().pick_machine(0, 0), "task must not be completed, got 0 of bag 0"),
+    (lambda: completed_queue().weigh(0, 0, 0), "task must not be completed, got 0 of bag 0"),
+    (lambda: completed_queue().assign(0, 0, 0), NEXT.format(0, 0)),
+    (lambda: completed_queue(max_replicas=3).assign(0, 0, 0), NEXT.format(0, 0)),
     (lambda: two_bags().assign(1, 0, 0), NEXT.format(0, 1)),
-    (lambda: both_failed().assign(0, 1, 0), NEXT.format(1, 0)),
+    (lambda: failed_queue().assign(0, 1, 0), NEXT.format(1, 0)),
     (lambda: asking(max_replicas=1).assign(0, 0, 0), NEXT.format(0, 0)),
     (lambda: asking().assign(0, 1, 1), "machine must be free, got 1"),
     (lambda: asking().assign(0, 1, 2), "machine must be free, got 2"),

@@ -65,10 +65,10 @@ def test_each_rigid_job_has_a_row(tmp_path: Path) -> None:
     result = gs.simulate(JOBS, gs.DgsAsap(candidates="others"), record=True)
     assert gs.to_batsim(result, tmp_path / "out_jobs.csv") == 6
     assert validate_batsim(tmp_path / "out_jobs.csv", machines=30) == []
-    found, table = rows(tmp_path / "out_jobs.csv"), result.applications
-    assert list(found[0]) == list(COLUMNS["batsim"]) and [row["job_id"] for row in found] == list("123456")
+    actual, table = rows(tmp_path / "out_jobs.csv"), result.applications
+    assert list(actual[0]) == list(COLUMNS["batsim"]) and [row["job_id"] for row in actual] == list("123456")
     assert table["resubmitted"].any() and 0 < result.failed < 6
-    for k, row in enumerate(found):
+    for k, row in enumerate(actual):
         failed = bool(table["failed"][k])
         assert row["success"] == str(int(not failed)) and float(row["submission_time"]) == table["release"][k]
         assert row["requested_number_of_resources"] == str(table["tasks"][k]) and row["metadata"] == ""
@@ -104,15 +104,15 @@ def test_bags_have_a_row_for_each_piece_on_a_machine(tmp_path: Path, scheduler: 
         gs.to_batsim(result, tmp_path / "out.csv") == gs.to_swf(result, tmp_path / "out.swf") == len(schedule)
     )
     assert validate_batsim(tmp_path / "out.csv", machines=9) == [] == validate_swf(tmp_path / "out.swf")
-    found = rows(tmp_path / "out.csv")
+    actual = rows(tmp_path / "out.csv")
     have = sorted(
-        (int(r["profile"]) - 1, int(r["allocated_resources"]), float(r["starting_time"])) for r in found
+        (int(r["profile"]) - 1, int(r["allocated_resources"]), float(r["starting_time"])) for r in actual
     )
     names = ("application", "machine", "start")
     assert have == sorted(zip(*(schedule[name].tolist() for name in names), strict=True))
-    assert sum(row["success"] == "1" for row in found) == (schedule["completed"] > 0).sum() < len(found)
-    assert sum(int(row["metadata"].removeprefix("tasks=")) for row in found) == schedule["tasks"].sum()
-    assert {row["final_state"] for row in found} == {"COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED"}
+    assert sum(row["success"] == "1" for row in actual) == (schedule["completed"] > 0).sum() < len(actual)
+    assert sum(int(row["metadata"].removeprefix("tasks=")) for row in actual) == schedule["tasks"].sum()
+    assert {row["final_state"] for row in actual} == {"COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED"}
 
 
 @settings(deadline=None, max_examples=25)
@@ -161,11 +161,11 @@ def test_the_error_of_an_export_without_a_schedule_tells_how_to_record_one(tmp_p
 
 def test_the_dialect_evalys_has_its_columns(tmp_path: Path) -> None:
     gs.to_batsim(gs.simulate(BAGS, gs.MinCent(), record=True), tmp_path / "out.csv", dialect="evalys")
-    found = rows(tmp_path / "out.csv")
-    wanted = """jobID workload_name submission_time requested_number_of_resources requested_time success
+    actual = rows(tmp_path / "out.csv")
+    expected = """jobID workload_name submission_time requested_number_of_resources requested_time success
         starting_time execution_time finish_time waiting_time turnaround_time stretch allocated_resources"""
-    assert set(wanted.split()) <= set(found[0])  # the `JobSet.columns` of evalys
-    assert "job_id" not in found[0] and found[0]["jobID"] == "1_1"
+    assert set(expected.split()) <= set(actual[0])  # the `JobSet.columns` of evalys
+    assert "job_id" not in actual[0] and actual[0]["jobID"] == "1_1"
 
 
 def test_the_command_exports_a_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,14 +173,14 @@ def test_the_command_exports_a_schedule(tmp_path: Path, monkeypatch: pytest.Monk
     shell = CliRunner()
     gs.simulate(JOBS, gs.BatchQueue(), record=True).save("r.gridsim")
     for kind in ("batsim", "swf"):
-        done = shell.invoke(cli, ["export", "r.gridsim", "--format", kind, "--out", f"out.{kind}"])
+        answer = shell.invoke(cli, ["export", "r.gridsim", "--format", kind, "--out", f"out.{kind}"])
         numbered = "job k is application k - 1 of gridsim why"
-        assert (done.exit_code, done.stdout) == (0, f"saved out.{kind}: 6 rows\n{numbered}\n")
+        assert (answer.exit_code, answer.stdout) == (0, f"saved out.{kind}: 6 rows\n{numbered}\n")
         assert shell.invoke(cli, ["validate", f"out.{kind}", "--nodes", "30"]).exit_code == 0
-    done = shell.invoke(cli, ["export", "r.gridsim", "--format", "evalys", "--out", "e.csv", "--json"])
-    assert json.loads(done.stdout) == {"file": "r.gridsim", "format": "evalys", "rows": 6, "out": "e.csv"}
+    answer = shell.invoke(cli, ["export", "r.gridsim", "--format", "evalys", "--out", "e.csv", "--json"])
+    assert json.loads(answer.stdout) == {"file": "r.gridsim", "format": "evalys", "rows": 6, "out": "e.csv"}
     gs.simulate(BAGS, gs.MinCent()).save("bare.gridsim")
-    for arguments, said in (
+    for arguments, message in (
         (
             ["bare.gridsim", "--format", "swf", "--out", "x"],
             "gridsim: bare.gridsim: to_swf requires a recorded schedule",
@@ -192,8 +192,8 @@ def test_the_command_exports_a_schedule(tmp_path: Path, monkeypatch: pytest.Monk
         (["r.gridsim", "--format", "swf", "--out", "no/x"], "gridsim: no: no such folder"),
         (["r.gridsim", "--format", "xls", "--out", "x"], "gridsim: Invalid value for '--format'"),
     ):
-        done = shell.invoke(cli, ["export", *arguments])
-        assert done.exit_code == 2 and done.stderr.startswith(said) and done.stderr.count("\n") == 1
+        answer = shell.invoke(cli, ["export", *arguments])
+        assert answer.exit_code == 2 and answer.stderr.startswith(message) and answer.stderr.count("\n") == 1
 
 
 # -- job logs as results ----------------------------------------------------------------------------------
@@ -228,9 +228,9 @@ def test_the_schedule_of_a_log_is_as_computed_by_hand(tmp_path: Path) -> None:
 def test_the_schedule_of_a_log_cannot_be_run_again(tmp_path: Path) -> None:
     gs.result_from_log(log(tmp_path / "own.swf", LOG), name="fcfs").save(tmp_path / "log.gridsim")
     for further in ([], ["--json"], ["--scheduler", "gridsim.results.formats.job_logs:result_from_log"]):
-        done = CliRunner().invoke(cli, ["repro", str(tmp_path / "log.gridsim"), *further])
-        assert (done.exit_code, done.stdout) == (2, "")
-        assert done.stderr == (
+        answer = CliRunner().invoke(cli, ["repro", str(tmp_path / "log.gridsim"), *further])
+        assert (answer.exit_code, answer.stdout) == (2, "")
+        assert answer.stderr == (
             "gridsim: the result must come from a run, got the schedule in the log own.swf, which cannot be "
             "repeated\n"
         )
@@ -238,12 +238,12 @@ def test_the_schedule_of_a_log_cannot_be_run_again(tmp_path: Path) -> None:
 
 def test_jobs_that_never_ran_are_left_out_and_unknown_waits_fail(tmp_path: Path) -> None:
     jobs = [*LOG, (104, 30, 0, 2, 5, 5), (105, -1, 4, 1, 5, 1), (106, 1, -1, 1, 5, 1), (107, 2, 0, 1, 5, 1)]
-    with pytest.warns(gs.TraceWarning) as told:
+    with pytest.warns(gs.TraceWarning) as answers:
         result = gs.result_from_log(log(tmp_path / "x.swf", jobs))
-    said = " ".join(str(each.message) for each in told)
-    assert "x.swf:7: 1 jobs of unknown wait count as failed" in said
-    assert "1 jobs of unknown run time, left out" in said and "1 jobs of run time 0 s" in said
-    assert "x.swf:6: 1 jobs that never ran" in said
+    message = " ".join(str(item.message) for item in answers)
+    assert "x.swf:7: 1 jobs of unknown wait count as failed" in message
+    assert "1 jobs of unknown run time, left out" in message and "1 jobs of run time 0 s" in message
+    assert "x.swf:6: 1 jobs that never ran" in message
     table = result.applications
     assert table["failed"].tolist() == [0, 0, 0, 0, 1, 0] and result.failed == 1
     assert np.isnan(table["finish"]).tolist() == [False] * 4 + [True, False]
@@ -318,7 +318,7 @@ def test_jobs_with_other_run_times_are_reported_as_a_difference(tmp_path: Path) 
 
 @pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
 @pytest.mark.parametrize(
-    ("header", "jobs", "given", "message"),
+    ("header", "jobs", "arguments", "message"),
     [
         ("", LOG, {}, "machines is required: the header of .*x.swf has neither MaxProcs nor MaxNodes"),
         ("; MaxNodes: 2\n", LOG, {}, "machines must be at least 3, as job 2 of .*x.swf requires, got 2"),
@@ -334,9 +334,11 @@ def test_jobs_with_other_run_times_are_reported_as_a_difference(tmp_path: Path) 
         ),
     ],
 )
-def test_invalid_logs_are_rejected(tmp_path: Path, header: str, jobs: Any, given: Any, message: str) -> None:
+def test_invalid_logs_are_rejected(
+    tmp_path: Path, header: str, jobs: Any, arguments: Any, message: str
+) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
-        gs.result_from_log(log(tmp_path / "x.swf", jobs, header), **given)
+        gs.result_from_log(log(tmp_path / "x.swf", jobs, header), **arguments)
 
 
 def test_the_result_of_a_log_joins_a_comparison(tmp_path: Path) -> None:

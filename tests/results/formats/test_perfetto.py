@@ -47,7 +47,7 @@ def result(request: pytest.FixtureRequest) -> gs.Result:
     return gs.simulate(scenario, scheduler, record=record)
 
 
-def written(result: gs.Result, path: Path, **options: Any) -> list[Event]:
+def exported_trace(result: gs.Result, path: Path, **options: Any) -> list[Event]:
     count = gs.to_perfetto(result, path, **options)
     text = path.read_bytes()
     if path.suffix == ".gz":
@@ -65,22 +65,22 @@ def written(result: gs.Result, path: Path, **options: Any) -> list[Event]:
 
 def tracks(events: list[Event]) -> dict[tuple[int, int], list[Event]]:
     """Return the slices of each thread, in order; they must not overlap."""
-    found: dict[tuple[int, int], list[Event]] = defaultdict(list)
+    actual: dict[tuple[int, int], list[Event]] = defaultdict(list)
     for event in events:
         if event["ph"] == "X":
-            found[event["pid"], event["tid"]].append(event)
-    for slices in found.values():
+            actual[event["pid"], event["tid"]].append(event)
+    for slices in actual.values():
         slices.sort(key=lambda event: event["ts"])
         for one, other in zip(slices, slices[1:], strict=False):
             assert one["dur"] > 0 and one["ts"] + one["dur"] <= other["ts"]
-    return found
+    return actual
 
 
 def enclosing(slices: list[Event], ts: int) -> Event:
     """Return the slice that is open at `ts`."""
-    at = int(np.searchsorted([event["ts"] for event in slices], ts, side="right")) - 1
-    assert at >= 0 and ts < slices[at]["ts"] + slices[at]["dur"]
-    return slices[at]
+    index = int(np.searchsorted([event["ts"] for event in slices], ts, side="right")) - 1
+    assert index >= 0 and ts < slices[index]["ts"] + slices[index]["dur"]
+    return slices[index]
 
 
 def machine(event: Event) -> int:
@@ -88,9 +88,9 @@ def machine(event: Event) -> int:
 
 
 def test_a_trace_is_valid_and_has_the_numbers_of_the_result(result: gs.Result, tmp_path: Path) -> None:
-    events = written(result, tmp_path / "a.json")
+    events = exported_trace(result, tmp_path / "a.json")
     threads = tracks(events)
-    named = {(each["pid"], each["tid"]) for each in events if each.get("name") == "thread_name"}
+    named = {(item["pid"], item["tid"]) for item in events if item.get("name") == "thread_name"}
     assert set(threads) <= named and not {tid for _, tid in named} & {pid for pid, _ in named}
     # a flow begins and ends once, in a slice of its thread that precedes it in the file
     places = {id(event): k for k, event in enumerate(events)}
@@ -110,8 +110,8 @@ def test_a_trace_is_valid_and_has_the_numbers_of_the_result(result: gs.Result, t
             pair["s"]["ts"] / 1e9 == log["sent"][first] and pair["f"]["ts"] / 1e9 == log["delivered"][first]
         )
         thin = [event for event in events if event["ph"] == "X" and event["cat"] == "message"]
-        assert sum(each["args"]["sent"] for each in thin) == len(log)
-        assert sum(each["args"]["received"] for each in thin) == len(ends)
+        assert sum(item["args"]["sent"] for item in thin) == len(log)
+        assert sum(item["args"]["received"] for item in thin) == len(ends)
     else:
         assert len(ends) == len(result.tables["schedule"])
         for pair in ends.values():
@@ -135,12 +135,12 @@ def test_a_trace_is_valid_and_has_the_numbers_of_the_result(result: gs.Result, t
     np.testing.assert_allclose(busy, result.machines["busy"], rtol=1e-9)
     # applications
     for kind, column in (("b", "release"), ("e", "finish")):
-        found = {event["id2"]["local"]: event["ts"] / 1e9 for event in events if event["ph"] == kind}
-        assert [found[i] for i in range(len(result.applications))] == result.applications[column].tolist()
+        actual = {event["id2"]["local"]: event["ts"] / 1e9 for event in events if event["ph"] == kind}
+        assert [actual[i] for i in range(len(result.applications))] == result.applications[column].tolist()
     counts = [event for event in events if event["ph"] == "C"]
-    for unit, most in (("applications", len(result.applications)), ("machines", len(result.machines))):
+    for unit, maximum in (("applications", len(result.applications)), ("machines", len(result.machines))):
         values = [event["args"][unit] for event in counts if unit in event["args"]]
-        assert values[-1] == 0 and 0 < max(values) <= most and min(values) == 0
+        assert values[-1] == 0 and 0 < max(values) <= maximum and min(values) == 0
     area = np.diff([event["ts"] for event in counts if "machines" in event["args"]])
     levels = [event["args"]["machines"] for event in counts if "machines" in event["args"]]
     assert (area * levels[:-1]).sum() / 1e9 == pytest.approx(busy.sum())
@@ -148,16 +148,16 @@ def test_a_trace_is_valid_and_has_the_numbers_of_the_result(result: gs.Result, t
 
 def test_failures_are_slices_of_their_machines(tmp_path: Path) -> None:
     result = gs.simulate(SMALL, gs.FairTree(samples=(4, 3, 2)), record=True)
-    events = written(result, tmp_path / "a.json")
+    events = exported_trace(result, tmp_path / "a.json")
     down = {
-        machine(each): (each["ts"], each["ts"] + each["dur"]) for each in events if each.get("name") == "down"
+        machine(item): (item["ts"], item["ts"] + item["dur"]) for item in events if item.get("name") == "down"
     }
     last = round(float(result.applications["finish"].max()) * 1e9)
     assert down == {5: (9 * 10**9, 15 * 10**9), 7: (4 * 10**9, last), 8: (0, 3 * 10**9)}
-    assert [(machine(each), each["ts"]) for each in events if each["ph"] == "i"] == [(2, 6 * 10**9)]
-    cut = {(machine(each), each["ts"] + each["dur"]) for each in events if "cut off" in each.get("args", {})}
+    assert [(machine(item), item["ts"]) for item in events if item["ph"] == "i"] == [(2, 6 * 10**9)]
+    cut = {(machine(item), item["ts"] + item["dur"]) for item in events if "cut off" in item.get("args", {})}
     assert cut and cut <= {(2, 6 * 10**9), (5, 9 * 10**9), (7, 4 * 10**9)}
-    assert {each["args"]["cut off"] for each in events if "cut off" in each.get("args", {})} == {
+    assert {item["args"]["cut off"] for item in events if "cut off" in item.get("args", {})} == {
         "the machine failed"
     }
 
@@ -169,12 +169,12 @@ def test_a_rejected_job_is_not_counted(tmp_path: Path) -> None:
         gs.Workload.jobs_of(release=[0.0, 1.0], nodes=[1, 3], run_time=[10.0, 10.0]),
         faults=gs.Faults.of([2], [0.0], [np.inf]),
     )
-    events = written(gs.simulate(scenario, gs.BatchQueue(), record=True), tmp_path / "a.json")
-    counts = [(each["ts"], each["args"]) for each in events if each["ph"] == "C"]
+    events = exported_trace(gs.simulate(scenario, gs.BatchQueue(), record=True), tmp_path / "a.json")
+    counts = [(item["ts"], item["args"]) for item in events if item["ph"] == "C"]
     assert [count for count in counts if "applications" in count[1]] == [
         (0, {"applications": 1}), (10 * 10**9, {"applications": 0}),
     ]  # fmt: skip
-    assert min(each.get("ts", 0) for each in events) == 0
+    assert min(item.get("ts", 0) for item in events) == 0
 
 
 @pytest.mark.parametrize("up", [100.0, 10.000_000_001])
@@ -184,8 +184,8 @@ def test_a_machine_that_recovers_after_the_run_is_down_until_the_end(up: float, 
         gs.Workload.of([0.0], 1, 10_000.0),
         faults=gs.Faults.of([1], [5.0], [up]),
     )
-    events = written(gs.simulate(scenario, gs.MinCent(), record=True), tmp_path / "a.json")
-    down = [(machine(each), each["ts"], each["dur"]) for each in events if each.get("name") == "down"]
+    events = exported_trace(gs.simulate(scenario, gs.MinCent(), record=True), tmp_path / "a.json")
+    down = [(machine(item), item["ts"], item["dur"]) for item in events if item.get("name") == "down"]
     assert down == [(1, 5 * 10**9, 5 * 10**9)]
 
 
@@ -193,14 +193,18 @@ def test_slices_of_messages_are_thin(tmp_path: Path) -> None:
     """Such a slice lasts 1 ms, or until the next one."""
     workload = gs.Workload.of([0.0, 1.0, 1.0004], 1, 100.0, [0, 0, 0])
     result = gs.simulate(gs.Scenario(gs.Platform.equal(1), workload), gs.MinCent(), record=True)
-    events = written(result, tmp_path / "a.json")
-    thin = [(each["ts"], each["dur"]) for each in events if each["ph"] == "X" and each["cat"] == "message"]
+    events = exported_trace(result, tmp_path / "a.json")
+    thin = [(item["ts"], item["dur"]) for item in events if item["ph"] == "X" and item["cat"] == "message"]
     assert thin == [(0, 10**6), (10**9, 400_000), (10**9 + 400_000, 10**6)]
 
 
 def test_slower_replicas_are_cut_off(tmp_path: Path) -> None:
     result = gs.simulate(gs.Scenario(SMALL.platform, SMALL.workload), gs.WqrFt(), record=True)
-    cut = [each["args"] for each in written(result, tmp_path / "a.json") if "cut off" in each.get("args", {})]
+    cut = [
+        item["args"]
+        for item in exported_trace(result, tmp_path / "a.json")
+        if "cut off" in item.get("args", {})
+    ]
     assert {args["cut off"] for args in cut} == {"another copy was faster"}
     assert len(cut) == result.machines["ended"].sum() > 0 and all("task" in args for args in cut)
 
@@ -208,20 +212,20 @@ def test_slower_replicas_are_cut_off(tmp_path: Path) -> None:
 @pytest.mark.parametrize("machines", [slice(90, 110), range(90, 110), np.arange(90, 110)])
 def test_a_trace_can_be_limited_to_some_machines(machines: Any, tmp_path: Path) -> None:
     result = gs.simulate(GRID, gs.FairTree(), record=("schedule", "messages"))
-    events = written(result, tmp_path / "a.json.gz", machines=machines)
-    assert {machine(each) for each in events if each.get("tid", 0) >= 1_000_000} == set(range(90, 110))
-    assert {each["args"]["name"] for each in events if each.get("name") == "process_name"} == {
+    events = exported_trace(result, tmp_path / "a.json.gz", machines=machines)
+    assert {machine(item) for item in events if item.get("tid", 0) >= 1_000_000} == set(range(90, 110))
+    assert {item["args"]["name"] for item in events if item.get("name") == "process_name"} == {
         "applications",
         "machines 0-99",
         "machines 100-119",
     }
     log, part = result.tables["message_log"], range(90, 110)
     inside = np.isin(log["sender"], part) & np.isin(log["receiver"], part) & ~np.isnan(log["delivered"])
-    assert sum(each["ph"] == "s" for each in events) == inside.sum() > 0
+    assert sum(item["ph"] == "s" for item in events) == inside.sum() > 0
     tracks(events)
-    again = tmp_path / "again.json.gz"
-    gs.to_perfetto(result, again, machines=machines)
-    assert again.read_bytes() == (tmp_path / "a.json.gz").read_bytes()
+    second = tmp_path / "again.json.gz"
+    gs.to_perfetto(result, second, machines=machines)
+    assert second.read_bytes() == (tmp_path / "a.json.gz").read_bytes()
 
 
 def test_invalid_arguments_are_rejected(tmp_path: Path) -> None:
@@ -245,14 +249,14 @@ def test_the_command_exports_a_trace(tmp_path: Path) -> None:
     def export(*flags: str) -> Any:
         return CliRunner().invoke(cli, ["export", str(result), "--out", str(out), *flags])
 
-    done = export("--format", "perfetto", "--machines", "2:5")
-    assert done.exit_code == 0 and done.output.strip().endswith("events")
+    answer = export("--format", "perfetto", "--machines", "2:5")
+    assert answer.exit_code == 0 and answer.output.strip().endswith("events")
     events = json.loads(out.read_text())["traceEvents"]
-    assert {machine(each) for each in events if each.get("tid", 0) >= 1_000_000} == {2, 3, 4}
-    for flags, said in (
+    assert {machine(item) for item in events if item.get("tid", 0) >= 1_000_000} == {2, 3, 4}
+    for flags, message in (
         (("--format", "perfetto", "--machines", "2-4"), "--machines must be FIRST:END or numbers"),
         (("--format", "perfetto", "--machines", "3,99"), "distinct numbers in 0..8, got [3, 99]"),
         (("--format", "swf", "--machines", "2:4"), "--machines requires --format perfetto"),
     ):
         refused = export(*flags)
-        assert refused.exit_code == 2 and said in refused.output
+        assert refused.exit_code == 2 and message in refused.output

@@ -42,7 +42,7 @@ def test_metrics_are_requested_by_name_and_by_function():
 
 
 @pytest.mark.parametrize(
-    ("metrics", "said"),
+    ("metrics", "message"),
     [
         ("gap", "metrics must be a list of names, or map names to functions, got 'gap'"),
         ({"gap": 3}, "metrics['gap'] must be a function of a result, got 3"),
@@ -59,10 +59,10 @@ def test_metrics_are_requested_by_name_and_by_function():
         ({None: len}, "metrics must be a list of names, got the entry None"),
     ],
 )
-def test_invalid_requests_for_metrics_are_rejected(metrics, said):
+def test_invalid_requests_for_metrics_are_rejected(metrics, message):
     with pytest.raises(ScenarioError) as refused:
         requested_metrics(metrics)
-    assert str(refused.value) == said
+    assert str(refused.value) == message
 
 
 def test_metric_values_have_all_metrics_of_a_run(toy):

@@ -59,10 +59,10 @@ def test_an_end_on_an_edge_begins_another_interval():
 def test_waiting_by_classes_is_as_computed_by_hand():
     nodes = np.array([1.0, 1.0, 2.0, 4.0, 8.0])
     waiting = np.array([0.0, 10.0, 7.0, math.nan, 100.0])
-    found = rigid.waiting_by_class(nodes, waiting, np.array([1.0, 2.0, 4.0, 8.0]))
-    assert (found.low.tolist(), found.high.tolist()) == ([1, 2, 4], [2, 4, 8])
-    assert found.jobs.tolist() == [2, 1, 1]
-    assert found.mean.tolist() == [5, 7, 100] == found.median.tolist()
+    actual = rigid.waiting_by_class(nodes, waiting, np.array([1.0, 2.0, 4.0, 8.0]))
+    assert (actual.low.tolist(), actual.high.tolist()) == ([1, 2, 4], [2, 4, 8])
+    assert actual.jobs.tolist() == [2, 1, 1]
+    assert actual.mean.tolist() == [5, 7, 100] == actual.median.tolist()
     assert rigid.waiting_by_class(nodes, waiting, np.array([1.0, 3.0])).jobs.tolist() == [3]
     empty = rigid.waiting_by_class(nodes, waiting, np.array([2.5, 3.0, 3.5]))
     assert empty.jobs.tolist() == [0, 0] and np.isnan(empty.mean).all() and np.isnan(empty.median).all()
@@ -114,9 +114,9 @@ def test_a_run_completes_the_requested_node_time():
 def test_ru_integrates_to_the_requested_node_time(jobs, length, machines):
     release, _, _, nodes, run_time = columns(jobs)
     edges = rigid.intervals(0.0, float(release.max()), max(length, float(release.max()) / 1000))
-    found = rigid.request_series(edges, release, nodes, run_time, machines)
-    assert (found >= 0).all()
-    assert math.fsum(found * np.diff(edges)) * machines == pytest.approx(math.fsum(nodes * run_time))
+    actual = rigid.request_series(edges, release, nodes, run_time, machines)
+    assert (actual >= 0).all()
+    assert math.fsum(actual * np.diff(edges)) * machines == pytest.approx(math.fsum(nodes * run_time))
 
 
 @ours
@@ -127,10 +127,10 @@ def test_eu_integrates_to_the_busy_time(jobs, length, machines, data):
     start[lost] = finish[lost] = math.nan
     end = float(np.nanmax(finish)) if not lost.all() else 0.0
     edges = rigid.intervals(0.0, end, max(length, end / 300))
-    found = rigid.effective_series(edges, start, finish, nodes, machines)
+    actual = rigid.effective_series(edges, start, finish, nodes, machines)
     busy = math.fsum((nodes * (finish - start))[~lost])
-    assert (found >= 0).all() and (found <= nodes.sum() / machines * (1 + 1e-9)).all()
-    assert math.fsum(found * np.diff(edges)) * machines == pytest.approx(busy, rel=1e-7, abs=1e-3)
+    assert (actual >= 0).all() and (actual <= nodes.sum() / machines * (1 + 1e-9)).all()
+    assert math.fsum(actual * np.diff(edges)) * machines == pytest.approx(busy, rel=1e-7, abs=1e-3)
 
 
 @ours
@@ -138,9 +138,9 @@ def test_eu_integrates_to_the_busy_time(jobs, length, machines, data):
 def test_eu_of_a_long_interval_is_the_mean_of_its_parts(jobs, parts):
     _, start, finish, nodes, _ = columns(jobs)
     fine = np.linspace(0.0, float(finish.max()) + 1.0, 3 * parts + 1)
-    found = rigid.effective_series(fine, start, finish, nodes, 10)
+    actual = rigid.effective_series(fine, start, finish, nodes, 10)
     coarse = rigid.effective_series(fine[::parts], start, finish, nodes, 10)
-    assert found.reshape(3, parts).mean(axis=1) == pytest.approx(coarse, rel=1e-6, abs=1e-9)
+    assert actual.reshape(3, parts).mean(axis=1) == pytest.approx(coarse, rel=1e-6, abs=1e-9)
 
 
 @ours
@@ -150,27 +150,27 @@ def test_every_job_is_in_one_class(jobs, count, kind):
     waiting, area = start - release, nodes * run_time
     edges = rigid.quantile_bins(area, count) if kind == "equal" else rigid.log_bins(area, count)
     assert (np.diff(edges) > 0).all() and edges[0] <= area.min() and edges[-1] >= area.max()
-    found = rigid.waiting_by_class(area, waiting, edges)
-    assert found.jobs.sum() == len(jobs) and len(found.jobs) <= count
-    some = found.jobs > 0
-    assert math.fsum((found.mean * found.jobs)[some]) == pytest.approx(math.fsum(waiting), abs=1e-6)
-    assert (found.median[some] >= waiting.min()).all() and (found.median[some] <= waiting.max()).all()
+    actual = rigid.waiting_by_class(area, waiting, edges)
+    assert actual.jobs.sum() == len(jobs) and len(actual.jobs) <= count
+    subset = actual.jobs > 0
+    assert math.fsum((actual.mean * actual.jobs)[subset]) == pytest.approx(math.fsum(waiting), abs=1e-6)
+    assert (actual.median[subset] >= waiting.min()).all() and (actual.median[subset] <= waiting.max()).all()
 
 
 @ours
 @given(JOBS, st.floats(0.01, 1.0))
 def test_the_largest_jobs_are_not_smaller_than_other_jobs(jobs, share):
     *_, nodes, _ = columns(jobs)
-    chosen = rigid.largest(nodes, share)
-    assert chosen.sum() >= max(1, round(share * len(jobs)))
-    assert chosen.all() or nodes[chosen].min() > nodes[~chosen].max()
+    selection = rigid.largest(nodes, share)
+    assert selection.sum() >= max(1, round(share * len(jobs)))
+    assert selection.all() or nodes[selection].min() > nodes[~selection].max()
 
 
 @ours
 @given(JOBS)
 def test_rank_correlation_depends_on_ranks_only(jobs):
     release, start, _, nodes, _ = columns(jobs)
-    found = rigid.rank_correlation(release, nodes)
-    assert math.isnan(found) or -1 - 1e-9 <= found <= 1 + 1e-9
-    assert rigid.rank_correlation(nodes, release) == pytest.approx(found, nan_ok=True)
-    assert rigid.rank_correlation(release * 3 + 1, nodes) == pytest.approx(found, nan_ok=True)
+    actual = rigid.rank_correlation(release, nodes)
+    assert math.isnan(actual) or -1 - 1e-9 <= actual <= 1 + 1e-9
+    assert rigid.rank_correlation(nodes, release) == pytest.approx(actual, nan_ok=True)
+    assert rigid.rank_correlation(release * 3 + 1, nodes) == pytest.approx(actual, nan_ok=True)

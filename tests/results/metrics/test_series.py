@@ -32,8 +32,8 @@ def test_step_functions_count_objects_between_begin_and_end(rows):
     begin, lasts = np.array(rows).T
     steps = series.active_count(begin, begin + lasts)
     assert (np.diff(steps.times) > 0).all()
-    for at, value in zip(steps.times, steps.values, strict=True):
-        assert value == ((begin <= at) & (at < begin + lasts)).sum()
+    for instant, value in zip(steps.times, steps.values, strict=True):
+        assert value == ((begin <= instant) & (instant < begin + lasts)).sum()
 
 
 def test_objects_without_an_end_are_left_out_and_weights_count():
@@ -69,8 +69,8 @@ def test_downsampled_functions_rise_and_fall_like_the_original():
         1000.0,
     ]
     # an interval counts as rising if its last value is above its first one, or equal to it
-    for values, drawn in (([1, 0, 0, 0, 2], [0, 2, 2]), ([1, 0, 2, 0, 1], [0, 2, 1])):
-        assert series.StepFunction(up[:5], np.array(values, float)).downsample(4).values.tolist() == drawn
+    for values, sample in (([1, 0, 0, 0, 2], [0, 2, 2]), ([1, 0, 2, 0, 1], [0, 2, 1])):
+        assert series.StepFunction(up[:5], np.array(values, float)).downsample(4).values.tolist() == sample
 
 
 def test_active_and_waiting_times_integrate_to_those_of_applications(result):
@@ -91,9 +91,9 @@ def test_shares_of_a_distribution_end_at_one():
 
 
 def test_series_of_a_run_end_at_zero(result):
-    for quantity, most in (("active", 12), ("waiting", 12), ("busy", 23)):
+    for quantity, maximum in (("active", 12), ("waiting", 12), ("busy", 23)):
         steps = series.over_time(result, quantity)
-        assert steps.values[-1] == 0 and steps.values.min() >= 0 and 0 < steps.values.max() <= most
+        assert steps.values[-1] == 0 and steps.values.min() >= 0 and 0 < steps.values.max() <= maximum
     busy = series.over_time(result, "busy")
     assert (busy.values[:-1] * np.diff(busy.times)).sum() == pytest.approx(result.machines["busy"].sum())
 
@@ -141,9 +141,11 @@ def test_invalid_arguments_are_named(result):
 
 
 def test_machines_of_a_raster_are_in_the_requested_order(result):
-    every, some = series.occupancy(result, 23, 9), series.occupancy(result, 9, 9, machines=[20, 3])
+    every, subset = series.occupancy(result, 23, 9), series.occupancy(result, 9, 9, machines=[20, 3])
     busy = result.machines["busy"][[20, 3]]
-    assert some[0].tolist() == [0, 1, 2] and (some[2] * np.diff(some[1])).sum(axis=1) == pytest.approx(busy)
+    assert subset[0].tolist() == [0, 1, 2] and (subset[2] * np.diff(subset[1])).sum(axis=1) == pytest.approx(
+        busy
+    )
     assert every[2].shape == (23, 9)
 
 
@@ -179,13 +181,13 @@ def test_machines_are_chosen_by_slices_and_numbers():
         ([4, 0], [4, 0]),
         (np.array([3], np.uint8), [3]),
     ):
-        chosen = series.chosen_machines(machines, 5)
-        assert chosen.tolist() == meant and chosen.dtype == np.int64
+        selection = series.chosen_machines(machines, 5)
+        assert selection.tolist() == meant and selection.dtype == np.int64
     for wrong in (3, [5], [-1], [1, 1], [0.5], [[0, 1]], ["0"], range(10**15)):
         with pytest.raises(ScenarioError) as refused:
             series.chosen_machines(wrong, 5)
-        said = f"machines must be a slice, or distinct numbers in 0..4, got {wrong!r}"
-        assert str(refused.value) == said
+        message = f"machines must be a slice, or distinct numbers in 0..4, got {wrong!r}"
+        assert str(refused.value) == message
     for none in ([], slice(5, None)):
         with pytest.raises(ScenarioError) as refused:
             series.chosen_machines(none, 5)
@@ -215,9 +217,9 @@ def test_nothing_runs_while_a_machine_is_down():
 def test_down_times_end_as_faults_do(result):
     assert [len(column) for column in series.down_times(result, 100.0)] == [0, 0, 0]
     faults = gs.Faults.of([1, 0, 2], [5.0, 7.0, 50.0], [5.0, math.inf, 60.0])
-    given = dataclasses.replace(result.scenario, faults=faults)
-    found = series.down_times(SimpleNamespace(scenario=given, machines=result.machines), 10.0)
-    assert [column.tolist() for column in found] == [[1, 0], [5.0, 7.0], [5.0, math.inf]]
+    case = dataclasses.replace(result.scenario, faults=faults)
+    actual = series.down_times(SimpleNamespace(scenario=case, machines=result.machines), 10.0)
+    assert [column.tolist() for column in actual] == [[1, 0], [5.0, 7.0], [5.0, math.inf]]
 
 
 def test_down_times_are_generated_only_until_the_given_time():

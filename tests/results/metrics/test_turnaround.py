@@ -66,11 +66,11 @@ def test_prediction_errors_are_as_computed_by_hand() -> None:
 
 
 def test_the_series_of_turnaround_is_as_computed_by_hand() -> None:
-    found = series(by_hand())
-    assert found.time.tolist() == [9.0, 12.0, 12.0, 20.0]
-    assert found.mean_turnaround.tolist() == [5.0, 6.5, 5.0, 8.75]
+    actual = series(by_hand())
+    assert actual.time.tolist() == [9.0, 12.0, 12.0, 20.0]
+    assert actual.mean_turnaround.tolist() == [5.0, 6.5, 5.0, 8.75]
     # three jobs were submitted by 9 s, all four by 12 s
-    assert found.observation.tolist() == [3.0, 3.0, 3.0, 5.0]
+    assert actual.observation.tolist() == [3.0, 3.0, 3.0, 5.0]
     # a job that is submitted at 10 s counts at 10 s
     at_once = series(by_hand(turnaround=[10.0, 9.0, 9.0, 5.0]))
     assert (at_once.time[0], at_once.observation[0]) == (10.0, 2.5)
@@ -81,7 +81,14 @@ def test_the_series_of_turnaround_is_as_computed_by_hand() -> None:
 def test_the_mean_until_an_instant_is_as_computed_by_hand() -> None:
     result = by_hand()
     assert math.isnan(mean_until(result, 8.9))
-    assert [mean_until(result, at) for at in (9.0, 11.9, 12.0, 19.9, 20.0, 1e9)] == [5, 5, 5, 5, 8.75, 8.75]
+    assert [mean_until(result, instant) for instant in (9.0, 11.9, 12.0, 19.9, 20.0, 1e9)] == [
+        5,
+        5,
+        5,
+        5,
+        8.75,
+        8.75,
+    ]
 
 
 # -- results --------------------------------------------------------------------------------------------
@@ -115,9 +122,9 @@ def test_metrics_of_turnaround_are_undefined_without_jobs() -> None:
 def test_a_saved_result_keeps_the_metrics_of_turnaround(tmp_path: Any) -> None:
     result = gs.simulate(SCENARIO, gs.Rjss(k=1.0))
     result.save(tmp_path / "r.npz")
-    again = gs.Result.load(tmp_path / "r.npz")
-    assert again.tables == result.tables
-    np.testing.assert_equal([getattr(again, m) for m in METRICS], [getattr(result, m) for m in METRICS])
+    copy = gs.Result.load(tmp_path / "r.npz")
+    assert copy.tables == result.tables
+    np.testing.assert_equal([getattr(copy, m) for m in METRICS], [getattr(result, m) for m in METRICS])
 
 
 # -- comparisons ----------------------------------------------------------------------------------------
@@ -137,8 +144,8 @@ def test_schedulers_are_compared_by_the_mean_turnaround() -> None:
     assert mixed.ratio("fcfs") == mixed["fcfs"].max_stretch / mixed["nm"].max_stretch
     text = mixed.format(width=200, verbose=True).splitlines()
     header, unit, nm, fcfs = text[text.index("") + 1 :][:4]
-    at = slice(header.index("turnaround"), header.index("turnaround") + len("turnaround"))
-    assert (unit[at].strip(), nm[at].strip(), fcfs[at].strip()) == ("mean, s", "14.25", "-")
+    index = slice(header.index("turnaround"), header.index("turnaround") + len("turnaround"))
+    assert (unit[index].strip(), nm[index].strip(), fcfs[index].strip()) == ("mean, s", "14.25", "-")
     units = json.loads(mixed.to_json())["units"]
     assert units["ratio"] == "1 (max stretch / that of nm)"
     assert units["mean_turnaround"] == UNITS["mean_turnaround"]

@@ -27,10 +27,10 @@ BY_NAME: dict[str, gs.Scheduler] = {
 }
 
 
-def run(speeds: Any, release: Any, size: Any, scheduler: gs.Scheduler, **more: Any) -> gs.Result:
+def run(speeds: Any, release: Any, size: Any, scheduler: gs.Scheduler, **options: Any) -> gs.Result:
     """Run applications of one task each."""
     bags = gs.Workload.of(release, [1] * len(release), size, origin=0.0)
-    return gs.simulate(gs.Scenario(gs.Platform.of(speeds), bags, **more), scheduler, record=True)
+    return gs.simulate(gs.Scenario(gs.Platform.of(speeds), bags, **options), scheduler, record=True)
 
 
 def rows(result: gs.Result) -> list[tuple[int, int, float, float]]:
@@ -158,11 +158,11 @@ def test_mapping_columns_are_consistent() -> None:
         assert sorted(mapping.order.tolist()) == list(range(60))
         assert mapping.makespan == mapping.finish.max()
         for u in range(7):
-            at = ready[u]
+            instant = ready[u]
             for k in mapping.order[mapping.machine[mapping.order] == u]:
-                assert mapping.start[k] == at
-                at += etc[k, u]
-                assert mapping.finish[k] == at
+                assert mapping.start[k] == instant
+                instant += etc[k, u]
+                assert mapping.finish[k] == instant
     assert gs.map_tasks(np.zeros((0, 3)), "mct").makespan == 0.0
 
 

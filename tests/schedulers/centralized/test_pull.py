@@ -32,7 +32,7 @@ each_mode = pytest.mark.parametrize("mode", MODES)
 # -- a driver --------------------------------------------------------------------------------
 
 
-class NoNetwork:
+class ForbiddenNetwork:
     """A network that must not be used."""
 
     def __getattr__(self, name: str) -> Any:
@@ -40,11 +40,11 @@ class NoNetwork:
 
 
 def applications_of(release_ns: Any, tasks: Any, task_size: Any) -> Applications:
-    at, n = np.array(release_ns, np.int64), np.array(tasks, np.int64)
+    release_times, n = np.array(release_ns, np.int64), np.array(tasks, np.int64)
     a = np.array(task_size, np.float64)
     return Applications(
-        release_ns=at,
-        release=at / NS,
+        release_ns=release_times,
+        release=release_times / NS,
         tasks=n,
         task_size=a,
         size=n * a,
@@ -61,12 +61,12 @@ def drive(
     cohort_limit: int | None = None,
 ) -> Outcome:
     engine = Engine(cohort_limit=cohort_limit)
-    network: Any = NoNetwork()
+    network: Any = ForbiddenNetwork()
     run = Run(engine, network, np.array(speeds, np.float64), applications, Streams(seed))
     policy = scheduler.start(run)
     engine.on("release", policy.on_release, priority=0, phase=TIMER)
-    for i, at in enumerate(applications.release_ns.tolist()):
-        engine.at(at, "release", i)
+    for i, instant in enumerate(applications.release_ns.tolist()):
+        engine.at(instant, "release", i)
     engine.run()
     return policy.finish()
 
@@ -112,7 +112,7 @@ def grids(draw: st.DrawFn) -> tuple[list[float], Applications]:
 
     release = sorted(column(st.sampled_from([0, 0, 3, 5, 5, 11])))
     tasks, size = column(st.integers(1, 9)), column(st.sampled_from([1.0, 2.0, 3.0]))
-    return speeds, applications_of([at * NS for at in release], tasks, size)
+    return speeds, applications_of([instant * NS for instant in release], tasks, size)
 
 
 # -- all modes ---------------------------------------------------------------------------
@@ -193,25 +193,29 @@ def fifo(speeds: list[float], applications: Applications, choose: Any) -> dict[s
     for i, release in enumerate(applications.release_ns.tolist()):
         own_starts: dict[int, list[int]] = {}
         for _ in range(applications.tasks[i]):
-            ready = [max(at, release) for at in free]
+            ready = [max(machine_starts, release) for machine_starts in free]
             lengths = [round(applications.task_size[i] / s * 1e9) for s in speeds]
-            u = choose(i, ready, [at + length for at, length in zip(ready, lengths, strict=True)])
+            u = choose(
+                i,
+                ready,
+                [machine_starts + length for machine_starts, length in zip(ready, lengths, strict=True)],
+            )
             own_starts.setdefault(u, []).append(ready[u])
             starts[u].append(ready[u])
             free[u] = ready[u] + lengths[u]
             busy[u] += lengths[u]
             finish_of = max(free[u], finish.pop() if len(finish) > i else 0)
             finish.append(finish_of)
-        first.append(min(min(at) for at in own_starts.values()))
+        first.append(min(min(machine_starts) for machine_starts in own_starts.values()))
         used.append(len(own_starts))
-        for u, at in enumerate(starts):
-            peak[u] = max(peak[u], sum(start >= release for start in at))
+        for u, machine_starts in enumerate(starts):
+            peak[u] = max(peak[u], sum(start >= release for start in machine_starts))
     return {
         "first_start": first,
         "finish": finish,
         "nodes_used": used,
         "busy": busy,
-        "tasks": [len(at) for at in starts],
+        "tasks": [len(machine_starts) for machine_starts in starts],
         "peak_queue": peak,
     }
 

@@ -17,12 +17,12 @@ from tests._helpers.scenarios import CLASSICS
 
 
 def jobs(
-    release: Any, machines: int = 5, size: float = 10.0, submitter: Any = None, **more: Any
+    release: Any, machines: int = 5, size: float = 10.0, submitter: Any = None, **options: Any
 ) -> gs.Scenario:
     """Return jobs of one task each, `size` s long, on equal machines."""
     count = len(release)
     workload = gs.Workload.of(release, [1] * count, [size] * count, submitter=submitter or [0] * count)
-    return gs.Scenario(gs.Platform.of([1.0] * machines), workload, seed=1, **more)
+    return gs.Scenario(gs.Platform.of([1.0] * machines), workload, seed=1, **options)
 
 
 def response(result: gs.Result) -> Any:
@@ -103,8 +103,8 @@ def test_join_idle_queue_uses_each_report_once() -> None:
 
 def test_remembered_machine_shortens_response_times() -> None:
     """If one node places all tasks, a random and a remembered machine are nearly as good as two choices."""
-    random = np.random.default_rng(1)
-    release = np.cumsum(random.exponential(1 / 9.0, 3000))
+    rng = np.random.default_rng(1)
+    release = np.cumsum(rng.exponential(1 / 9.0, 3000))
     scenario = jobs(release, machines=10, size=0.9)
     memoryless, remembering = (
         response(gs.simulate(scenario, gs.PowerOfD(instant=True, choices=1, memory=memory))).mean()

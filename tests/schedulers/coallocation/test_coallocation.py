@@ -16,11 +16,11 @@ from gridsim.validation.results import validate_result
 NETWORK = gs.Network(latency=1.0, bandwidth=math.inf, interfaces="equal")
 
 
-def case(machines: int, *jobs: tuple[float, int, float, int], **more: Any) -> gs.Scenario:
+def case(machines: int, *jobs: tuple[float, int, float, int], **options: Any) -> gs.Scenario:
     """Return a scenario of jobs given as (release, machines, run time, submitter)."""
     release, nodes, run_time, submitter = (list(column) for column in zip(*jobs, strict=True))
     workload = gs.Workload.jobs_of(release, nodes, run_time, submitter=submitter)
-    return gs.Scenario(gs.Platform.equal(machines), workload, NETWORK, 1, **more)
+    return gs.Scenario(gs.Platform.equal(machines), workload, NETWORK, 1, **options)
 
 
 def sent(result: gs.Result) -> dict[str, int]:
@@ -40,7 +40,7 @@ def test_a_flooded_job_starts_at_the_time_computed_by_hand() -> None:
     assert jobs["first_start"].tolist()[0] == 5.0 and jobs["finish"].tolist()[0] == 105.0
     table = result.tables["schedule"]
     assert table["machine"].tolist() == [0, 1]  # the own machine, then the first offer; ties by number
-    # the second job finds its own machine only, and is given up when it is to be advertised again
+    # the second job finds only its own machine, and is rejected instead of being advertised again
     assert jobs["failed"].tolist() == [0, 1] and jobs["floods"].tolist() == [1, 1]
     assert sent(result) == {"advert": 4, "offer": 2, "claim": 1, "reply": 1}
     assert validate_result(result) == []
@@ -137,7 +137,7 @@ def workloads(draw: st.DrawFn) -> tuple[int, gs.Workload]:
         sorted(column(st.integers(0, 200))),
         column(st.integers(1, nodes)),
         run_time,
-        requested=[2.0 * each for each in run_time] if draw(st.booleans()) else None,
+        requested=[2.0 * item for item in run_time] if draw(st.booleans()) else None,
         submitter=[draw(st.integers(0, nodes - 1))] * count,
     )
 
@@ -148,10 +148,10 @@ THREE_END_AT_ONCE = 4, gs.Workload.jobs_of([0.0] * 5, [1, 1, 1, 2, 1], [1.0] * 4
 @given(workloads(), st.sampled_from(("easy", "fcfs")), st.sampled_from(("run", "requested")))
 @example(THREE_END_AT_ONCE, "easy", "run")
 def test_single_site_equals_the_central_queue(
-    drawn: tuple[int, gs.Workload], queue: Any, estimate: Any
+    sample: tuple[int, gs.Workload], queue: Any, estimate: Any
 ) -> None:
     """If messages take no time, one site starts each job when `BatchQueue` does, on the same machines."""
-    nodes, workload = drawn
+    nodes, workload = sample
     network = gs.Network(latency=0.0, bandwidth=math.inf)
     scenario = gs.Scenario(gs.Platform.equal(nodes), workload, network, 1)
     one, other = (
@@ -171,10 +171,10 @@ def test_single_site_equals_the_central_queue(
 
 @given(workloads(), st.integers(1, 5), st.sampled_from((0.0, 0.05, 5.0)), st.sampled_from((2000.0, math.inf)))
 def test_random_runs_are_valid(
-    drawn: tuple[int, gs.Workload], number: int, latency: float, bandwidth: float
+    sample: tuple[int, gs.Workload], number: int, latency: float, bandwidth: float
 ) -> None:
     """Each job is run once or rejected, and no machine runs two at a time, even if messages queue."""
-    nodes, workload = drawn
+    nodes, workload = sample
     network = gs.Network(latency=latency, bandwidth=bandwidth)
     scenario = gs.Scenario(gs.Platform.equal(nodes), workload, network, 1)
     for scheduler in (

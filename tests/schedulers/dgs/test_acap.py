@@ -27,12 +27,12 @@ def test_distance_of_a_group_is_less_than_twice_the_minimum(
     points: list[tuple[float, float]], data: st.DataObject
 ) -> None:
     places, count = np.array(points), data.draw(st.integers(1, len(points)))
-    found = closest(places, count)
-    assert len(set(found.tolist())) == count == len(found)
+    actual = closest(places, count)
+    assert len(set(actual.tolist())) == count == len(actual)
     best = min(
-        mean_distance(places[list(each)]) for each in itertools.combinations(range(len(points)), count)
+        mean_distance(places[list(item)]) for item in itertools.combinations(range(len(points)), count)
     )
-    assert mean_distance(places[found]) <= 2 * best
+    assert mean_distance(places[actual]) <= 2 * best
 
 
 @given(st.lists(st.tuples(coordinates, coordinates), min_size=2, max_size=6))
@@ -41,9 +41,9 @@ def test_mean_distance_is_that_of_all_pairs(points: list[tuple[float, float]]) -
     assert mean_distance(np.array(points)) == pytest.approx(sum(pairs) / len(pairs))
 
 
-def scenario(nodes: int, workload: gs.Workload, **more: Any) -> gs.Scenario:
+def scenario(nodes: int, workload: gs.Workload, **options: Any) -> gs.Scenario:
     own = gs.DrawnAttributes(side=1.0, seed=4)
-    return gs.Scenario(gs.Platform.equal(nodes, attributes=own), workload, gs.Network(), 2, **more)
+    return gs.Scenario(gs.Platform.equal(nodes, attributes=own), workload, gs.Network(), 2, **options)
 
 
 def overlay(nodes: int, scheduler: gs.DgsAcap) -> Any:
@@ -54,22 +54,22 @@ def overlay(nodes: int, scheduler: gs.DgsAcap) -> Any:
 
 def test_nodes_know_the_nearest_nodes() -> None:
     """Before a run, `near` has the nearest nodes that are not in the random view."""
-    made = overlay(300, gs.DgsAcap(degree=10, near=8))
-    assert isinstance(made, Proximity)
+    views = overlay(300, gs.DgsAcap(degree=10, near=8))
+    assert isinstance(views, Proximity)
     right = 0
     for node in range(300):
-        apart = np.hypot(*(made.places - made.places[node]).T)
-        apart[[node, *made.views.views[node]]] = np.inf
+        apart = np.hypot(*(views.places - views.places[node]).T)
+        apart[[node, *views.views.views[node]]] = np.inf
         nearest = np.argsort(apart, kind="stable")[:8]
-        assert not set(made.near[node].tolist()) & {node, *made.views.views[node].tolist()}
-        right += len(set(nearest.tolist()) & set(made.near[node].tolist()))
+        assert not set(views.near[node].tolist()) & {node, *views.views.views[node].tolist()}
+        right += len(set(nearest.tolist()) & set(views.near[node].tolist()))
     assert right > 0.97 * 300 * 8
 
 
 def test_nodes_of_small_grids_know_all_others() -> None:
     for nodes in (1, 2, 5):
-        made = overlay(nodes, gs.DgsAcap(degree=3, near=3))
-        assert [sorted(made.known_to(node)) for node in range(nodes)] == [
+        views = overlay(nodes, gs.DgsAcap(degree=3, near=3))
+        assert [sorted(views.known_to(node)) for node in range(nodes)] == [
             [other for other in range(nodes) if other != node] for node in range(nodes)
         ]
 
@@ -79,8 +79,8 @@ def test_jobs_run_on_close_machines(overlay: Any) -> None:
     jobs = gs.Workload.jobs_of([100.0 * k for k in range(30)], [2 + k % 7 for k in range(30)], 600.0)
     apart = {}
     for scheduler in (gs.DgsAsap(overlay=overlay), gs.DgsAcap(overlay=overlay)):
-        found = gs.simulate(scenario(100, jobs), scheduler).tables["placements"]
-        apart[scheduler.name] = found["distance"][found["distance"] > 0].mean()
+        outcome = gs.simulate(scenario(100, jobs), scheduler).tables["placements"]
+        apart[scheduler.name] = outcome["distance"][outcome["distance"] > 0].mean()
     assert apart["dgs-acap"] < 0.6 * apart["dgs-asap"]
 
 
@@ -89,13 +89,13 @@ def test_job_waits_for_closer_machines() -> None:
     own = gs.ListedAttributes(x=(0.0, 50.0, 51.0, 100.0), y=(0.0,) * 4)
     jobs = gs.Workload.jobs_of([0.0, 1.0], 2, [100.0, 60.0], submitter=[3, 3])
     ideal = gs.Network(latency=0.0, bandwidth=math.inf)
-    made = gs.Scenario(gs.Platform.equal(4, attributes=own), jobs, ideal)
+    actual = gs.Scenario(gs.Platform.equal(4, attributes=own), jobs, ideal)
     starts = {}
     for tolerance in (0.0, 99.0, 600.0):
-        found = gs.simulate(made, gs.DgsAcap(slot=10.0, tolerance=tolerance))
+        outcome = gs.simulate(actual, gs.DgsAcap(slot=10.0, tolerance=tolerance))
         starts[tolerance] = (
-            found.applications["first_start"].tolist(),
-            found.tables["placements"]["distance"].tolist(),
+            outcome.applications["first_start"].tolist(),
+            outcome.tables["placements"]["distance"].tolist(),
         )
     assert starts == {
         0.0: ([0.0, 10.0], [1.0, 100.0]),
@@ -109,29 +109,29 @@ def test_resumed_run_equals_the_whole_run() -> None:
         [0.0, 1.0, 2.0, 50.0, 400.0], [3, 5, 4, 1, 6], [100.0, 300.0, 60.0, 200.0, 90.0]
     )
     faults = gs.Faults.exponential(up=3000.0, down=200.0, seed=1)
-    made = scenario(12, jobs, faults=faults)
+    actual = scenario(12, jobs, faults=faults)
     scheduler = gs.DgsAcap(degree=3, near=3, overlay="cyclon", cycle=13.0, tolerance=60.0)
     options: dict[str, Any] = {"record": ("schedule", "decisions")}
-    result = gs.simulate(made, scheduler, **options)
-    assert resume_difference(made, scheduler, result, **options) is None
+    result = gs.simulate(actual, scheduler, **options)
+    assert resume_difference(actual, scheduler, result, **options) is None
 
 
 def test_recovered_node_is_known_once() -> None:
     """A recovered node may enter the random view of a node that already has it in `near`."""
-    again = gs.Faults.of([*range(10)], [0.0] * 10, [0.0] * 10)
-    made = scenario(10, gs.Workload.jobs_of([0.0], 1, 1.0), faults=again)
+    second = gs.Faults.of([*range(10)], [0.0] * 10, [0.0] * 10)
+    actual = scenario(10, gs.Workload.jobs_of([0.0], 1, 1.0), faults=second)
     for seed in range(4):
         result = gs.simulate(
-            dataclasses.replace(made, seed=seed), gs.DgsAcap(degree=3, near=8, overlay="cyclon")
+            dataclasses.replace(actual, seed=seed), gs.DgsAcap(degree=3, near=8, overlay="cyclon")
         )
         assert math.isfinite(result.applications["finish"][0])
 
 
 def test_machines_without_places_are_rejected() -> None:
     jobs = gs.Workload.jobs_of([0.0], 1, 1.0)
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as excinfo:
         gs.simulate(gs.Scenario(gs.Platform.equal(3), jobs), "dgs-acap")
-    assert str(caught.value) == (
+    assert str(excinfo.value) == (
         "platform.attributes must give machines places (side, or x and y) for dgs-acap, got none"
     )
     with pytest.raises(ScenarioError, match="^dgs-acap does not support nodes='compiled'"):

@@ -24,7 +24,7 @@ from gridsim.validation.results import validate_result
 FILE = Path(__file__).with_name("failing_digests.json")
 
 
-def made(seed: int) -> tuple[gs.Scenario, gs.DgsAsap]:
+def drawn_case(seed: int) -> tuple[gs.Scenario, gs.DgsAsap]:
     """Return a scenario with failures and a scheduler, drawn from `seed`."""
     draw = np.random.default_rng(seed)
 
@@ -43,12 +43,12 @@ def made(seed: int) -> tuple[gs.Scenario, gs.DgsAsap]:
         sorted(int(draw.integers(400)) for _ in range(count)),
         [int(draw.integers(1, 1 + nodes // 2)) for _ in range(count)],
         run_time,
-        requested=one_of(None, [2.0 * each for each in run_time]),
+        requested=one_of(None, [2.0 * item for item in run_time]),
         submitter=[int(draw.integers(nodes)) for _ in range(count)],
         origin=0.0,
     )
-    at = [[int(draw.integers(nodes)), int(draw.integers(600))] for _ in range(8)]
-    first = {machine: down for machine, down in at}
+    failure_pairs = [[int(draw.integers(nodes)), int(draw.integers(600))] for _ in range(8)]
+    first = {machine: down for machine, down in failure_pairs}
     faults = one_of(
         gs.Faults.exponential(up=2000.0, down=200.0, seed=seed),
         gs.Faults.of(
@@ -77,9 +77,9 @@ def made(seed: int) -> tuple[gs.Scenario, gs.DgsAsap]:
     return gs.Scenario(gs.Platform.equal(nodes), workload, network, seed=seed, faults=faults), scheduler
 
 
-def told(seed: int, **options: Any) -> list[str]:
+def digests_of_run(seed: int, **options: Any) -> list[str]:
     """Return the digests of a run and of its decisions, which do not depend on the cohort limit."""
-    scenario, scheduler = made(seed)
+    scenario, scheduler = drawn_case(seed)
     result = gs.simulate(scenario, scheduler, record="decisions", time_limit=1e6, **options)
     decisions = sorted(map(str, result.tables["decisions"].rows()))
     return [result.digest[:16], hashlib.sha256("\n".join(decisions).encode()).hexdigest()[:16]]
@@ -90,7 +90,7 @@ def told(seed: int, **options: Any) -> list[str]:
 )
 def test_digests_and_decisions_equal_the_stored_ones(seed: int) -> None:
     digest, decisions = json.loads(FILE.read_text())[seed]
-    assert told(seed, nodes="interpreted") == [digest, decisions]
-    scenario, scheduler = made(seed)
+    assert digests_of_run(seed, nodes="interpreted") == [digest, decisions]
+    scenario, scheduler = drawn_case(seed)
     result = gs.simulate(scenario, scheduler, record=True, time_limit=1e6, nodes="compiled")
     assert result.digest[:16] == digest and validate_result(result) == []

@@ -51,12 +51,12 @@ def scenarios(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
         sorted(draw(st.lists(st.integers(0, 200), **numbers))),
         draw(st.lists(st.integers(1, nodes), **numbers)),
         run_time,
-        requested=None if (factor := draw(factors)) is None else [factor * each for each in run_time],
+        requested=None if (factor := draw(factors)) is None else [factor * item for item in run_time],
         submitter=draw(st.lists(st.integers(0, nodes - 1), **numbers)),
     )
     faults = draw(failures(nodes)) if fails else None
-    made = gs.Scenario(gs.Platform.equal(nodes), workload, network, draw(st.integers(0, 99)), faults=faults)
-    return draw(cases.with_machine_requirements(made))
+    actual = gs.Scenario(gs.Platform.equal(nodes), workload, network, draw(st.integers(0, 99)), faults=faults)
+    return draw(cases.with_machine_requirements(actual))
 
 
 def schedulers() -> st.SearchStrategy[gs.DgsAsap]:
@@ -126,7 +126,7 @@ def test_both_forms_have_valid_and_equal_runs_with_failures(
 def test_resumed_run_equals_the_whole_run(policy: Any, fails: bool, asked: float) -> None:
     faults = gs.Faults.exponential(up=3000.0, down=200.0, seed=1) if fails else None
     run_time = [100.0, 300.0, 60.0, 30.0, 200.0, 90.0]
-    requested = [asked * each for each in run_time]
+    requested = [asked * item for item in run_time]
     jobs = gs.Workload.jobs_of(
         [0.0, 1.0, 2.0, 2.0, 50.0, 400.0], [3, 5, 4, 8, 1, 6], run_time, requested=requested
     )

@@ -25,11 +25,15 @@ def run(workload: gs.Workload, nodes: int, network: gs.Network = IDEAL, **parame
 
 def one_at_a_time(jobs: int, utilization: float = 0.9, seed: int = 3) -> gs.Workload:
     """Return jobs of which no two are released at one instant."""
-    made = gs.Workload.jobs(jobs, utilization=utilization, max_nodes=30, seed=seed)
-    given = made.realize(gs.Platform.equal(100))
-    release = given.release + np.arange(jobs) * 1e-3
+    workload = gs.Workload.jobs(jobs, utilization=utilization, max_nodes=30, seed=seed)
+    applications = workload.realize(gs.Platform.equal(100))
+    release = applications.release + np.arange(jobs) * 1e-3
     return gs.Workload.jobs_of(
-        release, given.tasks, given.task_size / 1000.0, submitter=given.submitter, origin=0.0
+        release,
+        applications.tasks,
+        applications.task_size / 1000.0,
+        submitter=applications.submitter,
+        origin=0.0,
     )
 
 
@@ -54,8 +58,8 @@ def test_job_starts_in_the_first_slot_after_its_messages() -> None:
 def test_jobs_wait_for_machines_reserved_by_earlier_jobs(candidates: str, starts: list[float]) -> None:
     # 4 machines, all of which know one another
     jobs = gs.Workload.jobs_of([0.0, 1.0, 2.0], [2, 2, 1], [100.0, 50.0, 30.0], submitter=[0, 0, 0])
-    found = run(jobs, 4, forward=3, degree=3, slot=10.0, candidates=candidates)
-    table = found.applications
+    actual = run(jobs, 4, forward=3, degree=3, slot=10.0, candidates=candidates)
+    table = actual.applications
     # others: each searcher has two of machines 1, 2 and 3: the first job has two of them, the second one
     # needs one of these, and the third finds the one that is left; all: two machines for each of two jobs
     assert table["first_start"].tolist() == starts
@@ -68,16 +72,16 @@ def test_job_of_the_whole_grid_is_placed(policy: str) -> None:
     jobs = gs.Workload.jobs_of([0.0, 200.0], 6, 60.0)
     for hops in (1, 2, 3):
         of_all: dict[str, Any] = {"degree": 5, "policy": policy, "hops": hops}
-        found = run(jobs, 6, EQUAL, **of_all)
-        assert found.failed == 0 and found.applications["first_start"].tolist() == [60.0, 240.0]
-        assert found.applications["reached"].tolist() == [6, 6]
-        # who asks itself to commit needs no message
-        commits = found.messages["sent"][found.messages["kind"] == "commit"].sum()
+        actual = run(jobs, 6, EQUAL, **of_all)
+        assert actual.failed == 0 and actual.applications["first_start"].tolist() == [60.0, 240.0]
+        assert actual.applications["reached"].tolist() == [6, 6]
+        # a node that commits itself needs no message
+        commits = actual.messages["sent"][actual.messages["kind"] == "commit"].sum()
         assert commits == 10
         scenario = gs.Scenario(gs.Platform.equal(6), jobs, EQUAL, seed=1)
         by_one = gs.simulate(scenario, gs.DgsAsap(**of_all), nodes="interpreted")
         noted = gs.simulate(scenario, gs.DgsAsap(**of_all), record="decisions")
-        assert by_one.digest == noted.digest == found.digest
+        assert by_one.digest == noted.digest == actual.digest
         decisions = noted.tables["decisions"]
         assert set(decisions["among"][decisions["action"] == "answered"]) == {6}
         left_out = run(jobs, 6, EQUAL, candidates="others", **of_all)
@@ -88,8 +92,8 @@ def test_a_searcher_knows_its_own_schedule() -> None:
     """No node has polled yet, but the searcher of the second job has committed to the first one."""
     jobs = gs.Workload.jobs_of([0.0, 100.0], [3, 3], [600.0, 60.0], submitter=[0, 0])
     poll: dict[str, Any] = {"policy": "poll", "poll_period": 1e6, "forward": 1, "degree": 2}
-    found = run(jobs, 3, EQUAL, **poll).applications
-    assert found["first_start"].tolist() == [60.0, 660.0] and found["conflicts"].tolist() == [0, 0]
+    actual = run(jobs, 3, EQUAL, **poll).applications
+    assert actual["first_start"].tolist() == [60.0, 660.0] and actual["conflicts"].tolist() == [0, 0]
 
 
 def test_unused_slots_are_released_at_the_end_of_a_job() -> None:
@@ -103,7 +107,7 @@ def test_unused_slots_are_released_at_the_end_of_a_job() -> None:
     # with three machines each searcher has one candidate, and there are two of them
     assert table([0.0, 5.0])["first_start"].tolist() == [0.0, 60.0]
     assert table([0.0, 1.0, 100.0])["waiting"][2] == 20.0
-    # it was placed behind a whole request, and that is where it stays
+    # the job was placed behind a full reservation, and keeps its start
     assert table([0.0, 1.0, 2.0])["first_start"][2] == 600.0
 
 
@@ -123,17 +127,17 @@ def test_job_of_a_failed_machine_is_placed_again() -> None:
     had = sorted(calm.tables["schedule"]["machine"].tolist())
     # the first of its machines fails at 100 s, for good; the job is 40 s old
     faults = gs.Faults.of([had[0]], [100.0], [math.inf])
-    found = run(jobs, 12, EQUAL, degree=6, faults=faults, detection=30.0)
-    rows = [tuple(row.values()) for row in found.tables["schedule"].rows()]
+    actual = run(jobs, 12, EQUAL, degree=6, faults=faults, detection=30.0)
+    rows = [tuple(row.values()) for row in actual.tables["schedule"].rows()]
     lost = [row for row in rows if row[5] == 0]
-    # the other one is told one latency after the failure has been missed
+    # the other machine is informed one latency after the failure is detected
     assert lost == [(had[0], 0, 1, 60.0, 100.0, 0), (had[1], 0, 1, 60.0, 130.05, 0)]
-    again = [row for row in rows if row[5] == 1]
-    assert len(again) == 2 and {row[3:5] for row in again} == {(180.0, 480.0)}
-    assert had[0] not in {row[0] for row in again}
-    table = found.applications
+    second = [row for row in rows if row[5] == 1]
+    assert len(second) == 2 and {row[3:5] for row in second} == {(180.0, 480.0)}
+    assert had[0] not in {row[0] for row in second}
+    table = actual.applications
     assert table[0]["resubmitted"] == 2 and table[0]["waiting"] == 180.0 and table[0]["first_start"] == 60.0
-    assert found.machines["interrupted"].sum() == 2
+    assert actual.machines["interrupted"].sum() == 2
     assert table[0]["nodes_used"] == len({row[0] for row in rows})
 
 
@@ -176,10 +180,10 @@ def test_failed_searches_count_from_the_last_placement() -> None:
     jobs = gs.Workload.jobs_of([0.0], 2, 300.0, submitter=[0])
     had = run(jobs, 5, forward=4, degree=4).tables["schedule"]["machine"].tolist()
     gone = gs.Faults.of([had[0]], [100.0], [math.inf])
-    found = run(jobs, 5, faults=gone, forward=4, degree=4, tries=1)
-    assert found.failed == 0 and found.applications["searches"].tolist() == [2]
-    # each change is told to four: two machines commit, one of them is released, two commit
-    assert sent(found, "push") == (2 + 1 + 2) * 4
+    actual = run(jobs, 5, faults=gone, forward=4, degree=4, tries=1)
+    assert actual.failed == 0 and actual.applications["searches"].tolist() == [2]
+    # each change is sent to four nodes: two machines commit, one of them is released, two commit
+    assert sent(actual, "push") == (2 + 1 + 2) * 4
 
 
 def test_polls_of_a_failed_machine_are_counted() -> None:
@@ -188,8 +192,8 @@ def test_polls_of_a_failed_machine_are_counted() -> None:
     poll: dict[str, Any] = {"policy": "poll", "poll_period": 100.0, "forward": 3, "degree": 3}
     (had,) = run(jobs, 4, **poll).tables["schedule"]["machine"].tolist()
     other = next(u for u in (1, 2, 3) if u != had)
-    found = run(jobs, 4, faults=gs.Faults.of([other], [650.0], [math.inf]), **poll)
-    assert found.machines["schedules_received"][other] in (3 * 6, 3 * 7)
+    actual = run(jobs, 4, faults=gs.Faults.of([other], [650.0], [math.inf]), **poll)
+    assert actual.machines["schedules_received"][other] in (3 * 6, 3 * 7)
 
 
 # -- what is exchanged --------------------------------------------------------------------------------------
@@ -204,13 +208,13 @@ def test_the_policies_push_and_pull_count_sent_schedules() -> None:
     jobs = gs.Workload.jobs_of(np.arange(8) * 1000.0, [1, 3, 2, 5, 4, 1, 2, 9], 60.0, origin=0.0)
     degree, forward = 10, 5
     pull = run(jobs, 60, policy="pull", degree=degree, forward=forward)
-    # the grid is idle: nobody is opened
+    # the grid is idle, so no neighbour is opened
     searches = int(pull.applications["searches"].sum()) * forward
     assert searches == 40
     assert sent(pull, "pull") == searches * degree
     assert sent(pull, "push") == sent(pull, "poll") == sent(pull, "retrieve") == 0
     push = run(jobs, 60, policy="push", degree=degree, forward=forward)
-    # each machine of a job tells all who know it; everybody is known by ten on average
+    # each machine of a job sends its schedule to the ten nodes that know it on average
     allocated = int(push.applications["tasks"].sum())
     low, high = push.facts["in_degree_min"], push.facts["in_degree_max"]
     assert allocated * low <= sent(push, "push") <= allocated * high
@@ -219,17 +223,17 @@ def test_the_policies_push_and_pull_count_sent_schedules() -> None:
 
 def test_the_policy_poll_counts_sent_schedules() -> None:
     jobs = gs.Workload.jobs_of([0.0, 6000.0], 1, 600.0)
-    found = run(jobs, 50, policy="poll", poll_period=100.0, degree=7)
+    actual = run(jobs, 50, policy="poll", poll_period=100.0, degree=7)
     # until 6600 s: 66 polls of each node, whenever its first one was
-    assert sent(found, "poll") == 50 * 7 * 66
+    assert sent(actual, "poll") == 50 * 7 * 66
 
 
 @pytest.mark.parametrize("policy", ["push", "pull"])
 def test_single_jobs_without_latency_have_no_conflicts(policy: str) -> None:
-    found = run(one_at_a_time(250), 100, policy=policy, degree=8)
-    assert found.applications["conflicts"].sum() == 0
-    assert (found.applications["searches"] == 1).all() and found.failed == 0
-    # two at one instant do collide
+    actual = run(one_at_a_time(250), 100, policy=policy, degree=8)
+    assert actual.applications["conflicts"].sum() == 0
+    assert (actual.applications["searches"] == 1).all() and actual.failed == 0
+    # two jobs at one instant conflict
     both = gs.Workload.jobs_of([0.0] * 20, 10, 60.0, submitter=[0] * 20)
     assert run(both, 100, policy=policy, degree=8).applications["conflicts"].sum() > 0
 
@@ -253,9 +257,9 @@ def test_jobs_too_large_for_two_hops_fail_or_search_further() -> None:
 
 
 def test_single_machine_rejects_jobs() -> None:
-    found = run(gs.Workload.jobs_of([0.0], 1, 60.0), 1)
-    assert found.failed == 1 and math.isnan(found.max_stretch) and math.isnan(found.mean_waiting)
-    assert "rejected" in found.format() and "1 rejected" in repr(found)
+    actual = run(gs.Workload.jobs_of([0.0], 1, 60.0), 1)
+    assert actual.failed == 1 and math.isnan(actual.max_stretch) and math.isnan(actual.mean_waiting)
+    assert "rejected" in actual.format() and "1 rejected" in repr(actual)
 
 
 @pytest.mark.slow
@@ -265,24 +269,23 @@ def test_jobs_wait_while_all_machines_are_down(policy: Any) -> None:
     for seed in range(2):  # with jobs that are being placed, and that run
         faults = gs.Faults.exponential(up=150.0, down=300.0, seed=seed)
         jobs = gs.Workload.jobs_of([0.0, 1.0, 100.0, 300.0], [2, 3, 1, 2], [100.0, 1.0, 100.0, 1.0])
-        found = run(jobs, 5, gs.Network(latency=1.0), faults=faults, policy=policy)
-        assert found.failed < 4  # some wait in vain, for as many at once as they want
-    # while they are asked to commit, and there are other answers to try
+        actual = run(jobs, 5, gs.Network(latency=1.0), faults=faults, policy=policy)
+        assert actual.failed < 4  # some jobs wait for all machines at once while other answers remain
     network, late = gs.Network(latency=10.0, bandwidth=math.inf), {"patience": 60.0, "slot": 300.0}
     for instant in range(15, 100, 10):
         faults = gs.Faults.of(list(range(8)), [float(instant)] * 8, [1000.0] * 8)
-        found = run(gs.Workload.jobs_of([0.0], 2, 300.0), 8, network, faults=faults, policy=policy, **late)
-        assert found.failed == 0 and found.applications["finish"][0] > 1300.0
-    # one by one, within what it takes to miss the first
+        actual = run(gs.Workload.jobs_of([0.0], 2, 300.0), 8, network, faults=faults, policy=policy, **late)
+        assert actual.failed == 0 and actual.applications["finish"][0] > 1300.0
+    # one by one, within the time to detect the first failure
     down = [70.0, 75.0, 80.0, 85.0, 90.0]
     faults = gs.Faults.of(list(range(5)), down, [500.0, 505.0, 510.0, 515.0, 520.0])
-    found = run(gs.Workload.jobs_of([0.0], 3, 300.0), 5, gs.Network(), faults=faults, policy=policy)
-    assert found.failed == 0 and found.applications["resubmitted"].tolist() == [3]
-    assert found.applications["finish"][0] > 800.0
+    actual = run(gs.Workload.jobs_of([0.0], 3, 300.0), 5, gs.Network(), faults=faults, policy=policy)
+    assert actual.failed == 0 and actual.applications["resubmitted"].tolist() == [3]
+    assert actual.applications["finish"][0] > 800.0
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "message"),
     [
         ({"forward": 0}, "dgs-asap.forward must be a whole number in 1..32768, got 0"),
         ({"degree": 1.5}, "dgs-asap.degree must be a whole number in 1..32768, got 1.5"),
@@ -293,10 +296,10 @@ def test_jobs_wait_while_all_machines_are_down(policy: Any) -> None:
         ({"tries": 0}, "dgs-asap.tries must be a whole number in 1..1000000, got 0"),
     ],
 )
-def test_invalid_parameters_are_rejected(parameters: dict[str, Any], said: str) -> None:
-    with pytest.raises(gs.ScenarioError) as caught:
+def test_invalid_parameters_are_rejected(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(gs.ScenarioError) as excinfo:
         gs.DgsAsap(**parameters)
-    assert str(caught.value) == said
+    assert str(excinfo.value) == message
 
 
 def test_bags_are_rejected() -> None:

@@ -27,8 +27,8 @@ IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
 @st.composite
 def stating(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
     """Draw scenarios whose jobs state times, at which other events may happen, too."""
-    made = draw(scenarios(fails=fails))
-    recipe: Any = made.workload.recipe
+    actual = draw(scenarios(fails=fails))
+    recipe: Any = actual.workload.recipe
     later = st.sampled_from([1.0, 30.0, 60.0, 61.0, 100.0, 400.0])
 
     def column(of: st.SearchStrategy[float]) -> tuple[float, ...]:
@@ -40,7 +40,7 @@ def stating(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
         deadline=column(st.just(math.inf) | later | st.just(1500.0)),
         cancel_at=column(st.just(math.inf) | later),
     )
-    return dataclasses.replace(made, workload=gs.Workload(changed))
+    return dataclasses.replace(actual, workload=gs.Workload(changed))
 
 
 @given(data=st.data(), fails=st.sampled_from([False, False, True]), scheduler=schedulers())
@@ -82,7 +82,9 @@ def workload(**times: Any) -> gs.Workload:
 
 
 def starts(result: gs.Result) -> list[float]:
-    return [None if math.isnan(at) else at for at in result.applications["first_start"].tolist()]
+    return [
+        None if math.isnan(instant) else instant for instant in result.applications["first_start"].tolist()
+    ]
 
 
 SCHEDULERS: dict[str, tuple[gs.Scheduler, dict[str, Any]]] = {
@@ -105,7 +107,7 @@ SCHEDULERS: dict[str, tuple[gs.Scheduler, dict[str, Any]]] = {
         # cancelled before it starts: its slots are the next job's
         ({"cancel_at": [math.inf, 15.0, math.inf]}, [0.0, None, 100.0], [0, 0, 0], [0, 1, 0]),
         ({"cancel_at": [15.0, math.inf, math.inf]}, [0.0, 100.0, 20.0], [0, 0, 0], [1, 0, 0]),
-        # that has ended by then is not cancelled
+        # a job that has ended by then is not cancelled
         ({"cancel_at": [100.0, math.inf, math.inf]}, [0.0, 100.0, 200.0], [0, 0, 0], [0, 0, 0]),
     ],
 )
@@ -146,7 +148,7 @@ def test_resumed_run_equals_the_whole_run(fails: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "row", "value", "said"),
+    ("table", "column", "row", "value", "message"),
     [
         ("applications", "first_start", 2, 250.0, "not before: applications.first_start[2]"),
         ("applications", "finish", 1, 900.0, "deadline: applications.finish[1]"),
@@ -156,14 +158,14 @@ def test_resumed_run_equals_the_whole_run(fails: bool) -> None:
     ],
 )
 def test_validation_detects_violated_times(
-    table: str, column: str, row: int, value: float, said: str
+    table: str, column: str, row: int, value: float, message: str
 ) -> None:
-    made = workload(
+    jobs = workload(
         not_before=[0.0, 0.0, 300.0],
         deadline=[math.inf, 250.0, math.inf],
         cancel_at=[15.0, math.inf, math.inf],
     )
-    result = gs.simulate(gs.Scenario(gs.Platform.equal(2), made, IDEAL), gs.DgsAsap(slot=10.0), record=True)
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(2), jobs, IDEAL), gs.DgsAsap(slot=10.0), record=True)
     assert validate_result(result) == []
     columns = {name: result.tables[table][name].copy() for name in result.tables[table]}
     columns[column][row] = value
@@ -173,12 +175,12 @@ def test_validation_detects_violated_times(
         scheduler=result.scheduler,
         provenance=result.provenance,
     )
-    found = [f"{each.law}: {each.where}" for each in validate_result(changed)]
-    assert said in found
+    violations = [f"{item.law}: {item.where}" for item in validate_result(changed)]
+    assert message in violations
 
 
 @pytest.mark.parametrize(
-    ("times", "said"),
+    ("times", "message"),
     [
         ({"not_before": -1.0}, "workload.not_before[0] must be a number in 0..4e+09 s, got -1.0"),
         ({"deadline": 0.0}, "workload.deadline[0] must be a number > 0 s, got 0.0"),
@@ -191,17 +193,17 @@ def test_validation_detects_violated_times(
         ({"deadline": [1.0]}, "workload.deadline must have 3 entries, as workload.release has, got 1"),
     ],
 )
-def test_invalid_times_are_rejected(times: Any, said: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+def test_invalid_times_are_rejected(times: Any, message: str) -> None:
+    with pytest.raises(ScenarioError) as excinfo:
         workload(**times)
-    assert str(caught.value).startswith(said)
+    assert str(excinfo.value).startswith(message)
 
 
 @pytest.mark.parametrize("name", ["backfill", "zorilla", "metascheduler"])
 def test_schedulers_without_support_reject_times(name: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as excinfo:
         gs.simulate(gs.Scenario(gs.Platform.equal(2), workload(deadline=500.0)), name)
-    assert str(caught.value).startswith(f"{name} does not support workload.deadline")
+    assert str(excinfo.value).startswith(f"{name} does not support workload.deadline")
 
 
 def test_starts_beyond_the_clock_are_rejected() -> None:
@@ -213,7 +215,7 @@ def test_starts_beyond_the_clock_are_rejected() -> None:
 
 def test_times_are_saved_with_the_scenario() -> None:
     scenario = gs.Scenario(gs.Platform.equal(2), workload(deadline=[100.0, math.inf, 25.0], cancel_at=500.0))
-    again = gs.Scenario.from_text(scenario.to_toml())
-    assert again == scenario
-    made = again.workload.realize(again.platform)
-    assert made.not_before is None and np.isinf(made.deadline[1])  # type: ignore[index]
+    copy = gs.Scenario.from_text(scenario.to_toml())
+    assert copy == scenario
+    jobs = copy.workload.realize(copy.platform)
+    assert jobs.not_before is None and np.isinf(jobs.deadline[1])  # type: ignore[index]

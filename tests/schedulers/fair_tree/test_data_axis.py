@@ -39,7 +39,7 @@ class Leaves:
             list(column) for column in zip(*applications, strict=True)
         )
         fetched = [a * b for a, b in zip(task_size, moved, strict=True)]
-        sent = [each * way for each, way in zip(fetched, sends, strict=True)]
+        sent = [item * way for item, way in zip(fetched, sends, strict=True)]
         self.queues = DataQueues(self.speeds, bandwidth=self.links)
         self.queues.add_applications(release, size, task_size, input_bytes=fetched, output_bytes=sent)
         moving = Workload.of([0.0], 1, 1.0, input_bytes=1.0, output_bytes=1.0).realize(Platform.equal(1))
@@ -61,10 +61,10 @@ class Leaves:
 
         def sample(grid, release):
             asked = product(grid.stretch, grid.size, grid.task_size)
-            found = [
+            actual = [
                 self.queues.available(s, release / 1e9, w, a, release, machines=[u])[0] for s, w, a in asked
             ]
-            return np.array(found, np.uint32).reshape(grid.shape)
+            return np.array(actual, np.uint32).reshape(grid.shape)
 
         view.sample = sample
         return self.axis.sample(view, NOW)
@@ -108,8 +108,8 @@ def test_a_leaf_never_reports_more_than_its_room(machines, before, new):
     for now in (NOW, NOW + 1):
         leaves.queues.advance(now)
         rooms.append([leaves.queues.room(s, len(before), now, everyone) for s in GRID.stretch.tolist()])
-    most = np.max(rooms, axis=0)
-    assert (most + 1e-6 * most >= np.array(cells).T).all()
+    maximum = np.max(rooms, axis=0)
+    assert (maximum + 1e-6 * maximum >= np.array(cells).T).all()
 
 
 @settings(max_examples=60, deadline=None)
@@ -120,7 +120,7 @@ def test_a_debited_summary_stays_a_bound(machines, before, new, stretch, random)
     leaves = busy(machines, before, (release, *new[1:]))
     everyone = range(len(machines))
     room = leaves.queues.room(stretch, len(before), NOW, everyone)
-    parts = [random.randint(0, min(9, int(most))) for most in room]
+    parts = [random.randint(0, min(9, int(maximum))) for maximum in room]
     given_before = leaves.all_cells(taken=False)
     if not sum(parts):
         return

@@ -1,4 +1,4 @@
-"""The true values of recorded decisions, against a bisection that asks all machines in each step."""
+"""True values of recorded decisions, compared with a bisection that examines all machines in each step."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ class Case:
     """Queues with drawn tasks, some machines down, and some that do not suit some applications."""
 
     def __init__(self, seed: int, moves_data: bool) -> None:
-        random = np.random.default_rng(seed)
-        speed = random.choice([500.0, 1000.0, 1400.0], MACHINES)
-        self.tasks = random.integers(1, 60, APPLICATIONS)
-        self.task_size = random.choice([100.0, 900.0, 4000.0], APPLICATIONS)
-        self.release = np.sort(random.uniform(0.0, 7.0, APPLICATIONS))
+        rng = np.random.default_rng(seed)
+        speed = rng.choice([500.0, 1000.0, 1400.0], MACHINES)
+        self.tasks = rng.integers(1, 60, APPLICATIONS)
+        self.task_size = rng.choice([100.0, 900.0, 4000.0], APPLICATIONS)
+        self.release = np.sort(rng.uniform(0.0, 7.0, APPLICATIONS))
         self.size = self.tasks * self.task_size
-        options: dict[str, Any] = {"input_bytes": random.choice([0.0, 1e4, 1e5], APPLICATIONS)}
+        options: dict[str, Any] = {"input_bytes": rng.choice([0.0, 1e4, 1e5], APPLICATIONS)}
         self.queues = DataQueues(speed, bandwidth=BANDWIDTH) if moves_data else TaskQueues(speed)
         self.queues.add_applications(
             self.release, self.size, self.task_size, **(options if moves_data else {})
         )
         for application, release in enumerate((self.release * 1e9).astype(np.int64).tolist()):
-            chosen = np.flatnonzero(random.random(MACHINES) < 0.6)
-            shares = random.integers(1, 9, len(chosen))
+            chosen = np.flatnonzero(rng.random(MACHINES) < 0.6)
+            shares = rng.integers(1, 9, len(chosen))
             self.queues.enqueue(chosen, np.full(len(chosen), application), shares, release)
             self.queues.reschedule(chosen, release)
-        self.up = random.random(MACHINES) < 0.8
-        self.group = random.integers(0, 2, APPLICATIONS)
-        self.suited = random.random((2, MACHINES)) < 0.8
+        self.up = rng.random(MACHINES) < 0.8
+        self.group = rng.integers(0, 2, APPLICATIONS)
+        self.suited = rng.random((2, MACHINES)) < 0.8
         self.speed = speed
-        self.random = random
+        self.random = rng
 
     def leaves(self, node: int, application: int) -> tuple[int, Integers]:
         """Return how many leaves below `node` are up, and the machines of those that suit."""

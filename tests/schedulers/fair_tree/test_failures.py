@@ -131,21 +131,21 @@ def test_router_does_not_answer_until_the_tree_is_repaired() -> None:
 def test_parent_uses_a_router_until_its_failure_is_detected() -> None:
     """Router 1 serves machines 0 and 1; the root detects its failure at 6 s, and it returns at 301 s."""
     resets = gs.Faults.of([1], [1.0], [1.0])
-    found = {
+    actual = {
         release: run(resets, [release], [20], [0], detection=5.0, repair=300.0)
         for release in (3.0, 100.0, 400.0)
     }
-    assert [each.applications["resubmitted"][0] for each in found.values()] == [10, 0, 0]
-    assert found[100.0].machines["tasks"].tolist() == [0, 0, 10, 10]
-    assert found[400.0].machines["tasks"].tolist() == [5, 5, 5, 5]
+    assert [item.applications["resubmitted"][0] for item in actual.values()] == [10, 0, 0]
+    assert actual[100.0].machines["tasks"].tolist() == [0, 0, 10, 10]
+    assert actual[400.0].machines["tasks"].tolist() == [5, 5, 5, 5]
 
 
 def test_a_router_moves_once_the_tree_is_repaired() -> None:
     """Machine 1 fails for good: its router is on machine 2 from 31 s on."""
     gone = gs.Faults.of([1], [1.0], [np.inf])
     log = run(gone, [100.0], [9], [0], detection=5.0, repair=30.0).tables["message_log"]
-    told = log["sent"][(log["sender"] == 0) & (log["receiver"] == 2) & (log["kind"] == "summary")]
-    assert told[0] == 31.0
+    answers = log["sent"][(log["sender"] == 0) & (log["receiver"] == 2) & (log["kind"] == "summary")]
+    assert answers[0] == 31.0
 
 
 # -- with nothing on the way: machines of 1 Mflop/s, and messages that take no time --------------------------
@@ -185,10 +185,10 @@ def test_machine_that_recovers_before_detection_stays_in_the_tree() -> None:
 def test_tasks_lost_at_nine_heartbeats_are_submitted_between_heartbeats() -> None:
     """From the ninth loss on, the delay is the fractional part of n * 0.618, n = 8, 9, 10, times 300 s."""
     failures = [*IN_STEP, 2990.0, 3200.0]
-    found = [start for _, start in starts(gs.Faults.of([0] * 11, failures, failures))]
-    assert found[:9] == [300.0 * k for k in range(9)]
+    actual = [start for _, start in starts(gs.Faults.of([0] * 11, failures, failures))]
+    assert actual[:9] == [300.0 * k for k in range(9)]
     late = 2700.0 + 0.9442719 * 300.0, 3000.0 + 0.5623059 * 300.0, 3300.0 + 0.1803399 * 300.0
-    np.testing.assert_allclose(found[9:], late, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(actual[9:], late, rtol=0, atol=1e-4)
 
 
 def test_submission_waits_until_a_machine_is_up() -> None:
@@ -203,8 +203,8 @@ def test_repeated_losses_are_counted_again_after_other_tasks_ran() -> None:
     The loss reported at 3000 s is, but counting has begun again.
     """
     failures = [*IN_STEP, 2701.0]
-    found = starts(gs.Faults.of([0] * 10, failures, failures), machines=2, tasks=2, task_size=2750.0)
-    assert found == [*((0, 300.0 * k) for k in range(11)), (1, 0.0)]
+    actual = starts(gs.Faults.of([0] * 10, failures, failures), machines=2, tasks=2, task_size=2750.0)
+    assert actual == [*((0, 300.0 * k) for k in range(11)), (1, 0.0)]
 
 
 def test_restarted_router_forwards_requests_that_it_cannot_compare() -> None:

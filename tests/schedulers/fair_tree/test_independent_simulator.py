@@ -35,7 +35,7 @@ CASES = {
     },
 }
 
-#: "minimum" accepts hardly anything below the root at small bounds.
+#: With small bounds, "minimum" accepts few requests below the root.
 BOUNDS = {
     "minimum": [0.0, 1.0, 1.25, 2.0, 4.0, 8.0],
     "root": [0.0, 1.0, 1.06, 1.25, 2.0],
@@ -72,10 +72,10 @@ class Case:
         return gs.simulate(scenario, tree, record=("schedule", "decisions"))
 
     def simulate(self, grid: dict[str, list[float]]) -> History:
-        given = {
+        arguments = {
             name: self.parameters[name] for name in ("accept", "bound", "minimum_of", "entry", "update_on")
         }
-        rules = Rules(SummaryGrid(**grid), **given, heartbeat=nanoseconds(self.parameters["heartbeat"]))
+        rules = Rules(SummaryGrid(**grid), **arguments, heartbeat=nanoseconds(self.parameters["heartbeat"]))
         return simulate(self.speeds, self.bags, rules, self.failures)
 
 
@@ -154,7 +154,7 @@ def assert_equal(result: Result, history: History, case: Case) -> None:
         assert pair[0] == pair[1], f"decision {k}"
     assert len(decisions) == len(expected)
     for k, (limit, decision) in enumerate(zip(limits, history.decisions, strict=True)):
-        if math.isnan(limit):  # nothing is known, or the root accepts
+        if math.isnan(limit):  # no value is known, or the root accepts
             assert math.isnan(decision.limit) or decision.limit == 0.0, f"decision {k}"
         else:
             assert limit == pytest.approx(decision.limit, rel=1e-8), f"decision {k}"
@@ -171,7 +171,7 @@ def assert_equal(result: Result, history: History, case: Case) -> None:
         assert result.facts["requests_at_root"] == pytest.approx(sum(at_root) / len(at_root))
 
     arrivals = rows(result, "arrivals", "machine", "application", "tasks", "time")
-    assert sorted(arrivals) == sorted((u, i, n, at / NS) for u, i, n, at in history.arrivals)
+    assert sorted(arrivals) == sorted((u, i, n, instant / NS) for u, i, n, instant in history.arrivals)
     bags = range(len(case.bags))
     assert rows(result, "applications", "first_start", "finish", "resubmitted") == [
         (history.first_start[i] / NS, history.finish[i] / NS, history.resubmitted[i]) for i in bags
@@ -198,5 +198,5 @@ def test_fair_tree_equals_an_independent_simulator(accept: str, failing: bool) -
             error.add_note(f"tree {seed}: {len(case.speeds)} machines, {case.parameters}, {case.failures}")
             raise
         cases += history.cases
-    least = {name: TREES[failing] // 10 * count for name, count in CASES[accept].items()}
-    assert not {name: count for name, count in least.items() if cases[name] < count}, cases
+    minimum = {name: TREES[failing] // 10 * count for name, count in CASES[accept].items()}
+    assert not {name: count for name, count in minimum.items() if cases[name] < count}, cases

@@ -107,7 +107,7 @@ def test_second_successor_replaces_a_router_if_the_first_is_down() -> None:
     result = run(gs.Faults.of([0, 1], [35.0] * 2, [math.inf] * 2))
     by_router = {row[0]: row for row in rows(result)}
     assert by_router[0][:4] == (0, 35.0, 2, 150.0)
-    # nobody is below router 1 any more who could miss it
+    # no node below router 1 is left to detect its failure
     assert by_router[1][2] == -1 and math.isnan(by_router[1][3])
     assert kinds(result)["take"] == 1
 
@@ -129,19 +129,19 @@ def test_router_returns_to_its_recovered_machine() -> None:
     assert (1, 0) in set(zip(log["sender"][late].tolist(), log["receiver"][late].tolist(), strict=True))
 
 
-def settled(faults: gs.Faults, machines: int, **parameters: Any) -> TreeByMessages:
+def final_environment(faults: gs.Faults, machines: int, **parameters: Any) -> TreeByMessages:
     """Return the environment at the end of a run, long after the last failure."""
-    found: list[TreeByMessages] = []
+    actual: list[TreeByMessages] = []
     complete = TreeByMessages.complete
 
     def keep(self: TreeByMessages, outcome: Any) -> None:
-        found.append(self)
+        actual.append(self)
         complete(self, outcome)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TreeByMessages, "complete", keep)
         run(faults, machines, release=[10.0, 4000.0], tasks=[3 * machines, 3 * machines], **parameters)
-    return found[0]
+    return actual[0]
 
 
 @st.composite
@@ -153,9 +153,9 @@ def storms(draw: st.DrawFn) -> tuple[gs.Faults, int]:
     lasts = draw(
         st.lists(st.sampled_from([0.0, 5.0, 45.0, 100.0, 450.0]), min_size=machines, max_size=machines)
     )
-    up = [at + last for at, last in zip(down, lasts, strict=True)]
-    some = draw(st.lists(st.booleans(), min_size=machines, max_size=machines))
-    who = [machine for machine in range(machines) if some[machine]]
+    up = [instant + last for instant, last in zip(down, lasts, strict=True)]
+    subset = draw(st.lists(st.booleans(), min_size=machines, max_size=machines))
+    who = [machine for machine in range(machines) if subset[machine]]
     return gs.Faults.of(who, [down[k] for k in who], [up[k] for k in who]), machines
 
 
@@ -173,17 +173,17 @@ def test_tree_is_complete_after_any_failures(
     storm: tuple[gs.Faults, int], submitter: int, resubmit: str
 ) -> None:
     """One tree is left in which all nodes know their neighbours, and no replacement acts any longer."""
-    found = settled(*storm, heartbeat=60.0, submitter=submitter, resubmit=resubmit)
-    for machine, member in enumerate(found.adapter.nodes):
-        assert sorted(member.routers) == ([machine] if machine < found.tree.first_leaf else [])
+    actual = final_environment(*storm, heartbeat=60.0, submitter=submitter, resubmit=resubmit)
+    for machine, member in enumerate(actual.adapter.nodes):
+        assert sorted(member.routers) == ([machine] if machine < actual.tree.first_leaf else [])
         for router, program in member.routers.items():
             known = member.children[router]
-            for which, child in enumerate((2 * router + 1, 2 * router + 2)):
+            for choice, child in enumerate((2 * router + 1, 2 * router + 2)):
                 assert member.host(child) == member.home(child)
-                assert program.cells[which] is not None and not known.absent[child]
-                assert known.leaves[child] == found.leaves[child]
-                assert known.speed[child] == pytest.approx(found.speed[child])
-    assert found.lost == found.doubted == [0, 0]
+                assert program.cells[choice] is not None and not known.absent[child]
+                assert known.leaves[child] == actual.leaves[child]
+                assert known.speed[child] == pytest.approx(actual.speed[child])
+    assert actual.lost == actual.doubted == [0, 0]
 
 
 @pytest.mark.parametrize("machines", [6, 32])
@@ -219,8 +219,8 @@ def test_restarted_leaf_reports_its_lost_tasks() -> None:
     assert lost > 0 and result.facts["tasks_doubted"] == 0
     assert kinds(result)["failed"] == 1
     log = result.tables["message_log"]
-    again = log["sent"][(log["kind"] == "request") & (log["sent"] > 35.0)]
-    assert again.min() == pytest.approx(35.0 + LATENCY)
+    second = log["sent"][(log["kind"] == "request") & (log["sent"] > 35.0)]
+    assert second.min() == pytest.approx(35.0 + LATENCY)
 
 
 @pytest.mark.parametrize("machines", [1, 2, 6])
@@ -229,8 +229,8 @@ def test_share_that_arrives_at_a_transient_failure_is_kept(machines: int) -> Non
     faults = gs.Faults.of([0], [10.0], [10.0])
     result = run(faults, machines, release=[0.0, 10.0], tasks=[8, 8], submitter=0)
     assert result.facts["tasks_doubted"] == 0
-    again = result.applications["resubmitted"]
-    assert again[0] > 0 and again[1] == 0
+    second = result.applications["resubmitted"]
+    assert second[0] > 0 and second[1] == 0
 
 
 def test_tasks_of_a_failed_leaf_are_resubmitted_after_two_heartbeats() -> None:
@@ -238,8 +238,8 @@ def test_tasks_of_a_failed_leaf_are_resubmitted_after_two_heartbeats() -> None:
     result = run(gs.Faults.of([1], [130.0], [math.inf]), heartbeat=60.0)
     assert result.applications["resubmitted"][0] > 0
     log = result.tables["message_log"]
-    again = log["sent"][(log["kind"] == "request") & (log["sent"] > 130.0)]
-    assert 230.0 <= again.min() <= 300.0
+    second = log["sent"][(log["kind"] == "request") & (log["sent"] > 130.0)]
+    assert 230.0 <= second.min() <= 300.0
 
 
 def test_lost_tasks_are_detected_after_a_resubmitted_bag() -> None:
@@ -338,7 +338,7 @@ def test_descendants_are_below_a_node(node: int, other: int, below: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "message"),
     [
         (
             {"maintenance": "ideal", "beat": 5.0},
@@ -351,9 +351,9 @@ def test_descendants_are_below_a_node(node: int, other: int, below: bool) -> Non
     ],
 )
 def test_maintenance_by_messages_rejects_parameters_of_central_maintenance(
-    parameters: Any, said: str
+    parameters: Any, message: str
 ) -> None:
-    with pytest.raises(ScenarioError, match=said):
+    with pytest.raises(ScenarioError, match=message):
         gs.FairTree(**{"maintenance": "messages", **parameters})
 
 

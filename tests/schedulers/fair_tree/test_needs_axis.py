@@ -60,8 +60,8 @@ class Leaves:
 
     def cells(self, axis=None):
         """The summary of a router above all leaves, uint32[samples, stretch, size, task size]."""
-        found = [self.available(*at) for at in product(GRID.stretch, GRID.size, GRID.task_size)]
-        of_leaves = np.array(found, np.uint32).T.reshape(len(self.machines), *GRID.shape)
+        actual = [self.available(*at) for at in product(GRID.stretch, GRID.size, GRID.task_size)]
+        of_leaves = np.array(actual, np.uint32).T.reshape(len(self.machines), *GRID.shape)
         axis = axis or self.axis
         return sum(axis.sample(u, cells) for u, cells in enumerate(of_leaves))
 
@@ -90,8 +90,8 @@ def test_cells_are_lower_bounds(machines, before, new, memory, disk):
         return  # no sample serves all such applications
     part = leaves.axis.slice_of(Application(0, 1, 1.0, 2.0, 0.0, memory=memory, disk=disk))
     suits = np.array([m >= memory and d >= disk for _, m, d in machines])
-    at = list(product(GRID.stretch, GRID.size, GRID.task_size))
-    rooms = np.array([leaves.available(*each)[suits].sum() for each in at]).reshape(GRID.shape)
+    points = list(product(GRID.stretch, GRID.size, GRID.task_size))
+    rooms = np.array([leaves.available(*item)[suits].sum() for item in points]).reshape(GRID.shape)
     assert (leaves.cells()[part] <= rooms).all()
 
 
@@ -107,8 +107,8 @@ def test_every_slice_of_a_debited_summary_stays_a_bound(machines, before, new, m
     leaves.queues.add_applications([release], [size], [task_size])
     room = leaves.available(stretch, size, task_size)
     parts = [
-        random.randint(0, min(9, int(most))) if m >= memory and d >= disk else 0
-        for most, (_, m, d) in zip(room, machines, strict=True)
+        random.randint(0, min(9, int(maximum))) if m >= memory and d >= disk else 0
+        for maximum, (_, m, d) in zip(room, machines, strict=True)
     ]
     before_it = leaves.cells()
     if not sum(parts):
@@ -127,7 +127,9 @@ def test_every_slice_of_a_debited_summary_stays_a_bound(machines, before, new, m
     debited = leaves.axis.debit(before_it, 0, less)
     assert (debited <= leaves.cells()).all()
     everything = debit(before_it[0], GRID, leaves=len(machines), **dispatched)
-    assert (debited[0] == everything).all()  # what needs nothing sees what a tree without needs does
+    assert (
+        debited[0] == everything
+    ).all()  # an application without needs sees the same as in a tree without needs
 
 
 def test_an_application_is_looked_up_where_most_machines_serve_it():
@@ -147,7 +149,7 @@ def test_samples_that_serve_no_machine_of_an_application_are_rejected(samples):
 def test_need_samples_equal_or_cover_the_needs():
     platform = Platform.of([1.0]).with_attributes(ListedAttributes(memory=(9.0,), disk=(9.0,)))
     memory, disk = [3.0, 1.0, 2.0, 1.0], [0.0, 5.0, 1.0, 5.0]
-    made = Workload.of([0.0] * 4, 1, 1.0, memory=memory, disk=disk).realize(platform)
-    assert need_samples(made, 3) == ((1.0, 5.0), (2.0, 1.0), (3.0, 0.0))
-    assert need_samples(made, 2) == ((1.0, 5.0), (3.0, 1.0))
-    assert need_samples(made, 1) == ((3.0, 5.0),)
+    workload = Workload.of([0.0] * 4, 1, 1.0, memory=memory, disk=disk).realize(platform)
+    assert need_samples(workload, 3) == ((1.0, 5.0), (2.0, 1.0), (3.0, 0.0))
+    assert need_samples(workload, 2) == ((1.0, 5.0), (3.0, 1.0))
+    assert need_samples(workload, 1) == ((3.0, 5.0),)

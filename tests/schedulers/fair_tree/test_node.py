@@ -220,13 +220,13 @@ def test_displaced_work_is_summed_from_the_last_dispatch() -> None:
 @pytest.mark.parametrize("limit", [1, 7, 40])
 def test_both_forms_of_nodes_keep_the_same_decisions_up_to_a_limit(limit: int) -> None:
     tree = gs.FairTree(samples=(4, 3, 2), heartbeat=10.0)
-    found = [
+    actual = [
         gs.simulate(grid(FAULTS), tree, nodes=nodes, record="decisions", decisions_limit=limit)
         for nodes in ("compiled", "interpreted")
     ]
-    assert found[0].tables["decisions"] == found[1].tables["decisions"]
-    assert found[0].provenance["decisions"] == found[1].provenance["decisions"]
-    assert found[0].provenance["decisions"]["kept"] == limit
+    assert actual[0].tables["decisions"] == actual[1].tables["decisions"]
+    assert actual[0].provenance["decisions"] == actual[1].provenance["decisions"]
+    assert actual[0].provenance["decisions"]["kept"] == limit
 
 
 def test_instant_message_after_a_failure_precedes_reports() -> None:

@@ -26,7 +26,7 @@ GRID = SummaryGrid([0.5, 1.0, 2.0], [1.0, 4.0, 16.0], [0.5, 1.0, 3.0])
 APPLICATIONS = [Application(0, 4, 1.0, 4.0, 0.0), Application(1, 16, 3.0, 16.0, 0.0)]
 
 
-class Below:
+class TreeKnowledge:
     """What nodes know of a tree of machines of these speeds, of which the test removes nodes."""
 
     def __init__(self, speeds: Any, parameters: gs.FairTree) -> None:
@@ -47,10 +47,10 @@ class Below:
         return node in self.gone
 
 
-class Seen:
+class RecordingView:
     """View of a node that stores sent messages."""
 
-    def __init__(self, node: int, now: int, applications: list[Application], below: Below) -> None:
+    def __init__(self, node: int, now: int, applications: list[Application], below: TreeKnowledge) -> None:
         self.node, self.now_ns, self.now, self.applications = node, now, now / NS, applications
         self.environment = below
         self.sent: list[SimpleNamespace] = []
@@ -73,7 +73,7 @@ class Seen:
         pass
 
 
-class Bench:
+class RouterBench:
     """A router with two leaves below it, in a tree of `leaves` leaves."""
 
     def __init__(
@@ -88,13 +88,13 @@ class Bench:
         self.applications = APPLICATIONS if applications is None else applications
         chosen: Any = {"accept": "minimum", "update_rate": 0.0, "grid": samples_of(grid), **parameters}
         self.parameters = gs.FairTree(**chosen)
-        self.below = Below([1.0] * leaves if speeds is None else speeds, self.parameters)
+        self.below = TreeKnowledge([1.0] * leaves if speeds is None else speeds, self.parameters)
         self.node, self.grid = node, grid
         self.router = Router(self.parameters)
         self.numbers = [0, 0]
 
     def see(self, now: float = 0.0) -> Any:
-        return Seen(self.node, round(now * NS), self.applications, self.below)
+        return RecordingView(self.node, round(now * NS), self.applications, self.below)
 
     def tell(
         self, which: int, value: Any, *, echo: int = -1, number: int | None = None, **fields: Any
@@ -134,7 +134,7 @@ class Bench:
     def known(self, which: int = 0, now: float = 0.0) -> Any:
         return self.router.debited_summary(self.see(now), which)
 
-    def owed(self, which: int) -> int:
+    def debt_of(self, which: int) -> int:
         return sum(tasks for _, tasks, *_ in self.router.debts[which])
 
 
@@ -146,17 +146,17 @@ def test_leaf_reports_the_release_of_its_sample() -> None:
         (5.0, 2.0, 10.0),
         (5.0, math.inf, 10.0),
     ):
-        one = Bench(release_cell=cell, accept="minimum", minimum_of="inverse-speed")
+        one = RouterBench(release_cell=cell, accept="minimum", minimum_of="inverse-speed")
         asked: list[int] = []
 
-        def sample(grid: Any, at: int, asked: list[int] = asked) -> Any:
-            asked.append(at)
+        def sample(grid: Any, instant: int, asked: list[int] = asked) -> Any:
+            asked.append(instant)
             return np.zeros(GRID.shape, np.uint32)
 
         view: Any = one.see(7.0)
         view.machine, view.speed, view.minimum_stretch, view.sample = 0, 1.0, minimum, sample
-        found = Leaf(one.parameters).availability(view)
-        assert found[:2] == (release, minimum if minimum < math.inf else 1.0)
+        actual = Leaf(one.parameters).availability(view)
+        assert actual[:2] == (release, minimum if minimum < math.inf else 1.0)
         assert asked == [(10 if cell else 7) * NS]
 
 
@@ -167,14 +167,14 @@ def samples(most: int) -> Any:
     return st.lists(quarters, min_size=1, max_size=most, unique=True).map(sorted)
 
 
-class Still:
+class StaticTree:
     """All nodes of a tree at one instant; the test decides when messages arrive."""
 
     def __init__(self, speeds: list[float], grid: SummaryGrid, applications: list[Application]) -> None:
-        columns = zip(*((each.release, each.size, each.task_size) for each in applications), strict=True)
+        columns = zip(*((item.release, item.size, item.task_size) for item in applications), strict=True)
         self.queues = TaskQueues(speeds)
         self.queues.add_applications(*(np.array(column) for column in columns))
-        one = Bench(speeds=speeds, grid=grid, applications=applications, bound=0.0)
+        one = RouterBench(speeds=speeds, grid=grid, applications=applications, bound=0.0)
         self.below, self.speeds = one.below, speeds
         self.grid, self.applications, self.first_leaf = grid, applications, len(speeds) - 1
         self.nodes: list[Any] = [
@@ -186,7 +186,7 @@ class Still:
         self.up: dict[int, list[Any]] = {node: [] for node in range(1, len(self.nodes))}
 
     def see(self, node: int) -> Any:
-        view: Any = Seen(node, 0, self.applications, self.below)
+        view: Any = RecordingView(node, 0, self.applications, self.below)
         if node >= self.first_leaf:
             view.machine = machine = node - self.first_leaf
             view.speed = self.speeds[machine]
@@ -234,10 +234,10 @@ class Still:
         while below[0] < self.first_leaf:
             below = sorted(
                 child
-                for each in below
-                for child in ((2 * each + 1, 2 * each + 2) if each < self.first_leaf else (each,))
+                for item in below
+                for child in ((2 * item + 1, 2 * item + 2) if item < self.first_leaf else (item,))
             )
-        leaves = [each - self.first_leaf for each in below]
+        leaves = [item - self.first_leaf for item in below]
         return self.queues.summaries(leaves, self.grid, 0).astype(np.int64).sum(axis=0)
 
 
@@ -250,7 +250,7 @@ def test_parent_never_overestimates_the_room_of_children(data: Any) -> None:
     row = st.tuples(st.one_of(st.just(0.0), quarters), quarters, quarters)
     old, new = (data.draw(st.lists(row, min_size=1, max_size=n)) for n in (3, 5))
     applications = [Application(i, 1, a, w, -age) for i, (age, w, a) in enumerate(old + new)]
-    one = Still(speeds, grid, applications)
+    one = StaticTree(speeds, grid, applications)
     everyone = np.arange(len(speeds))
     for i in range(len(old)):
         tasks = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(speeds), max_size=len(speeds))))
@@ -268,7 +268,7 @@ def test_parent_never_overestimates_the_room_of_children(data: Any) -> None:
             one.go_on(data.draw(st.sampled_from(ready)))
         else:
             of = applications[data.draw(st.integers(len(old), len(applications) - 1))]
-            rooms = [one.nodes[0].room(one.see(0), which, of) for which in range(2)]
+            rooms = [one.nodes[0].room(one.see(0), choice, of) for choice in range(2)]
             total = rooms[0] + rooms[1]
             if total[-1] == 0:
                 continue
@@ -287,5 +287,5 @@ def test_parent_never_overestimates_the_room_of_children(data: Any) -> None:
     finish = one.queues.totals()["finish"]
     for number, (of, _) in enumerate(promised):
         # an application ends with its last task, also of an earlier request that was promised more
-        stretch = max(each for at, (other, each) in enumerate(promised) if at >= number or other == of)
+        stretch = max(item for index, (other, item) in enumerate(promised) if index >= number or other == of)
         assert finish[of.number] / 1e9 <= of.release + stretch * of.size * (1 + 1e-9) + 1e-6

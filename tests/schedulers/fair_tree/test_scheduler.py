@@ -30,7 +30,7 @@ SUMMARY_NS, REQUEST_NS, ACCEPT_NS = 1_488_000, 1_360_000, 960_000
 LATENCY = 50 * MS
 
 
-class Log(list[tuple[int, str, Any]]):
+class MessageLog(list[tuple[int, str, Any]]):
     """List of (time, kind, row as a dict) of all sent or received messages."""
 
     def of(self, kind: str, **wanted: int) -> list[tuple[int, dict[str, Any]]]:
@@ -47,11 +47,11 @@ class Log(list[tuple[int, str, Any]]):
         self.append((at, kind, row))
 
 
-class Logged(FairTree, frozen=True, kw_only=True):
+class LoggedFairTree(FairTree, frozen=True, kw_only=True):
     """Fair tree that logs sent messages, or received ones if it runs as a node program."""
 
-    said: Log
-    got: Log
+    said: MessageLog
+    got: MessageLog
 
     def start(self, run: Run) -> Policy:
         def look(now: int, name: str, rows: Any, opaque: tuple[str, ...]) -> None:
@@ -112,16 +112,19 @@ def run(what: gs.Scenario, **parameters: Any) -> gs.Result:
     return gs.simulate(what, FairTree(**{**BY_THE_PAPER, "samples": SMALL, **parameters}))
 
 
-def logged(what: gs.Scenario, **parameters: Any) -> tuple[gs.Result, Log, Log]:
+def run_with_logs(what: gs.Scenario, **parameters: Any) -> tuple[gs.Result, MessageLog, MessageLog]:
     """Return the result, the messages sent by the compiled protocol, and those received by nodes."""
     compiled, interpreted = (
-        Logged(said=Log(), got=Log(), **{**BY_THE_PAPER, "samples": SMALL, **parameters}) for _ in range(2)
+        LoggedFairTree(
+            said=MessageLog(), got=MessageLog(), **{**BY_THE_PAPER, "samples": SMALL, **parameters}
+        )
+        for _ in range(2)
     )
     result = gs.simulate(what, compiled)
     same = gs.simulate(what, interpreted, nodes="interpreted")
     assert same.digest == result.digest
     ways = [
-        sorted((at, kind, row["node"], row["sender"]) for at, kind, row in log)
+        sorted((instant, kind, row["node"], row["sender"]) for instant, kind, row in log)
         for log in (compiled.said, interpreted.said)
     ]
     assert ways[0] == ways[1]
@@ -161,41 +164,41 @@ def test_messages_of_two_machines_arrive_at_the_times_computed_by_hand(nodes: An
     assert result.facts["ledger_end_s"] == 10.05136
     assert result.machines["bytes_out"].tolist() == [170, 186 + 120]
     assert result.machines["bytes_in"].tolist() == [186, 170]
-    found = ledger(result)
-    assert found["summary"] == {"sent": 1, "delivered": 1, "dropped": 0, "in_flight": 0, "bytes": 186}
-    assert found["request"] == {"sent": 1, "delivered": 1, "dropped": 0, "in_flight": 0, "bytes": 170}
+    actual = ledger(result)
+    assert actual["summary"] == {"sent": 1, "delivered": 1, "dropped": 0, "in_flight": 0, "bytes": 186}
+    assert actual["request"] == {"sent": 1, "delivered": 1, "dropped": 0, "in_flight": 0, "bytes": 170}
     # the run ends with the last share; leaf 2's accept has just left
-    assert found["accept"] == {"sent": 1, "delivered": 0, "dropped": 0, "in_flight": 1, "bytes": 120}
-    assert found["spread"]["sent"] == found["completion"]["sent"] == 0
+    assert actual["accept"] == {"sent": 1, "delivered": 0, "dropped": 0, "in_flight": 1, "bytes": 120}
+    assert actual["spread"]["sent"] == actual["completion"]["sent"] == 0
     assert result.tables["requests"]["router"].tolist() == [0]
     # at the first sample, 0.0005, tasks of 1000 Mflop do not fit the size sampled, which is 1 % less
-    assert result.tables["requests"]["promised"].tolist() == [result.facts["grid"]["stretch"][1]]
+    assert result.tables["requests"]["promised_stretch"].tolist() == [result.facts["grid"]["stretch"][1]]
     assert result.tables["requests"]["guaranteed"].tolist() == [1]
     assert result.tables["requests"]["kept"].tolist() == [1]
 
 
 def test_first_summaries_of_four_machines_arrive_at_the_times_computed_by_hand() -> None:
     """Machine 0 takes router 1's and router 2's summaries one after the other, twice."""
-    result, said, got = logged(scenario(4))
+    result, message, got = run_with_logs(scenario(4))
     first = LATENCY + SUMMARY_NS
     # leaves 4 and 5 sit with their parents: these report at 0, and again when the other leaf is in
     assert got.times("summary", node=1)[:2] == got.times("summary", node=2)[:2] == [0, first]
-    assert said.times("summary", node=0)[:4] == [0, 0, first, first]
+    assert message.times("summary", node=0)[:4] == [0, 0, first, first]
     expected = [first, first + SUMMARY_NS, 2 * first, 2 * first + SUMMARY_NS]
     assert got.times("summary", node=0) == expected
     assert [row["sender"] for _, row in got.of("summary", node=0)] == [1, 2, 1, 2]
-    assert result.tables["updates"]["arrived"].tolist() == [at / NS for at in expected]
+    assert result.tables["updates"]["arrived"].tolist() == [instant / NS for instant in expected]
     # what they tell first is of time 0, of the leaf beside the router; then that of the other leaf
-    assert result.tables["updates"]["age"].tolist() == [at / NS for at in expected]
+    assert result.tables["updates"]["age"].tolist() == [instant / NS for instant in expected]
 
 
 def test_a_request_passes_four_machines_at_the_times_computed_by_hand() -> None:
-    result, said, got = logged(scenario(4))
+    result, message, got = run_with_logs(scenario(4))
     hop = LATENCY + REQUEST_NS
-    at = 10 * NS
+    instant = 10 * NS
     # machine 0's own router is the root; its two requests leave one after the other, and so do router 1's
     # and router 2's, whose other share stays on the machine
-    assert [(when - at, row["node"], row["tasks"]) for when, row in got.of("request")] == [
+    assert [(when - instant, row["node"], row["tasks"]) for when, row in got.of("request")] == [
         (0, 0, 4),
         (hop, 1, 2),
         (hop, 4, 1),
@@ -204,29 +207,29 @@ def test_a_request_passes_four_machines_at_the_times_computed_by_hand() -> None:
         (2 * hop, 3, 1),
         (2 * hop + REQUEST_NS, 6, 1),
     ]
-    found = ledger(result)
-    assert (found["request"]["sent"], found["request"]["bytes"]) == (4, 680)
+    actual = ledger(result)
+    assert (actual["request"]["sent"], actual["request"]["bytes"]) == (4, 680)
     # 6 summaries at the start; after the shares 4 and 5 tell routers of their machines, these the root, and
     # leaf 3 router 1; leaf 6, whose share ends the run, is not heard
-    assert found["summary"]["sent"] == 9
-    assert found["accept"]["sent"] == 3
-    assert [(row["sender"], when - at) for when, row in said.of("accept")] == [
+    assert actual["summary"]["sent"] == 9
+    assert actual["accept"]["sent"] == 3
+    assert [(row["sender"], when - instant) for when, row in message.of("accept")] == [
         (4, hop), (5, hop + REQUEST_NS), (3, 2 * hop), (6, 2 * hop + REQUEST_NS),
     ]  # fmt: skip
-    assert all(row["node"] == 3 for _, row in said.of("accept"))
-    assert result.facts["ledger_end_s"] == (at + 2 * hop + REQUEST_NS) / NS
+    assert all(row["node"] == 3 for _, row in message.of("accept"))
+    assert result.facts["ledger_end_s"] == (instant + 2 * hop + REQUEST_NS) / NS
     assert result.facts["tasks_accepted_known"] == 2  # leaf 4's, and that of the submitter's own leaf
     assert_allclose(result.applications["finish"], [11 + (2 * hop + REQUEST_NS) / NS], rtol=1e-12)
 
 
 def test_accept_of_a_leaf_follows_the_request_of_its_router() -> None:
     """Leaf 4 and router 1 share machine 1's interface: 170 bytes of request, then 120 of accept."""
-    _, _, got = logged(scenario(4), run_on=True)
+    _, _, got = run_with_logs(scenario(4), run_on=True)
     hop = LATENCY + REQUEST_NS
     arrived = 10 * NS + hop + REQUEST_NS + LATENCY + ACCEPT_NS
-    assert arrived <= got.times("accept", sender=4)[0] <= 300 * NS  # the submitter looks when it needs to
-    found = ledger(run(scenario(4), run_on=True))["accept"]
-    assert found["sent"] == found["delivered"] == 3
+    assert arrived <= got.times("accept", sender=4)[0] <= 300 * NS  # the submitter examines it on demand
+    actual = ledger(run(scenario(4), run_on=True))["accept"]
+    assert actual["sent"] == actual["delivered"] == 3
 
 
 def test_messages_with_equal_delays_arrive_together() -> None:
@@ -253,7 +256,7 @@ def test_counters_count_requests_outside_the_window() -> None:
     # second, on machine 1 since 100.051 s, cannot keep 102.04 s
     grid = ((0.00051, 0.02, 0.03), (2000.0, 4000.0, 1e5), (1000.0,))
     result = run(scenario(2, **load), grid=grid)
-    assert result.tables["requests"]["promised"].tolist() == [0.00051, 0.00051, 0.02]
+    assert result.tables["requests"]["promised_stretch"].tolist() == [0.00051, 0.00051, 0.02]
     assert result.facts["decisions_at_lowest_sample"] == 2
     assert result.facts["decisions_above_window"] == 0
     assert result.facts["stretch_ratio"] == pytest.approx((0.03 / 0.00051) ** 0.5)
@@ -279,13 +282,13 @@ def busy_scenario(machines: int = 13, **network: Any) -> gs.Scenario:
     [(0.0, "fifo"), (150.0, "fifo"), (2500.0, "fifo"), (10_000.0, "fifo"), (2500.0, "equal")],
 )
 def test_the_update_rate_limits_the_summaries_of_every_node(rate: float, interfaces: str) -> None:
-    result, said, _ = logged(busy_scenario(interfaces=interfaces), update_rate=rate, run_on=True)
+    result, message, _ = run_with_logs(busy_scenario(interfaces=interfaces), update_rate=rate, run_on=True)
     nbytes = result.facts["summary_bytes"]
     assert nbytes == 4 * 24 + 90
     gap = ceil(nbytes / rate * NS) if rate else 0
     waited = False
     for node in range(1, 25):
-        times = np.array(said.times("summary", sender=node))
+        times = np.array(message.times("summary", sender=node))
         assert len(times)
         assert (np.diff(times) >= gap).all()
         waited |= bool((np.diff(times) == gap).any())
@@ -294,11 +297,11 @@ def test_the_update_rate_limits_the_summaries_of_every_node(rate: float, interfa
 
 def test_routers_delay_summaries() -> None:
     """A router waits and then reports both children at once; a leaf never waits."""
-    _, said, _ = logged(scenario(4), hold_off=0.060)
-    assert said.times("summary", node=1)[:2] == [0, 0]
-    assert said.times("summary", node=0)[:2] == [60 * MS, 60 * MS]
-    before = len(logged(busy_scenario())[1].of("summary"))
-    after = len(logged(busy_scenario(), hold_off=0.5)[1].of("summary"))
+    _, message, _ = run_with_logs(scenario(4), hold_off=0.060)
+    assert message.times("summary", node=1)[:2] == [0, 0]
+    assert message.times("summary", node=0)[:2] == [60 * MS, 60 * MS]
+    before = len(run_with_logs(busy_scenario())[1].of("summary"))
+    after = len(run_with_logs(busy_scenario(), hold_off=0.5)[1].of("summary"))
     assert after < before
 
 
@@ -311,19 +314,21 @@ def test_unchanged_summaries_are_not_sent() -> None:
 
 def test_child_answers_each_request() -> None:
     """After each request from the parent, a summary echoes its number, so that debits are settled."""
-    _, said, got = logged(busy_scenario(), run_on=True)
+    _, message, got = run_with_logs(busy_scenario(), run_on=True)
     for node in range(1, 25):
-        asked = [(at, row["number"]) for at, row in got.of("request", node=node) if row["number"] >= 0]
-        for at, number in asked:
-            answers = [row["echo"] for when, row in said.of("summary", sender=node) if when >= at]
+        asked = [
+            (instant, row["number"]) for instant, row in got.of("request", node=node) if row["number"] >= 0
+        ]
+        for instant, number in asked:
+            answers = [row["echo"] for when, row in message.of("summary", sender=node) if when >= instant]
             assert answers and answers[-1] >= number
-        echoes = [row["echo"] for _, row in said.of("summary", sender=node)]
+        echoes = [row["echo"] for _, row in message.of("summary", sender=node)]
         assert echoes == sorted(echoes)
 
 
 def test_updates_on_change_need_fewer_summaries() -> None:
     counts = {
-        update_on: len(logged(busy_scenario(), update_on=update_on, run_on=True)[1].of("summary"))
+        update_on: len(run_with_logs(busy_scenario(), update_on=update_on, run_on=True)[1].of("summary"))
         for update_on in ("completion", "change")
     }
     assert counts["change"] < counts["completion"]
@@ -339,39 +344,39 @@ def test_ages_are_counted_from_changes() -> None:
 def test_overtaken_summaries_do_not_inform_the_root() -> None:
     """Delays differ by more than the gap between two summaries, so that some come after newer ones."""
     what = busy_scenario(latency=1.0, jitter=1.0, interfaces="equal")
-    result, _, got = logged(what, update_rate=0.0, run_on=True)
+    result, _, got = run_with_logs(what, update_rate=0.0, run_on=True)
     newest = {1: -1, 2: -1}
     arrived, overtaken = [], 0
-    for at, row in got.of("summary", node=0):
+    for instant, row in got.of("summary", node=0):
         if row["number"] < newest[row["sender"]]:
             overtaken += 1
         elif row["since"] < NEVER:
-            arrived.append(at / NS)
+            arrived.append(instant / NS)
         newest[row["sender"]] = max(newest[row["sender"]], row["number"])
     assert overtaken and result.tables["updates"]["arrived"].tolist() == arrived
 
 
 @pytest.mark.parametrize("spread", ["heartbeat", "change"])
 def test_minimum_stretch_is_sent_down_the_tree(spread: str) -> None:
-    _, said, got = logged(busy_scenario(), spread=spread, heartbeat=5.0, run_on=True)
-    rows = said.of("spread")
+    _, message, got = run_with_logs(busy_scenario(), spread=spread, heartbeat=5.0, run_on=True)
+    rows = message.of("spread")
     assert {row["node"] for _, row in rows} == set(range(1, 12))  # to routers only
     assert all(row["sender"] == (row["node"] - 1) // 2 for _, row in rows)
-    from_root = set(said.times("spread", sender=0))
+    from_root = set(message.times("spread", sender=0))
     if spread == "heartbeat":
-        assert all(at % (5 * NS) == 0 for at in from_root)
+        assert all(instant % (5 * NS) == 0 for instant in from_root)
     else:
-        assert any(at % (5 * NS) for at in from_root)
+        assert any(instant % (5 * NS) for instant in from_root)
 
 
 @pytest.mark.parametrize("spread", ["heartbeat", "change"])
 def test_copies_of_the_summary_of_the_root_reach_all_routers(spread: str) -> None:
-    _, said, _ = logged(busy_scenario(), accept="root", spread=spread, heartbeat=5.0, run_on=True)
-    copies = [(row["node"], row["copy_time"]) for _, row in said.of("spread")]
-    beats = {made for _, made in copies if made > 0 and made % (5 * NS) == 0}
+    _, message, _ = run_with_logs(busy_scenario(), accept="root", spread=spread, heartbeat=5.0, run_on=True)
+    copies = [(row["node"], row["copy_time"]) for _, row in message.of("spread")]
+    beats = {instance for _, instance in copies if instance > 0 and instance % (5 * NS) == 0}
     assert beats
     for beat in beats:
-        soon = {node for node, made in copies if beat <= made < beat + NS}
+        soon = {node for node, instance in copies if beat <= instance < beat + NS}
         assert soon == set(range(1, 12))
 
 
@@ -381,19 +386,19 @@ def test_copies_of_the_summary_of_the_root_reach_all_routers(spread: str) -> Non
 @pytest.mark.parametrize("interfaces", ["fifo", "equal"])
 def test_completions_are_reported_once_per_heartbeat(interfaces: str) -> None:
     what = busy_scenario(interfaces=interfaces)
-    result, said, got = logged(what, heartbeat=5.0, run_on=True)
-    reports = [(at, row["sender"], row["application"]) for at, row in said.of("completion")]
+    result, message, got = run_with_logs(what, heartbeat=5.0, run_on=True)
+    reports = [(instant, row["sender"], row["application"]) for instant, row in message.of("completion")]
     assert len(set(reports)) == len(reports)
-    assert all(at % (5 * NS) == 0 for at, _, _ in reports)
+    assert all(instant % (5 * NS) == 0 for instant, _, _ in reports)
     total = int(result.applications["tasks"].sum())
-    assert sum(row["tasks"] for _, row in said.of("completion")) == total
+    assert sum(row["tasks"] for _, row in message.of("completion")) == total
     assert len(reports) < total
     submitter = result.applications["submitter"]
-    assert all(row["node"] == submitter[row["application"]] + 12 for _, row in said.of("completion"))
+    assert all(row["node"] == submitter[row["application"]] + 12 for _, row in message.of("completion"))
     # the run goes on until the last of them is known
     assert result.facts["tasks_completed_known"] == result.facts["tasks_accepted_known"] == total
     assert ledger(result)["completion"]["in_flight"] == 0
-    by_leaf = np.bincount([row["sender"] - 12 for _, row in said.of("completion")], minlength=13)
+    by_leaf = np.bincount([row["sender"] - 12 for _, row in message.of("completion")], minlength=13)
     assert (by_leaf <= result.machines["tasks"]).all()
 
 
@@ -408,11 +413,15 @@ def test_promises_hold_with_release_cells(cell: float) -> None:
         gs.Workload.bags(12, interarrival=60.0, task_size=[20_000.0, 40_000.0], seed=4),
         gs.Network(latency=0.0, bandwidth=inf),
     )
-    result, said, _ = logged(what, release_cell=cell, samples=(12, 6, 2))
+    result, message, _ = run_with_logs(what, release_cell=cell, samples=(12, 6, 2))
     assert result.applications["tasks"].sum() == result.machines["tasks"].sum()
     requests = result.tables["requests"]
     assert requests["guaranteed"].sum() > 0
-    beats = {at for at, _ in said.of("summary", sender=20) if at and at % round(cell * NS) == 0}
+    beats = {
+        instant
+        for instant, _ in message.of("summary", sender=20)
+        if instant and instant % round(cell * NS) == 0
+    }
     assert beats or cell > result.facts["ledger_end_s"]
     assert (
         gs.simulate(what, FairTree(**BY_THE_PAPER, release_cell=cell, samples=(12, 6, 2))).digest
@@ -423,16 +432,16 @@ def test_promises_hold_with_release_cells(cell: float) -> None:
 def test_a_release_cell_costs_small_applications_their_promise() -> None:
     """The shift of w by (cell - release) / S leaves nothing of a small one."""
     what = scenario(4, release=(10.0,), tasks=4)
-    for cell, promised in (0.0, 1), (300.0, 0):
+    for cell, promised_stretch in (0.0, 1), (300.0, 0):
         result = run(what, release_cell=cell, samples=(4, 1, 1))
-        assert result.tables["requests"]["guaranteed"].tolist() == [promised]
+        assert result.tables["requests"]["guaranteed"].tolist() == [promised_stretch]
 
 
 # -- parameters ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "why"),
+    ("field", "value", "reason"),
     [
         *((name, value, "must be a finite number >= 0") for name in ("bound", "update_rate")
           for value in (-1.0, float("nan"), inf, "2", None)),
@@ -466,8 +475,8 @@ def test_a_release_cell_costs_small_applications_their_promise() -> None:
         ("repair", 1e-10, r"must be 0 or a number in 1e-09..4e"),
     ],
 )  # fmt: skip
-def test_invalid_parameters_are_rejected(field: str, value: Any, why: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=f"^fair-tree.{field}:? {why}"):
+def test_invalid_parameters_are_rejected(field: str, value: Any, reason: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=f"^fair-tree.{field}:? {reason}"):
         FairTree(**{field: value})
 
 
@@ -490,7 +499,7 @@ def test_facts_contain_the_explicit_grid() -> None:
     }  # fmt: skip
     assert result.facts["summary_bytes"] == 4 * 12 + 90
     assert result.facts["stretch_ratio"] == pytest.approx(2.0)
-    assert set(result.tables["requests"]["promised"].tolist()) <= {0.005, 0.01, 0.02, 0.04, inf}
+    assert set(result.tables["requests"]["promised_stretch"].tolist()) <= {0.005, 0.01, 0.02, 0.04, inf}
     derived = run(scenario(4))
     assert [len(axis) for axis in derived.facts["grid"].values()] == [4, 3, 2]
     assert FairTree(grid=WIDE, samples=(99, 1, 1)).grid == WIDE
@@ -550,12 +559,14 @@ def test_refresh_reports_that_a_long_task_nears_its_end() -> None:
     )
     grid = (tuple(np.geomspace(1e-4, 1e-1, 400).tolist()), (2e4, 2e5), (1e4, 1e5))
 
-    def promised(refresh: float) -> float:
+    def promised_stretch(refresh: float) -> float:
         tree = FairTree(grid=grid, update_rate=0, bound=0, refresh=refresh)
-        return float(gs.simulate(what, tree).tables["requests"]["promised"][1] * 2e4)
+        return float(gs.simulate(what, tree).tables["requests"]["promised_stretch"][1] * 2e4)
 
-    assert promised(0.0) == pytest.approx(100.0 + 10.0, rel=0.02)  # as if the long task had just begun
-    assert promised(5.0) == pytest.approx(10.0 + 10.0, rel=0.02)  # it had 10 s left at 90 s
+    assert promised_stretch(0.0) == pytest.approx(
+        100.0 + 10.0, rel=0.02
+    )  # as if the long task had just begun
+    assert promised_stretch(5.0) == pytest.approx(10.0 + 10.0, rel=0.02)  # it had 10 s left at 90 s
 
 
 def everyday(machines: int, seed: int) -> gs.Scenario:

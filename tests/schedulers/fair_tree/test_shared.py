@@ -46,17 +46,19 @@ def check_parts(given: gs.Scenario, scheduler: gs.FairTree, parts: int) -> None:
 
 @QUICK
 @given(scenarios(max_nodes=40), fair_trees(), PARTS)
-def test_result_does_not_depend_on_processes(given: gs.Scenario, scheduler: gs.FairTree, parts: int) -> None:
-    check_parts(given, scheduler, parts)
+def test_result_does_not_depend_on_processes(
+    arguments: gs.Scenario, scheduler: gs.FairTree, parts: int
+) -> None:
+    check_parts(arguments, scheduler, parts)
 
 
 @pytest.mark.claims
 @LONG
 @given(scenarios(max_nodes=40), fair_trees(), PARTS)
 def test_result_of_long_runs_does_not_depend_on_processes(
-    given: gs.Scenario, scheduler: gs.FairTree, parts: int
+    arguments: gs.Scenario, scheduler: gs.FairTree, parts: int
 ) -> None:
-    check_parts(given, scheduler, parts)
+    check_parts(arguments, scheduler, parts)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +69,8 @@ def test_result_of_long_runs_does_not_depend_on_processes(
 def test_large_messages_are_sent_in_parts(network: dict[str, Any]) -> None:
     """With room for a few summaries at a time; 4,000 bytes a summary."""
     scheduler = gs.FairTree(update_on="change", spread="change")
-    given = scenario(60, record_use=True, **network)
-    assert shared(given, scheduler, 3, room=2**14).tables == gs.simulate(given, scheduler).tables
+    case = scenario(60, record_use=True, **network)
+    assert shared(case, scheduler, 3, room=2**14).tables == gs.simulate(case, scheduler).tables
 
 
 def test_shared_run_equals_a_single_process() -> None:

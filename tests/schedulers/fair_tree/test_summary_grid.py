@@ -59,12 +59,12 @@ bags = st.lists(
 def test_fluid_stretch_lies_between_its_bounds(given_bags: Any, speed: float) -> None:
     """The upper bound is that of one application after another, by release."""
     load = applications(*zip(*given_bags, strict=True))
-    found = fluid_stretch(speed, load)
-    assert found >= (1 - 1e-12) / speed
+    actual = fluid_stretch(speed, load)
+    assert actual >= (1 - 1e-12) / speed
     end = 0.0
     for release, size in zip(load.release.tolist(), load.size.tolist(), strict=True):
         end = max(end, release) + size / speed
-    assert found <= (end - load.release.min()) / load.size.min() * (1 + 1e-12)
+    assert actual <= (end - load.release.min()) / load.size.min() * (1 + 1e-12)
 
 
 @QUICK
@@ -179,7 +179,7 @@ def test_explicit_grid_has_the_given_samples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grid", "why"),
+    ("grid", "reason"),
     [
         (((1.0,), (1.0,)), "task_size"),
         (((1.0,), (1.0,), ()), "task_size must have at least one sample, got none"),
@@ -190,6 +190,6 @@ def test_explicit_grid_has_the_given_samples() -> None:
         (7, "not iterable"),
     ],
 )
-def test_invalid_explicit_grids_are_rejected(grid: Any, why: str) -> None:
-    with pytest.raises(ScenarioError, match=f"^fair-tree.grid: .*{why}"):
+def test_invalid_explicit_grids_are_rejected(grid: Any, reason: str) -> None:
+    with pytest.raises(ScenarioError, match=f"^fair-tree.grid: .*{reason}"):
         explicit_grid(grid)

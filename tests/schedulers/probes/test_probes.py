@@ -38,17 +38,16 @@ ALL: dict[str, gs.Scheduler] = {
 MACHINES = 40
 
 
-def jobs(**more: Any) -> gs.Scenario:
+def jobs(**options: Any) -> gs.Scenario:
     """Return 60 jobs on 40 machines; every fifth is long, with up to 20 tasks of different sizes."""
-    random = np.random.default_rng(1)
-    release = np.cumsum(random.exponential(8.0, 60))
+    rng = np.random.default_rng(1)
+    release = np.cumsum(rng.exponential(8.0, 60))
     sizes = [
-        1e3 * np.ceil(random.exponential(200.0 if k % 5 == 0 else 15.0, random.integers(1, 21)))
-        for k in range(60)
+        1e3 * np.ceil(rng.exponential(200.0 if k % 5 == 0 else 15.0, rng.integers(1, 21))) for k in range(60)
     ]
-    workload = gs.Workload.of_tasks(release, sizes, submitter=random.integers(MACHINES, size=60))
+    workload = gs.Workload.of_tasks(release, sizes, submitter=rng.integers(MACHINES, size=60))
     network = gs.Network(latency=0.0005, bandwidth=math.inf, interfaces="equal")
-    return gs.Scenario(gs.Platform.equal(MACHINES), workload, network, seed=1, **more)
+    return gs.Scenario(gs.Platform.equal(MACHINES), workload, network, seed=1, **options)
 
 
 @pytest.mark.parametrize("failing", [False, True])
@@ -99,8 +98,8 @@ def plain(scheduler: gs.Scheduler) -> gs.Scheduler:
     """Return a scheduler with the same parameters, and without its handlers in Cython."""
     kind = type(scheduler)
     options = {name: getattr(scheduler, name) for name in kind.__struct_fields__}
-    made: Any = type(f"Plain{kind.__name__}", (kind,), {"hand_compiled": Declarations.hand_compiled})
-    return made(**options)  # type: ignore[no-any-return]
+    new_class: Any = type(f"Plain{kind.__name__}", (kind,), {"hand_compiled": Declarations.hand_compiled})
+    return new_class(**options)  # type: ignore[no-any-return]
 
 
 SPARROWS: dict[str, gs.Scheduler] = {
@@ -129,7 +128,7 @@ def test_recovered_scheduler_does_not_publish_for_its_successor(form: Any) -> No
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=40, seed=1),
         gs.Workload.bags(4, interarrival=15.0, tasks_per_node=1.5, task_size=(10000, 60000), seed=2),
-        faults=gs.Faults.of(list(down), list(down.values()), [at + 4 for at in down.values()]),
+        faults=gs.Faults.of(list(down), list(down.values()), [instant + 4 for instant in down.values()]),
         seed=1,
     )
     assert gs.simulate(scenario, gs.Eagle(), nodes=form, time_limit=1000.0).makespan < 120.0
@@ -186,7 +185,7 @@ def test_contradictory_options_of_sparrow_are_rejected() -> None:
 
 
 class View(SimpleNamespace):
-    """The view of one of 10 workers that stores the sent messages; the center is node 10."""
+    """The view of one of 10 workers, which stores sent messages; node 10 is the centralized scheduler."""
 
     def __init__(self, **members: Any) -> None:
         super().__init__(node=0, machines=11, sent=[], random=np.random.default_rng(1), **members)

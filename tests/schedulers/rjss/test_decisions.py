@@ -15,7 +15,7 @@ from gridsim.testing.resuming import resume_difference
 SECOND = gs.Network(latency=1.0, bandwidth=1000.0, interfaces="equal")
 
 
-def decided(
+def run_with_decisions(
     scheduler: gs.Scheduler,
     release: list[float],
     home: list[int],
@@ -32,9 +32,9 @@ def decided(
     return [row for i in range(len(release)) for row in result.why(i).decisions.rows()][: len(table)]
 
 
-def said(rows: list[dict[str, Any]], job: int, *names: str) -> list[tuple[Any, ...]]:
-    chosen = [row for row in rows if row["application"] == job]
-    return [tuple(row[n] if n == "action" else round(row[n], 6) for n in names) for row in chosen]
+def decision_columns(rows: list[dict[str, Any]], job: int, *names: str) -> list[tuple[Any, ...]]:
+    selection = [row for row in rows if row["application"] == job]
+    return [tuple(row[n] if n == "action" else round(row[n], 6) for n in names) for row in selection]
 
 
 COMPARED = "action", "machine", "saw", "limit", "true", "age"
@@ -42,27 +42,30 @@ COMPARED = "action", "machine", "saw", "limit", "true", "age"
 
 def test_move_is_recorded_with_its_reason() -> None:
     """The job takes 10 s at home, or 1.1 s to go, 5 s at node 1, and 1.1 s back."""
-    rows = decided(gs.Rjss(k=1.0), [0.0], [0], [1000.0], data=100)
-    assert said(rows, 0, *COMPARED) == [
+    rows = run_with_decisions(gs.Rjss(k=1.0), [0.0], [0], [1000.0], data=100)
+    assert decision_columns(rows, 0, *COMPARED) == [
         ("earlier", 1, 7.2, 10.0, 7.2, 0.0), ("moved", 1, 7.2, 10.0, 7.2, 0.0)
     ]  # fmt: skip
-    assert said(rows, 0, "time", "decider", "task", "tasks", "among") == [(0, 0, 0, 1, -1), (0, 0, 0, 1, 1)]
+    assert decision_columns(rows, 0, "time", "decider", "task", "tasks", "among") == [
+        (0, 0, 0, 1, -1),
+        (0, 0, 0, 1, 1),
+    ]
     # 2.5 s each way are as long as it takes at home
-    rows = decided(gs.Rjss(k=1.0), [0.0], [0], [1000.0], data=1500)
-    assert said(rows, 0, *COMPARED) == [
+    rows = run_with_decisions(gs.Rjss(k=1.0), [0.0], [0], [1000.0], data=1500)
+    assert decision_columns(rows, 0, *COMPARED) == [
         ("later", 1, 10.0, 10.0, 10.0, 0.0), ("stayed", 0, 10.0, 10.0, 10.0, 0.0)
     ]  # fmt: skip
 
 
 def test_decision_records_the_stale_and_the_true_value() -> None:
     """A probe takes 2 s.  Machine 1 is probed at 1.5 s and idle; at 2 s it begins a job of 20 s."""
-    rows = decided(gs.Rjss(k=1.0, probe_latency=2.0), [0.0, 0.5], [1, 0], [4000.0, 1000.0])
+    rows = run_with_decisions(gs.Rjss(k=1.0, probe_latency=2.0), [0.0, 0.5], [1, 0], [4000.0, 1000.0])
     # what leaves at 2.5 s comes at 3.5 s, and waits until 22 s: 18.5 s, 5 s, and two ways
     moved = (1, 7.0, 10.0, 25.5, 1.0)
-    assert said(rows, 1, *COMPARED) == [("earlier", *moved), ("moved", *moved)]
-    assert said(rows, 1, "time") == [(2.5,), (2.5,)]
+    assert decision_columns(rows, 1, *COMPARED) == [("earlier", *moved), ("moved", *moved)]
+    assert decision_columns(rows, 1, "time") == [(2.5,), (2.5,)]
     # 40 s there and two ways, and 20 s at home
-    assert said(rows, 0, *COMPARED) == [
+    assert decision_columns(rows, 0, *COMPARED) == [
         ("later", 0, 42.0, 20.0, 42.0, 1.0), ("stayed", 1, 20.0, 42.0, 20.0, 0.0)
     ]  # fmt: skip
 
@@ -70,21 +73,21 @@ def test_decision_records_the_stale_and_the_true_value() -> None:
 def test_rejected_nodes_are_recorded_with_reasons() -> None:
     """Two jobs at node 1 in 2 s, and 1.1 s in transit: another has probability 1 - exp(-1.1)."""
     release, home, size = [1.0, 1.0, 2.0], [1, 1, 0], [1.0, 1.0, 1000.0]
-    for rule, chance in (("at-least-one", 1 - math.exp(-1.1)), ("exactly-one", 1.1 * math.exp(-1.1))):
+    for rule, rng in (("at-least-one", 1 - math.exp(-1.1)), ("exactly-one", 1.1 * math.exp(-1.1))):
         scheduler = gs.Rjss(k=1.0, rule=rule, local_threshold=0.3)  # type: ignore[arg-type]
-        rows = decided(scheduler, release, home, size, data=100)
-        assert said(rows, 2, "action", "saw") == [
-            ("earlier", 7.2), ("own", round(chance, 6)), ("stayed", 10.0)
+        rows = run_with_decisions(scheduler, release, home, size, data=100)
+        assert decision_columns(rows, 2, "action", "saw") == [
+            ("earlier", 7.2), ("own", round(rng, 6)), ("stayed", 10.0)
         ]  # fmt: skip
     # one job sent there in 3 s, and 1 s on the way
-    rows = decided(gs.Rjss(k=1.0, remote_threshold=0.33), [2.0, 3.0], [0, 0], [1000.0, 5000.0])
-    assert said(rows, 1, "action", "saw", "limit")[1] == ("others", 0.333333, 0.33)
-    rows = decided(gs.ResourceExclusion(k=1.0, min_speed=250.0), [0.0], [0], [1000.0])
-    assert said(rows, 0, *COMPARED)[1] == ("slow", 1, 200.0, 250.0, 200.0, 0.0)
-    rows = decided(gs.ResourceExclusion(k=1.0, reading="fastest"), [0.0], [0], [10.0])
-    assert said(rows, 0, *COMPARED)[-1] == ("fastest", 1, 200.0, 100.0, 200.0, 0.0)
-    rows = decided(gs.NoMigration(), [0.0, 0.0], [0, 0], [1000.0, 1000.0])
-    assert said(rows, 1, *COMPARED[:3]) == [("stayed", 0, 20.0)]
+    rows = run_with_decisions(gs.Rjss(k=1.0, remote_threshold=0.33), [2.0, 3.0], [0, 0], [1000.0, 5000.0])
+    assert decision_columns(rows, 1, "action", "saw", "limit")[1] == ("others", 0.333333, 0.33)
+    rows = run_with_decisions(gs.ResourceExclusion(k=1.0, min_speed=250.0), [0.0], [0], [1000.0])
+    assert decision_columns(rows, 0, *COMPARED)[1] == ("slow", 1, 200.0, 250.0, 200.0, 0.0)
+    rows = run_with_decisions(gs.ResourceExclusion(k=1.0, reading="fastest"), [0.0], [0], [10.0])
+    assert decision_columns(rows, 0, *COMPARED)[-1] == ("fastest", 1, 200.0, 100.0, 200.0, 0.0)
+    rows = run_with_decisions(gs.NoMigration(), [0.0, 0.0], [0, 0], [1000.0, 1000.0])
+    assert decision_columns(rows, 1, *COMPARED[:3]) == [("stayed", 0, 20.0)]
 
 
 def streams(congestion: float, **workload: Any) -> gs.Scenario:
@@ -132,8 +135,8 @@ def test_decisions_agree_with_those_of_the_kernel(scheduler: gs.Scheduler, conge
         # what it counts on is the wait that the kernel predicted, the job itself, and the ways
         if scheduler.turnaround == "complete":
             speed = noted.machines["speed"][table["machine"][moves]]
-            done = jobs["predicted"][job[moves]] + noted.applications["size"][job[moves]] / speed
-            ways = (table["saw"][moves] - done) / 2
+            completed = jobs["predicted"][job[moves]] + noted.applications["size"][job[moves]] / speed
+            ways = (table["saw"][moves] - completed) / 2
             network = scenario.network
             carried = noted.applications["data"][job[moves]] / network.bandwidth
             assert np.allclose(ways, network.latency + carried, atol=1e-8)

@@ -21,7 +21,7 @@ from gridsim.model.applications import Applications
 from gridsim.results.decisions import DECISIONS_LIMIT
 from gridsim.schedulers.rjss.node import RjssNode
 from gridsim.testing.resuming import resume_difference
-from tests.schedulers.rjss.test_scheduler import ALL, few, second, streams
+from tests.schedulers.rjss.test_scheduler import ALL, second, small_scenario, streams
 
 HANDLERS = ("on_probe", "on_load", "on_job", "on_result", "on_walk", "on_passed", "on_scheduled")
 
@@ -48,7 +48,7 @@ _RATES = st.sampled_from([math.nan, 0.0, 0.2, 0.5, 1.0, 3.0])
 
 @dataclass(frozen=True)
 class RatedWorkload(gs.Workload):
-    """A workload that states the rate of releases of each machine, jobs/s."""
+    """Workload with the rate of releases of each machine, jobs/s."""
 
     rates: tuple[float, ...] = ()
 
@@ -57,8 +57,8 @@ class RatedWorkload(gs.Workload):
         return replace(super().realize(platform), rates=np.array(self.rates))
 
 
-class AnyRule(gs.Rjss, frozen=True, kw_only=True):
-    """RJSS with what only its rivals have, so that all conditions of the kernel meet one another."""
+class AnyRuleRjss(gs.Rjss, frozen=True, kw_only=True):
+    """RJSS with the rules of its rivals, so that all conditions of the kernel are combined."""
 
     name = "any-rule"
 
@@ -104,20 +104,20 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
 def schedulers(draw: st.DrawFn) -> gs.Scheduler:
     common: dict[str, Any] = {
         "k": draw(st.sampled_from([0.0, 0.3, 0.5, 1.0, 1.0])),
-        # half of an odd number of ns is not the other half
+        # the halves of an odd number of ns differ
         "probe_latency": draw(st.sampled_from([0.0, "network", 0.5, 1.0, 3e-9, 0.7, 0.100000001])),
         "dispatcher": draw(st.sampled_from(["queue", "parallel"])),
         "load_packet": draw(st.sampled_from([0, 100])),
         "overlay": draw(st.sampled_from([None, None, 1, 2, 3])),
     }
-    kind = draw(st.sampled_from([gs.Rjss, gs.ResourceExclusion, AnyRule, AnyRule]))
+    kind = draw(st.sampled_from([gs.Rjss, gs.ResourceExclusion, AnyRuleRjss, AnyRuleRjss]))
     if kind is gs.ResourceExclusion:
         return gs.ResourceExclusion(
             reading=draw(st.sampled_from(["completion", "fastest"])),
             min_speed=draw(st.sampled_from([None, 0.0, 120.0])),
             **common,
         )
-    if kind is AnyRule:
+    if kind is AnyRuleRjss:
         common["slowest"] = draw(st.sampled_from([0.0, 150.0]))
     return kind(
         rule=draw(st.sampled_from(["exactly-one", "at-least-one", "at-least-one", "none"])),
@@ -139,22 +139,22 @@ def test_both_forms_give_the_same_result(scenario: gs.Scenario, scheduler: gs.Sc
 @pytest.mark.parametrize("pick", ["first", "best", "fastest"])
 def test_both_forms_agree_on_many_jobs(pick: Any, rule: Any) -> None:
     """There are more nodes and jobs than in the drawn scenarios, and answers come after an odd time."""
-    random = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     bags = gs.Workload.of(
-        np.sort(random.uniform(0.0, 20.0, 60)),
+        np.sort(rng.uniform(0.0, 20.0, 60)),
         1,
-        random.uniform(50.0, 1500.0, 60),
-        random.integers(0, 12, 60),
-        random.integers(0, 3000, 60),
+        rng.uniform(50.0, 1500.0, 60),
+        rng.integers(0, 12, 60),
+        rng.integers(0, 3000, 60),
     )
-    rates = tuple(random.choice([math.nan, 0.2, 1.0], 12).tolist())
+    rates = tuple(rng.choice([math.nan, 0.2, 1.0], 12).tolist())
     scenario = gs.Scenario(
-        gs.Platform.of(random.choice([50.0, 100.0, 150.0, 0.6], 12)),
+        gs.Platform.of(rng.choice([50.0, 100.0, 150.0, 0.6], 12)),
         RatedWorkload(bags.recipe, rates),
         gs.Network(latency=0.1, bandwidth=1e4, interfaces="equal"),
         seed=1,
     )
-    result = assert_equal(scenario, AnyRule(k=0.3, pick=pick, rule=rule, probe_latency=0.200000001))
+    result = assert_equal(scenario, AnyRuleRjss(k=0.3, pick=pick, rule=rule, probe_latency=0.200000001))
     assert result.migrated > 0
 
 
@@ -176,9 +176,9 @@ def test_compiled_form_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a handler was called")
 
     monkeypatch.setattr(RjssNode, "on_release", never)
-    gs.simulate(few([100.0, 200.0]), gs.Rjss(k=1.0))
+    gs.simulate(small_scenario([100.0, 200.0]), gs.Rjss(k=1.0))
     with pytest.raises(AssertionError, match="a handler was called"):
-        gs.simulate(few([100.0, 200.0]), gs.Rjss(k=1.0), nodes="interpreted")
+        gs.simulate(small_scenario([100.0, 200.0]), gs.Rjss(k=1.0), nodes="interpreted")
 
 
 # -- every message is an event of the engine ------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_each_message_calls_a_handler(
     """Even if probes take no time, no node reads the state of another one."""
     calls: Counter[str] = Counter()
 
-    def counted(name: str, handler: Any) -> Any:
+    def counting_handler(name: str, handler: Any) -> Any:
         def call(self: Any, *given: Any) -> None:
             calls[name] += 1
             handler(self, *given)
@@ -200,7 +200,7 @@ def test_each_message_calls_a_handler(
         return call
 
     for name in (*HANDLERS, "on_release", "on_done"):
-        monkeypatch.setattr(RjssNode, name, counted(name, getattr(RjssNode, name)))
+        monkeypatch.setattr(RjssNode, name, counting_handler(name, getattr(RjssNode, name)))
     scheduler = gs.Rjss(k=0.5, probe_latency=latency, overlay=overlay)
     result = gs.simulate(streams(12, horizon=100.0), scheduler, nodes="interpreted")
     jobs, messages = result.tables["jobs"], result.tables["messages"]
@@ -209,7 +209,7 @@ def test_each_message_calls_a_handler(
     assert {kind: calls[f"on_{kind}"] for kind in sent} == sent
     assert sent["probe"] == jobs["probes"].sum()
     assert calls["on_release"] == calls["on_done"] == len(jobs)
-    # what is not counted as traffic goes through the engine, too
+    # messages that are not counted as traffic also pass through the engine
     assert calls["on_scheduled"] == sent["job"]
     assert calls["on_walk"] == (sent["probe"] if overlay else 0)
     assert calls["on_passed"] == sent["probe"] - sent["load"]
@@ -223,12 +223,12 @@ def test_nodes_know_only_their_own_rates() -> None:
     known: dict[int, set[float]] = {}
     judge = RjssNode.judge
 
-    def observed(self: RjssNode, view: gs.View, way: int) -> int:
+    def observed_rate(self: RjssNode, view: gs.View, way: int) -> int:
         known.setdefault(view.node, set()).add(view.environment.rate)
         return judge(self, view, way)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RjssNode, "judge", observed)
+        patch.setattr(RjssNode, "judge", observed_rate)
         gs.simulate(scenario, gs.Rjss(k=1.0, pick="best"), nodes="interpreted")
     assert known == {node: {rate} for node, rate in enumerate(rates.tolist())}
 
@@ -241,7 +241,7 @@ def test_nodes_know_only_their_own_rates() -> None:
 def test_checkpoints_contain_pending_searches(
     latency: float, overlay: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gridsim.simulation.simulate._STRIDE", 20)  # jobs between two looks of the engine
+    monkeypatch.setattr("gridsim.simulation.simulate._STRIDE", 20)  # jobs between two checks by the engine
     scenario = streams(12, horizon=100.0)
     scheduler = gs.Rjss(k=0.5, probe_latency=latency, overlay=overlay, pick="best")
     result = gs.simulate(scenario, scheduler, record="all", nodes="interpreted")
@@ -261,8 +261,8 @@ def test_both_forms_keep_the_same_decisions_up_to_a_limit() -> None:
 def test_both_forms_agree_if_transfers_take_no_time() -> None:
     """A job arrives at the instant at which it leaves, after all that is released then."""
     network = gs.Network(latency=0.0, bandwidth=float("inf"), interfaces="fifo")
-    scenario = few([100.0, 100.0, 100.0], network, tasks=4, data=0, release=(0.0, 0.0, 10.0))
+    scenario = small_scenario([100.0, 100.0, 100.0], network, tasks=4, data=0, release=(0.0, 0.0, 10.0))
     result = assert_equal(scenario, gs.Rjss(k=1.0, rule="none"))
     assert result.migrated > 0
     assert_equal(scenario, gs.Rjss(k=1.0, rule="none", probe_latency=5.0, pick="best"))
-    assert_equal(few([100.0, 200.0], second()), gs.NoMigration())
+    assert_equal(small_scenario([100.0, 200.0], second()), gs.NoMigration())

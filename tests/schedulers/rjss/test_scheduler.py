@@ -35,7 +35,7 @@ def second(bandwidth: float = 1000.0, interfaces: str = "equal") -> gs.Network:
     return gs.Network(latency=1.0, bandwidth=bandwidth, interfaces=interfaces)  # type: ignore[arg-type]
 
 
-def few(
+def small_scenario(
     speeds: list[float],
     network: gs.Network | None = None,
     *,
@@ -67,7 +67,7 @@ def rows(result: gs.Result, table: str, *names: str) -> list[tuple[Any, ...]]:
 
 def test_a_job_moves_and_its_result_comes_back() -> None:
     """The job takes 10 s at home, or 1.1 s to go, 5 s at node 1, and 1.1 s back."""
-    result = gs.simulate(few([100.0, 200.0]), gs.Rjss(k=1.0), record=True)
+    result = gs.simulate(small_scenario([100.0, 200.0]), gs.Rjss(k=1.0), record=True)
     names = "application", "machine", "probes", "predicted", "waited", "turnaround"
     assert rows(result, "jobs", *names) == [(0, 1, 1, 0.0, 0.0, 7.2)]
     assert rows(result, "applications", "first_start", "finish", "nodes_used", "data") == [(1.1, 6.1, 1, 100)]
@@ -82,7 +82,7 @@ def test_a_job_moves_and_its_result_comes_back() -> None:
 
 def test_a_bag_moves_task_by_task() -> None:
     """The first task starts at home; the others find node 1 idle until one has arrived there."""
-    bag = few([100.0, 100.0], tasks=4)
+    bag = small_scenario([100.0, 100.0], tasks=4)
     result = gs.simulate(bag, gs.Rjss(k=1.0, rule="none"), record=True)
     assert rows(result, "jobs", "application", "machine", "predicted", "waited", "turnaround")[1:] == [
         (0, 1, 0.0, 0.0, 12.2), (0, 1, 0.0, 10.0, 22.2), (0, 1, 0.0, 20.0, 32.2)
@@ -104,7 +104,7 @@ def test_jobs_that_leave_one_node_wait_for_its_interface() -> None:
     """1000 bytes take 1 s; node 1 needs 0.1 s a job, home 10 s."""
     found = {
         interfaces: gs.simulate(
-            few([100.0, 10_000.0], second(1000.0, interfaces), tasks=3, data=1000),
+            small_scenario([100.0, 10_000.0], second(1000.0, interfaces), tasks=3, data=1000),
             gs.Rjss(k=1.0, rule="none"),
             record=True,
         )
@@ -133,7 +133,7 @@ def test_tasks_of_different_sizes_are_placed() -> None:
 
 def test_probe_takes_as_long_as_two_packets() -> None:
     """A probe of 100 bytes takes 1.1 s each way, so the job leaves at 2.2 s."""
-    scenario = few([100.0, 200.0])
+    scenario = small_scenario([100.0, 200.0])
     result = gs.simulate(scenario, gs.Rjss(k=1.0, probe_latency="network"))
     assert rows(result, "jobs", "machine", "turnaround") == [(1, 9.4)]
     assert result.digest == gs.simulate(scenario, gs.Rjss(k=1.0, probe_latency=2.2)).digest
@@ -144,7 +144,7 @@ def test_probe_takes_as_long_as_two_packets() -> None:
 @pytest.mark.parametrize("cls", [gs.Rjss, gs.ResourceExclusion])
 def test_dispatcher_places_one_job_after_another(cls: type[gs.Scheduler]) -> None:
     """Probes take 4 s, and both jobs stay: the second is decided at 8 s, and the first result waits."""
-    scenario = few([100.0, 50.0], size=100.0, release=(0.0, 1.0))
+    scenario = small_scenario([100.0, 50.0], size=100.0, release=(0.0, 1.0))
     result = gs.simulate(scenario, cls(k=1.0, probe_latency=4.0), record=True)
     assert rows(result, "arrivals", "application", "time") == [(0, 4.0), (1, 8.0)]
     assert result.applications["finish"].tolist() == [5.0, 9.0]
@@ -161,12 +161,12 @@ def test_without_migration_each_node_is_a_plain_queue() -> None:
     result = gs.simulate(scenario, gs.NoMigration(), record=True)
     jobs, speeds = scenario.workload.realize(scenario.platform), scenario.platform.speeds
     free = [0] * len(speeds)
-    for i, (at, home) in enumerate(zip(jobs.release_ns.tolist(), jobs.submitter.tolist(), strict=True)):
-        start = max(at, free[home])
+    for i, (instant, home) in enumerate(zip(jobs.release_ns.tolist(), jobs.submitter.tolist(), strict=True)):
+        start = max(instant, free[home])
         free[home] = end = start + round(jobs.task_size[i] / speeds[home] * NS)
         found = result.tables["jobs"][i]
         assert (found["machine"], found["probes"]) == (home, 0)
-        assert (found["waited"], found["turnaround"]) == ((start - at) / NS, (end - at) / NS)
+        assert (found["waited"], found["turnaround"]) == ((start - instant) / NS, (end - instant) / NS)
         assert result.applications[i]["finish"] == end / NS
     assert i > 1000 and result.messages["sent"].sum() == 0 and result.migrated == 0.0
     assert validate_result(result) == []
@@ -182,7 +182,9 @@ def replay(scenario: gs.Scenario, choose: Any) -> tuple[list[int], list[float]]:
     way = [round(network.latency * NS) + round(b / network.bandwidth * NS) for b in jobs.data.tolist()]
     lasts = np.rint(jobs.task_size[:, None] / speeds * NS).astype(np.int64)
     free, machine, turnaround = np.zeros(nodes, np.int64), [0] * len(jobs), [0.0] * len(jobs)
-    events = [(at, 1, i) for i, at in enumerate(jobs.release_ns.tolist())]  # jobs come before others leave
+    events = [
+        (instant, 1, i) for i, instant in enumerate(jobs.release_ns.tolist())
+    ]  # jobs come before others leave
     heapq.heapify(events)
     while events:
         now, leaves, i = heapq.heappop(events)
@@ -245,7 +247,7 @@ def test_rules_on_arrivals_differ_only_for_long_transfers() -> None:
 
 def test_printed_turnaround_compares_one_transfer_with_the_local_queue() -> None:
     """A transfer takes 1.1 s and home is idle: the job stays, although it would return 2.8 s earlier."""
-    two = few([100.0, 200.0], release=(0.0, 5.0))
+    two = small_scenario([100.0, 200.0], release=(0.0, 5.0))
     result = gs.simulate(two, gs.Rjss(k=1.0, turnaround="printed", remote_threshold=np.inf))
     assert rows(result, "jobs", "machine", "turnaround") == [(0, 10.0), (1, 7.2)]
     assert gs.simulate(two, gs.Rjss(k=1.0)).tables["jobs"]["machine"].tolist() == [1, 1]
@@ -311,9 +313,9 @@ def test_number_of_probed_nodes_is_limited() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_runs_are_valid_and_reproducible(name: str) -> None:
-    one, again = (gs.simulate(streams(30), ALL[name], record=True) for _ in range(2))
-    assert one.digest == again.digest and validate_result(one) == []
-    # whoever runs them, the jobs are the same
+    one, repeated = (gs.simulate(streams(30), ALL[name], record=True) for _ in range(2))
+    assert one.digest == repeated.digest and validate_result(one) == []
+    # all schedulers run the same jobs
     plain = gs.simulate(streams(30), gs.NoMigration())
     for column in ("release", "size", "submitter", "data"):
         assert np.array_equal(one.applications[column], plain.applications[column])
@@ -332,15 +334,15 @@ def test_each_scheduler_has_a_registered_name() -> None:
 # -- checkpoints ----------------------------------------------------------------------------------------
 
 
-class Cut(Exception):
+class RunInterruption(Exception):
     """Exception that ends a run."""
 
 
 def test_checkpoints_contain_pending_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridsim.simulation.simulate._STRIDE", 50)  # jobs between two looks of the engine
+    monkeypatch.setattr("gridsim.simulation.simulate._STRIDE", 50)  # jobs between two checks by the engine
     scenario, file = streams(), tmp_path / "run.checkpoint"
     scheduler = gs.Rjss(k=0.3, probe_latency=0.5, pick="best")
-    whole = gs.simulate(scenario, scheduler, record=True)
+    full_run = gs.simulate(scenario, scheduler, record=True)
     for wave in (2, 9, 18):
         simulation = Simulation(scenario, scheduler, Options(record=True))
         waves = iter(range(1, 100))
@@ -348,16 +350,18 @@ def test_checkpoints_contain_pending_searches(tmp_path: Path, monkeypatch: pytes
         def at_wave_end(last: int = wave, waves: Any = waves, simulation: Any = simulation) -> None:
             if next(waves) == last:
                 save(file, simulation, simulation.checkpoint_header(600.0))
-                raise Cut
+                raise RunInterruption
 
         simulation.engine.at_wave_end(at_wave_end)
-        with pytest.raises(Cut):
+        with pytest.raises(RunInterruption):
             simulation.run()
         state = simulation.policy.walks.getstate()  # type: ignore[attr-defined]
-        assert len(state["searches"]) > 5 and 0 < state["next"] < len(whole.tables["jobs"])
+        assert len(state["searches"]) > 5 and 0 < state["next"] < len(full_run.tables["jobs"])
         assert len(state["dispatchers"]) > 5
-        again = gs.resume(file)
-        assert again.digest == whole.digest and again.tables["schedule"] == whole.tables["schedule"]
+        repeated = gs.resume(file)
+        assert (
+            repeated.digest == full_run.digest and repeated.tables["schedule"] == full_run.tables["schedule"]
+        )
 
 
 # -- what is refused ------------------------------------------------------------------------------------
@@ -370,10 +374,10 @@ def test_failures_are_rejected(name: str) -> None:
         gs.Workload.of([0.0], 1, 1000.0),
         faults=gs.Faults.of([0], [1.0], [2.0]),
     )
-    with pytest.raises(gs.ScenarioError) as caught:
+    with pytest.raises(gs.ScenarioError) as excinfo:
         gs.simulate(scenario, ALL[name])
     takes = " or set faults.reachable = true (absences of owners)" if "no-" not in name else ""
-    assert str(caught.value) == f"{name} does not support failures: remove faults (--failures){takes}"
+    assert str(excinfo.value) == f"{name} does not support failures: remove faults (--failures){takes}"
 
 
 RULES = "('exactly-one', 'at-least-one', 'none')"
@@ -405,21 +409,21 @@ BAD: list[tuple[type[gs.Scheduler], dict[str, Any], str]] = [
 def test_invalid_parameters_are_rejected(
     cls: type[gs.Scheduler], parameters: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(gs.ScenarioError) as caught:
+    with pytest.raises(gs.ScenarioError) as excinfo:
         cls(**parameters)
-    assert str(caught.value) == message
+    assert str(excinfo.value) == message
 
 
 def test_searches_beyond_the_clock_are_rejected() -> None:
-    scenario = few([100.0, 200.0, 300.0, 400.0])
-    wanted = "probe_latency must let {} nodes be asked within 2e+09 s, got {} s for each"
+    scenario = small_scenario([100.0, 200.0, 300.0, 400.0])
+    expected = "probe_latency must let {} nodes be asked within 2e+09 s, got {} s for each"
     for scheduler, message in (
-        (gs.Rjss(k=0.5, probe_latency=1e308), f"rjss.{wanted.format(2, 1e308)}"),
-        (gs.ResourceExclusion(k=1.0, probe_latency=6e8), f"resource-exclusion.{wanted.format(4, 6e8)}"),
+        (gs.Rjss(k=0.5, probe_latency=1e308), f"rjss.{expected.format(2, 1e308)}"),
+        (gs.ResourceExclusion(k=1.0, probe_latency=6e8), f"resource-exclusion.{expected.format(4, 6e8)}"),
     ):
-        with pytest.raises(gs.ScenarioError) as caught:
+        with pytest.raises(gs.ScenarioError) as excinfo:
             gs.simulate(scenario, scheduler)
-        assert str(caught.value) == message
+        assert str(excinfo.value) == message
     far = gs.simulate(scenario, gs.Rjss(k=0.5, probe_latency=9e8))
     assert far.mean_turnaround > 9e8
 
@@ -427,7 +431,7 @@ def test_searches_beyond_the_clock_are_rejected() -> None:
 @pytest.mark.parametrize("form", ["compiled", "interpreted", "python"])
 def test_a_run_that_passes_the_last_instant_is_an_error(form: Any) -> None:
     """The dispatcher of machine 0 looks for places for three jobs, 9e8 s each."""
-    scenario = few([100.0, 200.0], tasks=3)
+    scenario = small_scenario([100.0, 200.0], tasks=3)
     with pytest.raises(gs.ScenarioError, match="rjss did not end before a number overflowed"):
         gs.simulate(scenario, gs.Rjss(k=1.0, probe_latency=9e8), nodes=form)
 

@@ -35,13 +35,13 @@ def line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declarations, "random_neighbours", neighbours)
 
 
-def run(scheduler: gs.Scheduler, tasks: int = 3, machines: int = 4, **more: Any) -> gs.Result:
+def run(scheduler: gs.Scheduler, tasks: int = 3, machines: int = 4, **options: Any) -> gs.Result:
     """Run one bag at machine 0, released at 10 s; tasks take 100 s and messages 0.5 s."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * machines),
-        more.pop("workload", gs.Workload.of([10.0], [tasks], [1e5], [0], origin=0.0)),
+        options.pop("workload", gs.Workload.of([10.0], [tasks], [1e5], [0], origin=0.0)),
         gs.Network(latency=0.5, bandwidth=INF),
-        **more,
+        **options,
     )
     result = gs.simulate(scenario, scheduler, record=True)
     assert validate_result(result) == []
@@ -180,16 +180,16 @@ def test_point_chooses_the_longest_listed_or_random_hosts() -> None:
     """One point knows all 9 hosts; a second bag is released when the hosts of the first are listed again."""
     release = gs.Workload.of([50.0, 400.0], [5, 5], [1e5, 1e5], [0, 0], origin=0.0)
     seed, _ = one_point(8 + 8 * 7, release, degree=8, machines=9)
-    chosen = {}
+    selection = {}
     for pick in ("longest", "random"):
         method = gs.Rendezvous(degree=8, hop_time=1.0, share=0.3, pick=pick)
         result = run(method, workload=release, machines=9, seed=seed)
         table = result.tables["hosts"]
         sets = [set(table["host"][table["application"] == i].tolist()) for i in (0, 1)]
         assert all(len(members) == 5 for members in sets)
-        chosen[pick] = sets
-    assert chosen["longest"][0] & chosen["longest"][1] == {0}
-    assert len(chosen["random"][0] & chosen["random"][1]) > 1
+        selection[pick] = sets
+    assert selection["longest"][0] & selection["longest"][1] == {0}
+    assert len(selection["random"][0] & selection["random"][1]) > 1
 
 
 def test_machine_that_knows_no_point_becomes_one(line: None) -> None:
@@ -412,6 +412,6 @@ def test_tables_agree_with_messages_and_tasks(method: Any, scenario: gs.Scenario
     ],
 )
 def test_wrong_parameters_are_rejected(scheduler: Any, message: str) -> None:
-    with pytest.raises(gs.ScenarioError) as caught:
+    with pytest.raises(gs.ScenarioError) as excinfo:
         scheduler()
-    assert message in str(caught.value)
+    assert message in str(excinfo.value)

@@ -57,8 +57,8 @@ def test_tasks_with_data_go_over_the_fast_link(rule: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_no_run_beats_the_linear_program(rule: str, branching: int) -> None:
     """The centralized scheduler comes near the bound, so the bound is tight."""
-    random = np.random.default_rng(3)
-    speeds, links = random.uniform(500, 2000, 7), random.uniform(1e5, 1e6, 7)
+    rng = np.random.default_rng(3)
+    speeds, links = rng.uniform(500, 2000, 7), rng.uniform(1e5, 1e6, 7)
     data = np.array([0.0, 3e5, 9e5])
     setting = scenario(list(speeds), list(links), list(data))
     scheduler = msgspec.structs.replace(RULES[rule], branching=branching)

@@ -1,4 +1,4 @@
-"""Runs of `gs.WqrFt` with all times in ns: what scenarios, which have seconds, cannot say.
+"""Runs of `gs.WqrFt` with all times in ns, which scenarios in seconds cannot express.
 
 Background load has any phase, and factors above 1; tasks may be shorter than 1 ns.
 """
@@ -26,7 +26,7 @@ from gridsim.simulation.outages import Outages
 from gridsim.support.clock import NEVER
 from gridsim.support.random_streams import Streams
 
-#: When (ns), which machine, whether it recovers, and when it changes again (ns).
+#: Time (ns), machine, whether it recovers, and time of its next change (ns).
 Change = tuple[int, int, bool, int]
 
 
@@ -47,7 +47,7 @@ class ExactRun:
     changes
         Failures and recoveries in order; None if machines do not fail.
     cuts
-        How many changes there are, about, up to the end of each block but the last.
+        Approximate number of changes up to the end of each block except the last.
     load
         The arguments of `LoadProfile`; None for no background load.
     """
@@ -126,12 +126,12 @@ class ExactRun:
             outcome = policy.finish()
         except gs.GridSimError as error:
             return str(error)
-        shown = {
+        displayed = {
             name: _plain(getattr(outcome, name))
             for name in ("applications", "machines", "cycles", "schedule", "facts")
         }
         table = None if decisions is None else _plain(dict(decisions.table()))
-        return shown, table, outages.failures.tolist(), outages.down_time(2**62).tolist()
+        return displayed, table, outages.failures.tolist(), outages.down_time(2**62).tolist()
 
 
 def _plain(columns: Any) -> dict[str, Any]:

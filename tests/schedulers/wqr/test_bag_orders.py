@@ -19,11 +19,11 @@ from gridsim.testing import check_scheduler
 COPIES = 2
 
 
-def crowded(seed: int, **more: Any) -> gs.Scenario:
+def crowded_scenario(seed: int, **options: Any) -> gs.Scenario:
     """Return six bags for eight machines that fail often."""
     workload = gs.Workload.bags(6, 150.0, 1.5, 0.5, 1e5, seed=seed, spread=gs.LogUniform(4.0))
     faults = gs.Faults.exponential(400.0, 100.0, seed)
-    return gs.Scenario(gs.Platform.desktop_grid(8, seed), workload, seed=seed, faults=faults, **more)
+    return gs.Scenario(gs.Platform.desktop_grid(8, seed), workload, seed=seed, faults=faults, **options)
 
 
 Bags = dict[int, tuple[float, bool]]
@@ -34,26 +34,26 @@ def decisions(result: Result) -> Iterator[tuple[int, Bags]]:
 
     For each of them: the time since which a task has no copy, and whether a task may get one.
     """
-    rows, made, about = result.tables["schedule"], result.tables["decisions"], result.applications
+    rows, instance, about = result.tables["schedule"], result.tables["decisions"], result.applications
     columns = (rows[name].tolist() for name in ("machine", "start", "task", "end", "completed"))
     copies = {(machine, start): rest for machine, start, *rest in zip(*columns, strict=True)}
     begun: list[list[list[tuple[float, int]]]] = [[[] for _ in range(n)] for n in about["tasks"].tolist()]
-    columns = (made[name].tolist() for name in ("time", "application", "machine"))
-    for at, bag, machine in zip(*columns, strict=True):
+    columns = (instance[name].tolist() for name in ("time", "application", "machine"))
+    for instant, bag, machine in zip(*columns, strict=True):
         bags: Bags = {}
-        for number in np.flatnonzero(about["release"] <= at).tolist():
-            left = [own for own in begun[number] if not any(done and end <= at for end, done in own)]
-            running = [sum(end > at for end, _ in own) for own in left]
+        for number in np.flatnonzero(about["release"] <= instant).tolist():
+            left = [own for own in begun[number] if not any(done and end <= instant for end, done in own)]
+            running = [sum(end > instant for end, _ in own) for own in left]
             idle = [own for own, count in zip(left, running, strict=True) if not count]
             since = [max((end for end, _ in own), default=about["release"][number]) for own in idle]
             if left:
                 bags[number] = min(since, default=math.inf), min(running) < COPIES
         yield bag, bags
-        task, end, completed = copies[machine, at]
+        task, end, completed = copies[machine, instant]
         begun[bag][task].append((end, completed))
 
 
-def wanted(order: str, bags: Bags, last: int) -> int:
+def expected_bag(order: str, bags: Bags, last: int) -> int:
     """Return the bag that a decision must choose; `last` is the bag of the previous one."""
     ready = [bag for bag, (_, may_start) in bags.items() if may_start]
     waiting = [bag for bag, (since, _) in bags.items() if since < math.inf]
@@ -70,10 +70,10 @@ def wanted(order: str, bags: Bags, last: int) -> int:
 @pytest.mark.parametrize("order", BAG_ORDERS)
 def test_bags_are_chosen_in_the_stated_order(order: Any) -> None:
     scheduler = gs.WqrFt(bag_order=order, max_replicas=COPIES, checkpoint_interval=60.0)
-    found = list(decisions(gs.simulate(crowded(1), scheduler, record="all")))
+    actual = list(decisions(gs.simulate(crowded_scenario(1), scheduler, record="all")))
     last, several = -1, 0
-    for number, (bag, bags) in enumerate(found):
-        assert bag == wanted(order, bags, last), number
+    for number, (bag, bags) in enumerate(actual):
+        assert bag == expected_bag(order, bags, last), number
         last, several = bag, several + (len(bags) > 1)
     assert several > 40
 
@@ -106,6 +106,8 @@ def test_slow_machines_are_used_if_no_others_are_up(nodes: Any) -> None:
         gs.Workload.of([0.0], 4, 1000.0),
         faults=gs.Faults.of([0, 1, 2], [5.0, 10.0, 20.0], [math.inf, math.inf, 21.0]),
     )
-    said = "WQR-FT.exclude must leave a machine up until all is done; 3 tasks are left, and none of at least"
-    with pytest.raises(gs.ScenarioError, match=said):
+    message = (
+        "WQR-FT.exclude must leave a machine up until all is done; 3 tasks are left, and none of at least"
+    )
+    with pytest.raises(gs.ScenarioError, match=message):
         gs.simulate(scenario, gs.WqrFt(exclude=1.0), nodes=nodes)

@@ -27,11 +27,11 @@ def times(*usual: float) -> st.SearchStrategy[int]:
 def changes(draw: st.DrawFn, machines: int) -> list[Change]:
     rows: list[Change] = []
     for u in range(machines):
-        at, course = 0, []
+        instant, course = 0, []
         for _ in range(draw(st.integers(0, 3))):
-            down = at + draw(times(0.0, 1.0, 2.0, 5.0)) + (1 if course else 0)
-            at = down + draw(times(0.0, 0.0, 1.0, 5.0))
-            course.append((down, at))
+            down = instant + draw(times(0.0, 1.0, 2.0, 5.0)) + (1 if course else 0)
+            instant = down + draw(times(0.0, 0.0, 1.0, 5.0))
+            course.append((down, instant))
         ends = [down for down, _ in course[1:]] + [NEVER]
         for (down, back), until in zip(course, ends, strict=False):
             rows += [(down, u, False, back), (back, u, True, until)]
@@ -149,9 +149,9 @@ def tiny(seed: int) -> ExactRun:
         down = start + some(9)
         for _ in range(some(4)):
             back = down + some(5)
-            again = back + some(9, 1)
-            rows += [(down, u, False, back), (back, u, True, one(again, again, NEVER))]
-            down = again
+            second = back + some(9, 1)
+            rows += [(down, u, False, back), (back, u, True, one(second, second, NEVER))]
+            down = second
     return ExactRun(
         speeds=stream.choice([0.5, 1.0, 2.0], machines).tolist(),
         sizes=[(stream.integers(1, 25, some(5, 1)) * 0.5e-9).tolist() for _ in range(3)],
@@ -177,8 +177,8 @@ def test_node_programs_equal_the_kernel_with_many_machines() -> None:
     speeds, sizes = stream.uniform(1.0, 9.0, 120).tolist(), (10.0 ** stream.uniform(-2, 4, 400)).tolist()
     for u in range(len(speeds)):
         edges = np.cumsum(np.ceil(stream.exponential((100.0, 10.0), (5, 2)) * S).astype(np.int64)).tolist()
-        for at, back, until in zip(edges[::2], edges[1::2], [*edges[2::2], NEVER], strict=True):
-            rows += [(at, u, False, back), (back, u, True, until)]
+        for instant, back, until in zip(edges[::2], edges[1::2], [*edges[2::2], NEVER], strict=True):
+            rows += [(instant, u, False, back), (back, u, True, until)]
     scheduler = gs.WqrFt(
         task_order="great",
         machine_choice="cpu",
@@ -198,11 +198,11 @@ def test_the_last_part_of_a_task_is_added_separately() -> None:
         [[3.9664676051186882]],
         [0],
         gs.WqrFt(checkpoint_interval=interval / 1e9, checkpoint_cost=0.0, restore_cost=1e-9, max_replicas=1),
-        [(at := 3 * interval // 2, 0, False, at), (at, 0, True, NEVER)],
+        [(instant := 3 * interval // 2, 0, False, instant), (instant, 0, True, NEVER)],
     )
     outcome, *_ = played = run.play("compiled")
     assert (
         run.play("interpreted") == played
-        and outcome["applications"]["finish"] == f"[{at + 1 + 6 * interval}]"
+        and outcome["applications"]["finish"] == f"[{instant + 1 + 6 * interval}]"
     )
     assert 0 < abs(float(outcome["cycles"]["slowed"].strip("[]"))) < 1e-12

@@ -50,7 +50,7 @@ def schedulers(draw: st.DrawFn) -> gs.WqrFt:
 
 
 def result(scenario: gs.Scenario, scheduler: gs.WqrFt, **options: Any) -> Result | str:
-    """Return the result, or what is wrong."""
+    """Return the result, or the text of the error."""
     try:
         return gs.simulate(scenario, scheduler, **options)
     except gs.ScenarioError as error:
@@ -90,10 +90,10 @@ def in_steps(draw: st.DrawFn) -> gs.Scenario:
     rows = []
     nodes = draw(st.integers(1, 12))
     for u in range(nodes):
-        at = draw(st.integers(0, 6)) * 5.0
+        instant = draw(st.integers(0, 6)) * 5.0
         for _ in range(draw(st.integers(0, 8))):
-            rows.append((u, at, up := at + draw(st.sampled_from((0.0, 5.0, 15.0)))))
-            at = up + draw(st.sampled_from((5.0, 10.0, 60.0)))
+            rows.append((u, instant, up := instant + draw(st.sampled_from((0.0, 5.0, 15.0)))))
+            instant = up + draw(st.sampled_from((5.0, 10.0, 60.0)))
     sizes = st.lists(st.sampled_from((5e3, 1e4, 2e4, 4e4)), min_size=1, max_size=20).map(np.array)
     bags = draw(st.lists(sizes, min_size=1, max_size=4))
     faults = gs.Faults.of(*(list(column) for column in zip(*rows, strict=True))) if rows else None
@@ -125,7 +125,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count the calls of each handler."""
     count: Counter[str] = Counter()
 
-    def counted(owner: type, name: str) -> None:
+    def counting_handler(owner: type, name: str) -> None:
         handler = getattr(owner, name)
 
         @wraps(handler)
@@ -138,7 +138,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     for owner in (Server, Worker):
         for name in vars(owner):
             if name.startswith("on_"):
-                counted(owner, name)
+                counting_handler(owner, name)
     return count
 
 
@@ -152,11 +152,11 @@ def test_node_programs_handle_all_events(calls: Counter[str], store: Any) -> Non
         seed=1,
     )
     scheduler = gs.WqrFt(checkpoint_interval=50.0, checkpoint_cost=3.0, checkpoint_store=store)
-    found = gs.simulate(scenario, scheduler, nodes="interpreted", record=True)
-    rows, machines = found.tables["schedule"], found.machines
-    failures, tasks = int(machines["failures"].sum()), int(found.applications["tasks"].sum())
+    outcome = gs.simulate(scenario, scheduler, nodes="interpreted", record=True)
+    rows, machines = outcome.tables["schedule"], outcome.machines
+    failures, tasks = int(machines["failures"].sum()), int(outcome.applications["tasks"].sum())
     recoveries, instants = calls["Worker.on_start"] - len(machines), calls["Server.on_failure"]
-    written = sum(map(checkpoints, *(rows[c] for c in ("start", "end", "begin")), speeds_and_sizes(found)))
+    written = sum(map(checkpoints, *(rows[c] for c in ("start", "end", "begin")), speeds_and_sizes(outcome)))
     assert calls == Counter(
         {
             "Server.on_release": 2,
@@ -178,12 +178,12 @@ def test_node_programs_handle_all_events(calls: Counter[str], store: Any) -> Non
     assert min(written, recoveries, restored, machines["interrupted"].sum()) > 0
     begun_later = int((rows["begin"] > 0).sum())
     assert begun_later - machines["interrupted"].sum() <= restored <= begun_later
-    # each of these calls is an event of its own
+    # each of these calls is a separate event
     signals = sum(calls[f"{who}.on_{kind}"] for who in ("Server", "Worker") for kind in SIGNALS)
     timers = restored + written + tasks + failures + calls["Server.on_dispatch"]
-    assert found.provenance["events"] >= signals + timers + calls["Worker.on_start"] + 2
+    assert outcome.provenance["events"] >= signals + timers + calls["Worker.on_start"] + 2
     compiled = gs.simulate(scenario, scheduler, nodes="compiled")
-    assert compiled.digest == found.digest
+    assert compiled.digest == outcome.digest
     assert compiled.provenance["events"] < 10
 
 
@@ -196,7 +196,7 @@ def speeds_and_sizes(found: Result) -> list[tuple[float, float]]:
 
 
 def checkpoints(start: float, end: float, begin: float, of: tuple[float, float]) -> int:
-    """Return how many checkpoints a task copy wrote, one after 50 s each, which takes 3 s."""
+    """Return the number of checkpoints of a task copy, which are written every 50 s and take 3 s."""
     speed, size = of
     planned = math.ceil((size - begin) / speed / 50.0 - 1e-9) - 1
     return min(planned, max(0, math.floor((end - start - (10.0 if begin else 0.0)) / 53.0 + 1e-9)))
@@ -204,8 +204,8 @@ def checkpoints(start: float, end: float, begin: float, of: tuple[float, float])
 
 def test_work_queue_sends_no_messages() -> None:
     scenario = gs.Scenario(gs.Platform.of([1000.0, 2000.0]), gs.Workload.of([0.0], 3, 1e4))
-    found = gs.simulate(scenario, gs.WqrFt(), nodes="interpreted")
-    assert len(found.tables["messages"]) == 0 and not found.machines["bytes_out"].any()
+    outcome = gs.simulate(scenario, gs.WqrFt(), nodes="interpreted")
+    assert len(outcome.tables["messages"]) == 0 and not outcome.machines["bytes_out"].any()
 
 
 # -- errors -------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def breaks(machines: Machines) -> int:
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "error", "said"),
+    ("scheduler", "error", "message"),
     [
         (gs.WqrFt(machine_choice=breaks), gs.SchedulerError, "t = 0.0 s: machine_choice: KeyError"),
         (
@@ -226,10 +226,10 @@ def breaks(machines: Machines) -> int:
         ),
     ],
 )
-def test_both_forms_raise_equal_errors(scheduler: gs.WqrFt, error: type[Exception], said: str) -> None:
+def test_both_forms_raise_equal_errors(scheduler: gs.WqrFt, error: type[Exception], message: str) -> None:
     scenario = gs.Scenario(gs.Platform.of([1000.0, 2000.0]), gs.Workload.of([0.0], 3, 1e6))
     for nodes in ("compiled", "interpreted"):
-        with pytest.raises(error, match=said):
+        with pytest.raises(error, match=message):
             gs.simulate(scenario, scheduler, nodes=nodes)
 
 

@@ -32,16 +32,16 @@ NAMES = list(POLICIES)
 NINE = pytest.mark.parametrize("name", NAMES)
 
 
-def desktops(nodes: int = 40, ratio: float = 4.0, seed: int = 1, **more: Any) -> gs.Scenario:
+def desktops(nodes: int = 40, ratio: float = 4.0, seed: int = 1, **options: Any) -> gs.Scenario:
     """Return a scenario of three bags on machines that fail."""
     usual = {
         "workload": gs.Workload.bags(3, 900.0, ratio, 0.2, 3.6e6, seed=seed, spread=gs.LogUniform(5.0)),
         "faults": gs.Faults.exponential(7200.0, 900.0, seed),
     }
-    return gs.Scenario(gs.Platform.desktop_grid(nodes, seed), seed=seed, **{**usual, **more})
+    return gs.Scenario(gs.Platform.desktop_grid(nodes, seed), seed=seed, **{**usual, **options})
 
 
-def named(name: str, **parameters: Any) -> gs.WqrFt:
+def registered_scheduler(name: str, **parameters: Any) -> gs.WqrFt:
     order, choice = POLICIES[name]
     return gs.WqrFt(task_order=order, machine_choice=choice, **parameters)
 
@@ -52,20 +52,22 @@ def named(name: str, **parameters: Any) -> gs.WqrFt:
 @NINE
 def test_policies_reproduce_the_tables_of_the_paper(name: str) -> None:
     """As intended, all nine do; as printed, those whose search begins with a free machine."""
-    _, wanted, (finish, done) = TABLES[name]
+    _, expected, (finish, completed) = TABLES[name]
     seeds = range(20, 46) if name == "WQR-FT" else [1]  # three of these give the draw that is printed
-    found = [assignments_of(Example()(seed), policy(name)) for seed in seeds]
-    assert wanted in found
-    assert (wanted.finish, wanted.completed) == (finish, done)
+    actual = [assignments_of(Example()(seed), policy(name)) for seed in seeds]
+    assert expected in actual
+    assert (expected.finish, expected.completed) == (finish, completed)
     printed = [assignments_of(Example()(seed), policy(name, as_printed=True)) for seed in seeds]
-    assert (wanted in printed) == (name not in ("SmallET-AvailInfo", "GreatET-AvailInfo", "SmallET-AllInfo"))
+    assert (expected in printed) == (
+        name not in ("SmallET-AvailInfo", "GreatET-AvailInfo", "SmallET-AllInfo")
+    )
 
 
 @pytest.mark.parametrize("name", PROSE)
 def test_examples_in_the_text_of_the_paper_hold_for_another_platform(name: str) -> None:
-    said, _ = PROSE[name]
-    assert time_in_prose(name, assignments_of(Example(*MACHINE_0)(1), policy(name))) == said
-    holds = time_in_prose(name, assignments_of(Example()(1), policy(name))) == said
+    message, _ = PROSE[name]
+    assert time_in_prose(name, assignments_of(Example(*MACHINE_0)(1), policy(name))) == message
+    holds = time_in_prose(name, assignments_of(Example()(1), policy(name))) == message
     assert holds == (name in ("SmallET-NoInfo", "GreatET-CpuInfo"))
 
 
@@ -75,11 +77,11 @@ def test_algorithm_as_printed_starves_if_machine_0_is_best_and_down() -> None:
         gs.Workload.of([0.0], 3, 1000.0),
         faults=gs.Faults.of([0], [0.1], [math.inf]),
     )
-    assert gs.simulate(scenario, named("SmallET-CpuInfo")).makespan > 0
+    assert gs.simulate(scenario, registered_scheduler("SmallET-CpuInfo")).makespan > 0
     with pytest.raises(
         gs.ScenarioError, match=r"as_printed must let all tasks end; \d tasks wait for machine 0"
     ):
-        gs.simulate(scenario, named("SmallET-CpuInfo", as_printed=True))
+        gs.simulate(scenario, registered_scheduler("SmallET-CpuInfo", as_printed=True))
 
 
 # -- names and functions ------------------------------------------------------------------------------------
@@ -90,7 +92,7 @@ def test_nine_policies_are_registered() -> None:
     assert len(NAMES) == 9
     for name in NAMES:
         cls, preset = known[name]
-        assert cls(**preset) == named(name)
+        assert cls(**preset) == registered_scheduler(name)
 
 
 @pytest.mark.parametrize("order", ["small", "great"])
@@ -134,11 +136,11 @@ def test_functions_of_users_are_supported() -> None:
     same = gs.simulate(scenario, gs.WqrFt(task_order=f"{__name__}:longest_first", machine_choice=slowest))
     assert same.digest == result.digest
     half = gs.simulate(scenario, gs.WqrFt(task_order=longest_first, machine_choice="cpu"))
-    assert half.digest == gs.simulate(scenario, named("GreatET-CpuInfo")).digest
+    assert half.digest == gs.simulate(scenario, registered_scheduler("GreatET-CpuInfo")).digest
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "message"),
     [
         ({"task_order": "big"}, r"WQR-FT.task_order must be one of \('random', 'small', 'great'\)"),
         ({"task_order": ":"}, "WQR-FT.task_order must be one of"),
@@ -169,8 +171,8 @@ def test_functions_of_users_are_supported() -> None:
         ({"as_printed": True, "machine_choice": slowest}, "as_printed must be false with a machine_choice"),
     ],
 )
-def test_invalid_parameters_are_rejected(parameters: dict[str, Any], said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
+def test_invalid_parameters_are_rejected(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
         gs.WqrFt(**parameters)
 
 
@@ -191,17 +193,17 @@ def test_functions_in_the_current_folder_are_found(tmp_path: Path, monkeypatch: 
     assert gs.simulate(desktops(), gs.WqrFt(task_order="orders_of_mine:last")).makespan > 0
 
 
-class Speechless(Exception):
+class UnprintableError(Exception):
     def __str__(self) -> str:
         raise RuntimeError
 
 
 def says_nothing(machines: Machines) -> int:
-    raise Speechless
+    raise UnprintableError
 
 
 def test_errors_of_functions_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(gs.SchedulerError, match="machine_choice: Speechless: no text"):
+    with pytest.raises(gs.SchedulerError, match="machine_choice: UnprintableError: no text"):
         gs.simulate(desktops(faults=None), gs.WqrFt(machine_choice=says_nothing))
     (tmp_path / "module_that_ends.py").write_text("raise SystemExit(3)\n")
     monkeypatch.chdir(tmp_path)
@@ -239,11 +241,13 @@ def test_unsupported_runs_are_rejected() -> None:
 
 def test_single_replicas_without_failures_waste_no_cycles() -> None:
     scenario = desktops(faults=None)
-    result = gs.simulate(scenario, named("GreatET-CpuInfo", max_replicas=1))
+    result = gs.simulate(scenario, registered_scheduler("GreatET-CpuInfo", max_replicas=1))
     assert result.wasted == 0.0 and result.undisturbed == result.applications["tasks"].sum()
     assert result.facts["checkpoint_interval"] is None or math.isinf(result.facts["checkpoint_interval"])
     assert result.applications["replicas"].sum() == 0
-    more = gs.simulate(scenario, named("GreatET-CpuInfo", max_replicas=1, checkpoint_interval=60.0))
+    more = gs.simulate(
+        scenario, registered_scheduler("GreatET-CpuInfo", max_replicas=1, checkpoint_interval=60.0)
+    )
     assert more.tables["cycles"]["overhead"].sum() > 0 and more.makespan > result.makespan
 
 
@@ -257,15 +261,18 @@ def test_checkpoint_interval_is_that_of_young() -> None:
 
 def test_prediction_errors_change_the_result() -> None:
     scenario = desktops(ratio=1.0)
-    exact = gs.simulate(scenario, named("GreatET-AllInfo"))
-    none = gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=0.0))
-    some = gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=1.0))
-    assert exact.digest == none.digest != some.digest
-    assert some.digest == gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=1.0)).digest
-    # who does not look at predictions does the same; a random order is drawn from a stream of its own
+    exact = gs.simulate(scenario, registered_scheduler("GreatET-AllInfo"))
+    none = gs.simulate(scenario, registered_scheduler("GreatET-AllInfo", prediction_error=0.0))
+    subset = gs.simulate(scenario, registered_scheduler("GreatET-AllInfo", prediction_error=1.0))
+    assert exact.digest == none.digest != subset.digest
+    assert (
+        subset.digest
+        == gs.simulate(scenario, registered_scheduler("GreatET-AllInfo", prediction_error=1.0)).digest
+    )
+    # policies without predictions are unchanged; a random order is drawn from its own stream
     for name in ("GreatET-CpuInfo", "WQR-FT"):
-        uninformed = gs.simulate(scenario, named(name, prediction_error=1.0))
-        assert uninformed.digest == gs.simulate(scenario, named(name)).digest
+        uninformed = gs.simulate(scenario, registered_scheduler(name, prediction_error=1.0))
+        assert uninformed.digest == gs.simulate(scenario, registered_scheduler(name)).digest
 
 
 # -- order --------------------------------------------------------------------------------------------------

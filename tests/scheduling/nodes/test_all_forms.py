@@ -145,15 +145,15 @@ class Node(gs.NodeProgram):
         else:
             view.publish(queue=view.tasks, falling=False)
         view.board.add(view.random.integers(view.machines), 1.5, "queue")
-        shown = min(view.board[view.node, "queue"], 1e9)
+        displayed = min(view.board[view.node, "queue"], 1e9)
         for value in view.board.work:
-            shown += min(value, 1e6)
-        least = view.board.least(2, "queue")
-        view.note("seen", node=least[0], value=shown, at=view.now)
+            displayed += min(value, 1e6)
+        minimum = view.board.least(2, "queue")
+        view.note("seen", node=minimum[0], value=displayed, at=view.now)
 
     def withdraw(self, view: Any) -> None:
         for application, tasks in view.queued:
-            if application in self.known:  # by this node, or by another one here
+            if application in self.known:  # by this node, or by another one on this machine
                 taken = view.take(application, view.random.integers(tasks + 2))
                 if taken:
                     self.place(view, application, taken, self.parameters.hops - 1)
@@ -370,14 +370,16 @@ class Scheduler(gs.BoardScheduler, frozen=True, kw_only=True):
             return super().layout(machines)
         if self.arrangement == 1:
             return Layout.with_server(machines)
-        nodes = np.arange(2 * machines)  # two on each machine; the second one is at home there
+        nodes = np.arange(2 * machines)  # two nodes per machine, the second of which is its home node
         return Layout(nodes % machines, nodes[machines:], nodes % 3)
 
 
 @cache
 def scheduler_class(roles: str, at_once: bool, watch: str, order: str, reports: bool) -> type[Scheduler]:
     """Return a class of schedulers; those with roles, or without, share their machine code by `at_once`."""
-    is_long = at_once != bool(roles)  # some of each kind, but not all pairs, which would be compiled apart
+    is_long = at_once != bool(
+        roles
+    )  # some schedulers of each kind, but not all pairs, each of which would be compiled separately
     members: dict[str, Any] = {
         "at_once": at_once, "watch": watch, "local_order": order, "to_the_end": is_long, "reports": reports,
         "ticks": {} if is_long else {"beat": 2.0},  # ticks never end
@@ -414,9 +416,9 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
     if draw(st.booleans()):
         # at whole seconds, where timers, releases and messages are due as well
         machine = draw(st.lists(st.integers(0, nodes - 1), min_size=1, max_size=4, unique=True))
-        at = draw(st.lists(st.integers(0, 8), min_size=len(machine), max_size=len(machine)))
+        instants = draw(st.lists(st.integers(0, 8), min_size=len(machine), max_size=len(machine)))
         down = draw(st.lists(st.integers(0, 2), min_size=len(machine), max_size=len(machine)))
-        faults = gs.Faults.of(machine, at, [a + d for a, d in zip(at, down, strict=True)])
+        faults = gs.Faults.of(machine, instants, [a + d for a, d in zip(instants, down, strict=True)])
     return gs.Scenario(
         gs.Platform.of([1000.0] * nodes), workload, network, faults=faults, seed=draw(st.integers(0, 99))
     )
@@ -426,7 +428,7 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
 def schedulers(draw: st.DrawFn, machines: int) -> gs.Scheduler:
     roles, at_once = draw(st.sampled_from(VARIANTS))
     reports = not roles and draw(st.booleans())
-    drawn = scheduler_class(
+    sample = scheduler_class(
         roles,
         at_once,
         draw(st.sampled_from(["idle", "completion"])),
@@ -434,7 +436,7 @@ def schedulers(draw: st.DrawFn, machines: int) -> gs.Scheduler:
         reports,
     )
     some_parts = st.sets(st.integers(0, len(PARTS) - 1)).map(lambda parts: sum(2**part for part in parts))
-    return drawn(
+    return sample(
         degree=draw(st.integers(1, 3)),
         detection=draw(st.sampled_from([0.0, 1.0])),
         age=draw(st.sampled_from([0.0, 1.5])),
@@ -568,7 +570,7 @@ def mistakes() -> dict[str, Callable[[Any, Any], Any]]:
 
 @pytest.mark.parametrize("mistake", mistakes())
 def test_mistakes_of_nodes_raise_the_same_errors_in_all_forms(mistake: str) -> None:
-    class Mistaken(Node):
+    class MistakenNode(Node):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             view.enqueue(application.number, tasks - 1)
             mistakes()[mistake](view, application)
@@ -576,14 +578,14 @@ def test_mistakes_of_nodes_raise_the_same_errors_in_all_forms(mistake: str) -> N
         def on_think(self, view: Any, message: Any) -> None:
             message.matrx  # noqa: B018
 
-    class Mistakes(Scheduler, frozen=True, kw_only=True):
-        policy = Mistaken
+    class MistakenScheduler(Scheduler, frozen=True, kw_only=True):
+        policy = MistakenNode
 
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 2), gs.Workload.of([0.0], 2, 1000.0, [0]), seed=1)
     errors = []
     for nodes in IN_PYTHON:
-        with pytest.raises((gs.SchedulerError, AttributeError, ValueError)) as caught:
-            gs.simulate(scenario, Mistakes(degree=1), nodes=nodes)
-        text = str(caught.value).replace("PythonView", "gridcore.nodes.view.View")
-        errors.append((type(caught.value), text))
+        with pytest.raises((gs.SchedulerError, AttributeError, ValueError)) as excinfo:
+            gs.simulate(scenario, MistakenScheduler(degree=1), nodes=nodes)
+        text = str(excinfo.value).replace("PythonView", "gridcore.nodes.view.View")
+        errors.append((type(excinfo.value), text))
     assert errors[0] == errors[1]

@@ -36,7 +36,7 @@ class Node(gs.NodeProgram):
                 view.send(other, "summary", matrix=matrix, path=path, weight=0.5)
 
 
-class Summaries(gs.NodeScheduler, frozen=True, kw_only=True):
+class SummaryScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "summaries"
     policy = Node
     messages: ClassVar[dict[str, gs.Message]] = {
@@ -69,7 +69,7 @@ def test_lists_count_the_bytes_of_their_arrays(monkeypatch: pytest.MonkeyPatch) 
             view.send(1, "summary", matrix=as_given([[1, 2], [3, 4]]), path=as_given([0, 1]), weight=1)
 
         monkeypatch.setattr(Node, "on_release", release)
-        return gs.simulate(scenario(2), Summaries(hops=1)).messages["bytes"].tolist()
+        return gs.simulate(scenario(2), SummaryScheduler(hops=1)).messages["bytes"].tolist()
 
     assert (
         total(list) == total(np.array) == [2 * (64 + 8 * (4 + 2))]
@@ -91,7 +91,7 @@ def test_a_float_beyond_the_type_of_its_field_is_infinite() -> None:
 
 def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:
     """At 1 s, when the second application is released, messages of the first one are in transit."""
-    run = Simulation(scenario(latency=0.3, bandwidth=1000.0), Summaries(degree=3), Options())
+    run = Simulation(scenario(latency=0.3, bandwidth=1000.0), SummaryScheduler(degree=3), Options())
     core: Any = run.policy.core  # type: ignore[attr-defined]
     seen = []
 
@@ -110,7 +110,7 @@ def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("matrix", "path", "said"),
+    ("matrix", "path", "message"),
     [
         ([[1.0], [2.0, 3.0]], [1], "matrix must be an array of float, of one or two dimensions"),
         ("text", [1], "node 0: matrix must be an array of float, .* got 'text'"),
@@ -125,20 +125,20 @@ def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:
     ],
 )
 def test_values_that_are_not_arrays_are_rejected(
-    matrix: Any, path: Any, said: str, monkeypatch: pytest.MonkeyPatch
+    matrix: Any, path: Any, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def release(self: Any, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
         view.send(1, "summary", matrix=matrix, path=path, weight=1.0)
 
     monkeypatch.setattr(Node, "on_release", release)
-    with pytest.raises(gs.SchedulerError, match=said):
-        gs.simulate(scenario(), Summaries())
+    with pytest.raises(gs.SchedulerError, match=message):
+        gs.simulate(scenario(), SummaryScheduler())
 
 
 @pytest.mark.parametrize("nbytes", [-1, 2**31, 1.5, math.nan])
 def test_invalid_sizes_of_messages_are_rejected(nbytes: Any) -> None:
-    class Wrong(Summaries, frozen=True, kw_only=True):
+    class WrongScheduler(SummaryScheduler, frozen=True, kw_only=True):
         messages: ClassVar[dict[str, gs.Message]] = {
             "summary": gs.Message(
                 lambda **_: nbytes, matrix=gs.array(float), path=gs.array(int), weight=float
@@ -146,7 +146,7 @@ def test_invalid_sizes_of_messages_are_rejected(nbytes: Any) -> None:
         }
 
     with pytest.raises(gs.SchedulerError, match="size"):
-        gs.simulate(scenario(), Wrong())
+        gs.simulate(scenario(), WrongScheduler())
 
 
 def test_arrays_of_other_types_are_rejected() -> None:

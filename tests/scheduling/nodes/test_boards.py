@@ -16,7 +16,7 @@ from tests._helpers.forms import FORMS, RUNNABLE_FORMS, needs_numba
 from tests.scheduling.nodes.test_all_forms import scenarios
 
 
-class EveryNode(gs.NodeProgram):
+class EveryOperationNode(gs.NodeProgram):
     """A node that uses every operation of the board, and notes what it sees."""
 
     def __init__(self, parameters: Any) -> None:
@@ -44,13 +44,13 @@ class EveryNode(gs.NodeProgram):
             view.publish(work=1, falling=False)
         for place, other in enumerate(view.board.least(view.machines - 1, "work")):
             self.sum += place * other
-        least = view.board.least(2, name="queue")
-        if least and view.node not in least and view.board.queue[node] < 1e9:
-            self.sum += least[0] + view.board.queue[node]
+        minimum = view.board.least(2, name="queue")
+        if minimum and view.node not in minimum and view.board.queue[node] < 1e9:
+            self.sum += minimum[0] + view.board.queue[node]
         work = 0.0
         for number in view.board.work:
             work += min(number, 1e6)
-        view.note("seen", sum=self.sum, work=work, first=least[0], number=view.board[node, "work"])
+        view.note("seen", sum=self.sum, work=work, first=minimum[0], number=view.board[node, "work"])
         if view.now < 30.0:
             view.timer(view.random.exponential(2.0), "look")
 
@@ -58,11 +58,11 @@ class EveryNode(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
 
-class Every(gs.BoardScheduler, frozen=True, kw_only=True):
-    """A scheduler for `EveryNode`."""
+class EveryOperationScheduler(gs.BoardScheduler, frozen=True, kw_only=True):
+    """A scheduler for `EveryOperationNode`."""
 
     name = "every"
-    policy = EveryNode
+    policy = EveryOperationNode
     numbers = ("work", "queue")
     timers = ("look",)
     tables: ClassVar[Any] = {"seen": {"sum": float, "work": float, "first": int, "number": float}}
@@ -76,11 +76,11 @@ class JobsNode(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
     def on_idle(self, view: Any) -> None:
-        least = view.board.least(2)
-        view.note("seen", first=least[0], number=view.board[least[-1]], jobs=len(view.board.values))
+        minimum = view.board.least(2)
+        view.note("seen", first=minimum[0], number=view.board[minimum[-1]], jobs=len(view.board.values))
 
 
-class Jobs(gs.BoardScheduler, frozen=True, kw_only=True):
+class JobBoardScheduler(gs.BoardScheduler, frozen=True, kw_only=True):
     """A scheduler with a board of applications."""
 
     name = "jobs"
@@ -89,7 +89,10 @@ class Jobs(gs.BoardScheduler, frozen=True, kw_only=True):
     tables: ClassVar[Any] = {"seen": {"first": int, "number": float, "jobs": int}}
 
 
-SCHEDULERS = (Every(batch=3, refresh="decisions"), Jobs(age=2.0, refresh="individual"))
+SCHEDULERS = (
+    EveryOperationScheduler(batch=3, refresh="decisions"),
+    JobBoardScheduler(age=2.0, refresh="individual"),
+)
 OPTIONS: Any = st.fixed_dictionaries(
     {
         "refresh": st.sampled_from(("continuous", "periodic", "individual", "decisions")),
@@ -108,7 +111,7 @@ FAILING = gs.Scenario(
 
 
 @settings(max_examples=20)
-@given(scenarios(), st.sampled_from((Every, Jobs)), OPTIONS)
+@given(scenarios(), st.sampled_from((EveryOperationScheduler, JobBoardScheduler)), OPTIONS)
 def test_all_forms_give_equal_digests(scenario: Any, scheduler: Any, options: Any) -> None:
     digests = {gs.simulate(scenario, scheduler(**options), nodes=form).digest for form in RUNNABLE_FORMS}
     assert len(digests) == 1
@@ -139,20 +142,20 @@ MISTAKES = {
 @pytest.mark.parametrize("form", FORMS[:2])
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_wrong_uses_of_the_board_are_rejected(mistake: str, form: Any) -> None:
-    class Node(EveryNode):
+    class Node(EveryOperationNode):
         def on_start(self, view: Any) -> None:
             eval(mistake, {"view": view, "np": np})
 
-    class Wrong(Every, frozen=True, kw_only=True):
+    class WrongScheduler(EveryOperationScheduler, frozen=True, kw_only=True):
         policy = Node
 
     scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([0.0], 2, 1.0, [0]), seed=1)
     message = f"t = 0.0 s: node 0 uses the board: {MISTAKES[mistake]}"
     with pytest.raises(gs.SchedulerError, match=re.escape(message)):
-        gs.simulate(scenario, Wrong(degree=1), nodes=form)
+        gs.simulate(scenario, WrongScheduler(degree=1), nodes=form)
 
 
-class WrongNames(EveryNode):
+class WrongNamesNode(EveryOperationNode):
     """A node with a call that cannot be compiled in each method."""
 
     def on_start(self, view: Any) -> None:
@@ -183,8 +186,14 @@ class WrongNames(EveryNode):
     ],
 )
 def test_wrong_uses_of_the_board_are_not_compiled(method: str, message: str) -> None:
-    node = type("Node", (EveryNode,), {method: vars(WrongNames)[method]})
-    scheduler = type("Wrong", (Every,), {"policy": node, "watch": "completion"}, frozen=True, kw_only=True)
+    node = type("Node", (EveryOperationNode,), {method: vars(WrongNamesNode)[method]})
+    scheduler = type(
+        "WrongScheduler",
+        (EveryOperationScheduler,),
+        {"policy": node, "watch": "completion"},
+        frozen=True,
+        kw_only=True,
+    )
     with pytest.raises(gs.CompileError, match=f"test_boards.py:[0-9]+: Node.{method}: .*{message}"):
         gs.simulate(FAILING, scheduler(), nodes="compiled")
 
@@ -199,8 +208,8 @@ def test_wrong_uses_of_the_board_are_not_compiled(method: str, message: str) -> 
     ],
 )
 def test_numbers_of_a_board_have_different_names(numbers: Any, message: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=f"Wrong.numbers {message}"):
-        type("Wrong", (Every,), {"numbers": numbers}, frozen=True, kw_only=True)()
+    with pytest.raises(gs.ScenarioError, match=f"WrongScheduler.numbers {message}"):
+        type("WrongScheduler", (EveryOperationScheduler,), {"numbers": numbers}, frozen=True, kw_only=True)()
 
 
 def test_an_age_beyond_the_clock_is_rejected() -> None:

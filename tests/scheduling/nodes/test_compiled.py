@@ -28,7 +28,7 @@ def half(number: int) -> int:
     return number // 2
 
 
-class Restless(gs.NodeProgram):
+class RandomActionNode(gs.NodeProgram):
     """A node with random actions, which uses all features of compiled nodes."""
 
     heard: int = 0
@@ -119,7 +119,7 @@ class Restless(gs.NodeProgram):
         self._act(view)
 
 
-class Calculating(gs.NodeProgram):
+class RoundingNode(gs.NodeProgram):
     """A node with calculations that NumPy, LLVM and Python might round differently."""
 
     weights = (3, 0.5, "x")
@@ -142,17 +142,17 @@ class Calculating(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
 
-class Calculates(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Calculating
+class RoundingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = RoundingNode
     tables: ClassVar[dict[str, dict[str, type]]] = {"numbers": {"x": float, "n": int}}
 
 
 def test_compiled_nodes_round_as_python_does() -> None:
-    made = [gs.simulate(SMALL, Calculates(), nodes=form) for form in ("interpreted", "compiled")]
-    assert made[0].tables == made[1].tables
+    results = [gs.simulate(SMALL, RoundingScheduler(), nodes=form) for form in ("interpreted", "compiled")]
+    assert results[0].tables == results[1].tables
 
 
-class Unbound(Restless):
+class UncompilableNode(RandomActionNode):
     """A node that cannot be compiled."""
 
     def __init__(self, parameters: Any) -> None:
@@ -162,7 +162,7 @@ class Unbound(Restless):
 
 class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "restless"
-    policy = Restless
+    policy = RandomActionNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "note": gs.Message(100, value=float, left=int),
         "share": gs.Message(1000, moves_tasks=True, hops=int, application=int, tasks=int),
@@ -191,10 +191,10 @@ def test_compiled_nodes_have_the_digest_of_interpreted_ones(
     scenario: gs.Scenario, hops: int, rule: str, degree: int
 ) -> None:
     scheduler = Scheduler(hops=hops, rule=rule, degree=degree)
-    wanted = gs.simulate(scenario, scheduler, record="decisions", events_limit=100_000)
-    found = gs.simulate(scenario, scheduler, record="decisions", events_limit=100_000, nodes="compiled")
-    assert found.digest == wanted.digest
-    assert found.tables == wanted.tables
+    expected = gs.simulate(scenario, scheduler, record="decisions", events_limit=100_000)
+    outcome = gs.simulate(scenario, scheduler, record="decisions", events_limit=100_000, nodes="compiled")
+    assert outcome.digest == expected.digest
+    assert outcome.tables == expected.tables
 
 
 def test_compiled_nodes_continue_from_a_checkpoint() -> None:
@@ -204,21 +204,21 @@ def test_compiled_nodes_continue_from_a_checkpoint() -> None:
         faults=gs.Faults.poisson(mean=300.0, seed=1),
         seed=1,
     )
-    wanted = gs.simulate(scenario, Scheduler())
-    assert resume_difference(scenario, Scheduler(), wanted, record=False, nodes="compiled") is None
+    expected = gs.simulate(scenario, Scheduler())
+    assert resume_difference(scenario, Scheduler(), expected, record=False, nodes="compiled") is None
 
 
 def test_studies_run_the_first_form_of_a_scheduler() -> None:
-    class Compiled(Scheduler, frozen=True, kw_only=True):
-        policy = Unbound
+    class CompiledScheduler(Scheduler, frozen=True, kw_only=True):
+        policy = UncompilableNode
         node_forms = ("compiled", "interpreted")
 
     scenario = gs.Scenario(
         gs.Platform.equal(nodes=4), gs.Workload.of(release=[0.0], tasks=[4], task_size=[1e3])
     )
-    with pytest.raises(gs.CompileError, match="Unbound"):
-        gs.compare(scenario, {"own": Compiled()})
-    assert gs.simulate(scenario, Compiled(), nodes="interpreted").digest
+    with pytest.raises(gs.CompileError, match="UncompilableNode"):
+        gs.compare(scenario, {"own": CompiledScheduler()})
+    assert gs.simulate(scenario, CompiledScheduler(), nodes="interpreted").digest
 
 
 def test_the_conformance_check_compares_both_forms(tmp_path: Path) -> None:
@@ -267,14 +267,14 @@ def scheduler_of(method: Any, *, kept: Any = 0) -> gs.NodeScheduler:
         def on_message(self, view: Any, message: Any) -> None:
             self.count += message.number
 
-    class Single(gs.NodeScheduler, frozen=True, kw_only=True):
+    class SingleNodeScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = Node
         messages: ClassVar[dict[str, gs.Message]] = {
             "ask": gs.Message(80, number=int), "bare": gs.Message(80),
         }  # fmt: skip
         timers = ("tick",)
 
-    return Single()
+    return SingleNodeScheduler()
 
 
 def _fraction(self: Any, view: Any, application: Any, tasks: int) -> None:
@@ -355,7 +355,7 @@ def _global_dict(self: Any, view: Any, application: Any, tasks: int) -> None:
 
 
 def _of_class(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.enqueue(application.number, Restless.turns)
+    view.enqueue(application.number, RandomActionNode.turns)
 
 
 def _setter(self: Any, view: Any, application: Any, tasks: int) -> None:
@@ -383,14 +383,14 @@ def _gamma(self: Any, view: Any, application: Any, tasks: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "said"),
+    ("method", "message"),
     [
         (_format, "a format in an f-string cannot be compiled"),
         (_star, r"a \* in an assignment cannot be compiled"),
         (_walrus, "count := ... cannot be compiled; write count = ... in a line of its own"),
         (_undefined, "the name taks is not defined; did you mean tasks?"),
         (_global_dict, "SIZES is a dict of the module, which cannot be compiled; write a tuple"),
-        (_of_class, "Restless is a class of nodes; write self.turns"),
+        (_of_class, "RandomActionNode is a class of nodes; write self.turns"),
         (_setter, "self.level is read-only when compiled; write a method"),
         (_of_view, "view.now is read-only"),
         (_static, "self.fixed is a staticmethod; write it as a method"),
@@ -410,20 +410,20 @@ def _gamma(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_no_attribute, "Unknown attribute 'foo' of type int"),
     ],
 )
-def test_errors_of_compilation_name_the_construct_and_its_line(method: Any, said: str) -> None:
+def test_errors_of_compilation_name_the_construct_and_its_line(method: Any, message: str) -> None:
     line = inspect.getsourcelines(method)[1] + 1
-    with pytest.raises(gs.CompileError, match=rf"test_compiled.py:{line}: Node.on_release: .*{said}"):
+    with pytest.raises(gs.CompileError, match=rf"test_compiled.py:{line}: Node.on_release: .*{message}"):
         gs.simulate(SMALL, scheduler_of(method), nodes="compiled")
 
 
 def test_unsupported_kinds_of_messages_are_named() -> None:
-    class Only(Scheduler, frozen=True, kw_only=True):
+    class KindsScheduler(Scheduler, frozen=True, kw_only=True):
         messages: ClassVar[dict[str, gs.Message]] = {
             **Scheduler.messages, "own": gs.Message(8, x=gs.array(float)),
         }  # fmt: skip
 
     with pytest.raises(gs.CompileError, match="does not support 'x' of the message 'own'"):
-        gs.simulate(SMALL, Only(), nodes="compiled")
+        gs.simulate(SMALL, KindsScheduler(), nodes="compiled")
 
 
 def _recursive(self: Any, view: Any, application: Any, tasks: int) -> None:
@@ -434,23 +434,25 @@ def _keyword_only(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.enqueue(application.number, self.only(number=tasks))
 
 
-def _halved(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _call_with_wrong_type(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.halve()
 
 
 @pytest.mark.parametrize(
-    ("method", "helper", "said"),
+    ("method", "helper", "message"),
     [
         (_recursive, "again", "self.again is recursive"),
         (_keyword_only, "only", "only has the keyword-only argument number; write it without the"),
-        (_halved, "halve", "self.count must be an int, as __init__ sets it, got a fraction"),
+        (_call_with_wrong_type, "halve", "self.count must be an int, as __init__ sets it, got a fraction"),
     ],
 )
-def test_errors_of_compilation_name_the_method_and_its_caller(method: Any, helper: str, said: str) -> None:
+def test_errors_of_compilation_name_the_method_and_its_caller(method: Any, helper: str, message: str) -> None:
     scheduler = scheduler_of(method)
     lines, first = inspect.getsourcelines(getattr(scheduler.policy, helper))
-    at = f":({'|'.join(str(first + k) for k in range(len(lines)))})"
-    with pytest.raises(gs.CompileError, match=f"{at}: Node.{helper}, which Node.on_release calls: {said}"):
+    line_suffix = f":({'|'.join(str(first + k) for k in range(len(lines)))})"
+    with pytest.raises(
+        gs.CompileError, match=f"{line_suffix}: Node.{helper}, which Node.on_release calls: {message}"
+    ):
         gs.simulate(SMALL, scheduler, nodes="compiled")
 
 
@@ -536,9 +538,9 @@ def test_compiled_handlers_raise_the_errors_of_interpreted_ones(method: Any) -> 
     """The type is the same, and so is the text unless Python itself raises the error."""
     errors = []
     for form in ("interpreted", "compiled"):
-        with pytest.raises(Exception, match=r".") as caught:
+        with pytest.raises(Exception, match=r".") as excinfo:
             gs.simulate(SMALL, scheduler_of(method), nodes=form)
-        errors.append(caught.value)
+        errors.append(excinfo.value)
     assert type(errors[0]) is type(errors[1])
     if method not in (_by_zero, _fieldless):
         assert str(errors[0]) == str(errors[1])
@@ -556,24 +558,24 @@ def test_machine_code_is_stored_and_reused(tmp_path: Path, monkeypatch: pytest.M
     from gridsim.scheduling.nodes import compiled
 
     monkeypatch.setenv("GRIDSIM_CACHE", str(tmp_path))
-    made: list[str] = []
+    items: list[str] = []
     real = compiled._compile
-    monkeypatch.setattr(compiled, "_compile", lambda *given: made.append("") or real(*given))
+    monkeypatch.setattr(compiled, "_compile", lambda *given: items.append("") or real(*given))
 
     def number_of(form: str) -> str:
         return gs.simulate(SMALL, scheduler_of(_fine), nodes=form).digest  # type: ignore[arg-type]
 
     assert number_of("compiled") == number_of("interpreted")
     assert number_of("compiled") == number_of("interpreted")
-    assert len(made) == 1
+    assert len(items) == 1
     (file,) = tmp_path.iterdir()
     raw = file.read_bytes()
     file.write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))  # a damaged file is not used
     assert number_of("compiled") == number_of("interpreted")
-    assert len(made) == 2
+    assert len(items) == 2
     monkeypatch.setitem(globals(), "LIMIT", 1)  # a global variable of the handler has changed
     assert number_of("compiled") == number_of("interpreted")
-    assert len(made) == 3
+    assert len(items) == 3
     monkeypatch.setenv("GRIDSIM_CACHE", str(file / "nowhere"))  # not a folder, so nothing can be written
     assert number_of("compiled") == number_of("interpreted")
 
@@ -581,13 +583,13 @@ def test_machine_code_is_stored_and_reused(tmp_path: Path, monkeypatch: pytest.M
 def test_a_text_that_no_method_reads_needs_no_other_machine_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Board(gs.BoardScheduler, frozen=True, kw_only=True):
+    class TextBoardScheduler(gs.BoardScheduler, frozen=True, kw_only=True):
         policy = type(scheduler_of(_fine)).policy
         messages: ClassVar[dict[str, gs.Message]] = {"ask": gs.Message(64, number=int)}
 
     monkeypatch.setenv("GRIDSIM_CACHE", str(tmp_path))
     refreshes: Any = ("continuous", "individual")
-    for scheduler in [Board(refresh=refresh, age=1.0) for refresh in refreshes]:
+    for scheduler in [TextBoardScheduler(refresh=refresh, age=1.0) for refresh in refreshes]:
         assert gs.simulate(SMALL, scheduler, nodes="compiled").digest == gs.simulate(SMALL, scheduler).digest
     assert len([*tmp_path.iterdir()]) == 1
 
@@ -607,6 +609,6 @@ def test_without_numba_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch
 
 
 def test_programs_of_several_classes_cannot_be_compiled() -> None:
-    made = type("Own", (Scheduler,), {"program": lambda self, _: None}, frozen=True, kw_only=True)
+    new_class = type("Own", (Scheduler,), {"program": lambda self, _: None}, frozen=True, kw_only=True)
     with pytest.raises(gs.CompileError, match="does not support nodes='compiled': Own defines program"):
-        gs.simulate(SMALL, made(), nodes="compiled")
+        gs.simulate(SMALL, new_class(), nodes="compiled")

@@ -23,8 +23,8 @@ def size_of_gossip(level: int, value: float) -> int:
     return 64 + 8 * (level % 3) if value > 0.5 else 80
 
 
-class Acting(gs.NodeProgram):
-    """A node with random actions; `Extended` adds to its handlers."""
+class RandomActionNode(gs.NodeProgram):
+    """A node with random actions; `ExtendedNode` adds to its handlers."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -111,8 +111,8 @@ class Acting(gs.NodeProgram):
             self.step(view)
 
 
-class Extended(Acting):
-    """A node whose handlers extend those of `Acting`."""
+class ExtendedNode(RandomActionNode):
+    """A node whose handlers extend those of `RandomActionNode`."""
 
     __secret = 3
 
@@ -146,7 +146,7 @@ class Extended(Acting):
         super().on_lost(view, application, tasks)
 
 
-class Last(Extended):
+class SkippingNode(ExtendedNode):
     """A node that skips a class when it extends a handler."""
 
     def on_report(self, view: Any, message: Any) -> None:
@@ -161,7 +161,7 @@ def state_of(truth: Any, node: int, machine: int) -> float:
 
 class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "acting"
-    policy: ClassVar[type[gs.NodeProgram]] = Acting
+    policy: ClassVar[type[gs.NodeProgram]] = RandomActionNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "gossip": gs.Message(size_of_gossip, value=float, level=int),
         "found": gs.Message(None, level=int, best=float),
@@ -189,27 +189,27 @@ class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         return Layout.with_server(machines) if self.has_server else Layout.one_each(machines)
 
 
-class Done(Scheduler, frozen=True, kw_only=True):
-    policy: ClassVar[type[gs.NodeProgram]] = Last
+class DoneScheduler(Scheduler, frozen=True, kw_only=True):
+    policy: ClassVar[type[gs.NodeProgram]] = SkippingNode
     reports = False
     ticks: ClassVar[dict[str, float]] = {}
     at_once = True
     to_the_end = True
 
 
-class Once(Scheduler, frozen=True, kw_only=True):
+class OneWatchScheduler(Scheduler, frozen=True, kw_only=True):
     at_once = True
 
 
-class ToTheEnd(Done, frozen=True, kw_only=True):
-    policy: ClassVar[type[gs.NodeProgram]] = Extended
+class RunToEndScheduler(DoneScheduler, frozen=True, kw_only=True):
+    policy: ClassVar[type[gs.NodeProgram]] = ExtendedNode
     at_once = False
 
 
 @settings(max_examples=40, deadline=None)
 @given(
     scenario=scenarios(),
-    scheduler=st.sampled_from([Scheduler, Done, Once, ToTheEnd]),
+    scheduler=st.sampled_from([Scheduler, DoneScheduler, OneWatchScheduler, RunToEndScheduler]),
     arrangement=st.sampled_from(["", "has_pairs", "has_server"]),
 )
 def test_compiled_nodes_have_the_digest_of_interpreted_ones(
@@ -224,7 +224,7 @@ def test_compiled_nodes_have_the_digest_of_interpreted_ones(
     assert results[0].tables == results[1].tables
 
 
-@pytest.mark.parametrize("scheduler", [Scheduler, Done, ToTheEnd])
+@pytest.mark.parametrize("scheduler", [Scheduler, DoneScheduler, RunToEndScheduler])
 def test_compiled_nodes_continue_from_a_checkpoint(scheduler: type[Scheduler]) -> None:
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=10, seed=1),
@@ -265,7 +265,7 @@ def scheduler_of(method: Any, **kinds: gs.Message) -> gs.NodeScheduler:
         def on_act(self, view: Any) -> None:
             pass
 
-    class Single(gs.NodeScheduler, frozen=True, kw_only=True):
+    class SingleNodeScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = Node
         messages: ClassVar[dict[str, gs.Message]] = {
             "known": gs.Message(80, deferred=True),
@@ -274,7 +274,7 @@ def scheduler_of(method: Any, **kinds: gs.Message) -> gs.NodeScheduler:
         }
         timers = ("tick",)
 
-    return Single()
+    return SingleNodeScheduler()
 
 
 def _acts_in_the_past(self: Any, view: Any, application: Any, tasks: int) -> None:
@@ -321,13 +321,13 @@ def _publishes(self: Any, view: Any, application: Any, tasks: int) -> None:
 def test_compiled_handlers_raise_the_errors_of_interpreted_ones(method: Any) -> None:
     errors = []
     for form in ("interpreted", "compiled"):
-        with pytest.raises(gs.SchedulerError) as caught:
+        with pytest.raises(gs.SchedulerError) as excinfo:
             gs.simulate(
                 SMALL,
                 scheduler_of(method, sized=gs.Message(lambda number: 2 - number, number=int)),
                 nodes=form,
             )
-        errors.append(str(caught.value))
+        errors.append(str(excinfo.value))
     assert errors[0] == errors[1]
 
 
@@ -347,7 +347,7 @@ def size_with_fraction(number: int) -> int:
     return number / 2  # type: ignore[return-value]
 
 
-class Size:
+class SizeFunction:
     def __call__(self, number: int) -> int:
         return number
 
@@ -358,7 +358,7 @@ class Size:
         (size_of_rest, "the function of the size of 'sized' must not read fields; write the fields that"),
         (size_with_constant, "of the size of 'sized' must have only fields as its parameters, got unit"),
         (size_with_fraction, "the size of 'sized' must be an int, got a fraction"),
-        (Size(), "the size of 'sized' must be a function"),
+        (SizeFunction(), "the size of 'sized' must be a function"),
     ],
 )
 def test_functions_of_sizes_that_cannot_be_compiled_are_named(size: Any, reason: str) -> None:
@@ -401,44 +401,44 @@ def test_an_error_of_the_size_of_a_message_names_kind_node_and_time() -> None:
     """Such a message is not sent: a handler that catches the error may send another one."""
     for form in RUNNABLE_FORMS:
         sized = gs.Message(lambda number: 60 // number, number=int)
-        with pytest.raises(gs.SchedulerError) as caught:
+        with pytest.raises(gs.SchedulerError) as excinfo:
             gs.simulate(SMALL, scheduler_of(_sends_nothing, sized=sized), nodes=form)
         place = "t = 0.0 s: node 0 sends 'sized': the function of its size"
-        assert str(caught.value).startswith(f"{place} raises ZeroDivisionError: integer division")
-        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        assert str(excinfo.value).startswith(f"{place} raises ZeroDivisionError: integer division")
+        assert isinstance(excinfo.value.__cause__, ZeroDivisionError)
         result = gs.simulate(
             SMALL, scheduler_of(_sends_after_an_error, sized=sized), nodes=form, record="messages"
         )
         assert result.tables["message_log"]["bytes"].tolist() == [60]
 
 
-class Extending(gs.NodeProgram):
+class ExtendingNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         super().on_release(view, application, tasks)
 
 
-class Queueing(gs.NodeProgram):
+class QueueingNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         gs.Fifo(task=int).push(tasks)
 
 
-class Counting(gs.NodeProgram):
+class CountingNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        super(Counting, self).on_lost(view, application, tasks)  # noqa: UP008
+        super(CountingNode, self).on_lost(view, application, tasks)  # noqa: UP008
 
 
 @pytest.mark.parametrize(
     ("node", "reason"),
     [
-        (Extending, r"super\(\).on_release: no class of the program has this method"),
-        (Queueing, "a Fifo must be an attribute that __init__ sets"),
-        (Counting, r"super\(\) can be compiled only as super\(\).name"),
+        (ExtendingNode, r"super\(\).on_release: no class of the program has this method"),
+        (QueueingNode, "a Fifo must be an attribute that __init__ sets"),
+        (CountingNode, r"super\(\) can be compiled only as super\(\).name"),
     ],
 )
 def test_constructs_that_cannot_be_compiled_are_named(node: Any, reason: str) -> None:
-    class Single(gs.NodeScheduler, frozen=True, kw_only=True):
+    class SingleNodeScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = node
 
     line = inspect.getsourcelines(node.on_release)[1] + 1
     with pytest.raises(gs.CompileError, match=f"test_compiled_actions.py:{line}: .*on_release: .*{reason}"):
-        gs.simulate(SMALL, Single(), nodes="compiled")
+        gs.simulate(SMALL, SingleNodeScheduler(), nodes="compiled")

@@ -20,7 +20,7 @@ pytest.importorskip("numba", reason="needs the extra jit")
 WIDTH = 5
 
 
-class Gossip(gs.NodeProgram):
+class GossipNode(gs.NodeProgram):
     """Push-sum of vectors; arrays of all types go along, some of which are passed on."""
 
     def __init__(self, parameters: Any) -> None:
@@ -122,7 +122,7 @@ class Gossip(gs.NodeProgram):
 
 class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "vector-gossip"
-    policy = Gossip
+    policy = GossipNode
     timers: ClassVar[tuple[str, ...]] = ("round",)
     messages: ClassVar[dict[str, gs.Message]] = {
         "task": gs.Message(90, moves_tasks=True, application=int, tasks=int, path=gs.array(int, ndim=1)),
@@ -160,10 +160,10 @@ def test_arrays_of_compiled_nodes_arrive_as_those_of_interpreted_ones(
     scenario: gs.Scenario, rounds: int, degree: int
 ) -> None:
     scheduler = Scheduler(rounds=rounds, degree=degree)
-    wanted = gs.simulate(scenario, scheduler)
-    found = gs.simulate(scenario, scheduler, nodes="compiled")
-    assert found.digest == wanted.digest
-    assert found.tables == wanted.tables
+    expected = gs.simulate(scenario, scheduler)
+    outcome = gs.simulate(scenario, scheduler, nodes="compiled")
+    assert outcome.digest == expected.digest
+    assert outcome.tables == expected.tables
 
 
 LONG = gs.Scenario(
@@ -176,9 +176,9 @@ LONG = gs.Scenario(
 
 
 def test_a_run_with_arrays_continues_from_checkpoints_and_failures() -> None:
-    wanted = gs.simulate(LONG, Scheduler(rounds=9), record=True)
-    assert wanted.messages["dropped"].sum() > 0
-    difference = resume_difference(LONG, Scheduler(rounds=9), wanted, nodes="compiled")
+    expected = gs.simulate(LONG, Scheduler(rounds=9), record=True)
+    assert expected.messages["dropped"].sum() > 0
+    difference = resume_difference(LONG, Scheduler(rounds=9), expected, nodes="compiled")
     assert difference is None
 
 
@@ -211,7 +211,7 @@ def test_no_array_is_left_when_no_message_is_under_way(nodes: Any) -> None:
     assert len(core.getstate()["payloads"]) == 0
 
 
-class Wrong(gs.NodeProgram):
+class WrongNode(gs.NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.x, self.few, self.k = np.zeros(3), np.zeros(3, np.uint16), 0
@@ -224,16 +224,16 @@ class Wrong(gs.NodeProgram):
 def scheduler_of(release: Any, *, receive: Any = None, **fields: Any) -> gs.NodeScheduler:
     """Return a scheduler whose nodes do `release`, with messages "data" of these fields."""
     functions = {"on_release": release, **({} if receive is None else {"on_data": receive})}
-    node = type("Node", (Wrong,), functions)
+    node = type("Node", (WrongNode,), functions)
 
-    class Sender(gs.NodeScheduler, frozen=True, kw_only=True):
+    class SenderScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         name: ClassVar[str] = "sender"
         policy = node
         messages: ClassVar[dict[str, gs.Message]] = {
             "data": gs.Message(8, **(fields or {"values": gs.array(np.uint16, ndim=1)}))
         }
 
-    return Sender()
+    return SenderScheduler()
 
 
 SMALL = gs.Scenario(gs.Platform.of([1000.0] * 3), gs.Workload.of([0.0], 1, 1000.0), gs.Network(), seed=1)
@@ -253,13 +253,13 @@ def test_elements_out_of_range_are_rejected_in_both_forms(release: Any) -> None:
     for form in ("interpreted", "compiled"):
         with pytest.raises(
             gs.SchedulerError, match="values must be an array of uint16, of one dim"
-        ) as caught:
+        ) as excinfo:
             gs.simulate(SMALL, scheduler_of(release), nodes=form)
-        errors.add(str(caught.value))
+        errors.add(str(excinfo.value))
     assert len(errors) == 1
 
 
-def _caught(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _catches_refusal(self: Any, view: Any, application: Any, tasks: int) -> None:
     try:
         self.send_negative(view)
     except Exception:
@@ -269,7 +269,7 @@ def _caught(self: Any, view: Any, application: Any, tasks: int) -> None:
 @pytest.mark.parametrize("nodes", ["interpreted", "compiled"])
 def test_a_message_that_is_refused_leaves_no_array(nodes: Any) -> None:
     kinds = {"one": gs.array(float, ndim=1), "values": gs.array(np.uint16, ndim=1)}
-    run = Simulation(SMALL, scheduler_of(_caught, **kinds), Options(nodes=nodes))
+    run = Simulation(SMALL, scheduler_of(_catches_refusal, **kinds), Options(nodes=nodes))
     core: Any = run.policy.core  # type: ignore[attr-defined]
     run.run()
     assert len(core.getstate()["payloads"]) == 0
@@ -311,27 +311,27 @@ def _set_floats(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.known.set(self.x)
 
 
-def _assigned_shared(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _assigns_shared(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.known = self.x
 
 
-def _changed_shared(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _changes_shared(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.known.values[0] = 1
 
 
-def _misspelled(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _misspells_dtype(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.known.put(self.x)
 
 
-def _added(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _adds(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.k = int(self.few[0] + 1)
 
 
-def _scaled(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _scales(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.x[:] = self.few * 0.5
 
 
-def _summed(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _sums(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.k = int(self.few.sum())
 
 
@@ -339,7 +339,7 @@ def _root(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.x[:] = np.sqrt(self.few)
 
 
-def _assigned(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _assigns(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.few[0] = tasks
 
 
@@ -355,14 +355,14 @@ def _assigned(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_floats, r"must be an array of uint16, .* got an array of float; .astype\(np.int64\) makes one"),
         (_two_dimensions, "must be an array of uint16, of one dimension, got an array of int"),
         (_set_floats, "SharedArray.set takes an array of int of one dimension, got an array of float"),
-        (_assigned_shared, "self.known is a SharedArray: only its contents can be changed"),
-        (_changed_shared, r"the array is read-only; change a copy, np.array\(...\)"),
-        (_misspelled, "there is no SharedArray.put; known: set, values"),
-        (_added, r"may differ from Python's for numbers of 16 bits, here uint16; convert them first: int\("),
-        (_scaled, r"of 16 bits, here an array of uint16; convert them first: values.astype\(np.int64\)"),
-        (_summed, "of 16 bits, here an array of uint16"),
+        (_assigns_shared, "self.known is a SharedArray: only its contents can be changed"),
+        (_changes_shared, r"the array is read-only; change a copy, np.array\(...\)"),
+        (_misspells_dtype, "there is no SharedArray.put; known: set, values"),
+        (_adds, r"may differ from Python's for numbers of 16 bits, here uint16; convert them first: int\("),
+        (_scales, r"of 16 bits, here an array of uint16; convert them first: values.astype\(np.int64\)"),
+        (_sums, "of 16 bits, here an array of uint16"),
         (_root, "of 16 bits, here an array of uint16"),
-        (_assigned, "elements of an array of uint16 must be assigned from numbers of that type, got int"),
+        (_assigns, "elements of an array of uint16 must be assigned from numbers of that type, got int"),
     ],
 )
 def test_arrays_that_cannot_be_compiled_are_named_with_the_remedy(release: Any, text: str) -> None:
@@ -384,8 +384,8 @@ def _sorts(self: Any, view: Any, message: Any) -> None:
 @pytest.mark.parametrize("receive", [_assigns_element, _sorts])
 def test_changes_of_an_array_in_a_message_are_named_with_the_remedy(receive: Any) -> None:
     line = inspect.getsourcelines(receive)[1] + 2
-    said = r"Node.on_data: message.values is read-only; change a copy: values = np.array\(message.values\)"
-    with pytest.raises(gs.CompileError, match=rf"test_compiled_arrays.py:{line}: {said}"):
+    message = r"Node.on_data: message.values is read-only; change a copy: values = np.array\(message.values\)"
+    with pytest.raises(gs.CompileError, match=rf"test_compiled_arrays.py:{line}: {message}"):
         gs.simulate(SMALL, scheduler_of(_negative, receive=receive), nodes="compiled")
 
 

@@ -30,7 +30,7 @@ SHAPE = GRID.shape
 WIDTH = 3
 
 
-class Tree(gs.NodeProgram):
+class TreeNode(gs.NodeProgram):
     """A node of a tree by number: it sums the summaries of its children, and divides tasks among them."""
 
     def __init__(self, parameters: Any) -> None:
@@ -90,7 +90,7 @@ class Tree(gs.NodeProgram):
 
 class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "summary-tree"
-    policy = Tree
+    policy = TreeNode
     timers: ClassVar[tuple[str, ...]] = ("report",)
     messages: ClassVar[dict[str, gs.Message]] = {
         "report": gs.Message(500, cells=gs.array(np.uint32, ndim=1), oldest=float, child=int),
@@ -113,10 +113,10 @@ def test_compiled_nodes_compute_with_summaries_as_interpreted_ones(
     scenario: gs.Scenario, stretch: float
 ) -> None:
     scheduler = Scheduler(stretch=stretch)
-    wanted = gs.simulate(scenario, scheduler)
-    found = gs.simulate(scenario, scheduler, nodes="compiled")
-    assert found.digest == wanted.digest
-    assert found.tables == wanted.tables
+    expected = gs.simulate(scenario, scheduler)
+    outcome = gs.simulate(scenario, scheduler, nodes="compiled")
+    assert outcome.digest == expected.digest
+    assert outcome.tables == expected.tables
 
 
 def test_a_tree_of_compiled_nodes_continues_from_checkpoints_and_failures() -> None:
@@ -127,12 +127,12 @@ def test_a_tree_of_compiled_nodes_continues_from_checkpoints_and_failures() -> N
         faults=gs.Faults.of([1, 2, 4], [3.5, 6.0, 9.0], [4.0, 8.0, 12.0]),
         seed=5,
     )
-    wanted = gs.simulate(scenario, Scheduler(), record=True)
-    assert max(wanted.tables["split"]["two"].tolist()) > 0
-    assert resume_difference(scenario, Scheduler(), wanted, nodes="compiled") is None
+    expected = gs.simulate(scenario, Scheduler(), record=True)
+    assert max(expected.tables["split"]["two"].tolist()) > 0
+    assert resume_difference(scenario, Scheduler(), expected, nodes="compiled") is None
 
 
-class Debiting(gs.NodeProgram):
+class DebitNode(gs.NodeProgram):
     """A node that debits the summary of its machine, by one dispatch and by all of its dispatches."""
 
     def __init__(self, parameters: Any) -> None:
@@ -178,9 +178,9 @@ def weight(cells: Any) -> int:
     return total
 
 
-class Debits(gs.NodeScheduler, frozen=True, kw_only=True):
+class DebitScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "debits"
-    policy = Debiting
+    policy = DebitNode
     tables: ClassVar[dict[str, dict[str, type]]] = {
         "cells": {"once": int, "printed": int, "aged": int, "lowest": int}
     }
@@ -198,15 +198,15 @@ def test_compiled_nodes_debit_summaries_as_interpreted_ones(rule: str) -> None:
         gs.Workload.of(np.arange(24.0), [1, 2, 4, 7] * 6, [100.0, 1000.0, 500.0] * 8, submitter=[0, 1] * 12),
         seed=2,
     )
-    wanted = gs.simulate(scenario, Debits(rule=rule), nodes="interpreted")
-    found = gs.simulate(scenario, Debits(rule=rule), nodes="compiled")
-    assert found.tables == wanted.tables
-    columns = [wanted.tables["cells"][name].tolist() for name in ("once", "printed", "aged", "lowest")]
+    expected = gs.simulate(scenario, DebitScheduler(rule=rule), nodes="interpreted")
+    outcome = gs.simulate(scenario, DebitScheduler(rule=rule), nodes="compiled")
+    assert outcome.tables == expected.tables
+    columns = [expected.tables["cells"][name].tolist() for name in ("once", "printed", "aged", "lowest")]
     assert min(columns[3]) == -1 and len(set(columns[3])) > 2
     assert all(len(set(column)) > 10 for column in columns[:3]) and columns[0] != columns[2]
 
 
-class Slots(Environment):
+class SlotEnvironment(Environment):
     """Gives each node the slot schedule of its machine."""
 
     because = "slots need no messages"
@@ -229,7 +229,7 @@ class Slots(Environment):
         self.adapter.notes.add(machine, "slots", {"reserved": -1, "start": attempt})
 
 
-class Rigid(gs.NodeProgram):
+class ReservationNode(gs.NodeProgram):
     """A node that reserves slots for its tasks, and releases or extends some."""
 
     def __init__(self, parameters: Any) -> None:
@@ -262,11 +262,11 @@ class Rigid(gs.NodeProgram):
             view.note("slots", reserved=other, start=attempt)
 
 
-class Reserving(gs.NodeScheduler, frozen=True, kw_only=True):
+class ReservationScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "reserving"
-    policy = Rigid
+    policy = ReservationNode
     tables: ClassVar[dict[str, dict[str, type]]] = {"slots": {"reserved": int, "start": int}}
-    environment = Slots
+    environment = SlotEnvironment
 
 
 def test_compiled_nodes_reserve_extend_and_release_slots() -> None:
@@ -276,15 +276,17 @@ def test_compiled_nodes_reserve_extend_and_release_slots() -> None:
         gs.Network(),
         seed=2,
     )
-    wanted = gs.simulate(scenario, Reserving())
-    found = gs.simulate(scenario, Reserving(), nodes="compiled")
-    rows = list(zip(*(wanted.tables["slots"][name].tolist() for name in ("reserved", "start")), strict=True))
+    expected = gs.simulate(scenario, ReservationScheduler())
+    outcome = gs.simulate(scenario, ReservationScheduler(), nodes="compiled")
+    rows = list(
+        zip(*(expected.tables["slots"][name].tolist() for name in ("reserved", "start")), strict=True)
+    )
     assert {-1, -2, -3, 1} <= {reserved for reserved, _ in rows}
     assert max(start for reserved, start in rows if reserved == -3) > 1
-    assert found.tables == wanted.tables
+    assert outcome.tables == expected.tables
 
 
-class Wrong(gs.NodeProgram):
+class WrongCallNode(gs.NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.cells, self.counts, self.k = np.zeros(SHAPE, np.uint32), np.full(3, -1), 0
@@ -292,11 +294,11 @@ class Wrong(gs.NodeProgram):
 
 
 def scheduler_of(release: Any) -> gs.NodeScheduler:
-    class Only(gs.NodeScheduler, frozen=True, kw_only=True):
+    class WrongCallScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         name: ClassVar[str] = "only"
-        policy = type("Node", (Wrong,), {"on_release": release})
+        policy = type("Node", (WrongCallNode,), {"on_release": release})
 
-    return Only()
+    return WrongCallScheduler()
 
 
 SMALL = gs.Scenario(gs.Platform.of([1000.0] * 3), gs.Workload.of([1.0], 1, 1000.0), gs.Network(), seed=1)
@@ -383,9 +385,9 @@ def _no_index(self: Any, view: Any, application: Any, tasks: int) -> None:
 def test_compiled_calls_of_kernels_raise_the_errors_of_interpreted_ones(release: Callable[..., None]) -> None:
     errors = []
     for form in ("interpreted", "compiled"):
-        with pytest.raises((ValueError, AttributeError), match=".") as caught:
+        with pytest.raises((ValueError, AttributeError), match=".") as excinfo:
             gs.simulate(SMALL, scheduler_of(release), nodes=form)  # type: ignore[arg-type]
-        errors.append((caught.type, str(caught.value)))
+        errors.append((excinfo.type, str(excinfo.value)))
     assert errors[0] == errors[1]
 
 
@@ -401,19 +403,19 @@ def _narrow(self: Any, view: Any, application: Any, tasks: int) -> None:
     split(self.cells[0, 0], tasks)
 
 
-def _computed(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _computes_grid(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.k = int(view.sample(GRID)[0, 0, 0] + 1)
 
 
-def _debited(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _debits_twice(self: Any, view: Any, application: Any, tasks: int) -> None:
     debit(self.cells, GRID, tasks=self.counts, task_size=self.counts, size=1.0, stretch=1.0, leaves=1)
 
 
-def _ruled(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _sets_rule(self: Any, view: Any, application: Any, tasks: int) -> None:
     debit(self.cells, GRID, tasks=1, task_size=1.0, size=1.0, stretch=1.0, leaves=1, rule="paper")
 
 
-def _extended(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _extends(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.slots.extend(0, 0, 0.5, 1)
 
 
@@ -429,11 +431,11 @@ def _floats(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.records.busy(np.zeros(1))
 
 
-def _copied(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _copies(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.records.copy()
 
 
-def _misspelled(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _misspells(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.records.forgett(1, 1.0)
 
 
@@ -443,15 +445,15 @@ def _misspelled(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_by_name, "WaitingTimes.open takes 1 values by position, not by name"),
         (_half, "argument 1 of WaitingTimes.open must be a whole number, got a fraction"),
         (_floats, "argument 1 of WaitingTimes.busy must be a contiguous array of int, got an array of float"),
-        (_copied, "compiled nodes do not support WaitingTimes.copy"),
-        (_misspelled, "there is no WaitingTimes.forgett; did you mean forget"),
+        (_copies, "compiled nodes do not support WaitingTimes.copy"),
+        (_misspells, "there is no WaitingTimes.forgett; did you mean forget"),
         (_any_grid, "must be a SummaryGrid of the module or of the parameters, got int"),
         (_wide, "children of aggregate must be a contiguous array of uint32 of at least 2 dimensions"),
         (_narrow, "available of split must be a contiguous array of int, got an array of uint32"),
-        (_computed, r"numbers of 32 bits, here uint32; convert them first: int\("),
-        (_extended, "start of view.slots.extend must be a whole number, got a fraction"),
-        (_debited, "task_size of debit must be a contiguous array of float, got an array of int"),
-        (_ruled, r"rule of debit must be one of the literals \('subtree', 'printed'\), got paper"),
+        (_computes_grid, r"numbers of 32 bits, here uint32; convert them first: int\("),
+        (_extends, "start of view.slots.extend must be a whole number, got a fraction"),
+        (_debits_twice, "task_size of debit must be a contiguous array of float, got an array of int"),
+        (_sets_rule, r"rule of debit must be one of the literals \('subtree', 'printed'\), got paper"),
     ],
 )
 def test_calls_of_kernels_that_cannot_be_compiled_are_named(release: Callable[..., None], text: str) -> None:

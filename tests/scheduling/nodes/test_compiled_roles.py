@@ -97,7 +97,7 @@ def _broker_places(parameters: Any, machines: int) -> Any:
     return np.arange(parameters.brokers) * parameters.stride % machines
 
 
-class Brokers(gs.NodeScheduler, frozen=True, kw_only=True):
+class BrokerScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     """A scheduler with brokers on machines, hubs on servers, and workers."""
 
     name: ClassVar[str] = "brokers"
@@ -129,7 +129,7 @@ class Brokers(gs.NodeScheduler, frozen=True, kw_only=True):
     detection=st.sampled_from([0.5, 1.0]),
 )
 def test_all_forms_have_the_same_results(scenario: gs.Scenario, **parameters: Any) -> None:
-    scheduler = Brokers(**parameters)
+    scheduler = BrokerScheduler(**parameters)
     digests = {
         gs.simulate(scenario, scheduler, nodes=form, cohort_limit=limit, record=True).digest
         for form in RUNNABLE_FORMS
@@ -143,8 +143,8 @@ def test_runs_continue_from_checkpoints_in_all_forms(nodes: NodeForm) -> None:
     workload = gs.Workload.of([0.0, 1.0, 2.0, 8.0], [4, 5, 6, 3], 1000.0, [0, 1, 3, 2], origin=0.0)
     faults = gs.Faults.of([1, 2], [2.5, 3.0], [4.0, 3.0])
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 4), workload, faults=faults, seed=2)
-    result = gs.simulate(scenario, Brokers(), nodes=nodes, record=True)
-    assert resume_difference(scenario, Brokers(), result, nodes=nodes) is None
+    result = gs.simulate(scenario, BrokerScheduler(), nodes=nodes, record=True)
+    assert resume_difference(scenario, BrokerScheduler(), result, nodes=nodes) is None
 
 
 def test_true_values_are_those_of_home_nodes() -> None:
@@ -152,27 +152,29 @@ def test_true_values_are_those_of_home_nodes() -> None:
     workload = gs.Workload.of(np.arange(8) * 2.0, 4, 1000.0, [0, 1, 2, 3] * 2, origin=0.0)
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 4), workload, seed=2)
     values = [
-        gs.simulate(scenario, Brokers(brokers=3), nodes=form, record="decisions").tables["decisions"]["true"]
+        gs.simulate(scenario, BrokerScheduler(brokers=3), nodes=form, record="decisions").tables["decisions"][
+            "true"
+        ]
         for form in RUNNABLE_FORMS
     ]
-    assert all(each.tolist() == values[0].tolist() for each in values)
+    assert all(item.tolist() == values[0].tolist() for item in values)
     assert len(set(values[0].tolist())) > 2
 
 
 @needs_numba
 def test_a_wrong_name_of_a_role_is_not_compiled() -> None:
-    class Asking(Broker):
+    class AskingBroker(Broker):
         def on_free(self, view: Any, message: Any) -> None:
             self.idle.add(view.role("workers")[0])
 
-    class Wrong(Brokers, frozen=True, kw_only=True):
+    class WrongScheduler(BrokerScheduler, frozen=True, kw_only=True):
         roles: ClassVar[dict[str, gs.Role]] = {
-            **Brokers.roles,
-            "broker": gs.Role(Asking, count=1, releases=True),
+            **BrokerScheduler.roles,
+            "broker": gs.Role(AskingBroker, count=1, releases=True),
         }
 
     scenario = gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.of([0.0], 1, 1.0, [0]))
     with pytest.raises(
-        gs.CompileError, match=r"Asking.on_free: the name of a role 'workers' .*mean worker\?"
+        gs.CompileError, match=r"AskingBroker.on_free: the name of a role 'workers' .*mean worker\?"
     ):
-        gs.simulate(scenario, Wrong(), nodes="compiled")
+        gs.simulate(scenario, WrongScheduler(), nodes="compiled")

@@ -28,7 +28,7 @@ class Base(gs.NodeProgram):
         return large - 2.0 * small
 
 
-class Careful(Base):
+class TryNode(Base):
     """A node whose calls are in `try` statements; about half of them raise errors."""
 
     flood_kind = "news"
@@ -105,7 +105,7 @@ class Careful(Base):
 
 class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "careful"
-    policy: ClassVar[type[gs.NodeProgram]] = Careful
+    policy: ClassVar[type[gs.NodeProgram]] = TryNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "news": gs.Message(50, value=float, level=int),
         "note": gs.Message(None, level=int),
@@ -159,34 +159,36 @@ def _variable_kind(self: Any, view: Any) -> None:
     ],
 )
 def test_errors_of_compilation_name_the_line_of_the_call(method: Any, line: int, text: str) -> None:
-    class Own(Careful):
+    class NodeWithoutSource(TryNode):
         on_start = method
 
-    class Owns(Scheduler, frozen=True, kw_only=True):
-        policy = Own
+    class SchedulerWithoutSource(Scheduler, frozen=True, kw_only=True):
+        policy = NodeWithoutSource
 
     line += inspect.getsourcelines(method)[1]
-    with pytest.raises(gs.CompileError, match=rf"test_compiled_try.py:{line}: Own.on_start: {text}"):
-        gs.simulate(SCENARIO, Owns(), nodes="compiled")
+    with pytest.raises(
+        gs.CompileError, match=rf"test_compiled_try.py:{line}: NodeWithoutSource.on_start: {text}"
+    ):
+        gs.simulate(SCENARIO, SchedulerWithoutSource(), nodes="compiled")
 
 
 def test_try_statements_without_their_source_are_named() -> None:
     """The keywords of calls in them would be lost."""
-    made: dict[str, Any] = {}
+    items: dict[str, Any] = {}
     source = "def on_start(self, view):\n try: view.act(seconds=1.0)\n except Exception: self.errors += 1"
-    exec(source, made)
+    exec(source, items)
 
-    class Own(Careful):
-        on_start = made["on_start"]
+    class NodeWithoutSource(TryNode):
+        on_start = items["on_start"]
 
-    class Owns(Scheduler, frozen=True, kw_only=True):
-        policy = Own
+    class SchedulerWithoutSource(Scheduler, frozen=True, kw_only=True):
+        policy = NodeWithoutSource
 
     with pytest.raises(gs.CompileError, match="try can be compiled only if the method is in a file"):
-        gs.simulate(SCENARIO, Owns(), nodes="compiled")
+        gs.simulate(SCENARIO, SchedulerWithoutSource(), nodes="compiled")
 
 
-class Catching(gs.NodeProgram):
+class CatchingNode(gs.NodeProgram):
     """A node whose loops in `try` statements raise errors."""
 
     def __init__(self, parameters: Any) -> None:
@@ -241,14 +243,14 @@ class Catching(gs.NodeProgram):
         return peer
 
 
-class Catches(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Catching
+class CatchingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = CatchingNode
     tables: ClassVar[dict[str, dict[str, type]]] = {"steps": {"name": int, "steps": int, "last": int}}
 
 
 def test_errors_of_iterations_are_caught_in_all_forms() -> None:
     scenario = gs.Scenario(gs.Platform.equal(2, 1000.0), gs.Workload.of([0.0], 7, 1e3, [0]))
     for form in ("python", "interpreted", "compiled"):
-        steps = gs.simulate(scenario, Catches(), nodes=form).tables["steps"]
+        steps = gs.simulate(scenario, CatchingScheduler(), nodes=form).tables["steps"]
         assert steps["steps"].tolist() == [4 + 400 + 1 + 10_000, 107], form
         assert steps["last"].tolist() == [0, -1], form

@@ -115,24 +115,24 @@ class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 @settings(max_examples=40)
 @given(scenario=scenarios())
 def test_compiled_containers_have_the_digest_of_interpreted_ones(scenario: gs.Scenario) -> None:
-    wanted = gs.simulate(scenario, Scheduler(degree=2), events_limit=100_000)
-    found = gs.simulate(scenario, Scheduler(degree=2), events_limit=100_000, nodes="compiled")
-    assert found.digest == wanted.digest
-    assert found.tables == wanted.tables
+    expected = gs.simulate(scenario, Scheduler(degree=2), events_limit=100_000)
+    outcome = gs.simulate(scenario, Scheduler(degree=2), events_limit=100_000, nodes="compiled")
+    assert outcome.digest == expected.digest
+    assert outcome.tables == expected.tables
 
 
-class Looking(gs.NodeProgram):
+class LookupNode(gs.NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.asked, self.debts = gs.IntMap(times=int), gs.IntMap(tasks=int, work=float)
 
 
-class LooksForRows(Looking):
+class RowLookupNode(LookupNode):
     def on_start(self, view: Any) -> None:
         self.debts.get(3, None)
 
 
-class LooksForNumbers(Looking):
+class NumberLookupNode(LookupNode):
     def on_start(self, view: Any) -> None:
         self.asked.pop(3, None)
 
@@ -142,18 +142,18 @@ class LooksForNumbers(Looking):
     ("node", "reason"),
     [
         (
-            LooksForRows,
+            RowLookupNode,
             r"a value of IntMap.get must be a row such as \(0, 0.0\), got None; `key in map` tells",
         ),
-        (LooksForNumbers, "a value of IntMap.pop must be a number such as 0, got None; `key in map` tells"),
+        (NumberLookupNode, "a value of IntMap.pop must be a number such as 0, got None; `key in map` tells"),
     ],
 )
 def test_a_default_that_is_none_cannot_be_compiled(node: Any, reason: str) -> None:
-    class Lookers(gs.NodeScheduler, frozen=True, kw_only=True):
+    class LookupScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = node
 
     with pytest.raises(gs.CompileError, match=f"{node.__name__}.on_start: {reason}"):
-        gs.simulate(FAILING, Lookers(), nodes="compiled")
+        gs.simulate(FAILING, LookupScheduler(), nodes="compiled")
 
 
 FAILING = gs.Scenario(
@@ -166,9 +166,9 @@ FAILING = gs.Scenario(
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_run_with_containers_continues_from_a_checkpoint(form: str) -> None:
-    wanted = gs.simulate(FAILING, Scheduler())
-    assert len(wanted.tables["state"]) > 30
-    assert resume_difference(FAILING, Scheduler(), wanted, record=False, nodes=form) is None
+    expected = gs.simulate(FAILING, Scheduler())
+    assert len(expected.tables["state"]) > 30
+    assert resume_difference(FAILING, Scheduler(), expected, record=False, nodes=form) is None
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -187,10 +187,10 @@ def scheduler_of(method: Any) -> gs.NodeScheduler:
     class Program(Node):
         on_release = method
 
-    class Other(Scheduler, frozen=True, kw_only=True):
+    class OtherScheduler(Scheduler, frozen=True, kw_only=True):
         policy = Program
 
-    return Other()
+    return OtherScheduler()
 
 
 def _replaces(self: Any, view: Any, application: Any, tasks: int) -> None:

@@ -51,7 +51,7 @@ class Node(gs.NodeProgram):
             self.heard, self.at = message.work, message.at
 
 
-class Telling(gs.NodeScheduler, frozen=True, kw_only=True):
+class ReportScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "telling"
     policy = Node
     timers: ClassVar[tuple[str, ...]] = ("tell",)
@@ -78,8 +78,8 @@ def scenario(release: list[float], **further: Any) -> gs.Scenario:
 
 
 def test_decisions_have_the_values_of_nodes_and_the_true_ones() -> None:
-    given = scenario([0.0, 1.75, 1.8, 2.25])
-    result = gs.simulate(given, Telling(), record="decisions")
+    case = scenario([0.0, 1.75, 1.8, 2.25])
+    result = gs.simulate(case, ReportScheduler(), record="decisions")
     names = "time", "action", "decider", "machine", "tasks", "among", "saw", "limit", "true", "age"
     rows = [tuple(round(v, 6) if isinstance(v, float) else v for v in map(row.get, names))
             for row in result.tables["decisions"].rows()]  # fmt: skip
@@ -95,20 +95,20 @@ def test_decisions_have_the_values_of_nodes_and_the_true_ones() -> None:
     text = " ".join(str(result.why(3)).split())
     assert "t = 2.250000 s: machine 0 gives 1 task to machine 1; among 2" in text
     assert "saw a queue of 0 s, threshold 1.75" in text and "1.25 s old; true value 4" in text
-    assert result.digest == gs.simulate(given, Telling()).digest
-    few = gs.simulate(given, Telling(), record="decisions", decisions_limit=2)
+    assert result.digest == gs.simulate(case, ReportScheduler()).digest
+    few = gs.simulate(case, ReportScheduler(), record="decisions", decisions_limit=2)
     assert few.digest == result.digest and few.why(0).dropped == len(rows) - 2
     # with failures, and after a resumption from a checkpoint
-    given = scenario([0.0, 1.75, 1.8, 2.25], faults=gs.Faults.of([1], [3.0], [4.0]))
-    result = gs.simulate(given, Telling(), record="decisions")
-    assert result.digest == gs.simulate(given, Telling()).digest
-    assert resume_difference(given, Telling(), result, record="decisions") is None
+    case = scenario([0.0, 1.75, 1.8, 2.25], faults=gs.Faults.of([1], [3.0], [4.0]))
+    result = gs.simulate(case, ReportScheduler(), record="decisions")
+    assert result.digest == gs.simulate(case, ReportScheduler()).digest
+    assert resume_difference(case, ReportScheduler(), result, record="decisions") is None
 
 
 def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
     """It can do so neither by assignments, nor by values that it gets, nor by methods of the node."""
 
-    class Keeping(Node):
+    class TotalsNode(Node):
         def __init__(self, parameters: Any) -> None:
             super().__init__(parameters)
             self.array, self.table, self.list = np.zeros(2), {0: [1.0]}, [1.0]
@@ -123,24 +123,24 @@ def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
             self.at = -1.0
 
     def truth_by(read: Any) -> gs.NodeScheduler:
-        class Reads(Telling, frozen=True, kw_only=True):
-            policy = Keeping
+        class TruthScheduler(ReportScheduler, frozen=True, kw_only=True):
+            policy = TotalsNode
             truths: ClassVar[dict[str, Any]] = {"keep": lambda truth, node, _: read(truth.memory(node))}
 
-        return Reads()
+        return TruthScheduler()
 
     def reads(node: Any) -> float:
-        assert isinstance(node, Keeping) and node.table == {0: (1.0,)} and node.list == (1.0,)
+        assert isinstance(node, TotalsNode) and node.table == {0: (1.0,)} and node.list == (1.0,)
         return float(node.twice + node.array.sum())
 
     def pops(node: Any) -> float:
         return float(node.queue.pop())  # from a copy
 
-    given = scenario([0.0, 1.75])
-    found = gs.simulate(given, truth_by(reads), record="decisions")
-    assert found.tables["decisions"]["true"][0] == 2.0
-    found = gs.simulate(scenario([0.0, 0.5, 1.0]), truth_by(pops), record="decisions")
-    assert [row["true"] for row in found.tables["decisions"].rows() if row["action"] == "keep"] == [3.0] * 3
+    case = scenario([0.0, 1.75])
+    outcome = gs.simulate(case, truth_by(reads), record="decisions")
+    assert outcome.tables["decisions"]["true"][0] == 2.0
+    outcome = gs.simulate(scenario([0.0, 0.5, 1.0]), truth_by(pops), record="decisions")
+    assert [row["true"] for row in outcome.tables["decisions"].rows() if row["action"] == "keep"] == [3.0] * 3
     for write in (
         lambda node: setattr(node, "at", 1.0),
         lambda node: node.forget(),
@@ -150,17 +150,17 @@ def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
         lambda node: node.list.append(1.0),
     ):
         with pytest.raises((AttributeError, TypeError, ValueError, gs.SchedulerError)):
-            gs.simulate(given, truth_by(write), record="decisions")
+            gs.simulate(case, truth_by(write), record="decisions")
 
 
 def test_invalid_decisions_are_rejected() -> None:
     with pytest.raises(
         gs.SchedulerError, match="node 0: action of View.decide .*, got 'hold'; known: give, keep"
     ):
-        gs.simulate(scenario([0.0]), Telling(word="hold"))
-    given = scenario([0.0, 2.0])
+        gs.simulate(scenario([0.0]), ReportScheduler(word="hold"))
+    case = scenario([0.0, 2.0])
     with pytest.raises(gs.SchedulerError, match="node 1 does not know application 6"):
-        gs.simulate(given, Telling(wrong=5))  # the error does not depend on recording
+        gs.simulate(case, ReportScheduler(wrong=5))  # the error does not depend on recording
 
 
 def test_values_of_another_type_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,7 @@ def test_values_of_another_type_are_named(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(Node, "on_release", release)
     with pytest.raises(gs.SchedulerError, match="node 0: tasks"):
-        gs.simulate(scenario([0.0]), Telling(), record="decisions")
+        gs.simulate(scenario([0.0]), ReportScheduler(), record="decisions")
 
 
 SEARCHES = gs.ExpandingRing(), gs.RandomWalkSearch(), gs.Advertisement(), gs.Rendezvous()
@@ -202,14 +202,14 @@ def test_the_true_state_of_a_failed_machine_is_not_free() -> None:
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("scheduler", SEARCHES, ids=lambda each: each.name)
 def test_searches_do_not_depend_on_recorded_decisions(scheduler: gs.NodeScheduler, fails: bool) -> None:
-    given = gs.Scenario(
+    case = gs.Scenario(
         gs.Platform.desktop_grid(nodes=20, seed=1),
         gs.Workload.bags(applications=5, interarrival=60.0, tasks=12.0, task_size=120_000.0, seed=1),
         seed=1,
         faults=gs.Faults.poisson(3600.0, seed=1) if fails else None,
     )
-    result = gs.simulate(given, scheduler, record="decisions")
-    assert result.digest == gs.simulate(given, scheduler).digest
+    result = gs.simulate(case, scheduler, record="decisions")
+    assert result.digest == gs.simulate(case, scheduler).digest
     table = result.tables["decisions"]
     placed = table["action"]
     assert ((placed == "ran") | (placed == "sent")).sum() >= result.applications["tasks"].sum()
@@ -217,4 +217,4 @@ def test_searches_do_not_depend_on_recorded_decisions(scheduler: gs.NodeSchedule
     assert (table["saw"] <= table["true"])[asks].all() and asks.any()
     assert (table["age"] > 0)[placed == "sent"].all()
     if fails:
-        assert resume_difference(given, scheduler, result, record="decisions") is None
+        assert resume_difference(case, scheduler, result, record="decisions") is None

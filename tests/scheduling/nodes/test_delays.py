@@ -10,7 +10,7 @@ import gridsim as gs
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: gs.Message(10, delay=-1.0), "delay of a message must be a number in 0..2e\\+09 s, got -1.0"),
         (lambda: gs.Message(10, delay="x"), "delay of a message must be a number in 0..2e\\+09 s, got 'x'"),
@@ -26,6 +26,6 @@ import gridsim as gs
         (lambda: gs.Message(None, delay=1.0), "nbytes=None does not support delay"),
     ],
 )
-def test_invalid_kinds_of_messages_are_rejected(make: Any, said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
+def test_invalid_kinds_of_messages_are_rejected(make: Any, message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
         make()

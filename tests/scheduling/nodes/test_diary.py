@@ -10,7 +10,7 @@ import pytest
 import gridsim as gs
 
 
-class Keeper(gs.NodeProgram):
+class DiaryNode(gs.NodeProgram):
     """A node that does everything that a diary shows."""
 
     total = 0
@@ -62,9 +62,9 @@ class Keeper(gs.NodeProgram):
         pass
 
 
-class Keeps(gs.BoardScheduler, frozen=True, kw_only=True):
+class DiaryScheduler(gs.BoardScheduler, frozen=True, kw_only=True):
     name = "keeps"
-    policy = Keeper
+    policy = DiaryNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "bare": gs.Message(10),
         "values": gs.Message(10, numbers=gs.array(float)),
@@ -79,18 +79,18 @@ class Keeps(gs.BoardScheduler, frozen=True, kw_only=True):
     degree: int = 1
 
 
-def recorded(scheduler: Any = None, faults: gs.Faults | None = None, **options: Any) -> gs.Result:
+def recorded_run(scheduler: Any = None, faults: gs.Faults | None = None, **options: Any) -> gs.Result:
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 3),
         gs.Workload.of([2.0], [2], 1000.0, [0], origin=0.0),
         gs.Network(latency=0.5, bandwidth=float("inf"), interfaces="equal"),
         faults=faults,
     )
-    return gs.simulate(scenario, scheduler or Keeps(), **{"record": "events", **options})
+    return gs.simulate(scenario, scheduler or DiaryScheduler(), **{"record": "events", **options})
 
 
 def test_a_diary_shows_what_the_handlers_of_a_node_did() -> None:
-    assert recorded().diary(0).format().splitlines() == [
+    assert recorded_run().diary(0).format().splitlines() == [
         "node 0: 7 handler calls",
         "t = 0.000000 s: on_start",
         "    sets the timer beat (value=2.5) for 1.000000 s",
@@ -126,7 +126,7 @@ def test_a_diary_shows_what_the_handlers_of_a_node_did() -> None:
 def test_a_message_that_is_lost_does_not_arrive() -> None:
     """Of three equal messages the second one is lost."""
 
-    class Beats(Keeper):
+    class BeatNode(DiaryNode):
         def on_start(self, view: Any) -> None:
             if view.node == 0:
                 view.timer(1.0, "beat")
@@ -135,10 +135,10 @@ def test_a_message_that_is_lost_does_not_arrive() -> None:
             view.send(1, "bare")
             view.timer(1.0, "beat")
 
-    class Beating(Keeps, frozen=True, kw_only=True):
-        policy = Beats
+    class BeatScheduler(DiaryScheduler, frozen=True, kw_only=True):
+        policy = BeatNode
 
-    result = recorded(Beating(), faults=gs.Faults.of([1], [2.25], [2.75]))
+    result = recorded_run(BeatScheduler(), faults=gs.Faults.of([1], [2.25], [2.75]))
     diary = result.tables["diary"]
     is_sent = (diary["entry"] == "send") & (diary["name"] == "bare")
     assert diary["due"][is_sent][:2].tolist() == [1.5, pytest.approx(np.nan, nan_ok=True)]
@@ -152,7 +152,7 @@ def test_a_message_that_is_lost_does_not_arrive() -> None:
 
 
 def test_a_diary_is_of_recorded_nodes_and_a_part_of_the_run() -> None:
-    result = recorded(record_nodes=[1, 0])
+    result = recorded_run(record_nodes=[1, 0])
     assert set(result.tables["diary"]["node"].tolist()) == {0, 1}
     part = result.diary(0, start=0.5, end=0.75)
     assert part.format().startswith("node 0 from 0.5 s to 0.75 s: 2 handler calls\n")
@@ -164,18 +164,18 @@ def test_a_diary_is_of_recorded_nodes_and_a_part_of_the_run() -> None:
     with pytest.raises(gs.ScenarioError, match="^node must be one of the recorded nodes, 0, 1, got 2$"):
         result.diary(2)
     with pytest.raises(gs.GridSimError, match='^diary requires a run with record="events"'):
-        recorded(record=False).diary(0)
+        recorded_run(record=False).diary(0)
     with pytest.raises(gs.ScenarioError, match='^record_nodes requires record="events", got record=False$'):
-        recorded(record=False, record_nodes=[0])
+        recorded_run(record=False, record_nodes=[0])
     with pytest.raises(
         gs.ScenarioError, match=r"^record_nodes must be in 0\.\.2, the nodes of this run, got 3$"
     ):
-        recorded(record_nodes=[3])
+        recorded_run(record_nodes=[3])
 
 
 def test_rows_beyond_the_limit_are_counted() -> None:
-    full = recorded()
-    cut = recorded(diary_limit=7)
+    full = recorded_run()
+    cut = recorded_run(diary_limit=7)
     assert len(cut.tables["diary"]) == 7 and cut.left_out["diary"] > 0
     for name, column in cut.tables["diary"].items():
         if name != "due":  # the log of messages is cut as well
@@ -184,13 +184,13 @@ def test_rows_beyond_the_limit_are_counted() -> None:
 
 
 def test_a_diary_with_the_message_log_shows_the_same_arrivals() -> None:
-    both = recorded(record=["events", "messages"], record_nodes=[0])
-    assert both.tables["diary"] == recorded(record_nodes=[0]).tables["diary"]
-    assert both.tables["message_log"] == recorded(record="messages").tables["message_log"]
+    both = recorded_run(record=["events", "messages"], record_nodes=[0])
+    assert both.tables["diary"] == recorded_run(record_nodes=[0]).tables["diary"]
+    assert both.tables["message_log"] == recorded_run(record="messages").tables["message_log"]
 
 
 def test_long_arrays_show_what_changed() -> None:
-    class Long(Keeper):
+    class LongArrayNode(DiaryNode):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             self.many = [np.zeros(2000)]
             view.enqueue(application.number, tasks)
@@ -199,9 +199,9 @@ def test_long_arrays_show_what_changed() -> None:
             self.many[0][1000] += 1.0  # NumPy leaves this element out of a repr
             self.load[:] = view.now
 
-    class Scheduler(Keeps, frozen=True, kw_only=True):
-        policy = Long
+    class Scheduler(DiaryScheduler, frozen=True, kw_only=True):
+        policy = LongArrayNode
 
-    diary = recorded(Scheduler()).tables["diary"]
+    diary = recorded_run(Scheduler()).tables["diary"]
     changes = diary["name"][(diary["entry"] == "attribute") & (diary["handler"] == "on_done")].tolist()
     assert changes == 2 * ["load", "many"]

@@ -49,7 +49,7 @@ class Node(gs.NodeProgram):
         self._again(view, message)
 
 
-class Endless(gs.NodeScheduler, frozen=True, kw_only=True):
+class EndlessScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = Node
     timers = ("soon",)
     messages: ClassVar[dict[str, gs.Message]] = {
@@ -66,9 +66,9 @@ def test_an_endless_run_reaches_the_limit_of_events(how: str) -> None:
         gs.Platform.equal(nodes=2), gs.Workload.of(release=[0.0], tasks=[1], task_size=[1e9]), seed=1
     )
     # messages with a delay of 0 are handled in one go, so that the engine cannot check the limit
-    said = "messages 'now', now at node" if how == "at once" else "did not end within events_limit"
-    with pytest.raises(gs.SchedulerError, match=f"^t = 0.0 s: .*{said}"):
-        gs.simulate(scenario, Endless(how=how, degree=1), events_limit=10_000)
+    message = "messages 'now', now at node" if how == "at once" else "did not end within events_limit"
+    with pytest.raises(gs.SchedulerError, match=f"^t = 0.0 s: .*{message}"):
+        gs.simulate(scenario, EndlessScheduler(how=how, degree=1), events_limit=10_000)
 
 
 class HoldingNode(gs.NodeProgram):
@@ -82,7 +82,7 @@ class HoldingNode(gs.NodeProgram):
         pass
 
 
-class Keeping(gs.NodeScheduler, frozen=True, kw_only=True):
+class HoldingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = HoldingNode
     ticks: ClassVar[dict[str, float]] = {"beat": 5.0}
     messages: ClassVar[dict[str, gs.Message]] = {"news": gs.Message(10)}
@@ -97,16 +97,16 @@ def test_tasks_that_nodes_never_place_end_a_run(monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(
         gs.SchedulerError, match="node 1 holds 1 task of application 0 that it has not placed .1 more"
     ):
-        gs.simulate(scenario, Keeping(degree=1))
+        gs.simulate(scenario, HoldingScheduler(degree=1))
 
 
 def test_the_error_of_the_event_limit_names_tasks_that_nodes_hold() -> None:
     scenario = gs.Scenario(gs.Platform.equal(nodes=2), gs.Workload.of([0.0], 3, 1e3, [1]))
     with pytest.raises(gs.SchedulerError, match="kind 'news'; node 1 holds 3 tasks of application 0 that"):
-        gs.simulate(scenario, Keeping(degree=1), events_limit=500)
+        gs.simulate(scenario, HoldingScheduler(degree=1), events_limit=500)
 
 
-class Idler(gs.NodeProgram):
+class ForgetfulNode(gs.NodeProgram):
     """A node that queues its first submission, and forgets the others."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -119,9 +119,9 @@ class Idler(gs.NodeProgram):
         pass
 
 
-class Idling(gs.NodeScheduler, frozen=True, kw_only=True):
+class ForgetfulScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "idling"
-    policy = Idler
+    policy = ForgetfulNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "take": gs.Message(100, moves_tasks=True, application=int, tasks=int)
     }
@@ -140,7 +140,7 @@ def test_errors_of_unfinished_runs_name_the_node_that_holds_tasks(form: Any, fau
     with pytest.raises(
         gs.SchedulerError, match=f"^t = .* s: idling ended with 8 of 9 tasks unfinished: {first}$"
     ):
-        gs.simulate(scenario, Idling(), nodes=form)
+        gs.simulate(scenario, ForgetfulScheduler(), nodes=form)
 
 
 def test_errors_of_the_time_limit_name_the_node_that_holds_tasks() -> None:
@@ -148,19 +148,19 @@ def test_errors_of_the_time_limit_name_the_node_that_holds_tasks() -> None:
     with pytest.raises(
         gs.ScenarioError, match="time_limit = 60 s .*; node 1 holds 3 tasks of application 0 that"
     ):
-        gs.simulate(scenario, Keeping(degree=1), time_limit=60.0)
+        gs.simulate(scenario, HoldingScheduler(degree=1), time_limit=60.0)
 
 
-class Desk(Toy, frozen=True, kw_only=True):
+class UnplacedScheduler(Toy, frozen=True, kw_only=True):
     """A cohort scheduler that never places the second application; it may report so."""
 
     says: bool = True
 
     def start(self, run: gs.Run) -> gs.Policy:
-        return DeskPolicy(self, run)
+        return UnplacedPolicy(self, run)
 
 
-class DeskPolicy(ToyPolicy):
+class UnplacedPolicy(ToyPolicy):
     def on_release(self, applications: list[int]) -> None:
         super().on_release([i for i in applications if i != 1])
 
@@ -190,10 +190,10 @@ def test_errors_have_the_unplaced_tasks_of_cohort_schedulers(
         gs.Platform.equal(3, 1000.0), gs.Workload.of([0.0, 0.0, 1.0], [2, 3, 2], 1e3, [0, 1, 2])
     )
     with pytest.raises(error, match=message):
-        gs.simulate(scenario, Desk(says=says))
+        gs.simulate(scenario, UnplacedScheduler(says=says))
 
 
-class Chatting(Keeping, frozen=True, kw_only=True):
+class ChatScheduler(HoldingScheduler, frozen=True, kw_only=True):
     to_the_end = True
     ticks: ClassVar[dict[str, float]] = {}
     policy = type("Chatter", (HoldingNode,), {
@@ -213,7 +213,7 @@ def _chat(monkeypatch: pytest.MonkeyPatch, patience: int) -> gs.Result:
     monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE_PER_NODE", 1)
     monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE_TO_THE_END", patience)
     grid = gs.Platform.equal(nodes=6)
-    return gs.simulate(gs.Scenario(grid, gs.Workload.of([0.0], [1], [1e3])), Chatting(degree=1))
+    return gs.simulate(gs.Scenario(grid, gs.Workload.of([0.0], [1], [1e3])), ChatScheduler(degree=1))
 
 
 def test_many_events_after_the_last_task_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,8 +221,8 @@ def test_many_events_after_the_last_task_are_allowed(monkeypatch: pytest.MonkeyP
 
 
 def test_a_run_to_the_end_that_never_ends_gives_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "most of them messages 'news' .now at node ., Chatter.on_news, .*; all tasks are done; omit"
-    with pytest.raises(gs.SchedulerError, match=said):
+    message = "most of them messages 'news' .now at node ., Chatter.on_news, .*; all tasks are done; omit"
+    with pytest.raises(gs.SchedulerError, match=message):
         _chat(monkeypatch, 100)
 
 
@@ -232,12 +232,12 @@ def test_the_progress_line_names_the_most_frequent_events(
     monkeypatch.setattr("gridsim.support.progress.LINE_INTERVAL", 0.0)
     scenario = gs.Scenario(gs.Platform.equal(nodes=2), gs.Workload.of([0.0], 3, 1e3, [1]))
     with pytest.raises(gs.ScenarioError, match="time_limit"):
-        gs.simulate(scenario, Keeping(degree=1), time_limit=60.0, progress="force")
+        gs.simulate(scenario, HoldingScheduler(degree=1), time_limit=60.0, progress="force")
     lines = capsys.readouterr().err.splitlines()
     assert lines[3].endswith("t = 15 s, 15 events: 50% calls of on_timer, 50% messages 'news'")
 
 
-class Holding(gs.NodeProgram):
+class PausingNode(gs.NodeProgram):
     """A node that ticks, and queues its tasks after a pause."""
 
     def on_start(self, view: Any) -> None:
@@ -253,8 +253,8 @@ class Holding(gs.NodeProgram):
         view.enqueue(job, tasks)
 
 
-class Holds(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Holding
+class PausingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = PausingNode
 
 
 def test_a_limit_of_events_lengthens_the_wait_for_progress(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,11 +262,11 @@ def test_a_limit_of_events_lengthens_the_wait_for_progress(monkeypatch: pytest.M
     monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE_PER_NODE", 100)
     scenario = gs.Scenario(gs.Platform.equal(3, 1000.0), gs.Workload.of([0.0], 2, 1000.0))
     with pytest.raises(gs.SchedulerError, match="timers 'tick' .*; a higher events_limit allows for more$"):
-        gs.simulate(scenario, Holds())
-    assert gs.simulate(scenario, Holds(), events_limit=1_000_000).makespan == 502.0
+        gs.simulate(scenario, PausingScheduler())
+    assert gs.simulate(scenario, PausingScheduler(), events_limit=1_000_000).makespan == 502.0
 
 
-class Looping(gs.NodeProgram):
+class LoopNode(gs.NodeProgram):
     """A node whose first release never ends."""
 
     def __init__(self, parameters: Any) -> None:
@@ -282,7 +282,7 @@ class Looping(gs.NodeProgram):
             self.count = tasks
 
 
-class Trying(Looping):
+class TryLoopNode(LoopNode):
     def loop(self, tasks: int) -> None:
         while tasks:
             try:
@@ -292,12 +292,12 @@ class Trying(Looping):
                 self.count = 0
 
 
-class Loops(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Looping
+class LoopScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = LoopNode
 
 
-class Tries(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Trying
+class TryLoopScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = TryLoopNode
 
 
 _ONE_TASK = gs.Scenario(gs.Platform.equal(2, 1000.0), gs.Workload.of([0.0], 1, 1e3, [1]))
@@ -307,10 +307,10 @@ def test_a_compiled_loop_without_end_is_an_error() -> None:
     pytest.importorskip("numba")
     with pytest.raises(
         gs.SchedulerError, match="must end within 1,000,000,000 iterations, got more"
-    ) as caught:
-        gs.simulate(_ONE_TASK, Loops(), nodes="compiled")
-    line = inspect.getsourcelines(Looping.loop)[1] + 1
-    assert text_of(caught.value).endswith(f"node 1: Looping.on_release, {__file__}:{line} in loop")
+    ) as excinfo:
+        gs.simulate(_ONE_TASK, LoopScheduler(), nodes="compiled")
+    line = inspect.getsourcelines(LoopNode.loop)[1] + 1
+    assert text_of(excinfo.value).endswith(f"node 1: LoopNode.on_release, {__file__}:{line} in loop")
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timer signals")
@@ -323,15 +323,15 @@ def test_ctrl_c_ends_a_compiled_loop_even_in_a_try_statement() -> None:
     previous = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 3.0)
     try:
-        with pytest.raises(KeyboardInterrupt) as caught:
-            gs.simulate(_ONE_TASK, Tries(), nodes="compiled")
+        with pytest.raises(KeyboardInterrupt) as excinfo:
+            gs.simulate(_ONE_TASK, TryLoopScheduler(), nodes="compiled")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, previous)
-    assert "node 1: Trying.on_release, " in text_of(caught.value)
+    assert "node 1: TryLoopNode.on_release, " in text_of(excinfo.value)
 
 
-class Ticking(gs.NodeProgram):
+class TinyTimerNode(gs.NodeProgram):
     """A node that sends messages for a while, and then sets a timer of a tiny time again and again."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -348,9 +348,9 @@ class Ticking(gs.NodeProgram):
         view.timer(self.parameters.period, "tick")
 
 
-class Ticks(gs.NodeScheduler, frozen=True, kw_only=True):
+class TinyTimerScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "ticks"
-    policy = Ticking
+    policy = TinyTimerNode
     messages: ClassVar[dict[str, gs.Message]] = {"news": gs.Message(10, left=int)}
     news: int = 15_000
     period: float = 1e-9
@@ -362,20 +362,20 @@ def test_a_clock_that_crawls_gives_a_warning(form: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE_PER_NODE", 0)
     workload = gs.Workload.of([0.0], 1, 1e9, [1])
     scenario = gs.Scenario(gs.Platform.equal(2, 1000.0), workload)
-    line = inspect.getsourcelines(Ticking.on_tick)[1]
-    said = (
+    line = inspect.getsourcelines(TinyTimerNode.on_tick)[1]
+    message = (
         r"^t = .* s: ticks: the simulated time hardly advances: the last .*,.* events took .*e-05 s, most of "
-        rf"them timers 'tick' \(now at node 0, Ticking.on_tick, {__file__}:{line}\)$"
+        rf"them timers 'tick' \(now at node 0, TinyTimerNode.on_tick, {__file__}:{line}\)$"
     )
     with (
-        pytest.warns(gs.SchedulerWarning, match=said),
+        pytest.warns(gs.SchedulerWarning, match=message),
         pytest.raises(gs.SchedulerError, match="events_limit"),
     ):
-        gs.simulate(scenario, Ticks(degree=1), nodes=form, events_limit=60_000)
+        gs.simulate(scenario, TinyTimerScheduler(degree=1), nodes=form, events_limit=60_000)
 
 
 def test_a_timer_of_two_microseconds_gives_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE", 9_000)
     monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE_PER_NODE", 0)
     scenario = gs.Scenario(gs.Platform.equal(2, 1000.0), gs.Workload.of([0.0], 1, 200.0, [1]))
-    gs.simulate(scenario, Ticks(degree=1, news=0, period=2e-6))
+    gs.simulate(scenario, TinyTimerScheduler(degree=1, news=0, period=2e-6))

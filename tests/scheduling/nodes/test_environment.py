@@ -26,7 +26,7 @@ def scenario(faults: gs.Faults | None = FAULTS) -> gs.Scenario:
     return gs.Scenario(gs.Platform.equal(3), gs.Workload.of([0.0, 6.5], 2, 4000.0), seed=1, faults=faults)
 
 
-class Diary(gs.NodeProgram):
+class DiaryNode(gs.NodeProgram):
     """A node that counts its starts on its disk, and in its memory."""
 
     stable_storage = ("starts", "instants")
@@ -47,32 +47,34 @@ class Diary(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
 
-class KeepsDiaries(gs.NodeScheduler, frozen=True, kw_only=True):
+class DiaryScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "keeps-diaries"
-    policy = Diary
+    policy = DiaryNode
     tables: ClassVar[Any] = {"starts": {"time": float, "node": int, "starts": int, "last": float}}
 
 
 @pytest.mark.parametrize("form", INTERPRETED)
 def test_stable_storage_survives_failures(form: Any) -> None:
-    result = gs.simulate(scenario(), KeepsDiaries(), nodes=form)
+    result = gs.simulate(scenario(), DiaryScheduler(), nodes=form)
     table = result.tables["starts"]
     rows = sorted(zip(*(table[name].tolist() for name in ("node", "time", "starts", "last")), strict=True))
     assert rows == [(0, 0.0, 1, 0.0), (0, 7.0, 2, 0.0), (1, 0.0, 1, 0.0), (1, 2.0, 2, 0.0), (1, 6.0, 3, 0.0),
                     (2, 3.0, 1, 3.0)]  # fmt: skip
-    assert resume_difference(scenario(), KeepsDiaries(), result, nodes=form) is None
+    assert resume_difference(scenario(), DiaryScheduler(), result, nodes=form) is None
 
 
 @needs_numba
 def test_compiled_nodes_have_no_stable_storage() -> None:
-    with pytest.raises(gs.CompileError, match="Diary: nodes='compiled' does not support stable_storage$"):
-        gs.simulate(scenario(), KeepsDiaries(), nodes="compiled")
+    with pytest.raises(gs.CompileError, match="DiaryNode: nodes='compiled' does not support stable_storage$"):
+        gs.simulate(scenario(), DiaryScheduler(), nodes="compiled")
 
 
 def test_stable_storage_must_be_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Diary, "stable_storage", "starts")
-    with pytest.raises(gs.ScenarioError, match=r"^Diary.stable_storage must be a tuple of strings, got 'sta"):
-        KeepsDiaries()
+    monkeypatch.setattr(DiaryNode, "stable_storage", "starts")
+    with pytest.raises(
+        gs.ScenarioError, match=r"^DiaryNode.stable_storage must be a tuple of strings, got 'sta"
+    ):
+        DiaryScheduler()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")
@@ -80,7 +82,7 @@ def test_stable_storage_survives_a_killed_process() -> None:
     faults = gs.Faults.of([0, 0], [2.0, 5.0], [3.0, 6.0])
     workload = gs.Workload.of([0.0, 6.5], 2, 4000.0, submitter=[3, 3])
     killed = gs.Scenario(gs.Platform.equal(4), workload, seed=1, faults=faults)
-    result = gs.emulate(killed, KeepsDiaries(), processes=2, speedup=5.0, kill=True)
+    result = gs.emulate(killed, DiaryScheduler(), processes=2, speedup=5.0, kill=True)
     assert result.provenance["emulation"]["kills"] == 2
     table = result.tables["starts"]
     rows = sorted(zip(table["node"].tolist(), table["starts"].tolist(), table["last"].tolist(), strict=True))
@@ -90,8 +92,8 @@ def test_stable_storage_survives_a_killed_process() -> None:
 # -- an environment -----------------------------------------------------------------------------------------
 
 
-class Weather(Environment):
-    """An environment that counts failures, knows when machines fail next, and lets it rain on all nodes."""
+class FailureEnvironment(Environment):
+    """Environment that counts failures, knows the next ones, and fires a timer on all nodes."""
 
     because = "it is a test"
     STATE = "failures", "next_failure"
@@ -109,7 +111,7 @@ class Weather(Environment):
     def _rain(self, _: list[int]) -> None:
         self.fire("rain", range(3))
 
-    def of_node(self, node: int) -> Weather:
+    def of_node(self, node: int) -> FailureEnvironment:
         return self
 
     def on_faults(self, failed: Any, recovered: Any) -> None:
@@ -127,7 +129,7 @@ def _next_failure(truth: Truth, node: int, machine: int) -> float:
     return float(truth.environment.next_failure[machine] / 1e9)
 
 
-class Outdoor(gs.NodeProgram):
+class FailureNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
         view.decide("stayed", application.number, node=view.node, saw=view.environment.failures)
@@ -136,21 +138,21 @@ class Outdoor(gs.NodeProgram):
         view.note("rain", time=view.now, node=view.node)
 
 
-class Outdoors(gs.NodeScheduler, frozen=True, kw_only=True):
+class FailureScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "outdoors"
-    policy = Outdoor
+    policy = FailureNode
     environment_timers: ClassVar[tuple[str, ...]] = ("rain",)
     tables: ClassVar[Any] = {"rain": {"time": float, "node": int}}
     decision_words: ClassVar[Any] = {"stayed": ("kept {tasks} tasks after", "failures", "")}
     truths: ClassVar[Mapping[str, Any]] = {"stayed": _next_failure}
 
-    def make_environment(self, run: Run) -> Weather:
-        return Weather(run)
+    def make_environment(self, run: Run) -> FailureEnvironment:
+        return FailureEnvironment(run)
 
 
 @pytest.mark.parametrize("form", INTERPRETED)
 def test_programs_reach_their_environment(form: Any) -> None:
-    result = gs.simulate(scenario(), Outdoors(), nodes=form, record="decisions")
+    result = gs.simulate(scenario(), FailureScheduler(), nodes=form, record="decisions")
     assert result.facts == {"failures": 4}
     rain = result.tables["rain"]
     assert rain["time"].tolist() == [1.0] * 3 + [4.0] * 3 + [8.0] * 3
@@ -158,23 +160,25 @@ def test_programs_reach_their_environment(form: Any) -> None:
     # node 2 is down at the beginning, and node 1 fails at 2 s; the tasks that node 0 loses at 5 s come back
     assert decisions["saw"].tolist() == [1.0, 4.0, 4.0]
     assert decisions["true"].tolist() == [5.0, NEVER / 1e9, NEVER / 1e9]
-    assert resume_difference(scenario(), Outdoors(), result, nodes=form, record="decisions") is None
+    assert resume_difference(scenario(), FailureScheduler(), result, nodes=form, record="decisions") is None
 
 
 def test_a_timer_of_the_environment_has_no_fields() -> None:
-    class Wet(Outdoor):
+    class WrongHandlerNode(FailureNode):
         def on_rain(self, view: Any, amount: float) -> None:  # type: ignore[override]
             pass
 
-    class Wrong(Outdoors, frozen=True, kw_only=True):
-        policy = Wet
+    class WrongHandlerScheduler(FailureScheduler, frozen=True, kw_only=True):
+        policy = WrongHandlerNode
 
-    with pytest.raises(gs.ScenarioError, match=r"Wet.on_rain must take \(self, view\), since 'rain' is in"):
-        Wrong()
+    with pytest.raises(
+        gs.ScenarioError, match=r"WrongHandlerNode.on_rain must take \(self, view\), since 'rain' is in"
+    ):
+        WrongHandlerScheduler()
 
 
-class Census(Environment):
-    """An environment in which nodes count one another: what each says is known to all of them."""
+class CountingEnvironment(Environment):
+    """Environment in which nodes count one another: the announcement of each node reaches all processes."""
 
     because = "it is a test"
     STATE = "heard", "said"
@@ -184,17 +188,17 @@ class Census(Environment):
         super().__init__(parameters, run)
         self.heard, self.said = list[int](), 0
 
-    def of_node(self, node: int) -> Census:
+    def of_node(self, node: int) -> CountingEnvironment:
         return self
 
     def say(self, node: int) -> None:
-        """Say to all processes that a node is there."""
+        """Announce a node to all processes."""
         self.said += 1
         self.hear(node)
         self.share("hear", node)
 
     def hear(self, node: int) -> None:
-        """Hear that a node is there."""
+        """Record the announcement of a node."""
         self.heard.append(node)
 
     def is_over(self) -> bool:
@@ -211,7 +215,7 @@ class Census(Environment):
         outcome.facts["said"] = self.said
 
 
-class Citizen(gs.NodeProgram):
+class CountedNode(gs.NodeProgram):
     def on_start(self, view: Any) -> None:
         view.environment.say(view.node)
         view.at(6 * 10**9, "look")
@@ -223,18 +227,18 @@ class Citizen(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
 
-class Citizens(gs.NodeScheduler, frozen=True, kw_only=True):
+class CountingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "citizens"
-    policy = Citizen
-    environment = Census
+    policy = CountedNode
+    environment = CountingEnvironment
     to_the_end = True
     tables: ClassVar[Any] = {"seen": {"node": int, "heard": int}}
 
 
 def test_processes_with_an_environment_without_state_are_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Census, "STATE", None)
-    with pytest.raises(gs.ScenarioError, match="^kill requires Census.STATE"):
-        gs.emulate(scenario(), Citizens(), kill=True)
+    monkeypatch.setattr(CountingEnvironment, "STATE", None)
+    with pytest.raises(gs.ScenarioError, match="^kill requires CountingEnvironment.STATE"):
+        gs.emulate(scenario(), CountingScheduler(), kill=True)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")
@@ -242,56 +246,56 @@ def test_processes_with_an_environment_without_state_are_not_killed(monkeypatch:
 def test_environments_of_several_processes_share_what_they_declare(kill: bool) -> None:
     faults = gs.Faults.of([0], [2.0], [3.0]) if kill else None
     quick = gs.Scenario(gs.Platform.equal(4), gs.Workload.of([0.0], 1, 500.0, submitter=[3]), faults=faults)
-    result = gs.emulate(quick, Citizens(), processes=2, speedup=5.0, kill=kill)
-    # nodes 0 and 1 start again, and know also what was said before
+    result = gs.emulate(quick, CountingScheduler(), processes=2, speedup=5.0, kill=kill)
+    # nodes 0 and 1 restart, and also know the earlier announcements
     starts = 6 if kill else 4
     assert result.tables["seen"]["heard"].tolist() == [starts] * 4
     assert result.facts["said"] == starts
 
 
-class Warned(Outdoor):
+class WarnedNode(FailureNode):
     def on_warning(self, view: Any, hours: int) -> None:
         view.note("rain", time=view.now + hours, node=view.node)
 
 
-class Forecast(Weather):
+class WarningEnvironment(FailureEnvironment):
     def _rain(self, _: list[int]) -> None:
         self.call("on_warning", 0, 100)
 
 
-class Warnings(Outdoors, frozen=True, kw_only=True):
-    policy = Warned
+class WarningScheduler(FailureScheduler, frozen=True, kw_only=True):
+    policy = WarnedNode
     environment_handlers: ClassVar[Any] = {"on_warning": ("view", "hours")}
 
-    def make_environment(self, run: Run) -> Weather:
-        return Forecast(run)
+    def make_environment(self, run: Run) -> FailureEnvironment:
+        return WarningEnvironment(run)
 
 
 @pytest.mark.parametrize("form", INTERPRETED)
 def test_an_environment_calls_handlers_of_nodes(form: Any) -> None:
-    rain = gs.simulate(scenario(), Warnings(), nodes=form).tables["rain"]
+    rain = gs.simulate(scenario(), WarningScheduler(), nodes=form).tables["rain"]
     assert rain["time"].tolist() == [101.0, 104.0, 108.0] and set(rain["node"]) == {0}
 
 
 def test_handlers_of_the_environment_have_the_declared_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Warnings, "environment_handlers", {"on_warning": ("view",)})
-    with pytest.raises(gs.ScenarioError, match=r"Warned.on_warning must take \(self, view\)"):
-        Warnings()
+    monkeypatch.setattr(WarningScheduler, "environment_handlers", {"on_warning": ("view",)})
+    with pytest.raises(gs.ScenarioError, match=r"WarnedNode.on_warning must take \(self, view\)"):
+        WarningScheduler()
 
 
 @needs_numba
 def test_environments_call_no_handlers_of_compiled_nodes() -> None:
     with pytest.raises(
-        gs.CompileError, match="Warned: nodes='compiled' does not support environment_handlers"
+        gs.CompileError, match="WarnedNode: nodes='compiled' does not support environment_handlers"
     ):
-        gs.simulate(scenario(), Warnings(), nodes="compiled")
+        gs.simulate(scenario(), WarningScheduler(), nodes="compiled")
 
 
 def test_failures_after_the_last_instant_of_the_core_are_an_error() -> None:
     """The core counts to 2**61 ns; failures may happen until 8e18 ns."""
     late = gs.Faults.of([0, 1, 2], [5.0] * 3, [4e9] * 3)
     with pytest.raises(gs.ScenarioError, match="failures and recoveries must be before 2.3.*, got one at 4e"):
-        gs.simulate(scenario(late), Outdoors())
+        gs.simulate(scenario(late), FailureScheduler())
 
 
 # -- neighbours ---------------------------------------------------------------------------------------------
@@ -305,7 +309,7 @@ class RingNode(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
 
-class Ring(gs.NodeScheduler, frozen=True, kw_only=True):
+class RingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "ring"
     policy = RingNode
     tables: ClassVar[Any] = {"starts": {"node": int, "first": int, "last": int}}
@@ -316,5 +320,5 @@ class Ring(gs.NodeScheduler, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize("form", RUNNABLE_FORMS)
 def test_schedulers_choose_the_neighbours_of_nodes(form: Any) -> None:
-    table = gs.simulate(scenario(None), Ring(), nodes=form).tables["starts"]
+    table = gs.simulate(scenario(None), RingScheduler(), nodes=form).tables["starts"]
     assert [table[name].tolist() for name in ("node", "first", "last")] == [[0, 1, 2], [2, 0, 1], [1, 2, 0]]

@@ -39,7 +39,7 @@ class Worker(NodeProgram):
         view.enqueue(message.application, message.tasks)
 
 
-class Desks(NodeScheduler, frozen=True, kw_only=True):
+class DeskScheduler(NodeScheduler, frozen=True, kw_only=True):
     """A scheduler with a desk and a worker on each machine."""
 
     name: ClassVar[str] = "desks"
@@ -59,7 +59,7 @@ class Desks(NodeScheduler, frozen=True, kw_only=True):
 
 def run(release: list[float], faults: gs.Faults | None = None) -> gs.Result:
     workload = gs.Workload.of(release, 2, 1000.0, [0] * len(release), origin=0.0)
-    return gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 3), workload, faults=faults), Desks())
+    return gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 3), workload, faults=faults), DeskScheduler())
 
 
 def test_messages_within_a_machine_arrive_at_once() -> None:
@@ -83,16 +83,18 @@ def test_all_nodes_of_a_machine_fail_with_it(back: float) -> None:
 
 
 def test_programs_and_home_nodes_must_match_the_layout() -> None:
-    class Wrong(Desks, frozen=True, kw_only=True):
+    class WrongScheduler(DeskScheduler, frozen=True, kw_only=True):
         def layout(self, machines: int) -> Layout:
             return Layout(np.arange(machines), np.arange(machines - 1))
 
     with pytest.raises(gs.ScenarioError, match="^layout.home"):
-        gs.simulate(gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], 1, 1.0, [0])), Wrong())
+        gs.simulate(
+            gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], 1, 1.0, [0])), WrongScheduler()
+        )
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         (([0, 1, 3], [0, 1, 2]), "layout.home must have an entry for each of 4 machines, got 3"),
         (([0, 1, 2], [0, 1, 2, 2]), "layout.home must have an entry for each of 3 machines, got 4"),
@@ -111,18 +113,20 @@ def test_programs_and_home_nodes_must_match_the_layout() -> None:
         (([0, 1, 2], [0, 1, 2], [0, 1, 64]), r"layout.level_of\[2\] must be in 0..63, got 64"),
     ],
 )
-def test_layouts_name_machines_and_nodes_that_exist(given: tuple[list[int], ...], message: str) -> None:
-    class Wrong(Desks, frozen=True, kw_only=True):
+def test_layouts_name_machines_and_nodes_that_exist(arguments: tuple[list[int], ...], message: str) -> None:
+    class WrongScheduler(DeskScheduler, frozen=True, kw_only=True):
         def layout(self, machines: int) -> Layout:
-            return Layout(*map(np.array, given))
+            return Layout(*map(np.array, arguments))
 
     with pytest.raises(gs.ScenarioError, match=message):
-        gs.simulate(gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], 1, 1.0, [0])), Wrong())
+        gs.simulate(
+            gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], 1, 1.0, [0])), WrongScheduler()
+        )
 
 
 # -- a server on a further machine ---------------------------------------------------------------------------
 
-#: ns, which are no float of seconds.
+#: A time in ns that no float of seconds represents.
 LONG = 2**53 + 1
 
 
@@ -153,12 +157,12 @@ class Client(NodeProgram):
         view.send(view.machines - 1, "told")
 
 
-class Served(Desks, frozen=True, kw_only=True):
+class ServerScheduler(DeskScheduler, frozen=True, kw_only=True):
     """A scheduler with a server on a further machine."""
 
     name: ClassVar[str] = "served"
     messages: ClassVar[dict[str, Message]] = {
-        **Desks.messages,
+        **DeskScheduler.messages,
         "told": Message(0, delay=0.0, counted=False),
     }
     timers = ("late",)
@@ -182,57 +186,60 @@ def test_a_server_is_on_a_further_machine_that_never_fails(latency: float) -> No
         gs.Network(latency=latency, record_use=True),
         faults=gs.Faults.of([0, 1], [5.0, 5.0], [20.0, 30.0]),
     )
-    found = gs.simulate(scenario, Served(), record="decisions")
+    outcome = gs.simulate(scenario, ServerScheduler(), record="decisions")
     seen = list(
-        zip(*(found.tables["seen"][name].tolist() for name in ("node", "machine", "at")), strict=True)
+        zip(*(outcome.tables["seen"][name].tolist() for name in ("node", "machine", "at")), strict=True)
     )
-    ticks = [(node, 2, at * 10**15) for at in (8, 16) for node in (0, 1)]
+    ticks = [(node, 2, instant * 10**15) for instant in (8, 16) for node in (0, 1)]
     assert seen[:5] == [*ticks[:2], (2, 2, LONG), *ticks[2:]]
-    assert found.tables["decisions"]["decider"].tolist() == [-1] * len(found.tables["decisions"])
-    assert found.machines["tasks"].sum() == 4 and len(found.machines) == 2
-    assert found.machines["bytes_in"].sum() > 0 == found.machines["bytes_out"].sum()
-    assert resume_difference(scenario, Served(), gs.simulate(scenario, Served(), record=True)) is None
+    assert outcome.tables["decisions"]["decider"].tolist() == [-1] * len(outcome.tables["decisions"])
+    assert outcome.machines["tasks"].sum() == 4 and len(outcome.machines) == 2
+    assert outcome.machines["bytes_in"].sum() > 0 == outcome.machines["bytes_out"].sum()
+    assert (
+        resume_difference(scenario, ServerScheduler(), gs.simulate(scenario, ServerScheduler(), record=True))
+        is None
+    )
 
 
 def test_a_server_runs_no_tasks() -> None:
-    class Running(NodeProgram):
+    class RunningNode(NodeProgram):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             view.enqueue(application.number, tasks)
 
-    class Runs(Served, frozen=True, kw_only=True):
+    class RunningScheduler(ServerScheduler, frozen=True, kw_only=True):
         def program(self, node: int) -> NodeProgram:
-            return Running(self) if node == 2 else Client(self)
+            return RunningNode(self) if node == 2 else Client(self)
 
         ticks: ClassVar[dict[str, float]] = {}
 
     scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([1.0], 3, 1.0, [0], origin=0.0))
     with pytest.raises(gs.SchedulerError, match=r"machines 0\.\.1, got 3 tasks on machine 2, a server"):
-        gs.simulate(scenario, Runs())
+        gs.simulate(scenario, RunningScheduler())
 
 
 def test_a_server_can_withdraw_tasks_from_its_queue() -> None:
-    class Taking(NodeProgram):
+    class TakingNode(NodeProgram):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             view.enqueue(application.number, tasks)
             assert view.take(application.number, tasks) == tasks
             view.send(0, "work", application=application.number, tasks=tasks)
 
-    class Takes(Served, frozen=True, kw_only=True):
+    class TakingScheduler(ServerScheduler, frozen=True, kw_only=True):
         def program(self, node: int) -> NodeProgram:
-            return Taking(self) if node == 2 else Client(self)
+            return TakingNode(self) if node == 2 else Client(self)
 
         ticks: ClassVar[dict[str, float]] = {}
 
     scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([1.0], 3, 1.0, [0]))
-    result = gs.simulate(scenario, Takes(), record="all")
+    result = gs.simulate(scenario, TakingScheduler(), record="all")
     assert result.tables["arrivals"]["machine"].tolist() == [0] and result.servers == 1
     assert validate_result(result) == []
 
 
 def test_a_timer_must_be_set_for_a_future_instant() -> None:
-    class Late(Served, frozen=True, kw_only=True):
+    class LateTimerScheduler(ServerScheduler, frozen=True, kw_only=True):
         timers = ("later",)
 
     scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([1.0], 1, 1.0, [0], origin=0.0))
     with pytest.raises(gs.SchedulerError, match="node 2 sets the timer 'late', .*; did you mean later?"):
-        gs.simulate(scenario, Late())
+        gs.simulate(scenario, LateTimerScheduler())

@@ -328,7 +328,7 @@ def _line(program: type) -> str:
     return f"{__file__}:{first + next(k for k, line in enumerate(lines) if '# mistake' in line)}"
 
 
-#: Program -> what its error must say, and the node in it; None if the error is raised before the run.
+#: Program -> pattern of its error, and the node in it; None if the error is raised before the run.
 class UnsetVariable(Correct):
     def act(self, view: Any) -> None:
         if self.count > 0:
@@ -400,20 +400,20 @@ def test_an_error_names_time_node_line_and_remedy(program: type[gs.NodeProgram],
     if form == "python" and program in ENDLESS:
         pytest.skip("takes long")
     text, node = MISTAKES[program]
-    with pytest.raises(Exception) as caught:
+    with pytest.raises(Exception) as excinfo:
         _run(program, form)
-    message = text_of(caught.value)
+    message = text_of(excinfo.value)
     assert re.search(text, message), message
     assert _line(program) in message
-    if node is not None and not isinstance(caught.value, gs.CompileError):
+    if node is not None and not isinstance(excinfo.value, gs.CompileError):
         time = "0.0" if node == 0 else "0.05008"
         assert f"t = {time} s" in message and f"node {node}" in message
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_tasks_that_are_never_placed_are_named(form: str) -> None:
-    said = "^t = 0.0 s: mistake ended with 2 of 2 tasks unfinished: node 0 holds 2 tasks of application 0"
-    with pytest.raises(gs.SchedulerError, match=said):
+    message = "^t = 0.0 s: mistake ended with 2 of 2 tasks unfinished: node 0 holds 2 tasks of application 0"
+    with pytest.raises(gs.SchedulerError, match=message):
         _run(NeverPlaced, form)
 
 
@@ -455,7 +455,7 @@ def test_a_kind_must_not_have_the_name_of_an_event() -> None:
 
 
 def test_a_misspelt_handler_is_not_taken_for_a_field() -> None:
-    """The string ``"tasks"`` in a method is no handler that could be meant."""
+    """The string ``"tasks"`` in a method is not suggested as the intended handler."""
 
     class Misspelt(Correct):
         def act(self, view: Any) -> None:

@@ -47,7 +47,7 @@ class Node(gs.NodeProgram):
         self.say(view, "idle")
 
 
-class Halves(gs.NodeScheduler, frozen=True, kw_only=True):
+class HalfScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "halves"
     policy = Node
     messages: ClassVar[dict[str, gs.Message]] = {"share": SHARE}
@@ -66,7 +66,7 @@ def scenario(machines: int = 2, **further: Any) -> gs.Scenario:
 
 def test_nodes_get_the_calls_expected_by_hand() -> None:
     told: list[Any] = []
-    result = gs.simulate(scenario(), Halves(told=told))
+    result = gs.simulate(scenario(), HalfScheduler(told=told))
     assert told == [
         (0.0, 0, "start", 1),
         (0.0, 1, "start", 1),
@@ -82,7 +82,7 @@ def test_nodes_get_the_calls_expected_by_hand() -> None:
 def test_a_failure_erases_memory_tasks_and_timers() -> None:
     told: list[Any] = []
     faults = gs.Faults.of([0, 1], [2.2, 1.3], [2.2, 1.3])
-    result = gs.simulate(scenario(faults=faults), Halves(told=told, detection=1.0))
+    result = gs.simulate(scenario(faults=faults), HalfScheduler(told=told, detection=1.0))
     assert told[3:] == [
         (1.3, 1, "start", 1),
         (2.2, 0, "start", 1),
@@ -98,14 +98,14 @@ def test_a_failure_erases_memory_tasks_and_timers() -> None:
     assert result.machines["tasks"].tolist() == [3, 2] and result.messages["dropped"].tolist() == [1]
 
 
-class Keeper(Halves, frozen=True, kw_only=True):
+class HoldingScheduler(HalfScheduler, frozen=True, kw_only=True):
     """A scheduler whose nodes note tasks, hold them for 2 s, and cancel a second timer."""
 
     timers: ClassVar[tuple[str, ...]] = ("run", "never")
     tables: ClassVar[dict[str, dict[str, type]]] = {"given": {"tasks": int, "at": float}}
 
 
-class KeeperNode(gs.NodeProgram):
+class HoldingNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         self.given = [application.number, tasks]
         view.note("given", tasks=tasks, at=view.now)
@@ -119,15 +119,15 @@ class KeeperNode(gs.NodeProgram):
 
 
 def test_a_failure_loses_held_tasks_but_keeps_notes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Keeper, "policy", KeeperNode)
-    result = gs.simulate(scenario(faults=gs.Faults.of([0], [3.0], [3.0])), Keeper(told=[]))
+    monkeypatch.setattr(HoldingScheduler, "policy", HoldingNode)
+    result = gs.simulate(scenario(faults=gs.Faults.of([0], [3.0], [3.0])), HoldingScheduler(told=[]))
     assert result.applications["resubmitted"].tolist() == [5]
     assert result.applications["first_start"].tolist() == [9.0]  # submitted again 1 s after the failure
-    given = result.tables["given"]
-    assert (given["tasks"].tolist(), given["at"].tolist()) == ([5, 5], [1.0, 4.0])
+    arguments = result.tables["given"]
+    assert (arguments["tasks"].tolist(), arguments["at"].tolist()) == ([5, 5], [1.0, 4.0])
 
 
-class OneByOne(Node):
+class OneByOneNode(Node):
     """A node that sends one task at once and another 1 s later, and runs the others itself."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -141,11 +141,11 @@ class OneByOne(Node):
 
 def test_a_node_that_gets_a_task_as_the_last_one_ends_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tasks arrive at 1.6 and 2.6 s, and take 1 s each."""
-    monkeypatch.setattr(Halves, "policy", OneByOne)
+    monkeypatch.setattr(HalfScheduler, "policy", OneByOneNode)
     told: list[Any] = []
     bags = gs.Workload.of([1.0], 7, 1000.0, [0], origin=0.0)
     network = gs.Network(latency=0.5, bandwidth=10_000.0)
-    gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags, network), Halves(told=told))
+    gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags, network), HalfScheduler(told=told))
     assert [row[:3] for row in told if row[1] == 1] == [
         (0.0, 1, "start"),
         (1.6, 1, "share"),
@@ -157,7 +157,7 @@ def test_a_node_that_gets_a_task_as_the_last_one_ends_is_not_idle(monkeypatch: p
 def test_the_next_machine_replaces_a_submitter_that_is_down() -> None:
     told: list[Any] = []
     faults = gs.Faults.of([0], [0.5], [30.0])
-    gs.simulate(scenario(machines=3, faults=faults), Halves(told=told))
+    gs.simulate(scenario(machines=3, faults=faults), HalfScheduler(told=told))
     assert (1.0, 1, "release", 0, 5, 2) in told
 
 
@@ -168,35 +168,35 @@ def test_the_first_machine_replaces_the_last_one() -> None:
         gs.Workload.of(release=[1.0], tasks=[5], task_size=[1000.0], submitter=[2], origin=0.0),
         faults=gs.Faults.of([2], [0.5], [30.0]),
     )
-    gs.simulate(away, Halves(told=told))
+    gs.simulate(away, HalfScheduler(told=told))
     assert (1.0, 0, "release", 0, 5, 2) in told
 
 
 def test_releases_wait_while_all_machines_are_down() -> None:
     told: list[Any] = []
     faults = gs.Faults.of([0, 1], [0.5, 0.5], [30.0, 40.0])
-    result = gs.simulate(scenario(faults=faults), Halves(told=told))
+    result = gs.simulate(scenario(faults=faults), HalfScheduler(told=told))
     assert told[2:4] == [(30.0, 0, "start", 1), (30.0, 0, "release", 0, 5, 2)]
     # tasks sent to the first neighbour, which is down, are lost and submitted again, until one is left
     assert result.applications["resubmitted"].tolist() == [5 + 2 + 1]
 
 
-class Wrong(Node):
+class WrongNode(Node):
     wrong: ClassVar[Any] = None
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         type(self).wrong(view)
 
 
-class Talker(Wrong):
+class TalkingNode(WrongNode):
     def on_message(self, view: Any, message: Any) -> None:
         self.parameters.told.append((view.node, vars(message)))
 
 
-class Talks(Halves, frozen=True, kw_only=True):
+class TalkingScheduler(HalfScheduler, frozen=True, kw_only=True):
     """A scheduler whose nodes send the messages that a test defines; no message moves tasks."""
 
-    policy = Talker
+    policy = TalkingNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "share": SHARE,
         "gossip": gs.Message(10, application=int),
@@ -214,11 +214,11 @@ def test_a_node_cannot_send_an_unknown_application(
         view.send(to, "gossip", application=0)
         view.send(to, "gossip", application=number)
 
-    monkeypatch.setattr(Wrong, "wrong", staticmethod(gossip))
+    monkeypatch.setattr(WrongNode, "wrong", staticmethod(gossip))
     bags = gs.Workload.of([1.0, 9.0], 5, 1000.0, [0, 0], origin=0.0)
-    said = f"node 0 sends 'gossip' with application {number}, which it does not know"
-    with pytest.raises(gs.SchedulerError, match=said):
-        gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags), Talks(told=[]))
+    message = f"node 0 sends 'gossip' with application {number}, which it does not know"
+    with pytest.raises(gs.SchedulerError, match=message):
+        gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags), TalkingScheduler(told=[]))
 
 
 def test_a_failure_erases_the_applications_that_a_node_knew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +228,7 @@ def test_a_failure_erases_the_applications_that_a_node_knew(monkeypatch: pytest.
         except gs.SchedulerError:
             return False
 
-    class Knower(QuietNode):
+    class KnowingNode(QuietNode):
         def on_start(self, view: Any) -> None:
             told.append((view.now, view.node, knows(view)))
 
@@ -237,8 +237,8 @@ def test_a_failure_erases_the_applications_that_a_node_knew(monkeypatch: pytest.
             told.append((round(view.now, 6), view.node, knows(view)))
 
     told: list[Any] = []
-    monkeypatch.setattr(Halves, "policy", Knower)
-    gs.simulate(scenario(faults=gs.Faults.of([1], [2.2], [2.4])), Halves(told=[]))
+    monkeypatch.setattr(HalfScheduler, "policy", KnowingNode)
+    gs.simulate(scenario(faults=gs.Faults.of([1], [2.2], [2.4])), HalfScheduler(told=[]))
     assert told[:4] == [(0.0, 0, False), (0.0, 1, False), (1.6, 1, True), (2.4, 1, False)]
 
 
@@ -246,14 +246,14 @@ def test_a_view_is_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
     def write(view: Any) -> None:
-        for name in [*(each for each in dir(view) if not each.startswith("_")), "memory"]:
+        for name in [*(item for item in dir(view) if not item.startswith("_")), "memory"]:
             with pytest.raises(AttributeError):
                 setattr(view, name, 1)
             tried.append(name)
         view.enqueue(0, 5)
 
-    monkeypatch.setattr(Wrong, "wrong", staticmethod(write))
-    gs.simulate(scenario(), Talks(told=[]))
+    monkeypatch.setattr(WrongNode, "wrong", staticmethod(write))
+    gs.simulate(scenario(), TalkingScheduler(told=[]))
     assert {"node", "neighbours", "random", "send", "memory"} < set(tried)
 
 
@@ -261,7 +261,7 @@ WHOLE, REAL = "must be a whole number of 64 bits, got", "must be a number in the
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         (lambda view: view.send(1, "say", count=2**63, weight=0.0), f"count {WHOLE} {2**63}"),
         (lambda view: view.send(1, "say", count=-(2**70), weight=0.0), f"count {WHOLE} -{2**70}"),
@@ -282,10 +282,10 @@ WHOLE, REAL = "must be a whole number of 64 bits, got", "must be a number in the
         (lambda view: view.timer(float("nan"), "tick"), "the timer 'tick': .* got nan"),
     ],
 )
-def test_values_of_another_type_are_named(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Wrong, "wrong", staticmethod(wrong))
-    with pytest.raises(gs.SchedulerError, match=f"^.*node 0.*{said}"):
-        gs.simulate(scenario(), Talks(told=[]))
+def test_values_of_another_type_are_named(wrong: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WrongNode, "wrong", staticmethod(wrong))
+    with pytest.raises(gs.SchedulerError, match=f"^.*node 0.*{message}"):
+        gs.simulate(scenario(), TalkingScheduler(told=[]))
 
 
 def test_numpy_numbers_and_extreme_values_arrive_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,16 +302,16 @@ def test_numpy_numbers_and_extreme_values_arrive_unchanged(monkeypatch: pytest.M
         view.enqueue(np.int64(0), np.int64(5))
 
     told: list[Any] = []
-    monkeypatch.setattr(Wrong, "wrong", staticmethod(say))
-    monkeypatch.setattr(Wrong, "say", lambda *_: None)
-    given = gs.simulate(scenario(), Talks(told=told)).tables["given"]
-    came = [(each["count"], each["weight"]) for _, each in told]
+    monkeypatch.setattr(WrongNode, "wrong", staticmethod(say))
+    monkeypatch.setattr(WrongNode, "say", lambda *_: None)
+    arguments = gs.simulate(scenario(), TalkingScheduler(told=told)).tables["given"]
+    came = [(item["count"], item["weight"]) for _, item in told]
     assert came == [(2**63 - 1, np.inf), (-(2**63), 7.0), (5, 0.5), (1, 1.0)]
-    assert list(zip(given["count"].tolist(), given["weight"].tolist(), strict=True)) == came
+    assert list(zip(arguments["count"].tolist(), arguments["weight"].tolist(), strict=True)) == came
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: gs.Message(10, sender=int), "the name of a message field must .* got 'sender'"),
         *(
@@ -344,29 +344,29 @@ def test_numpy_numbers_and_extreme_values_arrive_unchanged(monkeypatch: pytest.M
             lambda: gs.Message(None, moves_tasks=True, application=int, tasks=int),
             "does not support moves_tasks=True",
         ),
-        (lambda: Halves(degree=0), "halves.degree must be a whole number >= 1, got 0"),
-        (lambda: Halves(detection=-1.0), "halves.detection must be a number in 0..2e.09 s, got -1.0"),
+        (lambda: HalfScheduler(degree=0), "halves.degree must be a whole number >= 1, got 0"),
+        (lambda: HalfScheduler(detection=-1.0), "halves.detection must be a number in 0..2e.09 s, got -1.0"),
     ],
 )
-def test_invalid_declarations_are_rejected(make: Any, said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
+def test_invalid_declarations_are_rejected(make: Any, message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
         make()
 
 
-class Plain(gs.NodeProgram):
+class PlainNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
 
 
 def _handles(name: str, *given: str) -> type[gs.NodeProgram]:
     """Return a node with a further method."""
-    made: dict[str, Any] = {}
-    exec(f"def {name}({', '.join(given)}): pass", made)
-    return type("Own", (Plain,), {name: made[name]})
+    items: dict[str, Any] = {}
+    exec(f"def {name}({', '.join(given)}): pass", items)
+    return type("Own", (PlainNode,), {name: items[name]})
 
 
 @pytest.mark.parametrize(
-    ("declared", "said"),
+    ("declared", "message"),
     [
         ({"policy": _handles("on_realease", "self")}, "Own.on_realease is never called: .* mean on_release?"),
         (
@@ -384,77 +384,77 @@ def _handles(name: str, *given: str) -> type[gs.NodeProgram]:
         ({"local_order": "lifo"}, r"Single.local_order must be one of .*, got 'lifo'"),
     ],
 )
-def test_classes_are_checked_when_a_scheduler_is_made(declared: Any, said: str) -> None:
-    body = {"policy": Plain, "__module__": __name__, **declared}
-    made = type("Single", (gs.NodeScheduler,), body, frozen=True, kw_only=True)
-    with pytest.raises(gs.ScenarioError, match=said):
-        made()
+def test_classes_are_checked_when_a_scheduler_is_made(declared: Any, message: str) -> None:
+    body = {"policy": PlainNode, "__module__": __name__, **declared}
+    new_class = type("Single", (gs.NodeScheduler,), body, frozen=True, kw_only=True)
+    with pytest.raises(gs.ScenarioError, match=message):
+        new_class()
 
 
 def test_the_handler_on_done_does_not_support_reports() -> None:
     body = {"policy": _handles("on_done", "self", "view", "application"), "reports": True}
-    made = type("Single", (gs.NodeScheduler,), body, frozen=True, kw_only=True)
+    new_class = type("Single", (gs.NodeScheduler,), body, frozen=True, kw_only=True)
     with pytest.raises(gs.ScenarioError, match="on_done does not support reports=True"):
-        gs.simulate(scenario(), made())
+        gs.simulate(scenario(), new_class())
 
 
 def test_methods_that_other_methods_call_may_be_named_like_handlers() -> None:
-    class Joining(Plain):
+    class JoiningNode(PlainNode):
         def on_start(self, view: Any) -> None:
             self.on_join()
 
         def on_join(self) -> None:
             pass
 
-    class Joins(gs.NodeScheduler, frozen=True, kw_only=True):
-        policy = Joining
+    class JoiningScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+        policy = JoiningNode
 
-    assert gs.simulate(scenario(), Joins()).digest
+    assert gs.simulate(scenario(), JoiningScheduler()).digest
 
 
 def test_a_timer_requires_a_handler() -> None:
-    class Waiting(Plain):
+    class WaitingNode(PlainNode):
         def on_start(self, view: Any) -> None:
             view.timer(1.0, "tick")
 
-    class Waits(gs.NodeScheduler, frozen=True, kw_only=True):
-        policy = Waiting
+    class WaitingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+        policy = WaitingNode
         timers = ("tick",)
 
     with pytest.raises(gs.SchedulerError, match="node 0 sets the timer 'tick', .* on_timer"):
-        gs.simulate(scenario(), Waits())
+        gs.simulate(scenario(), WaitingScheduler())
 
 
 def test_a_scheduler_without_a_class_of_nodes_is_rejected() -> None:
-    class Bare(gs.NodeScheduler, frozen=True, kw_only=True):
+    class BareScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         pass
 
-    class Unchecked(gs.NodeScheduler, frozen=True, kw_only=True):
-        policy = Talks  # type: ignore[assignment]
+    class UncheckedScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+        policy = TalkingScheduler  # type: ignore[assignment]
 
         def __post_init__(self) -> None:
             pass
 
-    for cls in (gs.NodeScheduler, Bare):
+    for cls in (gs.NodeScheduler, BareScheduler):
         with pytest.raises(gs.ScenarioError, match=f"^{cls.__name__}.policy"):
             cls()
-    with pytest.raises(gs.ScenarioError, match="^Unchecked.policy"):
-        gs.simulate(scenario(), Unchecked())
+    with pytest.raises(gs.ScenarioError, match="^UncheckedScheduler.policy"):
+        gs.simulate(scenario(), UncheckedScheduler())
 
 
 def test_missing_handlers_are_errors() -> None:
-    class Mute(gs.NodeScheduler, frozen=True, kw_only=True):
+    class MuteScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = gs.NodeProgram
 
     with pytest.raises(gs.SchedulerError, match="NodeProgram .* does not define on_release"):
-        gs.simulate(scenario(), Mute())
+        gs.simulate(scenario(), MuteScheduler())
 
 
 def test_random_neighbours_are_distinct_machines() -> None:
     for machines, degree in ((1, 3), (2, 3), (5, 2), (40, 8), (9, 8)):
-        made = random_neighbours(machines, degree, Streams(1)("x"))
-        assert made.shape == (machines, min(degree, machines - 1))
-        for u, row in enumerate(made.tolist()):
+        neighbours = random_neighbours(machines, degree, Streams(1)("x"))
+        assert neighbours.shape == (machines, min(degree, machines - 1))
+        for u, row in enumerate(neighbours.tolist()):
             assert u not in row and sorted(set(row)) == row and all(0 <= v < machines for v in row)
     counts = np.bincount(random_neighbours(500, 10, Streams(2)("x")).ravel(), minlength=500)
     assert counts.max() < 30 and counts.min() > 0
@@ -489,7 +489,7 @@ class PingNode(gs.NodeProgram):
         view.send(0, "timer")
 
 
-class Pings(gs.NodeScheduler, frozen=True, kw_only=True):
+class PingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = PingNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "big-ping": gs.Message(80, left=int),
@@ -501,5 +501,5 @@ class Pings(gs.NodeScheduler, frozen=True, kw_only=True):
 
 def test_messages_have_handlers_by_kind_and_timers_have_values() -> None:
     told: list[Any] = []
-    gs.simulate(scenario(machines=3), Pings(told=told))
+    gs.simulate(scenario(machines=3), PingScheduler(told=told))
     assert told == [("big-ping", 2), ("wait", 1.0), ("wait", -7.0), ("timer", 0), ("timer", 0)]

@@ -1,4 +1,4 @@
-"""Observed and recorded runs take the course of those that are not; samples show nodes after each instant."""
+"""Observation and recording do not change runs; samples show nodes after each instant."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_an_attribute_of_another_role_is_nan() -> None:
         )
 
 
-class Counting(gs.NodeProgram):
+class CountingNode(gs.NodeProgram):
     """A node that counts its timers and asks the next machine."""
 
     def __init__(self, parameters: Any) -> None:
@@ -123,8 +123,8 @@ class Counting(gs.NodeProgram):
         self.count += 100
 
 
-class Counts(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Counting
+class CountingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = CountingNode
     messages: ClassVar[dict[str, gs.Message]] = {"ask": gs.Message(10)}
     timers = ("beat",)
     tables: ClassVar[dict[str, dict[str, type]]] = {"seen": {"at": float}}
@@ -138,9 +138,11 @@ def pair(faults: gs.Faults | None = None) -> gs.Scenario:
     return gs.Scenario(gs.Platform.of([1000.0] * 2), workload, network, faults=faults)
 
 
-def sampled(columns: Any, every: float = 1.0, faults: gs.Faults | None = None, **options: Any) -> gs.Table:
+def samples_of_run(
+    columns: Any, every: float = 1.0, faults: gs.Faults | None = None, **options: Any
+) -> gs.Table:
     return gs.simulate(
-        pair(faults), Counts(), observe=gs.Observe(every=every, columns=columns, **options)
+        pair(faults), CountingScheduler(), observe=gs.Observe(every=every, columns=columns, **options)
     ).observed
 
 
@@ -150,7 +152,9 @@ def rows(table: gs.Table) -> list[tuple[Any, ...]]:
 
 def test_a_sample_shows_nodes_after_all_events_of_its_instant() -> None:
     """The release is at 1 s, when timers are due, too; the last task ends at 5 s, with the run."""
-    table = sampled({"n": "count", "work": "view.work", "rows": "waiting", "load": "load[1]"}, nodes=[0])
+    table = samples_of_run(
+        {"n": "count", "work": "view.work", "rows": "waiting", "load": "load[1]"}, nodes=[0]
+    )
     assert rows(table) == [
         (0.0, 0, 0.0, 0.0, 0.0, 0.0),
         (1.0, 0, 1.0, 4.0, 1.0, 0.5),
@@ -162,21 +166,21 @@ def test_a_sample_shows_nodes_after_all_events_of_its_instant() -> None:
 
 
 def test_samples_between_events_show_the_last_state() -> None:
-    table = sampled(["count", "view.work"], every=0.4, nodes=[1])
+    table = samples_of_run(["count", "view.work"], every=0.4, nodes=[1])
     assert [(time, count) for time, _, count, _ in rows(table)][:6] == [
         (0.0, 0.0), (0.4, 0.0), (0.8, 0.0), (1.2, 1.0), (1.6, 101.0), (2.0, 102.0)
     ]  # fmt: skip
 
 
 def test_nodes_that_are_down_have_no_sample() -> None:
-    table = sampled({"n": "count"}, faults=gs.Faults.of([1], [1.75], [3.25]))
+    table = samples_of_run({"n": "count"}, faults=gs.Faults.of([1], [1.75], [3.25]))
     assert [(time, n) for time, node, n in rows(table) if node == 1] == [
         (0.0, 0.0), (1.0, 1.0), (4.0, 0.0), (5.0, 1.0)
     ]  # fmt: skip
 
 
 def test_an_attribute_that_is_not_assigned_yet_is_nan() -> None:
-    table = sampled(
+    table = samples_of_run(
         {"asked": "asked", "twice": lambda program, view: 2 * view.tasks + program.count}, nodes=[0]
     )
     assert np.isnan(table["asked"][0]) and table["asked"][1] == 4.0
@@ -195,10 +199,10 @@ def test_an_attribute_that_is_not_assigned_yet_is_nan() -> None:
 )
 def test_columns_only_read(column: Any, doing: str) -> None:
     with pytest.raises(gs.SchedulerError, match=rf"^t = 0.0 s: node 0.* {doing}"):
-        sampled({"x": column})
+        samples_of_run({"x": column})
 
 
-class Open(gs.NodeProgram):
+class OpenNode(gs.NodeProgram):
     """A node that notes its whole memory each second."""
 
     def __init__(self, parameters: Any) -> None:
@@ -220,13 +224,13 @@ class Open(gs.NodeProgram):
         self.count = 99
 
 
-class Opens(Counts, frozen=True, kw_only=True):
-    policy = Open
+class OpenScheduler(CountingScheduler, frozen=True, kw_only=True):
+    policy = OpenNode
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    ("column", "said"),
+    ("column", "message"),
     [
         (lambda program, view: setattr(program, "count", 99), "count of the memory of a node is read-only"),
         (lambda program, view: program.change(), "count of the memory of a node is read-only"),
@@ -235,28 +239,28 @@ class Opens(Counts, frozen=True, kw_only=True):
         (lambda program, view: program.shared.set(np.ones(3)), ""),
     ],
 )
-def test_a_column_cannot_change_a_program(column: Any, said: str, form: Any) -> None:
+def test_a_column_cannot_change_a_program(column: Any, message: str, form: Any) -> None:
     observe = gs.Observe(every=1.0, columns={"x": column})
-    if said:
-        with pytest.raises((AttributeError, ValueError), match=said):
-            gs.simulate(pair(), Opens(), observe=observe, nodes=form)
+    if message:
+        with pytest.raises((AttributeError, ValueError), match=message):
+            gs.simulate(pair(), OpenScheduler(), observe=observe, nodes=form)
     else:
-        digest = gs.simulate(pair(), Opens()).digest
-        assert gs.simulate(pair(), Opens(), observe=observe, nodes=form).digest == digest
+        digest = gs.simulate(pair(), OpenScheduler()).digest
+        assert gs.simulate(pair(), OpenScheduler(), observe=observe, nodes=form).digest == digest
 
 
 def test_the_error_of_a_column_names_time_and_node() -> None:
-    with pytest.raises(IndexError) as caught:
-        sampled({"x": "load[2]"})
-    assert caught.value.__notes__ == ["at t = 0.0 s, in observe.columns['x'] of node 0"]
+    with pytest.raises(IndexError) as excinfo:
+        samples_of_run({"x": "load[2]"})
+    assert excinfo.value.__notes__ == ["at t = 0.0 s, in observe.columns['x'] of node 0"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             {"columns": ["cuont"]},
-            r"'cuont'\] must be an attribute of Counting, got 'cuont'; did you mean count\? ",
+            r"'cuont'\] must be an attribute of CountingNode, got 'cuont'; did you mean count\? ",
         ),
         ({"columns": ["view.wrok"]}, r"must be an attribute of the view, got 'wrok'; did you mean work\? "),
         ({"columns": ["view.send"]}, r"must be an attribute of the view, got 'send'"),
@@ -274,9 +278,9 @@ def test_the_error_of_a_column_names_time_and_node() -> None:
         ({"columns": {"x": "count + 1"}}, r"observe.columns\['x'\] must be an attribute such as"),
     ],
 )
-def test_wrong_observations_are_refused(arguments: Any, said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
-        sampled(**arguments)
+def test_wrong_observations_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
+        samples_of_run(**arguments)
 
 
 def test_schedulers_without_node_programs_are_not_observed() -> None:
@@ -316,11 +320,11 @@ def test_nodes_with_handlers_written_by_hand_show_their_memory() -> None:
     pytest.importorskip("numba", reason="needs the extra jit")
     for columns in (["view.work"], ["busy", "queue"]):
         observe = gs.Observe(every=1.0, columns=columns)
-        found = [
+        actual = [
             gs.simulate(pair(), "sparrow", nodes=form, observe=observe)
             for form in ("compiled", "interpreted")
         ]
-        assert found[0].observed == found[1].observed and len(found[0].observed)
+        assert actual[0].observed == actual[1].observed and len(actual[0].observed)
 
 
 def test_checkpoints_refuse_columns_that_are_functions(tmp_path: Path) -> None:
@@ -328,44 +332,51 @@ def test_checkpoints_refuse_columns_that_are_functions(tmp_path: Path) -> None:
     with pytest.raises(
         gs.ScenarioError, match=r"^a checkpoint does not support observe.columns\['x'\], a function"
     ):
-        gs.simulate(pair(), Counts(), observe=observe, checkpoint=tmp_path / "run.checkpoint")
+        gs.simulate(pair(), CountingScheduler(), observe=observe, checkpoint=tmp_path / "run.checkpoint")
 
 
 def test_a_resumed_run_has_all_samples(tmp_path: Path) -> None:
     observe = gs.Observe(every=0.5, columns=["count"], nodes=[1])
     options: Any = {"observe": observe, "record": "events", "record_nodes": [0]}
-    full = gs.simulate(pair(), Counts(), **options)
-    gs.simulate(pair(), Counts(), **options, checkpoint=tmp_path / "run.checkpoint", checkpoint_every=0.0)
-    resumed = gs.resume(tmp_path / "run.checkpoint", scheduler=Counts())
+    full = gs.simulate(pair(), CountingScheduler(), **options)
+    gs.simulate(
+        pair(), CountingScheduler(), **options, checkpoint=tmp_path / "run.checkpoint", checkpoint_every=0.0
+    )
+    resumed = gs.resume(tmp_path / "run.checkpoint", scheduler=CountingScheduler())
     assert resumed.provenance["resumed"] == 1
     assert (resumed.observed, resumed.tables["diary"]) == (full.observed, full.tables["diary"])
 
 
 def test_results_with_samples_are_saved(tmp_path: Path) -> None:
-    result = gs.simulate(pair(), Counts(), observe=gs.Observe(every=1.0, columns=["count"]), record="events")
+    result = gs.simulate(
+        pair(), CountingScheduler(), observe=gs.Observe(every=1.0, columns=["count"]), record="events"
+    )
     result.save(tmp_path / "run.npz")
     loaded = gs.Result.load(tmp_path / "run.npz")
-    assert loaded.observed == result.observed and loaded.digest == gs.simulate(pair(), Counts()).digest
+    assert (
+        loaded.observed == result.observed
+        and loaded.digest == gs.simulate(pair(), CountingScheduler()).digest
+    )
     assert loaded.diary(1).format() == result.diary(1).format()
     assert loaded.to_xarray()["observed"]["time"].attrs == {"units": "s"}
     with pytest.raises(gs.GridSimError, match="^observed requires a run with observe"):
-        _ = gs.simulate(pair(), Counts()).observed
+        _ = gs.simulate(pair(), CountingScheduler()).observed
 
 
 def test_the_view_shows_the_state_of_its_node() -> None:
-    shown: list[str] = []
+    displayed: list[str] = []
 
-    class Shows(Counting):
+    class ShowingNode(CountingNode):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
-            shown.append(repr(view))
+            displayed.append(repr(view))
             view.enqueue(application.number, tasks)
-            shown.append(repr(view))
+            displayed.append(repr(view))
 
-    class Scheduler(Counts, frozen=True, kw_only=True):
-        policy = Shows
+    class Scheduler(CountingScheduler, frozen=True, kw_only=True):
+        policy = ShowingNode
 
     gs.simulate(pair(), Scheduler())
-    assert shown == [
+    assert displayed == [
         "<View of node 0, t = 1.0 s: machine 0; 0 waiting and 0 running tasks; tasks to place: "
         "4 of application 0; timers: beat at 1.0 s>",
         "<View of node 0, t = 1.0 s: machine 0; 4 waiting and 0 running tasks; timers: beat at 1.0 s>",

@@ -17,7 +17,7 @@ from tests.scheduling.nodes.test_timers import scheduler_of
 STARTED, ASKED, ANSWERED, TIMED_OUT, PLAIN = range(5)
 
 
-class Asking(gs.NodeProgram):
+class AskingNode(gs.NodeProgram):
     """A node that asks random nodes for a task, and answers at once, later or never."""
 
     def __init__(self, parameters: Any) -> None:
@@ -75,9 +75,9 @@ class Asking(gs.NodeProgram):
         self.note(view, 3, request.number, request.due if fits else -1.0)
 
 
-class Asks(gs.NodeScheduler, frozen=True, kw_only=True):
+class AskingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "asks"
-    policy = Asking
+    policy = AskingNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "fetch": gs.Message(100, answer=("task", "none"), part=int, due=float),
         "task": gs.Message(170, moves_tasks=True, application=int, tasks=int),
@@ -95,7 +95,7 @@ def check_calls(table: Any) -> None:
     seen: set[int] = set()
     end = max(table["now"].tolist(), default=0.0)
     for node, now, event, number, x in zip(
-        *(table[name].tolist() for name in Asks.tables["calls"]), strict=True
+        *(table[name].tolist() for name in AskingScheduler.tables["calls"]), strict=True
     ):
         if event == STARTED:
             pending[node] = {}  # a node that fails forgets its requests
@@ -116,7 +116,7 @@ def check_calls(table: Any) -> None:
 @given(scenario=scenarios(), detection=st.sampled_from([0.0, 1.0]))
 def test_requests_end_once_in_all_forms(scenario: gs.Scenario, detection: float) -> None:
     pytest.importorskip("numba", reason="needs the extra jit")
-    scheduler = Asks(detection=detection)
+    scheduler = AskingScheduler(detection=detection)
     results = [gs.simulate(scenario, scheduler, nodes=form) for form in ("interpreted", "compiled")]
     if scenario.faults is None:  # failed nodes are replaced without a call while they are down
         check_calls(results[0].tables["calls"])
@@ -137,17 +137,17 @@ FAILING = gs.Scenario(
 def test_a_failed_node_forgets_its_requests(form: Any) -> None:
     if form == "compiled":
         pytest.importorskip("numba", reason="needs the extra jit")
-    result = gs.simulate(FAILING, Asks(), nodes=form)
+    result = gs.simulate(FAILING, AskingScheduler(), nodes=form)
     calls = result.tables["calls"]
     check_calls(calls)
     events = calls["event"].tolist()
     assert {STARTED, ASKED, ANSWERED, TIMED_OUT, PLAIN} == set(events) and events.count(STARTED) == 11
-    assert resume_difference(FAILING, Asks(), result, record=False, nodes=form) is None
+    assert resume_difference(FAILING, AskingScheduler(), result, record=False, nodes=form) is None
 
 
 def test_requests_keep_the_invariants(tmp_path: Any) -> None:
-    found = check_scheduler(Asks(), examples=4, max_nodes=5, hash_seeds=False, folder=tmp_path)
-    assert set(found.left_out) == {"hash seed", "decisions"}
+    actual = check_scheduler(AskingScheduler(), examples=4, max_nodes=5, hash_seeds=False, folder=tmp_path)
+    assert set(actual.left_out) == {"hash seed", "decisions"}
 
 
 def test_a_late_answer_with_tasks_arrives_as_a_plain_message() -> None:
@@ -176,9 +176,9 @@ def test_a_late_answer_with_tasks_arrives_as_a_plain_message() -> None:
         "task": gs.Message(24, moves_tasks=True, delay=0.2, application=int, tasks=int),
     }
     methods = (on_start, on_ask, on_release, on_fetch, on_task, on_timeout)
-    made = scheduler_of(*methods, messages=messages, tables={"timeouts": {"to": int, "now": float}})
+    scheduler = scheduler_of(*methods, messages=messages, tables={"timeouts": {"to": int, "now": float}})
     workload = gs.Workload.of([0.0], [4], [1000.0], submitter=[1])
-    result = gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), workload, seed=1), made())
+    result = gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), workload, seed=1), scheduler())
     assert result.tables["timeouts"]["now"].tolist() == [0.75]
     assert result.applications["resubmitted"].tolist() == [0]
     assert result.machines["tasks"].tolist() == [1, 3]
@@ -234,7 +234,7 @@ def test_wrong_requests_are_named(arguments: Any, text: str) -> None:
         gs.Message(60, **{"answer": "offer", **arguments})
 
 
-class Talking(gs.NodeProgram):
+class TalkingNode(gs.NodeProgram):
     """A node that asks its successor twice; one answer comes in time, and one after the timeout."""
 
     def on_start(self, view: Any) -> None:
@@ -262,8 +262,8 @@ class Talking(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
 
-class Talks(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Talking
+class TalkingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = TalkingNode
     messages: ClassVar[dict[str, gs.Message]] = {"ask": ASK, "offer": OFFER}
     tables: ClassVar[dict[str, dict[str, type]]] = {"calls": {"event": int, "number": int, "x": float}}
 
@@ -274,8 +274,8 @@ def test_emulated_nodes_have_the_requests_of_simulated_ones() -> None:
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 3), gs.Workload.of([0.0], [6], [5000.0]), gs.Network(latency=0.25), seed=1
     )
-    results = [in_virtual_time(scenario, Talks()), gs.simulate(scenario, Talks())]
-    rows = [sorted(zip(*(column.tolist() for column in _columns(each)), strict=True)) for each in results]
+    results = [in_virtual_time(scenario, TalkingScheduler()), gs.simulate(scenario, TalkingScheduler())]
+    rows = [sorted(zip(*(column.tolist() for column in _columns(item)), strict=True)) for item in results]
     assert rows[0] == rows[1] and {event for event, *_ in rows[0]} == {0, 1, 2}
     assert sum(number == 0 for _, number, _ in rows[0]) == 3  # plain messages; late answers are dropped
 

@@ -10,7 +10,7 @@ import pytest
 import gridsim as gs
 
 
-class Local(gs.NodeProgram):
+class LocalNode(gs.NodeProgram):
     """A machine that runs jobs of one task itself, one after another."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -37,10 +37,10 @@ class Local(gs.NodeProgram):
             view.jobs.start(job)
 
 
-class OneMachine(gs.RigidNodeScheduler, frozen=True, kw_only=True):
+class OneMachineScheduler(gs.RigidNodeScheduler, frozen=True, kw_only=True):
     name = "one machine"
     failures = False
-    policy = Local
+    policy = LocalNode
     job_timers: ClassVar[Mapping[str, gs.JobTimer]] = {"retry": gs.JobTimer()}
     rejections = ("too_large",)
 
@@ -55,7 +55,7 @@ def scenario() -> gs.Scenario:
 
 @pytest.mark.parametrize("nodes", ["interpreted", "python"])
 def test_jobs_run_one_after_another_on_a_machine_that_they_claim(nodes: Any) -> None:
-    result = gs.simulate(scenario(), OneMachine(), nodes=nodes)
+    result = gs.simulate(scenario(), OneMachineScheduler(), nodes=nodes)
     jobs = result.applications
     assert jobs["first_start"].tolist()[:2] == [0.0, 10.0] and jobs["finish"].tolist()[:2] == [10.0, 15.0]
     assert jobs["failed"].tolist() == [0, 0, 1] and result.facts["too_large"] == 1
@@ -73,7 +73,7 @@ def test_jobs_run_one_after_another_on_a_machine_that_they_claim(nodes: Any) -> 
 )
 def test_mistakes_with_jobs_are_errors(mistake: str, text: str) -> None:
     with pytest.raises(gs.SchedulerError, match=text):
-        gs.simulate(scenario(), OneMachine(mistake=mistake))
+        gs.simulate(scenario(), OneMachineScheduler(mistake=mistake))
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,8 @@ def test_mistakes_with_jobs_are_errors(mistake: str, text: str) -> None:
     ],
 )
 def test_wrong_declarations_are_errors(members: dict[str, Any], text: str) -> None:
-    kind = type("Wrong", (OneMachine,), {"__module__": __name__, **members}, frozen=True, kw_only=True)
+    kind = type(
+        "Wrong", (OneMachineScheduler,), {"__module__": __name__, **members}, frozen=True, kw_only=True
+    )
     with pytest.raises(gs.ScenarioError, match=text):
         gs.simulate(scenario(), kind())

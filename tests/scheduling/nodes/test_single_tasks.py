@@ -18,7 +18,7 @@ from tests._helpers.forms import needs_numba
 
 
 class SplitNode(gs.NodeProgram):
-    """Keeps short tasks, and sends long ones to a neighbour."""
+    """Node that keeps short tasks, and sends long ones to a neighbour."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         is_long = application.size > self.parameters.longest
@@ -39,7 +39,7 @@ class SplitNode(gs.NodeProgram):
         view.enqueue(application, tasks)
 
 
-class Split(gs.NodeScheduler, frozen=True, kw_only=True):
+class SplitScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "split"
     policy = SplitNode
     single_tasks = True
@@ -63,11 +63,11 @@ def two_bags() -> gs.Scenario:
 
 @pytest.mark.parametrize("form", ["python", "interpreted", pytest.param("compiled", marks=needs_numba)])
 def test_result_is_about_the_submitted_applications(form: Any) -> None:
-    result = gs.simulate(two_bags(), Split(), record=("schedule", "decisions"), nodes=form)
+    result = gs.simulate(two_bags(), SplitScheduler(), record=("schedule", "decisions"), nodes=form)
     columns = ("first_start", "finish", "nodes_used", "resubmitted")
     rows = zip(*(result.applications[name].tolist() for name in columns), strict=True)
     assert list(rows) == [(0.0, 31.0, 2, 0), (15.0, 17.0, 1, 0)]
-    # what a machine ran of an application without a gap is one row
+    # consecutive tasks of an application on a machine are one row
     schedule = result.tables["schedule"]
     names = ("machine", "application", "tasks", "start", "end", "completed")
     assert list(zip(*(schedule[name].tolist() for name in names), strict=True)) == [
@@ -81,7 +81,7 @@ def test_result_is_about_the_submitted_applications(form: Any) -> None:
         (0, 1),
     ]
     assert arrivals["application"].tolist() == [0, 0, 1, 0]
-    assert gs.simulate(two_bags(), Split()).digest == result.digest
+    assert gs.simulate(two_bags(), SplitScheduler()).digest == result.digest
 
 
 def test_nodes_see_the_true_size_of_each_task() -> None:
@@ -102,7 +102,7 @@ def test_applications_of_one_task_keep_their_numbers() -> None:
 
 @pytest.mark.parametrize("faults", [False, True])
 def test_single_tasks_keep_the_promises_of_schedulers(faults: bool, tmp_path: Path) -> None:
-    check_scheduler(Split(), examples=15, faults=faults, folder=tmp_path)
+    check_scheduler(SplitScheduler(), examples=15, faults=faults, folder=tmp_path)
 
 
 # -- timers of an environment -----------------------------------------------------------------------------
@@ -157,8 +157,8 @@ def test_an_environment_fires_timers_and_completes_the_outcome(form: Any) -> Non
 
 
 def test_environment_timers_must_be_names() -> None:
-    class Misdeclared(BellScheduler, frozen=True, kw_only=True):
+    class WrongTimerScheduler(BellScheduler, frozen=True, kw_only=True):
         environment_timers = "bell"
 
     with pytest.raises(gs.ScenarioError, match="environment_timers must be a tuple of strings, got 'bell'"):
-        Misdeclared()
+        WrongTimerScheduler()

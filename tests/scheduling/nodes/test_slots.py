@@ -16,7 +16,7 @@ def test_a_machine_reserves_and_releases_its_own_slots() -> None:
     assert own.release(5, 1, 10, 12)  # from slot 12 on
     starts, ends, claims = schedules.reservations(1)
     assert (starts.tolist(), ends.tolist()) == ([10, 14], [12, 16])
-    assert [each.tolist() for each in claimant(claims)] == [[5, 6], [1, 1]]
+    assert [item.tolist() for item in claimant(claims)] == [[5, 6], [1, 1]]
     assert not own.release(5, 1, 10, 12)
     assert freed == [(6, 1, 1), (5, 1, 2), (5, 1, 1), (5, 1, 1)]
     assert all(not len(schedules.reservations(other)[0]) for other in (0, 2))

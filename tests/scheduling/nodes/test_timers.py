@@ -19,7 +19,7 @@ SET, CANCEL, FIRED, STARTED = range(4)
 PLAIN, PAIR, EMPTY = "plain", "pair", "empty"
 
 
-class Setting(gs.NodeProgram):
+class TimerNode(gs.NodeProgram):
     """A node that sets and cancels random timers, and notes each call and each timer that fires."""
 
     def __init__(self, parameters: Any) -> None:
@@ -84,9 +84,9 @@ class Setting(gs.NodeProgram):
         self.act(view)
 
 
-class Timers(gs.NodeScheduler, frozen=True, kw_only=True):
+class TimerScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "timers"
-    policy = Setting
+    policy = TimerNode
     timers = ("plain",)
     tables: ClassVar[dict[str, dict[str, type]]] = {
         "calls": {
@@ -104,7 +104,7 @@ class Timers(gs.NodeScheduler, frozen=True, kw_only=True):
 
 def check_calls(table: Any, nodes: int) -> None:
     """Compare the timers that fired on each node with those that a list of pending timers predicts."""
-    rows = list(zip(*(table[name].tolist() for name in Timers.tables["calls"]), strict=True))
+    rows = list(zip(*(table[name].tolist() for name in TimerScheduler.tables["calls"]), strict=True))
     for node in range(nodes):
         pending: list[tuple[float, int, int, float]] = []  # in the order of setting
         batch: list[tuple[float, int, int, float]] = []  # timers of this instant that are about to fire
@@ -129,14 +129,14 @@ def check_calls(table: Any, nodes: int) -> None:
                     batch = sorted((key for key in pending if key[0] == now), key=lambda key: key[1])
                 assert (now, timer, a, x) == batch.pop(0)
                 pending.remove((now, timer, a, x))
-        assert all(at >= end for at, *_ in pending)
+        assert all(instant >= end for instant, *_ in pending)
 
 
 @settings(max_examples=30, deadline=None)
 @given(scenario=scenarios())
 def test_timers_with_fields_fire_once_in_order_in_all_forms(scenario: gs.Scenario) -> None:
     pytest.importorskip("numba", reason="needs the extra jit")
-    results = [gs.simulate(scenario, Timers(), nodes=form) for form in ("interpreted", "compiled")]
+    results = [gs.simulate(scenario, TimerScheduler(), nodes=form) for form in ("interpreted", "compiled")]
     check_calls(results[0].tables["calls"], scenario.platform.nodes)
     assert results[0].tables == results[1].tables
     assert results[0].digest == results[1].digest
@@ -152,13 +152,13 @@ def test_pending_timers_continue_from_a_checkpoint(form: Any) -> None:
         faults=gs.Faults.of([1, 4], [3.0, 7.0], [4.0, 7.0]),
         seed=4,
     )
-    result = gs.simulate(scenario, Timers(), nodes=form)
-    assert resume_difference(scenario, Timers(), result, record=False, nodes=form) is None
+    result = gs.simulate(scenario, TimerScheduler(), nodes=form)
+    assert resume_difference(scenario, TimerScheduler(), result, record=False, nodes=form) is None
 
 
 def test_timers_with_fields_keep_the_invariants(tmp_path: Any) -> None:
-    found = check_scheduler(Timers(), examples=5, max_nodes=5, hash_seeds=False, folder=tmp_path)
-    assert set(found.left_out) == {"hash seed", "decisions"}
+    actual = check_scheduler(TimerScheduler(), examples=5, max_nodes=5, hash_seeds=False, folder=tmp_path)
+    assert set(actual.left_out) == {"hash seed", "decisions"}
 
 
 # -- declarations -------------------------------------------------------------------------------------------
@@ -168,15 +168,15 @@ def scenario_of(seed: int = 1) -> gs.Scenario:
     return gs.Scenario(gs.Platform.of([1000.0] * 3), gs.Workload.of([0.0], [6], [5000.0]), seed=seed)
 
 
-class Plain(gs.NodeProgram):
+class PlainNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
 
 
 def scheduler_of(*methods: Any, **declared: Any) -> type[gs.NodeScheduler]:
     """Return the class of a scheduler whose nodes have further methods."""
-    made = {method.__name__: method for method in methods}
-    body = {"policy": type("Own", (Plain,), made), "__module__": __name__, **declared}
+    methods_by_name = {method.__name__: method for method in methods}
+    body = {"policy": type("Own", (PlainNode,), methods_by_name), "__module__": __name__, **declared}
     return type("Single", (gs.NodeScheduler,), body, frozen=True, kw_only=True)
 
 
@@ -185,9 +185,9 @@ def on_start(self: Any, view: Any) -> None:
 
 
 def _on_retry(source: str) -> Any:
-    made: dict[str, Any] = {}
-    exec(f"def on_retry({source}): pass", made)
-    return made["on_retry"]
+    items: dict[str, Any] = {}
+    exec(f"def on_retry({source}): pass", items)
+    return items["on_retry"]
 
 
 @pytest.mark.parametrize(
@@ -227,13 +227,13 @@ def test_a_declared_timer_has_no_handler_of_its_own() -> None:
 
 
 def test_handlers_of_one_timer_have_the_same_fields_in_all_classes() -> None:
-    made = scheduler_of(on_start, _on_retry("self, view, job: int"))
+    scheduler = scheduler_of(on_start, _on_retry("self, view, job: int"))
     other = scheduler_of(on_start, _on_retry("self, view, job: float"))
 
     def program(self: Any, node: int) -> Any:
-        return (made if node else other).policy(self)
+        return (scheduler if node else other).policy(self)
 
-    both = type("Both", (made,), {"program": program}, frozen=True, kw_only=True)
+    both = type("Both", (scheduler,), {"program": program}, frozen=True, kw_only=True)
     with pytest.raises(gs.ScenarioError, match="Own.on_retry must have the fields job, as in another class"):
         gs.simulate(scenario_of(), both())
 
@@ -243,8 +243,8 @@ def test_ticks_call_handlers_of_their_own() -> None:
         view.note("ticks", now=view.now)
 
     tables = {"ticks": {"now": float}}
-    made = scheduler_of(on_half_past, ticks={"half-past": 2.0}, tables=tables)
-    result = gs.simulate(scenario_of(), made())
+    scheduler = scheduler_of(on_half_past, ticks={"half-past": 2.0}, tables=tables)
+    result = gs.simulate(scenario_of(), scheduler())
     assert result.tables["ticks"]["now"].tolist()[:6] == [2.0] * 3 + [4.0] * 3
     with pytest.raises(gs.ScenarioError, match="ticks requires Own.on_timer or on_other"):
         gs.simulate(scenario_of(), scheduler_of(ticks={"other": 1.0})())
@@ -259,16 +259,16 @@ def test_the_end_of_tasks_is_watched_if_it_is_handled() -> None:
         view.note("ends", now=view.now)
 
     tables = {"ends": {"now": float}}
-    found = gs.simulate(scenario_of(), scheduler_of(on_end, tables=tables)())
-    assert len(found.tables["ends"]) == 5  # the run is over when the last of six tasks ends
-    found = gs.simulate(scenario_of(), scheduler_of(on_end, tables=tables, watch="idle")())
-    assert len(found.tables["ends"]) == 0
+    outcome = gs.simulate(scenario_of(), scheduler_of(on_end, tables=tables)())
+    assert len(outcome.tables["ends"]) == 5  # the run is over when the last of six tasks ends
+    outcome = gs.simulate(scenario_of(), scheduler_of(on_end, tables=tables, watch="idle")())
+    assert len(outcome.tables["ends"]) == 0
 
 
 # -- errors at run time -------------------------------------------------------------------------------------
 
 
-class Caller(Plain):
+class RetryNode(PlainNode):
     def on_start(self, view: Any) -> None:
         view.timer(1.0, "retry", job=3)
 
@@ -276,7 +276,7 @@ class Caller(Plain):
         view.note("calls", node=view.node, x=float(job))
 
 
-class Called(gs.NodeProgram):
+class ShareRetryNode(gs.NodeProgram):
     def on_start(self, view: Any) -> None:
         view.timer(1.0, "retry", share=0.5)
 
@@ -284,34 +284,43 @@ class Called(gs.NodeProgram):
         view.note("calls", node=view.node, x=share)
 
 
-class Astray(Called):
+class WrongRetryNode(ShareRetryNode):
     def on_retry(self, view: Any, share: float) -> None:
         view.timer(1.0, "again")
 
 
-class Roles(gs.NodeScheduler, frozen=True, kw_only=True):
-    roles: ClassVar[dict[str, gs.Role]] = {"caller": gs.Role(Caller), "called": gs.Role(Called, count=1)}
+class RetryRolesScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    roles: ClassVar[dict[str, gs.Role]] = {
+        "caller": gs.Role(RetryNode),
+        "called": gs.Role(ShareRetryNode, count=1),
+    }
     tables: ClassVar[dict[str, dict[str, type]]] = {"calls": {"node": int, "x": float}}
 
 
-class WrongRoles(Roles, frozen=True, kw_only=True):
-    roles: ClassVar[dict[str, gs.Role]] = {"caller": gs.Role(Caller), "called": gs.Role(Astray, count=1)}
+class WrongRolesScheduler(RetryRolesScheduler, frozen=True, kw_only=True):
+    roles: ClassVar[dict[str, gs.Role]] = {
+        "caller": gs.Role(RetryNode),
+        "called": gs.Role(WrongRetryNode, count=1),
+    }
 
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 def test_roles_have_timers_of_their_own(form: Any) -> None:
     if form == "compiled":
         pytest.importorskip("numba", reason="needs the extra jit")
-    calls = gs.simulate(scenario_of(), Roles(), nodes=form).tables["calls"]
+    calls = gs.simulate(scenario_of(), RetryRolesScheduler(), nodes=form).tables["calls"]
     assert calls["x"].tolist() == [3.0, 3.0, 3.0, 0.5]
-    error, text = gs.SchedulerError, "node 3 sets the timer 'again', .* define on_again in Astray .* retry"
+    error, text = (
+        gs.SchedulerError,
+        "node 3 sets the timer 'again', .* define on_again in WrongRetryNode .* retry",
+    )
     if form == "compiled":
-        error, text = gs.CompileError, "Astray.on_retry: the name of a timer 'again' is unknown"
+        error, text = gs.CompileError, "WrongRetryNode.on_retry: the name of a timer 'again' is unknown"
     with pytest.raises(error, match=text):
-        gs.simulate(scenario_of(), WrongRoles(), nodes=form)
+        gs.simulate(scenario_of(), WrongRolesScheduler(), nodes=form)
 
 
-class Patient(gs.NodeProgram):
+class LateTimerNode(gs.NodeProgram):
     """A node that sets timers beyond the end of any run."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -323,12 +332,12 @@ class Patient(gs.NodeProgram):
         view.note("fired", job=job)
 
 
-class Patience(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Patient
+class LateTimerScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = LateTimerNode
     tables: ClassVar[dict[str, dict[str, type]]] = {"fired": {"job": int}}
 
 
 def test_timers_may_be_later_than_any_instant() -> None:
-    results = [gs.simulate(scenario_of(), Patience(), nodes=form) for form in RUNNABLE_FORMS]
+    results = [gs.simulate(scenario_of(), LateTimerScheduler(), nodes=form) for form in RUNNABLE_FORMS]
     assert len({result.digest for result in results}) == 1
     assert all(len(result.tables["fired"]) == 0 for result in results)

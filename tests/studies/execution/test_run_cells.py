@@ -37,22 +37,22 @@ def small(seed: int = 1, **changes: object) -> gs.Scenario:
     return dataclasses.replace(gs.Scenario(gs.Platform.pareto(6, seed), workload, seed=seed), **changes)
 
 
-def some(count: int) -> list[Cell]:
+def some_cells(count: int) -> list[Cell]:
     schedulers = [gs.Fcfs(), gs.FairTree()]
     return [Cell(replication(small(), k // 2), schedulers[k % 2]) for k in range(count)]
 
 
-def gathered(cells: list[Cell], **how: object) -> list[RunRecord]:
-    found: dict[int, RunRecord] = {}
+def collected_runs(cells: list[Cell], **options: object) -> list[RunRecord]:
+    actual: dict[int, RunRecord] = {}
 
     def report(over: list[tuple[int, RunRecord]]) -> None:
         for number, measured in over:
-            assert number not in found
-            found[number] = measured
+            assert number not in actual
+            actual[number] = measured
 
-    run_cells(cells, report, **how)
-    assert sorted(found) == list(range(len(cells)))
-    return [found[number] for number in range(len(cells))]
+    run_cells(cells, report, **options)
+    assert sorted(actual) == list(range(len(cells)))
+    return [actual[number] for number in range(len(cells))]
 
 
 FATAL = """
@@ -226,43 +226,43 @@ def test_the_code_version_is_a_digest_of_the_sources(tmp_path: Path, monkeypatch
         (tmp_path / name).write_text("changed")
         assert (digest() == before) == (name in others), name
         (tmp_path / name).write_text("as it was")
-    for name in counted:  # what it is called counts, too
+    for name in counted:  # the file name also counts
         (tmp_path / name).rename((tmp_path / name).with_stem("c"))
         assert digest() != before
         (tmp_path / name).with_stem("c").rename(tmp_path / name)
     assert digest() == before
-    (tmp_path / "gridsim/deep/in/b.py").rename(tmp_path / "gridsim/b.py")  # and where it is
+    (tmp_path / "gridsim/deep/in/b.py").rename(tmp_path / "gridsim/b.py")  # and the folder
     assert digest() != before
     (tmp_path / "gridsim/b.py").rename(tmp_path / "gridsim/deep/in/b.py")
-    found = Path.rglob
-    monkeypatch.setattr(Path, "rglob", lambda folder, name: reversed([*found(folder, name)]))
-    assert digest() == before  # but not in which order a system tells of them
+    actual = Path.rglob
+    monkeypatch.setattr(Path, "rglob", lambda folder, name: reversed([*actual(folder, name)]))
+    assert digest() == before  # but not the order in which the system lists the files
 
 
 # -- where they run ---------------------------------------------------------------------------------------
 
 
 def values(found: list[RunRecord]) -> list[tuple]:
-    return [(each.digest, dict(each.values).keys(), each.error) for each in found]
+    return [(item.digest, dict(item.values).keys(), item.error) for item in found]
 
 
 def test_results_do_not_depend_on_the_executor() -> None:
-    cells = some(9)
-    here = gathered(cells)
-    assert len({each.digest for each in here}) == 9 and not any(each.error for each in here)
+    cells = some_cells(9)
+    here = collected_runs(cells)
+    assert len({item.digest for item in here}) == 9 and not any(item.error for item in here)
     for workers, batch in ((1, None), (3, 2), (2, 50)):
         with ThreadPoolExecutor(workers) as pool:
-            assert values(gathered(cells, executor=pool, batch=batch)) == values(here)
+            assert values(collected_runs(cells, executor=pool, batch=batch)) == values(here)
     with Processes(2) as pool:
-        assert values(gathered(cells, executor=pool)) == values(here)
-        assert values(gathered(cells[:3], executor=pool, batch=1)) == values(here[:3])
+        assert values(collected_runs(cells, executor=pool)) == values(here)
+        assert values(collected_runs(cells[:3], executor=pool, batch=1)) == values(here[:3])
 
 
-@pytest.mark.filterwarnings("ignore:Couldn't detect a suitable IP address")  # where there is no network
+@pytest.mark.filterwarnings("ignore:Couldn't detect a suitable IP address")  # without a network
 def test_runs_on_dask_equal_local_runs() -> None:
     import distributed
 
-    cells = some(6)
+    cells = some_cells(6)
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, processes=False
@@ -270,7 +270,7 @@ def test_runs_on_dask_equal_local_runs() -> None:
         distributed.Client(cluster) as client,
         client.get_executor() as pool,
     ):
-        assert values(gathered(cells, executor=pool)) == values(gathered(cells))
+        assert values(collected_runs(cells, executor=pool)) == values(collected_runs(cells))
 
 
 def test_a_failed_connection_to_dask_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,12 +281,12 @@ def test_a_failed_connection_to_dask_is_reported(monkeypatch: pytest.MonkeyPatch
         raise TypeError("TLS expects a context")
 
     monkeypatch.setattr(distributed, "Client", fails)
-    said = r"--dask must be .*, got 'tls://localhost:1' \(TLS expects a context\)"
-    with pytest.raises(gs.ScenarioError, match=said), executor_of(None, "tls://localhost:1"):
+    message = r"--dask must be .*, got 'tls://localhost:1' \(TLS expects a context\)"
+    with pytest.raises(gs.ScenarioError, match=message), executor_of(None, "tls://localhost:1"):
         pass
 
 
-class Counted(Executor):
+class CountingExecutor(Executor):
     """Executor that runs each batch at once, and stores its size."""
 
     _max_workers = 1
@@ -297,61 +297,61 @@ class Counted(Executor):
     def submit(self, fn, cells):
         self.sizes.append(len(cells))
         future: Future = Future()
-        future.set_result([dataclasses.replace(each, wall_seconds=0.01) for each in fn(cells)])
+        future.set_result([dataclasses.replace(item, wall_seconds=0.01) for item in fn(cells)])
         return future
 
 
 def test_cells_are_submitted_in_batches() -> None:
-    pool = Counted()
-    gathered(some(40), executor=pool)
+    pool = CountingExecutor()
+    collected_runs(some_cells(40), executor=pool)
     assert sum(pool.sizes) == 40 and pool.sizes[0] == 1 and 3 <= max(pool.sizes) <= 25
-    pool = Counted()
-    gathered(some(7), executor=pool, batch=3)
+    pool = CountingExecutor()
+    collected_runs(some_cells(7), executor=pool, batch=3)
     assert pool.sizes == [3, 3, 1]
     with pytest.raises(gs.ScenarioError, match="^batch"):
-        gathered(some(1), executor=pool, batch=0)
+        collected_runs(some_cells(1), executor=pool, batch=0)
 
 
 def test_a_failed_run_does_not_stop_other_runs(fatal: Any) -> None:
-    cells = some(5)
+    cells = some_cells(5)
     cells[2] = Cell(small(), fatal(how="raise"))
     cells[4] = Cell(small(), fatal(how="exit"))
-    found = gathered(cells)
-    assert [bool(each.error) for each in found] == [False, False, True, False, True]
-    assert found[4].error.startswith("SystemExit: 3 (fatal")
-    assert found[2].error.startswith("ZeroDivisionError: as asked for \\ud800 (fatal_scheduler.py:")
-    assert "as asked for" in found[2].trace and not found[2].values
+    actual = collected_runs(cells)
+    assert [bool(item.error) for item in actual] == [False, False, True, False, True]
+    assert actual[4].error.startswith("SystemExit: 3 (fatal")
+    assert actual[2].error.startswith("ZeroDivisionError: as asked for \\ud800 (fatal_scheduler.py:")
+    assert "as asked for" in actual[2].trace and not actual[2].values
 
 
 @pytest.mark.parametrize("workers", [False, True])
 def test_an_error_whose_text_fails_is_recorded(fatal: Any, workers: bool) -> None:
     """A scheduler or a metric raises the error."""
     metrics = {"bad": sys.modules[fatal.__module__].speechless}
-    said = "Speechless: no text: str() of the error raises RuntimeError (fatal_scheduler.py:"
-    with Processes(1) if workers else nullcontext() as where:
+    message = "Speechless: no text: str() of the error raises RuntimeError (fatal_scheduler.py:"
+    with Processes(1) if workers else nullcontext() as location:
         schedulers = {"good": gs.Fcfs(), "bad": fatal(how="speechless")}
-        found = gs.replicate(small(), schedulers, replicates=2, errors="record", executor=where)
-        assert [*found.errors] == [("bad", 0), ("bad", 1)]
-        assert all(each.startswith(said) for each in found.errors.values())
-        found = gs.replicate(
-            small(), {"good": gs.Fcfs()}, replicates=1, metrics=metrics, errors="record", executor=where
+        actual = gs.replicate(small(), schedulers, replicates=2, errors="record", executor=location)
+        assert [*actual.errors] == [("bad", 0), ("bad", 1)]
+        assert all(item.startswith(message) for item in actual.errors.values())
+        actual = gs.replicate(
+            small(), {"good": gs.Fcfs()}, replicates=1, metrics=metrics, errors="record", executor=location
         )
-        assert found.errors["good", 0].startswith(said)
+        assert actual.errors["good", 0].startswith(message)
     with pytest.raises(gs.GridSimError, match="^fatal: Speechless: no text"):
         gs.replicate(small(), schedulers, replicates=1)
 
 
 def test_a_killed_worker_fails_only_its_own_run(fatal: Any, tmp_path: Path) -> None:
     """The cell that kills its process is distinguished from those that were lost with it."""
-    cells = some(8)
+    cells = some_cells(8)
     cells[3] = Cell(small(), fatal())
     with Processes(2) as pool:
-        found = gathered(cells, executor=pool, batch=2)
-        assert [k for k, each in enumerate(found) if each.error] == [3]
-        assert found[3].error.startswith("the worker was lost: ")
-        # by chance, as one would say: it is tried once more
+        actual = collected_runs(cells, executor=pool, batch=2)
+        assert [k for k, item in enumerate(actual) if item.error] == [3]
+        assert actual[3].error.startswith("the worker was lost: ")
+        # the loss may be accidental, so the run is repeated once
         cells[3] = Cell(small(), fatal(once=str(tmp_path / "there")))
-        assert not any(each.error for each in gathered(cells, executor=pool, batch=2))
+        assert not any(item.error for item in collected_runs(cells, executor=pool, batch=2))
 
 
 def lose_one(pool: Processes) -> None:
@@ -367,12 +367,12 @@ def lose_one(pool: Processes) -> None:
 @pytest.mark.slow
 def test_the_loss_of_an_idle_worker_fails_no_run() -> None:
     with Processes(2) as pool:
-        assert not any(each.error for each in gathered(some(4), executor=pool))
+        assert not any(item.error for item in collected_runs(some_cells(4), executor=pool))
         lose_one(pool)
-        assert not any(each.error for each in gathered(some(4), executor=pool))
+        assert not any(item.error for item in collected_runs(some_cells(4), executor=pool))
 
 
-class LosesOne(Processes):
+class WorkerLossPool(Processes):
     """Pool that loses a worker between the first two submissions."""
 
     sent = 0
@@ -385,11 +385,11 @@ class LosesOne(Processes):
 
 
 def test_the_loss_of_a_worker_during_submissions_fails_no_run() -> None:
-    with LosesOne(2) as pool:
-        assert not any(each.error for each in gathered(some(6), executor=pool, batch=2))
+    with WorkerLossPool(2) as pool:
+        assert not any(item.error for item in collected_runs(some_cells(6), executor=pool, batch=2))
 
 
-class OneBreaks(Processes):
+class BatchLossPool(Processes):
     """Pool that loses the first batch and never completes the second; it runs later batches itself."""
 
     def __init__(self) -> None:
@@ -412,8 +412,8 @@ class OneBreaks(Processes):
 
 
 def test_runs_lost_with_a_broken_pool_are_repeated() -> None:
-    found = gathered(some(6), executor=OneBreaks(), batch=2)
-    assert not any(each.error for each in found)
+    actual = collected_runs(some_cells(6), executor=BatchLossPool(), batch=2)
+    assert not any(item.error for item in actual)
 
 
 def test_a_broken_pool_waits_for_the_end_of_its_workers() -> None:
@@ -428,7 +428,7 @@ def test_a_broken_pool_waits_for_the_end_of_its_workers() -> None:
                 pool.submit(time.sleep, 0.01).result(timeout=60)
         for worker in workers:
             assert connection.wait([worker.sentinel], timeout=60), "it goes on"
-        pool._pool.shutdown()  # who waits for them is a thread, which knows by then
+        pool._pool.shutdown()  # the thread that waits for them has noticed their ends by then
         assert [worker.exitcode for worker in workers] == [-signal.SIGKILL] * 2
         pool.renew()
         assert pool.submit(os.getpid).result(timeout=60)
@@ -436,18 +436,18 @@ def test_a_broken_pool_waits_for_the_end_of_its_workers() -> None:
 
 def test_an_import_error_of_a_worker_fails_only_its_own_run(fatal: Any, tmp_path: Path) -> None:
     """The worker continues; classes of notebooks cause such errors."""
-    cells = some(4)
+    cells = some_cells(4)
     cells[1] = Cell(small(), fatal())
     with Processes(1) as pool:
-        assert not any(each.error for each in gathered(some(2), executor=pool))
+        assert not any(item.error for item in collected_runs(some_cells(2), executor=pool))
         (tmp_path / "fatal_scheduler.py").unlink()  # before a worker has seen it
-        found = gathered(cells, executor=pool, batch=2)
-    assert [k for k, each in enumerate(found) if each.error] == [1]
-    said = "the worker failed to run it: ModuleNotFoundError: No module named 'fatal_scheduler'"
-    assert found[1].error == said
+        actual = collected_runs(cells, executor=pool, batch=2)
+    assert [k for k, item in enumerate(actual) if item.error] == [1]
+    message = "the worker failed to run it: ModuleNotFoundError: No module named 'fatal_scheduler'"
+    assert actual[1].error == message
 
 
-class Dropping(Counted):
+class DroppingExecutor(CountingExecutor):
     """Executor that drops the first batch once, and the cell with number `always` each time."""
 
     def __init__(self, always: int) -> None:
@@ -469,9 +469,9 @@ class Dropping(Counted):
 
 def test_runs_dropped_by_an_executor_are_repeated_once() -> None:
     cells = [Cell(replication(small(), k), gs.Fcfs()) for k in range(5)]
-    found = gathered(cells, executor=Dropping(always=3), batch=1)
-    assert [k for k, each in enumerate(found) if each.error] == [3]
-    assert found[3].error == "the worker failed to run it: CancelledError: "
+    actual = collected_runs(cells, executor=DroppingExecutor(always=3), batch=1)
+    assert [k for k, item in enumerate(actual) if item.error] == [3]
+    assert actual[3].error == "the worker failed to run it: CancelledError: "
 
 
 def test_a_broken_pool_is_reported(fatal: Any) -> None:
@@ -479,10 +479,10 @@ def test_a_broken_pool_is_reported(fatal: Any) -> None:
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
         pytest.raises(gs.GridSimError, match="the executor failed .*; finished runs are kept"),
     ):
-        gathered([Cell(small(), fatal())], executor=pool)
+        collected_runs([Cell(small(), fatal())], executor=pool)
 
 
-class Breaking(Counted):
+class BreakingExecutor(CountingExecutor):
     """Executor with two workers that breaks at the batch `number`, which it refuses or loses."""
 
     _max_workers = 2
@@ -504,21 +504,21 @@ class Breaking(Counted):
 
 @pytest.mark.parametrize(("refuses", "kept"), [(True, [0]), (False, [0, 2, 3])])
 def test_runs_finished_before_an_executor_broke_are_reported(refuses: bool, kept: list[int]) -> None:
-    told: list[Any] = []
+    answers: list[Any] = []
     with pytest.raises(gs.GridSimError, match="no more.; finished runs are kept"):
-        run_cells(some(4), told.extend, executor=Breaking(1, refuses), batch=1)
-    assert [number for number, _ in told] == kept
+        run_cells(some_cells(4), answers.extend, executor=BreakingExecutor(1, refuses), batch=1)
+    assert [number for number, _ in answers] == kept
 
 
 def test_workers_with_another_version_of_the_code_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = Counted()
+    pool = CountingExecutor()
     monkeypatch.setattr(execution, "code_version", lambda: "0+other")
     with pytest.raises(gs.GridSimError, match="^workers"):
-        gathered(some(1), executor=pool)
+        collected_runs(some_cells(1), executor=pool)
 
 
 def test_functions_that_cannot_be_sent_are_rejected_before_the_runs() -> None:
-    cells = [*some(2), Cell(small(), gs.Fcfs(), {"own": lambda result: 1.0})]
+    cells = [*some_cells(2), Cell(small(), gs.Fcfs(), {"own": lambda result: 1.0})]
     with Processes(1) as pool, pytest.raises(gs.ScenarioError, match="^own"):
         run_cells(cells, lambda over: pytest.fail("something ran"), executor=pool)
 
@@ -529,8 +529,8 @@ def test_warnings_of_a_worker_are_returned(tmp_path: Path) -> None:
     log.write_text("\n".join(jobs) + "\n")
     cell = Cell(dataclasses.replace(small(), workload=gs.Workload.from_log(log)), gs.Fcfs())
     with Processes(1) as pool:
-        (found,) = gathered([cell], executor=pool)
-    assert found.notes and all(issubclass(kind, gs.TraceWarning) for kind, _ in found.notes)
+        (actual,) = collected_runs([cell], executor=pool)
+    assert actual.notes and all(issubclass(kind, gs.TraceWarning) for kind, _ in actual.notes)
 
 
 # -- the end of a process ---------------------------------------------------------------------------------
@@ -553,7 +553,7 @@ def _lives(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except ProcessLookupError:
         return False
-    except FileNotFoundError:  # over by now, or a system without /proc
+    except FileNotFoundError:  # the process has ended, or the system has no /proc
         return not Path("/proc").exists()
 
 
@@ -593,7 +593,7 @@ def test_workers_ignore_signals_from_their_start(tmp_path: Path, monkeypatch: py
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_signal_during_a_submission_leaves_no_unknown_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal is handled once the pool knows the started worker."""
-    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: set())  # other threads hear it anyway
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: set())  # other threads receive it anyway
     start = SpawnProcess.start
     heard = []
 
@@ -627,15 +627,15 @@ def test_workers_have_the_environment_of_their_parent(
         if value is not None:
             monkeypatch.setenv(name, value)
     with Processes(1) as pool:
-        found = [pool.submit(os.getenv, name).result(timeout=60) for name in names]
-    assert found == [value, value or "4"]
+        actual = [pool.submit(os.getenv, name).result(timeout=60) for name in names]
+    assert actual == [value, value or "4"]
     assert [os.environ.get(name) for name in names] == [value, value]
 
 
 def test_cancelled_runs_cause_no_error_in_a_broken_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread of the pool reports the loss of the workers to all pending runs."""
-    told: list[Any] = []
-    monkeypatch.setattr(threading, "excepthook", told.append)
+    answers: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", answers.append)
     with Processes(1) as pool:
         pool.submit(os.getpid).result(timeout=60)
         manager, (worker,) = pool._pool._executor_manager_thread, pool._pool._processes.values()
@@ -643,11 +643,11 @@ def test_cancelled_runs_cause_no_error_in_a_broken_pool(monkeypatch: pytest.Monk
         assert manager is not None and futures[-1].cancel()
         worker.kill()
         manager.join(timeout=60)
-    assert not manager.is_alive() and told == [] and all(future.done() for future in futures)
+    assert not manager.is_alive() and answers == [] and all(future.done() for future in futures)
 
 
 def test_measured_values_equal_those_of_simulate() -> None:
-    found = measure(some(1)[0])
-    assert found.digest == gs.simulate(replication(small(), 0), gs.Fcfs()).digest
-    assert found.values["makespan"] == gs.simulate(replication(small(), 0), gs.Fcfs()).makespan
-    assert found.code == code_version() and found.wall_seconds > 0
+    actual = measure(some_cells(1)[0])
+    assert actual.digest == gs.simulate(replication(small(), 0), gs.Fcfs()).digest
+    assert actual.values["makespan"] == gs.simulate(replication(small(), 0), gs.Fcfs()).makespan
+    assert actual.code == code_version() and actual.wall_seconds > 0

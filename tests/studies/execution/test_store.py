@@ -23,42 +23,42 @@ def small(seed: int = 1) -> gs.Scenario:
     return gs.Scenario(gs.Platform.pareto(6, seed), workload, seed=seed)
 
 
-def some(count: int) -> list[Cell]:
+def some_cells(count: int) -> list[Cell]:
     return [Cell(replication(small(), k), gs.Fcfs()) for k in range(count)]
 
 
 def test_stored_runs_are_not_repeated(tmp_path: Path, ran: list[int]) -> None:
-    first = collect(some(3), store=Store(tmp_path / "s"))
-    again = collect(some(5), store=Store(tmp_path / "s"))  # growing reuses what is there
+    first = collect(some_cells(3), store=Store(tmp_path / "s"))
+    second = collect(some_cells(5), store=Store(tmp_path / "s"))  # a larger study reuses the stored runs
     assert ran == [3, 2]
-    assert str([(m.digest, sorted(m.values.items())) for m in again[:3]]) == str(
+    assert str([(m.digest, sorted(m.values.items())) for m in second[:3]]) == str(
         [(m.digest, sorted(m.values.items())) for m in first]
     )
     assert len(Store(tmp_path / "s")) == 5
-    collect(some(5), store=Store(tmp_path / "s"))
+    collect(some_cells(5), store=Store(tmp_path / "s"))
     assert ran == [3, 2, 0]
 
 
 def test_equal_cells_are_run_once(tmp_path: Path, ran: list[int]) -> None:
-    cells = [some(1)[0], some(1)[0], some(2)[1]]
-    found = collect(cells, store=Store(tmp_path / "s"))
-    assert ran == [2] and found[0] == found[1] != found[2]
+    cells = [some_cells(1)[0], some_cells(1)[0], some_cells(2)[1]]
+    actual = collect(cells, store=Store(tmp_path / "s"))
+    assert ran == [2] and actual[0] == actual[1] != actual[2]
 
 
 def test_a_failed_run_is_stored_with_its_error(tmp_path: Path, ran: list[int]) -> None:
-    cells = [*some(2), Cell(small(), gs.DgsAsap())]
+    cells = [*some_cells(2), Cell(small(), gs.DgsAsap())]
     store = Store(tmp_path / "s")
     for retry in (False, False, True):
-        found = collect(cells, store=store, retry=retry)
-        assert [bool(each.error) for each in found] == [False, False, True]
-        assert "dgs-asap" in found[2].error and found[2].error.startswith("ScenarioError: ")
+        actual = collect(cells, store=store, retry=retry)
+        assert [bool(item.error) for item in actual] == [False, False, True]
+        assert "dgs-asap" in actual[2].error and actual[2].error.startswith("ScenarioError: ")
     assert ran == [3, 0, 1] and len(store) == 3
     with pytest.raises(gs.GridSimError, match="dgs-asap: ScenarioError: "):
         collect(cells, store=store, fail_fast=True)
 
 
 def test_a_successful_run_has_precedence_over_a_failed_one(tmp_path: Path) -> None:
-    store, (cell,) = Store(tmp_path / "s"), some(1)
+    store, (cell,) = Store(tmp_path / "s"), some_cells(1)
     (key,) = store.keys_of([cell])
     store.add([(key, cell, RunRecord(error="the worker was lost", code="c"))])
     assert store.find([key])[key].error
@@ -83,11 +83,11 @@ def test_a_run_with_only_own_metrics_has_precedence_over_a_failed_one(
 ) -> None:
     """The order in which shards are read has no effect."""
     in_order_of_time(monkeypatch, backwards)
-    store, (cell,) = Store(tmp_path / "s"), some(1)
+    store, (cell,) = Store(tmp_path / "s"), some_cells(1)
     (key,) = store.keys_of([cell])
-    store.add([(key, cell, RunRecord(values={"own": 3.0}, digest="d", code="c"))])
+    store.add([(key, cell, RunRecord(values={"own_metric": 3.0}, digest="d", code="c"))])
     store.add([(key, cell, RunRecord(error="the worker was lost", code="c"))])
-    assert store.find([key])[key].values == {"own": 3.0} and not store.find([key])[key].error
+    assert store.find([key])[key].values == {"own_metric": 3.0} and not store.find([key])[key].error
 
 
 @pytest.mark.parametrize("backwards", [False, True])
@@ -95,7 +95,7 @@ def test_a_stored_run_without_a_requested_metric_is_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backwards: bool
 ) -> None:
     in_order_of_time(monkeypatch, backwards)
-    store, (cell,) = Store(tmp_path / "s"), some(1)
+    store, (cell,) = Store(tmp_path / "s"), some_cells(1)
     (key,) = store.keys_of([cell])
     store.add([(key, cell, RunRecord(values={"makespan": float("nan")}, digest="d", code="c"))])
     assert key in store.find([key], ["makespan"]) and key not in store.find([key], ["gap"])
@@ -114,44 +114,44 @@ def test_columns_equal_those_that_pyarrow_makes(tmp_path: Path) -> None:
     }
     for kind, column in values.items():
         for count in (0, len(column)):
-            made = store._column(column[:count], kind)
-            made.validate(full=True)
-            assert made.equals(arrow.array(column[:count], kind)) and made.null_count == column[:count].count(
-                None
-            )
+            array = store._column(column[:count], kind)
+            array.validate(full=True)
+            assert array.equals(arrow.array(column[:count], kind)) and array.null_count == column[
+                :count
+            ].count(None)
 
 
 def test_whole_results_are_stored_on_request(tmp_path: Path, ran: list[int]) -> None:
     store = Store(tmp_path / "s")
-    collect(some(2), store=store)
-    keys = store.keys_of(some(2))
+    collect(some_cells(2), store=store)
+    keys = store.keys_of(some_cells(2))
     with pytest.raises(gs.GridSimError, match="there is no result of"):
         store.result(keys[0])
     keeping = Store(tmp_path / "s", keep_results=True)
-    found = collect(some(2), store=keeping)  # they are run again for their results, once
-    collect(some(2), store=keeping)
+    actual = collect(some_cells(2), store=keeping)  # they are run again for their results, once
+    collect(some_cells(2), store=keeping)
     assert ran == [2, 2, 0] and len(store) == 2
-    assert [keeping.result(key).digest for key in keys] == [each.digest for each in found]
+    assert [keeping.result(key).digest for key in keys] == [item.digest for item in actual]
 
 
 def test_a_store_is_read_as_tables(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
-    cells = [*some(2), Cell(small(), gs.FairTree(bound=1.5), {"own": own})]
+    cells = [*some_cells(2), Cell(small(), gs.FairTree(bound=1.5), {"own_metric": own_metric})]
     collect(cells, store=store)
     table = store.to_arrow()
     assert table.num_rows == 3 and table.schema.names[:3] == ["key", "error", "digest"]
     frame = store.to_pandas()
     assert list(frame["key"]) == sorted(store.keys_of(cells))
     tree = frame[frame["scheduler"] == "fair-tree"].iloc[0]
-    assert tree["own"] == 42.0 and '"bound": 1.5' in tree["parameters"]
-    assert frame["own"].isna().sum() == 2
+    assert tree["own_metric"] == 42.0 and '"bound": 1.5' in tree["parameters"]
+    assert frame["own_metric"].isna().sum() == 2
     assert store.scenario(tree["scenario"]) == small() and tree["seed"] == small().seed
     with pytest.raises(gs.GridSimError, match="there is no scenario x"):
         store.scenario("x")
     assert repr(store) == f"<Store {tmp_path / 's'}: 3 runs>"
 
 
-def own(result: gs.Result) -> float:
+def own_metric(result: gs.Result) -> float:
     return 42.0
 
 
@@ -162,10 +162,10 @@ def test_metrics_without_a_unique_name_are_rejected(tmp_path: Path) -> None:
     def share(q: float) -> Any:
         return lambda result: q
 
-    for metric in (share(0.1), lambda result: 1.0, functools.partial(own)):
-        with pytest.raises(gs.ScenarioError, match=r"^metrics\['own'\]"):
-            store.keys_of([dataclasses.replace(some(1)[0], metrics={"own": metric})])
-    assert store.keys_of([dataclasses.replace(some(1)[0], metrics={"own": own})])
+    for metric in (share(0.1), lambda result: 1.0, functools.partial(own_metric)):
+        with pytest.raises(gs.ScenarioError, match=r"^metrics\['own_metric'\]"):
+            store.keys_of([dataclasses.replace(some_cells(1)[0], metrics={"own_metric": metric})])
+    assert store.keys_of([dataclasses.replace(some_cells(1)[0], metrics={"own_metric": own_metric})])
 
 
 def test_a_changed_file_causes_a_new_run(tmp_path: Path) -> None:
@@ -175,20 +175,20 @@ def test_a_changed_file_causes_a_new_run(tmp_path: Path) -> None:
     for run_time in (100, 900):
         log.write_text(f"1 0 0 {run_time} 1 -1 -1 1 {run_time} -1 1 1 1 1 1 1 -1 -1\n")
         scenario = dataclasses.replace(small(), workload=gs.Workload.from_log(log))
-        (found,) = collect([Cell(scenario, gs.Fcfs())], store=store)
-        spans.append(found.values["makespan"])
+        (actual,) = collect([Cell(scenario, gs.Fcfs())], store=store)
+        spans.append(actual.values["makespan"])
     assert spans[0] != spans[1]
 
 
 def test_a_run_lost_with_its_worker_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, cells = Store(tmp_path / "s"), some(2)
+    store, cells = Store(tmp_path / "s"), some_cells(2)
 
-    def run_cells(todo, report, **how) -> None:
+    def run_cells(todo, report, **options) -> None:
         report([(0, RunRecord(error="the worker was lost", lost=True)), (1, RunRecord(error="x", code="c"))])
 
     with monkeypatch.context() as patch:
         patch.setattr(collecting, "run_cells", run_cells)
-        assert [each.error for each in collect(cells, store=store)] == ["the worker was lost", "x"]
+        assert [item.error for item in collect(cells, store=store)] == ["the worker was lost", "x"]
     first, second = collect(cells, store=store)
     assert first.digest and second.error == "x (in the store: retry runs it again)"
 
@@ -205,12 +205,12 @@ def test_many_shards_are_merged_into_one(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(stores, "_MERGE_COUNT", 3)
     store = Store(tmp_path / "s")
     for k in range(1, 4):
-        collect(some(k), store=store)
+        collect(some_cells(k), store=store)
     assert [len(list((tmp_path / "s" / folder).iterdir())) for folder in ("cells", "scenarios")] == [1, 1]
     assert len(store) == 3
     for row in store.to_arrow().to_pylist():
         assert store.scenario(row["scenario"]).seed == row["seed"]
-    # cut off between the two halves of that, the old ones are still there: nothing changes
+    # if the merge is interrupted, the old shards remain and nothing changes
     before = store.to_arrow()
     store._write("cells", before)
     assert store.to_pandas().equals(before.to_pandas())
@@ -220,7 +220,7 @@ def test_a_failed_merge_of_shards_loses_no_runs(tmp_path: Path, monkeypatch: pyt
     """The old shards remain if the process is killed or the disk is full."""
     store = Store(tmp_path / "s")
     for k in range(1, 4):
-        collect(some(k), store=store)
+        collect(some_cells(k), store=store)
     with monkeypatch.context() as patch:
         patch.setattr(stores, "_MERGE_COUNT", 3)
 
@@ -240,7 +240,7 @@ def test_runs_merged_by_another_process_are_found(tmp_path: Path, monkeypatch: p
     with monkeypatch.context() as patch:
         patch.setattr(Store, "tidy", lambda _: None)
         for k in range(1, 4):
-            collect(some(k), store=store)
+            collect(some_cells(k), store=store)
     opened, tidied = stores.open_regular, []
 
     def meanwhile(path: Any) -> Any:
@@ -300,7 +300,7 @@ def test_a_store_that_another_process_is_creating_can_be_opened(tmp_path: Path) 
 
 def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
-    collect(some(1), store=store)
+    collect(some_cells(1), store=store)
     (shard,) = (tmp_path / "s" / "cells").iterdir()
     shard.write_bytes(shard.read_bytes()[:-40])
     with pytest.raises(
@@ -312,14 +312,16 @@ def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
 def test_a_shard_with_a_flipped_bit_is_rejected(tmp_path: Path) -> None:
     """Parquet itself notices few of them: it would return exchanged columns, NaN, or other digits."""
     store = Store(tmp_path / "s")
-    collect(some(1), store=store)
+    collect(some_cells(1), store=store)
     (shard,) = (tmp_path / "s" / "cells").iterdir()
     content = shard.read_bytes()
-    for at in range(0, len(content), len(content) // 50):
-        shard.write_bytes(content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :])
+    for position in range(0, len(content), len(content) // 50):
+        shard.write_bytes(
+            content[:position] + bytes([content[position] ^ 1 << position % 8]) + content[position + 1 :]
+        )
         with pytest.raises(gs.GridSimError, match=f"{shard}: not a valid shard of a store"):
             len(store)
-    shard.rename(shard.with_name(f"{'a' * 32}.parquet"))  # as earlier states of gridsim called them
+    shard.rename(shard.with_name(f"{'a' * 32}.parquet"))  # names of earlier versions of gridsim
     shard.with_name(f"{'a' * 32}.parquet").write_bytes(content)
     assert len(store) == 1
 
@@ -333,7 +335,7 @@ def test_shards_that_were_merged_but_not_removed_are_merged_again(
     with monkeypatch.context() as patch:
         patch.setattr(Store, "tidy", lambda _: None)
         for k in range(1, 3):
-            collect(some(k), store=store)
+            collect(some_cells(k), store=store)
     store._write("cells", store.to_arrow())
     store.tidy()
     assert len(list((tmp_path / "s" / "cells").iterdir())) == 1 and len(store) == 2
@@ -352,21 +354,21 @@ def test_paths_that_are_no_store_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(gs.GridSimError, match="format of a store must be 1, got 99"):
         Store(store.path)
     with pytest.raises(gs.ScenarioError, match="a function must not have the name 'digest' in a store"):
-        store.keys_of([dataclasses.replace(some(1)[0], metrics={"digest": own})])
+        store.keys_of([dataclasses.replace(some_cells(1)[0], metrics={"digest": own_metric})])
 
 
 def test_runs_finished_before_an_interrupt_are_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells = some(4)
+    cells = some_cells(4)
     store = Store(tmp_path / "s")
     measure = __import__("gridsim.studies.execution.run_cells", fromlist=["measure"]).measure
-    done: list[Cell] = []
+    completed: list[Cell] = []
 
     def interrupted(cell: Cell) -> RunRecord:
-        if len(done) == 2:
+        if len(completed) == 2:
             raise KeyboardInterrupt
-        done.append(cell)
+        completed.append(cell)
         return measure(cell)
 
     monkeypatch.setattr("gridsim.studies.execution.run_cells.measure", interrupted)
