@@ -107,6 +107,34 @@ cdef class ManualQueue(JobRuns):
             raise ValueError(f"at must be > {self.now} ns, the present, got {at}")
         self.wake_at = min(self.wake_at, at)
 
+    def estimate_job(self, Py_ssize_t job, long long estimate) -> None:
+        """Set the estimate of a job that waits or runs, ns.
+
+        Raises
+        ------
+        ValueError
+            If the job neither waits nor runs, or the estimate is not in 1..2**61.
+        """
+        cdef _Guard access = guard(&self.in_call)
+        if not 0 <= job < self.jobs or self.status[job] not in (WAITING, RUNNING):
+            raise ValueError(f"job must wait or run, got {job}")
+        if not 1 <= estimate <= LATEST:
+            raise ValueError(f"estimate must be in 1..{LATEST} ns, got {estimate}")
+        if self.status[job] == WAITING:
+            self.estimate[job] = estimate
+            return
+        self._forget_end(<int> job)
+        self.estimate[job] = estimate
+        self._insert_end(<int> job)
+        self.n_running += 1
+
+    def estimate_of(self, Py_ssize_t job) -> int:
+        """Return the estimate of a job, ns."""
+        cdef _Guard access = guard(&self.in_call)
+        if not 0 <= job < self.jobs:
+            raise ValueError(f"job must be in 0..{self.jobs - 1}, got {job}")
+        return self.estimate[job]
+
     def start_job(self, Py_ssize_t job, machines: ArrayLike | None=None) -> None:
         """Start a waiting job now, on the free machines of its partition with the lowest numbers or on `machines`.
 
@@ -137,8 +165,7 @@ cdef class ManualQueue(JobRuns):
             for k in range(ids.shape[0] - 1, -1, -1):
                 occupancy_take_one(occupancy, &span, ids[k])
         elif self.nodes[job] > occupancy.n_idle:
-            raise ValueError(f"job {job} must request at most {occupancy.n_idle} machines, which are free, got "
-                             f"{self.nodes[job]}")
+            raise ValueError(f"job {job} must fit on the free machines, {occupancy.n_idle}, got {self.nodes[job]}")
         self._start_on(<int> job, span)
 
     def kill_job(self, Py_ssize_t job) -> None:

@@ -69,6 +69,7 @@ cdef class JobRuns:
     cdef Py_ssize_t _place(self, long long at, int job) noexcept nogil
     cdef bint _start_on(self, int job, int span) noexcept nogil
     cdef void _schedule(self, int job) noexcept nogil
+    cdef void _insert_end(self, int job) noexcept nogil
     cdef void _forget_end(self, int job) noexcept nogil
     cdef bint _end(self) noexcept nogil
     cdef bint _leave(self, int job, bint completed) noexcept nogil

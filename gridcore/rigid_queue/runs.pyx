@@ -465,15 +465,19 @@ cdef class JobRuns:
 
     cdef void _schedule(self, int job) noexcept nogil:
         """Add the job, which has its machines and its `start`, to the running jobs."""
-        cdef long long at = self.start[job] + self.estimate[job]
-        cdef Py_ssize_t k = self._place(at, job)
         cdef Entry end
         self.status[job] = RUNNING
-        memmove(&self.estimated_ends[k + 1], &self.estimated_ends[k], (self.n_running - k) * sizeof(EstimatedEnd))
-        self.estimated_ends[k].at, self.estimated_ends[k].job, self.estimated_ends[k].nodes = at, job, self.nodes[job]
+        self._insert_end(job)
         end.at, end.number = self.start[job] + self.length[job], job
         heap_push(self.ends, self.n_running, end)
         self.n_running += 1
+
+    cdef void _insert_end(self, int job) noexcept nogil:
+        """Insert a job into the estimated ends; the caller counts it as running."""
+        cdef long long at = self.start[job] + self.estimate[job]
+        cdef Py_ssize_t k = self._place(at, job)
+        memmove(&self.estimated_ends[k + 1], &self.estimated_ends[k], (self.n_running - k) * sizeof(EstimatedEnd))
+        self.estimated_ends[k].at, self.estimated_ends[k].job, self.estimated_ends[k].nodes = at, job, self.nodes[job]
 
     cdef void _forget_end(self, int job) noexcept nogil:
         """Remove a job from the estimated ends; the caller has removed it from `ends`."""

@@ -22,6 +22,7 @@ from gridsim.model.applications import Applications, run_and_reserved_times
 from gridsim.results.decisions import DecisionTexts
 from gridsim.scheduling.contract import SCHEDULE, Foreseen, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.nodes.attributes import instance_attributes
+from gridsim.support.arguments import real
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.state import Stateful
@@ -36,6 +37,8 @@ _WORDS: DecisionTexts = {
     "rejected": ("rejected it, which requests {tasks} machines", "it had waited", "s"),
     "lost": ("lost a machine of it, which waits again for {tasks} machines", "machines failed:", ""),
 }
+#: Number of decisions in a row without a running job after which a policy counts as stuck.
+_PATIENCE = 10_000
 #: Number of instants from which on past ones are forgotten.
 _MANY = 10_000
 _number = attrgetter("number")
@@ -52,9 +55,6 @@ class Job:
         Number of machines that it requests.
     requested
         Time that its user requested, s.
-    estimate
-        Estimated run time, s: the requested time, or the run time if the scheduler knows that
-        (``estimate="run"``).
     submitted
         Time of its release, s.
     user, queue
@@ -66,7 +66,7 @@ class Job:
     """
 
     __slots__ = (
-        "_expected_end", "_view", "estimate", "estimate_ns", "nodes", "number", "priority", "queue",
+        "_estimate_ns", "_expected_end", "_start_ns", "_view", "nodes", "number", "priority", "queue",
         "requested", "started", "submitted", "user",
     )  # fmt: skip
 
@@ -74,12 +74,25 @@ class Job:
         assert jobs.requested is not None
         self._view, self.number, self.nodes = view, number, int(jobs.tasks[number])
         self.requested, self.submitted = float(jobs.requested[number]), float(jobs.release[number])
-        self.estimate_ns, self.estimate = estimate_ns, estimate_ns / NS
+        self._estimate_ns, self._start_ns = estimate_ns, -1
         self.user = -1 if jobs.user is None else int(jobs.user[number])
         self.queue = -1 if jobs.queue is None else int(jobs.queue[number])
         self.priority = 0.0 if jobs.priority is None else float(jobs.priority[number])
         self.started: float | None = None
         self._expected_end = math.inf
+
+    @property
+    def estimate(self) -> float:
+        """The estimated run time, s, by which profiles plan.
+
+        At first it is the requested time, or the run time if the scheduler knows that (``estimate="run"``).  A policy
+        may set it, as a prediction, while the job waits or runs.
+        """
+        return self._estimate_ns / NS
+
+    @estimate.setter
+    def estimate(self, value: float) -> None:
+        self._view._estimate(self, value)
 
     @property
     def waited(self) -> float:
@@ -165,7 +178,7 @@ class AvailabilityProfile:
         float or None
             The present instant exactly if the job can start now; None if too few machines are up.
         """
-        at = self._kernel.earliest(job.nodes, job.estimate_ns, None if after is None else self._ns(after))
+        at = self._kernel.earliest(job.nodes, job._estimate_ns, None if after is None else self._ns(after))
         return None if at is None else self._instants.seconds(at)
 
     def reserve(self, job: Job, at: float) -> None:
@@ -174,10 +187,17 @@ class AvailabilityProfile:
         Of a reservation that begins before now, only the rest counts.
         """
         if job.number in self._reserved:
-            raise SchedulerError(f"profile.reserve: job {job.number} must have no reservation")
+            raise SchedulerError(
+                f"profile.reserve({job!r}): the job must have no reservation in this profile"
+            )
+        if at is None:
+            raise SchedulerError(
+                f"profile.reserve({job!r}, None): at must be a number of s; earliest returns None while too "
+                "few machines are up"
+            )
         begin = self._instants.ns(at)
         start = max(begin, self._kernel.now)
-        duration = begin + job.estimate_ns - start
+        duration = begin + job._estimate_ns - start
         if duration > 0:
             self._kernel.reserve(job.nodes, duration, start)
         self._reserved[job.number] = start, duration
@@ -185,7 +205,7 @@ class AvailabilityProfile:
     def release(self, job: Job) -> None:
         """Remove the reservation of `job`."""
         if job.number not in self._reserved:
-            raise SchedulerError(f"profile.release: job {job.number} must have a reservation")
+            raise SchedulerError(f"profile.release({job!r}): the job must have a reservation in this profile")
         start, duration = self._reserved.pop(job.number)
         if duration > 0:
             self._kernel.reserve(-job.nodes, duration, start)
@@ -212,17 +232,25 @@ class JobView:
     ----------
     now
         The present instant, s.
-    machines
-        Number of all machines.
+    machines, users
+        Numbers of all machines, and of all users of the workload (0 if they are unknown).
     released, ended
-        The jobs that are released now, and those that have ended now.
+        The jobs that are released now, and those that have ended now.  Jobs that the policy has killed or
+        rejected are not in `ended`; a job that has lost a machine waits again, and is in neither.
     """
+
+    __slots__ = (
+        "_adapter", "_instants", "_jobs", "_queue", "_running", "_waiting", "ended", "machines", "now", "now_ns",
+        "released", "users",
+    )  # fmt: skip
 
     def __init__(self, adapter: JobAdapter) -> None:
         self._adapter, self._queue = adapter, adapter.queue
         self.now, self.now_ns = 0.0, 0
         self._instants = adapter.instants
         self.machines = self._queue.machines
+        users = adapter.run.applications.user
+        self.users = 0 if users is None else len(np.unique(users))
         self._jobs: dict[int, Job] = {}
         #: The waiting jobs, by number; and the running ones, in order of their starts.
         self._waiting: list[Job] = []
@@ -272,7 +300,7 @@ class JobView:
 
     def machines_of(self, job: Job) -> Integers:
         """Return the machines on which `job` runs, ascending: int64[k]."""
-        return self._call("machines_of", job, self._queue.machines_of, job.number)
+        return self._call("machines_of", job, self._queue.machines_of)
 
     def profile(self) -> AvailabilityProfile:
         """Return the number of free machines from now on, by the estimates of the running jobs."""
@@ -294,7 +322,7 @@ class JobView:
             If the job does not wait, or its machines are not free.
         """
         chosen = None if machines is None else np.asarray(list(machines), np.int64)
-        self._call("start", job, self._queue.start_job, job.number, chosen)
+        self._call("start", job, self._queue.start_job, chosen)
         self._adapter.record("started", job, job.waited)
         self._remove(job)
         self._set_running(job, self.now_ns)
@@ -307,7 +335,7 @@ class JobView:
         SchedulerError
             If the job does not wait.
         """
-        self._call("reject", job, self._queue.reject_job, job.number)
+        self._call("reject", job, self._queue.reject_job)
         self._adapter.record("rejected", job, job.waited)
         self._adapter.rejected[job.number] = 1
         self._remove(job)
@@ -321,7 +349,7 @@ class JobView:
         SchedulerError
             If the job does not run.
         """
-        self._call("kill", job, self._queue.kill_job, job.number)
+        self._call("kill", job, self._queue.kill_job)
         assert job.started is not None
         self._adapter.record("killed", job, self.now - job.started)
         del self._running[job.number], self._jobs[job.number]
@@ -345,8 +373,11 @@ class JobView:
     # -- of the adapter -----------------------------------------------------------------------------------
 
     def _call(self, name: str, job: Job, method: Any, *arguments: Any) -> Any:
+        if not isinstance(job, Job):
+            hint = f": use view.job({job})" if isinstance(job, int) else ""
+            raise self._error(f"{name}({job!r})", f"the argument must be a Job{hint}")
         try:
-            return method(*arguments)
+            return method(job.number, *arguments)
         except ValueError as error:
             raise self._error(f"{name}({job!r})", str(error)) from error
 
@@ -355,8 +386,16 @@ class JobView:
 
     def _set_running(self, job: Job, start: int) -> None:
         job.started = self._instants.seconds(start)
-        job._expected_end = self._instants.seconds(start + job.estimate_ns)
+        job._start_ns = start
+        job._expected_end = self._instants.seconds(start + job._estimate_ns)
         self._running[job.number] = job
+
+    def _estimate(self, job: Job, value: float) -> None:
+        estimate = max(1, nanoseconds(real("estimate", value, low=0, unit="s")))
+        self._call("estimate", job, self._queue.estimate_job, estimate)
+        job._estimate_ns = estimate
+        if job.started is not None:
+            job._expected_end = self._instants.seconds(job._start_ns + estimate)
 
     def _remove(self, job: Job) -> None:
         del self._waiting[bisect_left(self._waiting, job.number, key=_number)]
@@ -642,7 +681,15 @@ class JobQueuePolicy(Policy):
 class JobAdapter(JobQueuePolicy):
     """The policy of a `JobScheduler`, which calls its program."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("queue", "resubmitted", "up", "policy", "rejected", "instants")
+    STATE: ClassVar[tuple[str, ...]] = (
+        "queue",
+        "resubmitted",
+        "up",
+        "policy",
+        "rejected",
+        "instants",
+        "idle_decisions",
+    )
 
     def __init__(self, parameters: JobScheduler, run: Run) -> None:
         super().__init__(parameters, run)
@@ -656,11 +703,13 @@ class JobAdapter(JobQueuePolicy):
         self.instants = _Instants()
         self.view = JobView(self)
         self.is_deciding = False
+        #: Number of decisions in a row without a running job, a release or an end.
+        self.idle_decisions = 0
         run.engine.add_source(self)
 
     def make_job(self, number: int) -> Job:
         """Return a new `Job`."""
-        return Job(self.view, number, self.run.applications, int(self.estimate[number]))
+        return Job(self.view, number, self.run.applications, self.queue.estimate_of(number))
 
     def advance_queue(self, until: int) -> int:
         view, queue, decide = self.view, self.queue, self.policy.decide
@@ -669,7 +718,20 @@ class JobAdapter(JobQueuePolicy):
             self.is_deciding = True  # until it returns without an error
             decide(view)
             self.is_deciding = False
+            self.idle_decisions = 0 if changed or view._running else self.idle_decisions + 1
+            if self.idle_decisions > _PATIENCE:
+                self._check_waiting("no start in many decisions")
         return queue.ended
+
+    def _check_waiting(self, reason: str) -> None:
+        """Raise SchedulerError if a job waits that fits the free machines."""
+        free = self.queue.free()
+        for job in self.view._waiting:
+            if job.nodes <= free:
+                raise SchedulerError(
+                    f"t = {self.view.now} s: {self.parameters.name} must start or reject all jobs, got "
+                    f"{job!r} waiting with {free} machines free and {reason}"
+                )
 
     def on_lost(self, jobs: list[int], failures: int) -> None:
         """Let jobs that have lost a machine wait again."""
@@ -718,13 +780,7 @@ class JobAdapter(JobQueuePolicy):
             If a job that fits the free machines still waits, since nothing will happen any more.
         """
         self.guarded(NEVER)
-        free = self.queue.free()
-        for job in self.view._waiting:
-            if job.nodes <= free:
-                raise SchedulerError(
-                    f"t = {self.view.now} s: {self.parameters.name} must start or reject all jobs, got "
-                    f"{job!r} waiting with {free} machines free and no event to come"
-                )
+        self._check_waiting("no event to come")
         return super().finish()
 
     def setstate(self, state: dict[str, Any]) -> None:

@@ -118,8 +118,8 @@ def two_jobs() -> gs.Scenario:
     [
         (
             lambda self, view: [view.start(job) for job in view.waiting],
-            r"t = 3.0 s: mine: view.start\(<job 1: 2 machines, 10 s>\): job 1 must request at most 1 "
-            "machines, which are free, got 2",
+            r"t = 3.0 s: mine: view.start\(<job 1: 2 machines, 10 s>\): job 1 must fit on the free "
+            "machines, 1, got 2",
         ),
         (
             lambda self, view: view.start(view.waiting[0], [0, 1]),
@@ -128,6 +128,8 @@ def two_jobs() -> gs.Scenario:
         (lambda self, view: view.start(view.waiting[0], [0, 1, 1]), "machines must be different and free"),
         (lambda self, view: view.kill(view.waiting[0]), "job 0 must run, and does not"),
         (lambda self, view: view.wake(view.now), r"view.wake\(0.0\): at must be > 0.0 s"),
+        (lambda self, view: view.start(0), r"view.start\(0\): the argument must be a Job: use view.job\(0\)"),
+        (lambda self, view: view.profile().reserve(view.waiting[0], None), "at must be a number of s"),
         (lambda self, view: view.job(7), r"view.job\(7\): the job must wait or run"),
         (
             lambda self, view: None,
@@ -178,3 +180,56 @@ def test_each_instant_means_one_number_of_ns(offsets: list[int], base: int) -> N
     for each in (instants, other):
         assert [each.ns(instant) for instant in seconds] == [base + offset for offset in offsets]
         assert [each.seconds(base + offset) for offset in offsets] == seconds
+
+
+def test_a_stuck_policy_ends_although_machines_fail_and_recover() -> None:
+    faults = gs.Faults.exponential(1000.0, 10.0, seed=3)
+    scenario = gs.Scenario(two_jobs().platform, two_jobs().workload, faults=faults)
+    with pytest.raises(
+        gs.SchedulerError, match="waiting with . machines free and no start in many decisions"
+    ):
+        gs.simulate(scenario, scheduler_with(lambda self, view: None))
+
+
+class PredictingPolicy(Easy.policy):  # type: ignore[name-defined,misc]
+    """EASY by predictions: the mean of the last two run times of the user, at most the request."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.last_runs: dict[int, list[float]] = {}
+
+    def decide(self, view: gs.JobView) -> None:
+        for job in view.ended:
+            assert job.started is not None
+            self.last_runs[job.user] = [*self.last_runs.get(job.user, [])[-1:], view.now - job.started]
+        for job in view.released:
+            if len(runs := self.last_runs.get(job.user, [])) == 2:
+                job.estimate = min(job.requested, sum(runs) / 2)
+        super().decide(view)
+
+
+class Predicting(gs.JobScheduler, frozen=True, kw_only=True):
+    """See `PredictingPolicy`."""
+
+    policy = PredictingPolicy
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_estimates_that_a_policy_sets_are_those_of_its_plans(seed: int) -> None:
+    """Equal to predictions of the kernel, also after a checkpoint; whole seconds, so that no time is rounded."""
+    chance = np.random.default_rng(seed)
+    run = 2.0 * chance.integers(1, 60, 150)
+    workload = gs.Workload.jobs_of(
+        np.sort(chance.integers(0, 2500, 150)).astype(float),
+        chance.integers(1, 9, 150),
+        run,
+        run * chance.integers(1, 5, 150),
+        user=chance.integers(0, 4, 150),
+    )
+    scenario = gs.Scenario(gs.Platform.equal(16), workload)
+    actual = gs.simulate(scenario, Predicting(), record=True)
+    expected = gs.simulate(scenario, gs.BatchQueue(estimate="predicted"))
+    plain = gs.simulate(scenario, gs.BatchQueue())
+    assert np.array_equal(actual.applications["first_start"], expected.applications["first_start"])
+    assert not np.array_equal(actual.applications["first_start"], plain.applications["first_start"])
+    assert resume_difference(scenario, Predicting(), actual) is None
