@@ -85,8 +85,8 @@ class Job:
     def estimate(self) -> float:
         """The estimated run time, s, by which profiles plan.
 
-        At first it is the requested time, or the run time if the scheduler knows that (``estimate="run"``).  A policy
-        may set it, as a prediction, while the job waits or runs.
+        At first it is the requested time, or the run time if the scheduler knows that (``estimate="run"``).
+        A policy may set it, as a prediction, while the job waits or runs.
         """
         return self._estimate_ns / NS
 
@@ -240,8 +240,8 @@ class JobView:
     """
 
     __slots__ = (
-        "_adapter", "_instants", "_jobs", "_queue", "_running", "_waiting", "ended", "machines", "now", "now_ns",
-        "released", "users",
+        "_adapter", "_instants", "_jobs", "_queue", "_running", "_waiting", "ended", "machines", "now",
+        "now_ns", "released", "users",
     )  # fmt: skip
 
     def __init__(self, adapter: JobAdapter) -> None:

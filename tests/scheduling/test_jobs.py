@@ -216,7 +216,7 @@ class Predicting(gs.JobScheduler, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_estimates_that_a_policy_sets_are_those_of_its_plans(seed: int) -> None:
-    """Equal to predictions of the kernel, also after a checkpoint; whole seconds, so that no time is rounded."""
+    """They equal predictions of the kernel, also after a checkpoint; times are whole seconds."""
     chance = np.random.default_rng(seed)
     run = 2.0 * chance.integers(1, 60, 150)
     workload = gs.Workload.jobs_of(
