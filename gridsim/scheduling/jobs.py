@@ -245,7 +245,8 @@ class JobView:
     )  # fmt: skip
 
     def __init__(self, adapter: JobAdapter) -> None:
-        self._adapter, self._queue = adapter, adapter.queue
+        self._adapter = adapter
+        self._queue: ManualQueue = adapter.queue
         self.now, self.now_ns = 0.0, 0
         self._instants = adapter.instants
         self.machines = self._queue.machines
@@ -300,7 +301,8 @@ class JobView:
 
     def machines_of(self, job: Job) -> Integers:
         """Return the machines on which `job` runs, ascending: int64[k]."""
-        return self._call("machines_of", job, self._queue.machines_of)
+        machines: Integers = self._call("machines_of", job, self._queue.machines_of)
+        return machines
 
     def profile(self) -> AvailabilityProfile:
         """Return the number of free machines from now on, by the estimates of the running jobs."""
@@ -721,7 +723,7 @@ class JobAdapter(JobQueuePolicy):
             self.idle_decisions = 0 if changed or view._running else self.idle_decisions + 1
             if self.idle_decisions > _PATIENCE:
                 self._check_waiting("no start in many decisions")
-        return queue.ended
+        return int(queue.ended)
 
     def _check_waiting(self, reason: str) -> None:
         """Raise SchedulerError if a job waits that fits the free machines."""
