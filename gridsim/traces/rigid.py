@@ -136,8 +136,7 @@ def derive_jobs(
 
 def warn_missing_requests(log: JobLog, jobs: RigidJobs) -> None:
     """Issue one `TraceWarning` that counts the jobs of a log without a requested time."""
-    rows = log.jobs[jobs.row]
-    lines = rows["line"][rows["req_time"] <= 0]
+    lines = log.jobs["line"][jobs.row[log.jobs["req_time"][jobs.row] <= 0]]
     warn_remarks(log.path, [Remark(lines, "jobs without a requested time, counted as their run time")])
 
 
