@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _PLATFORM_FLAGS = ("nodes",)
 _NETWORK_FLAGS = ("latency", "bandwidth", "interfaces", "task_data")
 _BAG_FLAGS = ("interarrival", "tasks_per_node")
-_WORKLOAD_FLAGS = ("applications", *_BAG_FLAGS, "task_size", "load")
+_WORKLOAD_FLAGS = ("applications", *_BAG_FLAGS, "task_size", "load", "procs_per_node")
 #: Flag -> fields of workloads; the flag sets the first one that the kind of workload has.
 _FIELDS = {"applications": ("max_applications", "applications"), "load": ("load", "utilization")}
 #: Number of machines of the default scenario.
@@ -46,6 +46,7 @@ _NODES = 1000
 _OPTIONS = "gridsim.simulation.simulate:Options"
 _NETWORK = "gridsim.model.network:Network"
 _BAGS = "gridsim.model.bag_workloads:BagRecipe"
+_JOB_LOG = "gridsim.model.rigid_workloads:JobLogRecipe"
 
 _scenario_options: tuple[Decorator, ...] = (
     click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
@@ -96,6 +97,7 @@ _scenario_options: tuple[Decorator, ...] = (
         default=None,
         help="Keep the jobs of the log rigid, on machines of equal speed.",
     ),
+    field_option(_JOB_LOG, "procs_per_node"),
     *(field_option(_NETWORK, name) for name in _NETWORK_FLAGS),
     click.option("--seed", type=INT, help=f"Random seed of platform, workload and run.  [{DEFAULT_SEED}]"),
     click.option(
@@ -256,7 +258,13 @@ def scenario_of(flags: Flags) -> Scenario:
         and "scenario" not in flags
         and (machines is None or isinstance(machines, Multiple))
     ):
-        count = _machine_count(text("--job-log", flags["job_log"]))
+        changes = dict(map(_parse_change, flags.get("changes", ())))
+        procs = changes.get("workload.procs_per_node", flags.get("procs_per_node", 1))
+        count = _machine_count(
+            text("--job-log", flags["job_log"]),
+            integer("--procs-per-node", procs, low=1) if flags.get("rigid") else 1,
+            is_required=isinstance(machines, Multiple),
+        )
         flags["nodes"] = (
             count if machines is None else _multiple_count(machines, count)
         )  # later calls need it, too
@@ -349,7 +357,7 @@ def _sites(flags: Flags, logs: Sequence[str]) -> dict[str, Any]:
             return {}
         if "nodes" in flags:
             raise ScenarioError("several --job-log do not support --nodes: use --sites N,N,...")
-        return {"sizes": [_machine_count(log, "--sites") for log in logs]}
+        return {"sizes": [_machine_count(log, flag="--sites") for log in logs]}
     for flag in ("nodes", "speeds", "hosts"):
         if flag in flags:
             raise ScenarioError(f"--sites and --{flag} exclude each other")
@@ -393,21 +401,32 @@ def _check_selection(log: LogRecipe) -> None:
             )
 
 
-def _machine_count(log: str, flag: str = "--nodes") -> int:
-    """Return the number of machines in the header of a job log, else the default; print which one is used."""
+def _machine_count(
+    log: str, procs_per_node: int = 1, *, flag: str = "--nodes", is_required: bool = False
+) -> int:
+    """Return the number of machines in the header of a job log, else the default; print which one is used.
+
+    Raises
+    ------
+    ScenarioError
+        If the header states none and `is_required`.
+    """
     from gridsim.traces.info import read_header
     from gridsim.traces.jobs import MAX_MACHINES, stated_machines
 
     header = read_header(log)
     if header is None:
         return _NODES
-    header_field = stated_machines(header)
+    header_field = stated_machines(header, procs_per_node)
     if header_field is None or not 1 <= header_field[1] <= MAX_MACHINES:
+        if is_required:
+            raise ScenarioError(f"{flag} must be a number of machines, since {log} does not state its own")
         count = _NODES
         text = f"{count:,} machines by default, since the header of {log} has no MaxProcs or MaxNodes"
     else:
         key, count = header_field
-        text = f"{count:,} machines, the {key} of {log}"
+        divided = f" / {procs_per_node}" if key == "MaxProcs" and procs_per_node > 1 else ""
+        text = f"{count:,} machines, the {key}{divided} of {log}"
     click.echo(f"gridsim: {printable(text)}; {flag} sets another number", err=True)
     return count
 

@@ -531,7 +531,11 @@ def _columns(platform: Platform, columns: Columns, run_time: Floats, requirement
     for i in first_true(tasks > platform.nodes):
         number, advice = i, ""
         if "job" in columns:
-            number, advice = columns["job"][i], "; workload.max_nodes leaves out larger jobs"
+            number = columns["job"][i]
+            advice = (
+                "; with workload.procs_per_node, machines are nodes of several processors; "
+                "workload.max_nodes leaves out larger jobs"
+            )
         raise ScenarioError(
             f"workload.nodes[{i}] must be at most {platform.nodes}, the number of machines, got "
             f"{tasks[i]} for job {number}{advice}"

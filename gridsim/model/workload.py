@@ -167,7 +167,8 @@ class Workload(WorkloadConstructors):
         """Topic -> line, for properties of the workload that are not obvious from its recipe.
 
         ``log`` is the conversion of the jobs of a log to bags of tasks.  ``clock`` is the meaning of time 0
-        for a log, or for a list that does not begin at 0 s.  ``sample`` says that jobs of a log were drawn.
+        for a log, or for a list that does not begin at 0 s.  ``cores`` says that machines are nodes.
+        ``sample`` says that jobs of a log were drawn.
         """
         recipe, lines = self.recipe, {}
         if isinstance(recipe, LogRecipe):
@@ -175,6 +176,10 @@ class Workload(WorkloadConstructors):
         if isinstance(recipe, LogRecipe | JobLogRecipe | SiteLogsRecipe):
             noun = "logs" if isinstance(recipe, SiteLogsRecipe) else "log"
             lines["clock"] = f"times are s since the first release of the {noun}"
+        if isinstance(recipe, JobLogRecipe) and recipe.procs_per_node > 1:
+            lines["cores"] = (
+                f"each machine is a node of {recipe.procs_per_node} processors, counted as one core"
+            )
         if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.resample is not None:
             lines["sample"] = f"{recipe.resample} of the {noun}, drawn with replacement"
         if self.origin:

@@ -373,7 +373,8 @@ class Result(Metrics):
 
     @property
     def _remarks(self) -> dict[str, str]:
-        return {name: text for name in ("log", "clock") if (text := str(self._provenance.get(name, "")))}
+        topics = "log", "clock", "cores", "sample"
+        return {name: text for name in topics if (text := str(self._provenance.get(name, "")))}
 
     @property
     def _release_span(self) -> float:

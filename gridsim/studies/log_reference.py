@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gridsim.errors import ScenarioError, TraceWarning
-from gridsim.model.rigid_workloads import JobLogRecipe
+from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 
@@ -42,6 +42,8 @@ def log_reference(scenario: Scenario) -> LogReference:
     is that of its header.  If the header states no number, the recorded schedule must fit on them.
     """
     recipe = scenario.workload.recipe
+    if isinstance(recipe, SiteLogsRecipe):
+        return _no_row("the jobs come from the logs of several sites")
     if not isinstance(recipe, JobLogRecipe):
         return LogReference()
     if change := _job_change(recipe):
@@ -117,9 +119,13 @@ def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe) -> tuple[Result
 
 
 def _peak(result: Result) -> int:
-    """Return the largest number of machines in use at once."""
+    """Return the largest number of machines in use at once.
+
+    Runs of at most 1 s do not count, since those of 0 s in the log count as 1 s in a result.
+    """
     table = result.applications
-    known = ~np.isnan(table["finish"])
+    known = table["run_time"] > 1.0
+    known &= ~np.isnan(table["finish"])
     nodes, start, finish = (table[name][known] for name in ("tasks", "first_start", "finish"))
     times = np.concatenate((finish, start))  # at one instant, jobs end before others start
     order = np.argsort(times, kind="stable")

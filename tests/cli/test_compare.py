@@ -322,3 +322,21 @@ def test_the_row_of_the_log_is_a_choice_and_of_single_runs(tmp_path: Path) -> No
     assert "log" not in json.loads(invoke(*where, "--json", "--no-log").stdout)
     repeated = invoke(*where, "--replicates", 2, "--workers", 1)
     assert repeated.exit_code == 0 and "shown beside single runs, without --replicates" in repeated.stdout
+
+
+def test_machines_of_several_processors_come_from_the_header(tmp_path: Path) -> None:
+    """Two nodes of 4: the header's MaxProcs is divided, also for multiples, and the log keeps its row."""
+    line = "{0} {1} {2} {3} 4 -1 -1 4 900 -1 {4} 1 1 1 1 1 -1 -1\n"
+    jobs = [(1, 0, 0, 600, 1), (2, 0, 600, 0, 0), (3, 60, 540, 600, 1), (4, 60, 0, 900, 1)]
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 8\n" + "".join(line.format(*job) for job in jobs))
+    flags = "--job-log", log, "--rigid", "--procs-per-node", "4", "--schedulers", "backfill"
+    found = invoke(*flags)
+    assert "2 machines, the MaxProcs / 4 of" in found.stderr and "\nlog  " in found.stdout
+    assert "each machine is a node of 4 processors" in found.stdout
+    assert "platform  4 machines" in invoke(*flags, "--nodes", "2x").stdout
+    # without a header, the run of 0 s, which counts as 1 s, does not exceed the two machines
+    log.write_text("".join(line.format(*job) for job in jobs))
+    assert "\nlog  " in invoke(*flags, "--nodes", "2").stdout
+    refused = invoke(*flags, "--nodes", "2x")
+    assert refused.exit_code == 2 and "--nodes must be a number of machines, since" in refused.stderr

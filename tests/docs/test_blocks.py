@@ -59,9 +59,12 @@ NOT_RUN = {
         'python3 -m venv .venv && . .venv/bin/activate && pip install ".[plot,stats]"': "installs",
         'python3 -m venv .venv && .venv/bin/pip install ".[test]" && .venv/bin/pytest -n auto': "installs",
         "gridsim compare --job-log KTH-SP2-1996-2.1-cln.swf.gz --rigid --schedulers backfill,"
-        "backfill-fcfs": "a log of the archive",
-        "scheduler      waiting     relative      waiting    waiting  waiting  slowdown  offered "
-        "  to end": "what it prints",
+        "backfill-conservative": "a log of the archive",
+        "scheduler              waiting     relative      waiting    waiting  waiting  slowdown  "
+        "offered": "what it prints",
+        "gridsim trace convert sacct.txt own.swf --max-procs 9600": "a log of the reader",
+        "gridsim compare --job-log own.swf --rigid --schedulers "
+        "backfill,backfill-conservative,backfill-sjf --report own.html": "a log of the reader",
     },
     "docs/guides/cluster.md": {
         "#!/bin/bash": "a job of Slurm",

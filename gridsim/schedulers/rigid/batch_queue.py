@@ -252,10 +252,12 @@ class BatchQueuePolicy(JobQueuePolicy):
     def _check_widths(self, field: str, machines: Any) -> None:
         """Raise ScenarioError if a job requests more than `machines`, of all jobs or of each one."""
         tasks, machines = self.run.applications.tasks, np.broadcast_to(machines, len(self.resubmitted))
-        for job in np.flatnonzero(tasks > machines)[:1]:
+        numbers = self.run.applications.job
+        for k in np.flatnonzero(tasks > machines)[:1]:
+            job = k if numbers is None else f"{numbers[k]} of the log"
             raise ScenarioError(
-                f"{self.parameters.name}.{field} must let each job run, got {machines[job]:.0f} machines for "
-                f"job {job}, which requests {tasks[job]}"
+                f"{self.parameters.name}.{field} must let each job run, got {machines[k]:.0f} machines for "
+                f"job {job}, which requests {tasks[k]}"
             )
 
     def _static_keys(self) -> Floats:
