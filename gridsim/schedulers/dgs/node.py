@@ -313,6 +313,10 @@ class DgsNode(NodeProgram):
     # -- a neighbour that searches: Figure 3 ----------------------------------------------------------------
 
     def on_request(self, view: View, message: Any) -> None:
+        """Search, and answer after the time that the search takes."""
+        self.answer_request(view, message)
+
+    def answer_request(self, view: View, message: Any) -> None:
         """Search, and answer after the time that the search takes.
 
         Four messages must fit before the start: answer, commit, reply, and a cancellation that may follow.
@@ -342,7 +346,7 @@ class DgsNode(NodeProgram):
         """Run the Search Algorithm from slot `t` on; return <t', N>, t' being -1 for none, and C."""
         hops, widen = self.parameters.hops, self.parameters.wide == "widen"
         excluded = {view.node, request.submitter} if self.parameters.candidates == "others" else set[int]()
-        candidates = view.environment.candidates(request, t, excluded)  # steps 1 to 3, which end below
+        candidates = self.candidates(view, request, t, excluded)  # steps 1 to 3, which end below
         hop = done = 0
         while candidates.free < request.tasks and done < len(candidates.reached):
             hop += 1
@@ -356,6 +360,11 @@ class DgsNode(NodeProgram):
             return -1, [], candidates
         # the end of steps 3 and 4, or steps 5 to 8
         return *self.allocate(view, candidates, request), candidates
+
+    def candidates(self, view: View, request: Any, t: int, excluded: set[int]) -> Candidates:
+        """Return the first candidates of a search from slot `t` on."""
+        found: Candidates = view.environment.candidates(request, t, excluded)
+        return found
 
     def allocate(self, view: View, candidates: Candidates, request: Any) -> tuple[int, Any]:
         """Return the first slot from which enough candidates are free, and the first of these."""

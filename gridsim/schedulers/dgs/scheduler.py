@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 import numpy as np
 
-from gridcore.dgs.negotiations import COMMITTING, SEARCHING, WAITING
+from gridcore.dgs.negotiations import BROKEN, COMMITTING, DONE, PLACED, SEARCHING, WAITING
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import JOB_TIMES, JobTime
 from gridsim.results.decisions import DecisionTexts
@@ -27,6 +27,7 @@ from gridsim.schedulers.dgs.compiled import CompiledDgs
 from gridsim.schedulers.dgs.decisions import WORDS
 from gridsim.schedulers.dgs.environment import DgsEnvironment
 from gridsim.schedulers.dgs.jobs import Times
+from gridsim.schedulers.dgs.moving import MOVE_MESSAGES, MovingAcapNode, MovingNode, MovingRecord
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import MESSAGES, DgsNode, DgsRecord
 from gridsim.schedulers.dgs.proximity import Proximity
@@ -87,6 +88,12 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
     early
         What machines do when a job ends before its reservation: ``"release"``, they release the rest, and
         with push send their changed schedules; ``"keep"``, they stay reserved, to see what that is worth.
+    move
+        What happens to placed jobs that have not started: ``"never"``, they keep their starts, as in the
+        paper; ``"forward"``, their scheduling nodes search for earlier starts.  Its nodes run interpreted
+        then.
+    move_period
+        s between two such searches for a job.
     rounds
         Searches in a row after which a job waits, if all answers met conflicts.
     retry
@@ -111,14 +118,13 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
         "released": "mentions",
         "displaced": "mentions",
     }
-    node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
-    roles: ClassVar[Mapping[str, Role]] = {"machine": Role(DgsNode)}
-    messages: ClassVar[dict[str, Message]] = MESSAGES
+    messages: ClassVar[dict[str, Message]] = MESSAGES | MOVE_MESSAGES
     record = DgsRecord
     environment = DgsEnvironment
     job_timers: ClassVar[Mapping[str, JobTimer]] = {
         "retry": JobTimer((WAITING,)),
         "overdue": JobTimer((SEARCHING, COMMITTING)),
+        "move-due": JobTimer((PLACED, BROKEN, DONE)),
     }
     acts_for_failed_nodes = True
     columns = ("searches", "conflicts", "late")
@@ -137,11 +143,23 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
     wide: Literal["widen", "fail"] = "widen"
     estimate: Literal["requested", "run"] = "requested"
     early: Literal["release", "keep"] = "release"
+    move: Literal["never", "forward"] = "never"
+    move_period: _Time = 300.0
     rounds: Annotated[int, Limits(low=1, high=10**6)] = 3
     retry: _Time = 600.0
     tries: Annotated[int, Limits(low=1, high=10**6)] = 100
     detection: _Time = 60.0
     patience: _Time = 120.0
+
+    @property
+    def node_forms(self) -> tuple[NodeForm, ...]:  # type: ignore[override]
+        """The forms of its nodes: those of jobs that move are not compiled."""
+        return ("interpreted",) if self.move == "forward" else ("compiled", "interpreted")
+
+    @property
+    def roles(self) -> Mapping[str, Role]:  # type: ignore[override]
+        """One role, a machine, whose program depends on `move`."""
+        return {"machine": Role(MovingNode if self.move == "forward" else DgsNode)}
 
     @property
     def failures_known(self) -> bool:  # type: ignore[override]
@@ -182,6 +200,7 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
         """
         is_watched = bool(run.watchers) or not run.engine.whole_cohorts
         is_compiled = run.nodes == "compiled" or (run.nodes is None and not is_watched)
+        is_compiled &= "compiled" in self.node_forms
         if not is_compiled:
             return self.start_nodes(run)
         self._check_classes()
@@ -193,7 +212,8 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
         group = np.full(len(jobs), -1) if jobs.group is None else jobs.group
         columns = jobs.submitter, jobs.tasks, times.length, group, times.earliest, times.latest
         rows = zip(*(column.tolist() for column in columns), strict=True)
-        return [DgsRecord(number, *row) for number, row in enumerate(rows)]
+        record = MovingRecord if self.move == "forward" else DgsRecord
+        return [record(number, *row) for number, row in enumerate(rows)]
 
     def rejections_of(self, run: Run) -> tuple[str, ...]:
         """Return the reasons for rejections; without deadlines, no job can be too late."""
@@ -201,9 +221,10 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
 
     def messages_of(self, run: Run) -> Mapping[str, Message]:
         """Return the kinds of messages; if jobs do not outlive their reservations, none is displaced."""
+        kinds = self.messages if self.move == "forward" else MESSAGES
         if Times(self, run).outlived:
-            return self.messages
-        return {name: kind for name, kind in self.messages.items() if name != "displaced"}
+            return kinds
+        return {name: kind for name, kind in kinds.items() if name != "displaced"}
 
     def draw_neighbours(self, run: Run, nodes: int, among: range) -> Integers:
         """Return no neighbours: they are kept in the overlay of the environment, which changes."""
@@ -236,10 +257,13 @@ class DgsAcap(DgsAsap, frozen=True, kw_only=True):
     name: ClassVar[str] = "dgs-acap"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
 
-    roles = {"machine": Role(AcapNode)}
-
     near: Annotated[int, Limits(low=1, high=2**15)] = 20
     tolerance: Annotated[float, Limits(low=0, high=_LONGEST, unit="s")] = 0.0
+
+    @property
+    def roles(self) -> Mapping[str, Role]:  # type: ignore[override]
+        """One role, a machine, whose program depends on `move`."""
+        return {"machine": Role(MovingAcapNode if self.move == "forward" else AcapNode)}
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:

@@ -98,6 +98,16 @@ class JobRecord:
         self.has_lost_node, self.resubmitted = False, 0
         self.timers: dict[str, int] = {}
 
+    def lose_next(self, attempt: int) -> bool:
+        """Handle the failure of a machine that has agreed to an attempt other than the present one.
+
+        Returns
+        -------
+        bool
+            Whether the node in charge will detect it; here, jobs have no such attempts.
+        """
+        return False
+
 
 #: The reason why nodes see more of records than real nodes would.
 _RECORDS_BECAUSE = (
@@ -326,7 +336,7 @@ class NodeJobs:
         """
         self._adapter.keeper.displace(application, self._machine, attempt)
 
-    def count(self, name: Literal["extended", "displaced"]) -> None:
+    def count(self, name: Literal["extended", "displaced", "moved"]) -> None:
         """Count a reservation that was extended, or a job that was displaced and is started again."""
         self._adapter.keeper.count(name)
 
@@ -595,7 +605,8 @@ class RigidAdapter(Adapter):
         engine = self.run.engine
         engine.on("finish", self._finish, priority=1, phase=TIMER)
         for number, name in enumerate(self.parameters.job_timers):
-            engine.on(name, partial(self._fire, name), priority=2 + number, phase=TIMER)
+            priority = (2 if number < 2 else 8) + number  # 4 to 7 are taken
+            engine.on(name, partial(self._fire, name), priority=priority, phase=TIMER)
         engine.on("call-off", self._cancel, priority=5, phase=TIMER)
         engine.on("outlived", self._extend, priority=6, phase=TIMER)
         engine.on("broken", self._detect, priority=FAULT_PRIORITY + 2, phase=TIMER)
@@ -699,7 +710,7 @@ class RigidAdapter(Adapter):
     def _lose(self, job: Any, machine: int, attempt: int) -> bool:
         """Handle the failure of a machine of a job; return whether the node in charge will detect it."""
         if job.attempt != attempt or job.phase not in (COMMITTING, PLACED):
-            return False
+            return isinstance(job, JobRecord) and job.lose_next(attempt)
         if job.phase == COMMITTING:
             is_new, job.has_lost_node = not job.has_lost_node, True
             return is_new
