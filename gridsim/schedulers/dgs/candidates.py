@@ -100,25 +100,25 @@ class EarlierCandidates(Candidates):
 
     Parameters
     ----------
-    held
+    machines
         The machines of the job.
-    before
+    present_start
         Slot in which it starts now.
     """
 
-    def __init__(self, *arguments: Any, held: set[int], before: int) -> None:
-        self.held, self.before = held, before
+    def __init__(self, *arguments: Any, machines: set[int], present_start: int) -> None:
+        self.machines, self.present_start = machines, present_start
         super().__init__(*arguments)
 
     def are_free(self, nodes: list[int], as_of: list[int], start: int) -> Bools:
         """Return bool[k]: which of `nodes` are free from slot `start` on, but for the job itself."""
         free = super().are_free(nodes, as_of, start)
-        if start < self.before < start + self.length:
-            own = [k for k, node in enumerate(nodes) if node in self.held and not free[k]]
-            if own:
-                seen = [as_of[k] for k in own] if self.schedules.stale else None
-                machines = [nodes[k] for k in own]
-                free[own] = self.schedules.is_free(machines, start, self.before - start, seen)
+        if start < self.present_start < start + self.length:
+            rows = [k for k, node in enumerate(nodes) if node in self.machines and not free[k]]
+            if rows:
+                seen = [as_of[k] for k in rows] if self.schedules.stale else None
+                nodes_of_job = [nodes[k] for k in rows]
+                free[rows] = self.schedules.is_free(nodes_of_job, start, self.present_start - start, seen)
         return free
 
     def earliest(self, tasks: int) -> tuple[int, Any]:
@@ -129,9 +129,9 @@ class EarlierCandidates(Candidates):
         """
         exact, nodes = super().earliest(tasks)
         start, step = self.start, 1
-        while start < min(exact, self.before):
+        while start < min(exact, self.present_start):
             free = self.free_at(start)
             if len(free) >= tasks:
                 return start, np.array(free[:tasks], np.int64)
             start, step = start + step, 2 * step
-        return (exact, nodes) if exact < self.before else (-1, np.zeros(0, np.int64))
+        return (exact, nodes) if exact < self.present_start else (-1, np.zeros(0, np.int64))

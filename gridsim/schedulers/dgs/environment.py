@@ -219,7 +219,7 @@ class DgsView:
         candidates.extend(self._node)
         return candidates
 
-    def earlier_candidates(self, request: Any, start: int, excluded: set[int]) -> EarlierCandidates:
+    def earlier_candidates(self, request: Any, start: int, exclusions: set[int]) -> EarlierCandidates:
         """Return the neighbours as candidates for an earlier start of a placed job; see `candidates`.
 
         Parameters
@@ -228,12 +228,14 @@ class DgsView:
             The request, also with the machines (``nodes``) and the ``start`` of the job.
         """
         candidates = EarlierCandidates(
-            *self._arguments(request, start, excluded), held={*request.nodes.tolist()}, before=request.start
+            *self._arguments(request, start, exclusions),
+            machines={*request.nodes.tolist()},
+            present_start=request.start,
         )
         candidates.extend(self._node)
         return candidates
 
-    def _arguments(self, request: Any, start: int, excluded: set[int]) -> tuple[Any, ...]:
+    def _arguments(self, request: Any, start: int, exclusions: set[int]) -> tuple[Any, ...]:
         """Return the arguments of `Candidates`."""
         suited = self._environment.run.applications.suited
         return (
@@ -241,7 +243,7 @@ class DgsView:
             self._environment.schedules,
             request.length,
             start,
-            excluded,
+            exclusions,
             None if suited is None else suited[request.group],
         )
 

@@ -90,12 +90,12 @@ class MovingNode(DgsNode):
         if home is None:
             return self.plan_search(view, job)
         job.searches += 1
-        asked = home.environment.draw(job.number, job.searches, 1)
-        job.answers, job.moving, job.missing = [], int(SEARCHING), len(asked)
+        neighbours = home.environment.draw(job.number, job.searches, 1)
+        job.answers, job.moving, job.missing = [], int(SEARCHING), len(neighbours)
         self.limit_move(view, job)
-        wanted = {"submitter": job.submitter, "tasks": job.tasks, "length": job.length, "group": job.group}
-        wanted |= {"earliest": job.earliest, "latest": min(job.latest, job.start - 1)}
-        for neighbour in asked:
+        terms = {"submitter": job.submitter, "tasks": job.tasks, "length": job.length, "group": job.group}
+        terms |= {"earliest": job.earliest, "latest": min(job.latest, job.start - 1)}
+        for neighbour in neighbours:
             home.send(
                 neighbour,
                 "earlier",
@@ -103,9 +103,9 @@ class MovingNode(DgsNode):
                 search=job.searches,
                 start=job.start,
                 nodes=job.nodes,
-                **wanted,
+                **terms,
             )
-        if not asked:
+        if not neighbours:
             self.choose_move(view, job)
         return None
 
@@ -142,12 +142,13 @@ class MovingNode(DgsNode):
         job.next_start, *_, nodes = job.answers[0]
         job.next_nodes, job.answers = nodes.tolist(), []
         job.next_attempt = max(job.attempt, job.next_attempt) + 1
-        job.moving, job.missing, job.taken = int(COMMITTING), len(job.next_nodes), []
+        job.moving, job.missing = int(COMMITTING), len(job.next_nodes)
         job.has_lost_next = False
+        job.taken.clear()
         self.limit_move(view, job)
-        asked = {"attempt": job.next_attempt, "start": job.next_start, "length": job.length}
+        terms = {"attempt": job.next_attempt, "start": job.next_start, "length": job.length}
         for node in job.next_nodes:
-            home.send(node, "move", application=job.number, previous=job.attempt, held=job.start, **asked)
+            home.send(node, "move", application=job.number, previous=job.attempt, held=job.start, **terms)
         return None
 
     def on_reply(self, view: View, message: Any) -> None:
@@ -174,7 +175,7 @@ class MovingNode(DgsNode):
 
     def move(self, view: View, job: Any) -> None:
         """Move a job to machines that have all committed, and release the others."""
-        before = {"previous": job.attempt, "held": job.start}
+        reservation = {"previous": job.attempt, "held": job.start}
         former, seconds = sorted(job.nodes), self.slot / NS
         view.environment.log.note(
             "moved",
@@ -187,14 +188,14 @@ class MovingNode(DgsNode):
         )
         job.attempt, job.start, job.nodes = job.next_attempt, job.next_start, job.next_nodes
         job.has_lost_node = job.has_lost_next
-        view.jobs.count("moved")
+        view.jobs.count("moves")
         view.jobs.start(job, job.start * self.slot, (job.start + job.length) * self.slot)
         home, now = view.jobs.home(job), {"attempt": job.attempt, "start": job.start, "length": job.length}
         for node in former if home is not None else ():
             if node in job.nodes:
-                home.send(node, "moved", application=job.number, **now, **before)
+                home.send(node, "moved", application=job.number, **now, **reservation)
             else:
-                undone = {"attempt": before["previous"], "start": before["held"]}
+                undone = {"attempt": reservation["previous"], "start": reservation["held"]}
                 home.send(node, "cancel", application=job.number, **undone)
         self.plan_search(view, job)
 
@@ -245,11 +246,12 @@ class MovingNode(DgsNode):
         """Search for an earlier start of a placed job, and answer after the time that the search takes."""
         self.answer_request(view, message)
 
-    def candidates(self, view: View, request: Any, t: int, excluded: set[int]) -> Candidates:
+    def candidates(self, view: View, request: Any, t: int, exclusions: set[int]) -> Candidates:
         """Return the candidates; slots that the job itself has reserved count as free."""
         if request.kind != "earlier":
-            return super().candidates(view, request, t, excluded)
-        return view.environment.earlier_candidates(request, t, excluded)
+            return super().candidates(view, request, t, exclusions)
+        earlier: Candidates = view.environment.earlier_candidates(request, t, exclusions)
+        return earlier
 
     # -- a host ---------------------------------------------------------------------------------------------
 
@@ -261,15 +263,15 @@ class MovingNode(DgsNode):
         """
         job, start, length = message.application, message.start, message.length
         timely = start * self.slot >= view.now_ns
-        taken = timely and view.slots.reserve(job, message.attempt, start, length)
-        if timely and not taken and start < message.held < start + length:
+        commits = timely and view.slots.reserve(job, message.attempt, start, length)
+        if timely and not commits and start < message.held < start + length:
             holds = view.slots.holds(job, message.previous, message.held)
-            taken = holds and view.slots.reserve(job, message.attempt, start, message.held - start)
-        if taken:
+            commits = holds and view.slots.reserve(job, message.attempt, start, message.held - start)
+        if commits:
             view.environment.publish()
         else:
             view.environment.log.refuses("refused" if timely else "refused-late", view.node, message)
-        answer = {"attempt": message.attempt, "start": start, "taken": int(taken)}
+        answer = {"attempt": message.attempt, "start": start, "taken": int(commits)}
         view.send(message.sender, "reply", application=job, **answer)
 
     def on_moved(self, view: View, message: Any) -> None:

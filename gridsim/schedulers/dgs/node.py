@@ -361,10 +361,10 @@ class DgsNode(NodeProgram):
         # the end of steps 3 and 4, or steps 5 to 8
         return *self.allocate(view, candidates, request), candidates
 
-    def candidates(self, view: View, request: Any, t: int, excluded: set[int]) -> Candidates:
+    def candidates(self, view: View, request: Any, t: int, exclusions: set[int]) -> Candidates:
         """Return the first candidates of a search from slot `t` on."""
-        found: Candidates = view.environment.candidates(request, t, excluded)
-        return found
+        first: Candidates = view.environment.candidates(request, t, exclusions)
+        return first
 
     def allocate(self, view: View, candidates: Candidates, request: Any) -> tuple[int, Any]:
         """Return the first slot from which enough candidates are free, and the first of these."""

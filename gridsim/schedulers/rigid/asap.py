@@ -160,12 +160,12 @@ class _AsapPolicy(Policy):
                 continue
             self.record("placed", job, start * self.slot / NS, earliest * self.slot / NS, among=len(machines))
             if must_arrange:  # other jobs must get other machines
-                planned = self._planned()
-                self._arrange(planned, planned | {job: start}, up)
+                present = self._pending_starts()
+                self._arrange(present, present | {job: start}, up)
             else:
                 self._place_at(job, nodes, start)
 
-    def _planned(self) -> dict[int, int]:
+    def _pending_starts(self) -> dict[int, int]:
         """Return the jobs that are placed and have not started, with their starts in slots."""
         now, slot = self.run.engine.now, self.slot
         return {job: start // slot for job, (_, start) in self.runs.placed.items() if start > now}
@@ -241,59 +241,59 @@ class _AsapPolicy(Policy):
     def _move_forward(self) -> None:
         """Move placed jobs that have not started to earlier starts, in the order of the jobs."""
         self.released = False
-        planned, up = self._planned(), np.flatnonzero(self.run.up)
+        present, up = self._pending_starts(), np.flatnonzero(self.run.up)
         if self.run.applications.suited is None:
-            self._move_all(planned, up)
+            self._move_all(present, up)
         else:
-            for job in sorted(planned):
-                self._move(job, planned[job], up)
+            for job in sorted(present):
+                self._move(job, present[job], up)
 
-    def _move_all(self, planned: dict[int, int], up: Integers) -> None:
+    def _move_all(self, present: dict[int, int], up: Integers) -> None:
         """Move jobs where all machines suit them, given the start of each in slots."""
         profile = _Profile(self, len(up))
-        moved = {}
-        for job in sorted(planned):
+        new_starts = {}
+        for job in sorted(present):
             start = profile.earliest(job, self._first_slot(job))
-            if start is not None and start < planned[job]:
+            if start is not None and start < present[job]:
                 profile.move(job, start)
-                moved[job] = start
-        if moved:
-            for job, start in moved.items():
-                self._record_move(job, start, planned[job], len(up))
-            self._arrange(planned, planned | moved, up)
+                new_starts[job] = start
+        if new_starts:
+            for job, start in new_starts.items():
+                self._record_move(job, start, present[job], len(up))
+            self._arrange(present, present | new_starts, up)
 
-    def _move(self, job: int, planned: int, up: Integers) -> None:
-        """Move a job that starts in slot `planned`, if its machines have an earlier start for it."""
+    def _move(self, job: int, present: int, up: Integers) -> None:
+        """Move a job that starts in slot `present`, if its machines have an earlier start for it."""
         now, nodes, machines = self.run.engine.now, self.runs.placed[job][0], self._candidates(job, up)
-        self.schedules.release(nodes, np.full(len(nodes), planned), now, jobs=np.full(len(nodes), job))
+        self.schedules.release(nodes, np.full(len(nodes), present), now, jobs=np.full(len(nodes), job))
         placement = self.schedules.earliest_start(
             machines, len(nodes), int(self.lengths[job]), self._first_slot(job)
         )
-        if placement is None or placement[0] >= planned:
-            self._reserve(job, nodes, planned)
+        if placement is None or placement[0] >= present:
+            self._reserve(job, nodes, present)
         else:
-            self._record_move(job, placement[0], planned, len(machines))
+            self._record_move(job, placement[0], present, len(machines))
             self._place_at(job, placement[1], placement[0])
 
-    def _record_move(self, job: int, start: int, planned: int, machines: int) -> None:
-        self.runs.moved += 1
-        self.record("moved", job, start * self.slot / NS, planned * self.slot / NS, among=machines)
+    def _record_move(self, job: int, start: int, present: int, machines: int) -> None:
+        self.runs.moves += 1
+        self.record("moved", job, start * self.slot / NS, present * self.slot / NS, among=machines)
 
-    def _arrange(self, planned: dict[int, int], starts: dict[int, int], up: Integers) -> None:
-        """Reserve machines anew for all jobs that have not started; `planned` has their present starts.
+    def _arrange(self, present: dict[int, int], starts: dict[int, int], up: Integers) -> None:
+        """Reserve machines anew for all jobs that have not started; `present` has their present starts.
 
         Jobs are taken in the order of their `starts`.  So a machine that is free at the start of a job is
         free from then on, and there are enough of them if there are enough at each instant.
         """
         now = self.run.engine.now
-        for job, start in planned.items():
+        for job, start in present.items():
             nodes = self.runs.placed[job][0]
             self.schedules.release(nodes, np.full(len(nodes), start), now, jobs=np.full(len(nodes), job))
         for job, start in sorted(starts.items(), key=lambda item: (item[1], item[0])):
             tasks, length = int(self.run.applications.tasks[job]), int(self.lengths[job])
             placement = self.schedules.earliest_start(up, tasks, length, start)
             assert placement is not None and placement[0] == start
-            if planned.get(job) == start:
+            if present.get(job) == start:
                 self.runs.placed[job] = placement[1], start * self.slot
                 self._reserve(job, placement[1], start)
             else:

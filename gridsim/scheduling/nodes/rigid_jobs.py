@@ -336,8 +336,8 @@ class NodeJobs:
         """
         self._adapter.keeper.displace(application, self._machine, attempt)
 
-    def count(self, name: Literal["extended", "displaced", "moved"]) -> None:
-        """Count a reservation that was extended, or a job that was displaced and is started again."""
+    def count(self, name: Literal["extended", "displaced", "moves"]) -> None:
+        """Count a reservation that was extended, or a job that was displaced or moved."""
         self._adapter.keeper.count(name)
 
     def timer(self, job: Any, seconds: float, name: str) -> None:
@@ -542,7 +542,7 @@ class RigidAdapter(Adapter):
         del self.runs.placed[number]
 
     def count(self, name: str) -> None:
-        """Count a reservation that was extended, or a job that was displaced."""
+        """Count a reservation that was extended, or a job that was displaced or moved."""
         setattr(self.runs, name, getattr(self.runs, name) + 1)
 
     def cancel_job(self, number: int) -> None:

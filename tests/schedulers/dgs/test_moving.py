@@ -46,7 +46,7 @@ def test_placed_jobs_move_forward_when_a_job_ends_early() -> None:
     assert paper.applications["first_start"].tolist() == [0.0, 120.0, 180.0] and "moved" not in sent(paper)
     result = simulate(2, jobs, moving())
     assert result.applications["first_start"].tolist() == [0.0, 70.0, 130.0]
-    assert result.facts["moved"] == 2 and sent(result)["earlier"] >= 2
+    assert result.facts["moves"] == 2 and sent(result)["earlier"] >= 2
     moves = result.why(1).decisions
     assert moves["saw"][moves["action"] == "moved"].tolist() == [70.0]
 
@@ -59,7 +59,7 @@ def test_job_stays_if_a_machine_refuses_to_commit() -> None:
     result = simulate(2, jobs, moving(), latency=1.0)
     assert result.applications["first_start"].max() < 460.0
     refused = result.why(2).decisions["action"].tolist() + result.why(3).decisions["action"].tolist()
-    assert "refused" in refused and result.facts["moved"] >= 1
+    assert "refused" in refused and result.facts["moves"] >= 1
 
 
 def test_cancelled_job_releases_machines_that_commit_to_a_move() -> None:
@@ -73,7 +73,7 @@ def test_cancelled_job_releases_machines_that_commit_to_a_move() -> None:
     )
     result = simulate(2, jobs, moving(), latency=5.0)
     assert result.applications["cancelled"].tolist() == [0, 1, 0]
-    assert sent(result)["move"] and "moved" not in result.facts
+    assert sent(result)["move"] and "moves" not in result.facts
     assert result.applications["first_start"][2] <= 250.0
 
 
@@ -108,7 +108,7 @@ def test_resumed_run_equals_the_whole_run(kind: Any, fails: bool) -> None:
     scenario = gs.Scenario(gs.Platform.equal(8, attributes=own), jobs, network, seed=2, faults=faults)
     scheduler = kind(degree=3, overlay="cyclon", cycle=20.0, slot=10.0, move="forward", move_period=30.0)
     result = gs.simulate(scenario, scheduler, **OPTIONS)
-    assert result.facts["moved"] and validate_result(result) == []
+    assert result.facts["moves"] and validate_result(result) == []
     assert resume_difference(scenario, scheduler, result, **OPTIONS) is None
 
 

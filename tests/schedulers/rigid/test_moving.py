@@ -26,7 +26,7 @@ def test_placed_jobs_move_forward_when_a_job_ends_early(move: Any, starts: list[
     jobs = gs.Workload.jobs_of([0.0, 1.0, 2.0], [2, 2, 1], [30.0, 50.0, 50.0], requested=[120.0, 60.0, 60.0])
     result = gs.simulate(gs.Scenario(gs.Platform.equal(2), jobs), gs.Asap(move=move), record=True)
     assert start_times(result) == starts and validate_result(result) == []
-    assert result.facts.get("moved", 0) == (2 if move == "forward" else 0)
+    assert result.facts.get("moves", 0) == (2 if move == "forward" else 0)
 
 
 def test_placed_job_moves_forward_when_a_job_is_cancelled() -> None:
