@@ -13,7 +13,7 @@ docs/background/dgs_asap.md describes how they are modelled here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -49,6 +49,19 @@ from gridsim.support.parameters import Limits
 #: The longest time, s (three years), since many slots and polls are added up in int64 nanoseconds.
 _LONGEST = 1e8
 _Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
+
+
+_T = TypeVar("_T")
+
+
+class _ByMove(Generic[_T]):
+    """A class variable whose value depends on the parameter `move`; of the class itself, that by default."""
+
+    def __init__(self, never: _T, forward: _T) -> None:
+        self.never, self.forward = never, forward
+
+    def __get__(self, scheduler: Any, kind: Any) -> _T:
+        return self.forward if scheduler is not None and scheduler.move == "forward" else self.never
 
 
 class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
@@ -118,6 +131,9 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
         "released": "mentions",
         "displaced": "mentions",
     }
+    # nodes of jobs that move are not compiled
+    node_forms = _ByMove[tuple[NodeForm, ...]](("compiled", "interpreted"), ("interpreted",))
+    roles = _ByMove[Mapping[str, Role]]({"machine": Role(DgsNode)}, {"machine": Role(MovingNode)})
     messages: ClassVar[dict[str, Message]] = MESSAGES | MOVE_MESSAGES
     record = DgsRecord
     environment = DgsEnvironment
@@ -150,16 +166,6 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
     tries: Annotated[int, Limits(low=1, high=10**6)] = 100
     detection: _Time = 60.0
     patience: _Time = 120.0
-
-    @property
-    def node_forms(self) -> tuple[NodeForm, ...]:  # type: ignore[override]
-        """The forms of its nodes: those of jobs that move are not compiled."""
-        return ("interpreted",) if self.move == "forward" else ("compiled", "interpreted")
-
-    @property
-    def roles(self) -> Mapping[str, Role]:  # type: ignore[override]
-        """One role, a machine, whose program depends on `move`."""
-        return {"machine": Role(MovingNode if self.move == "forward" else DgsNode)}
 
     @property
     def failures_known(self) -> bool:  # type: ignore[override]
@@ -256,14 +262,10 @@ class DgsAcap(DgsAsap, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "dgs-acap"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
+    roles = _ByMove[Mapping[str, Role]]({"machine": Role(AcapNode)}, {"machine": Role(MovingAcapNode)})
 
     near: Annotated[int, Limits(low=1, high=2**15)] = 20
     tolerance: Annotated[float, Limits(low=0, high=_LONGEST, unit="s")] = 0.0
-
-    @property
-    def roles(self) -> Mapping[str, Role]:  # type: ignore[override]
-        """One role, a machine, whose program depends on `move`."""
-        return {"machine": Role(MovingAcapNode if self.move == "forward" else AcapNode)}
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
