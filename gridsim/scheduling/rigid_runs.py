@@ -35,14 +35,14 @@ class Runs(Stateful):
         End of the reservation of each placed job, ns, int64[jobs]; `NEVER` without a reservation.
     extension
         Duration by which the reservation was extended, ns, int64[jobs].
-    extended, displaced
-        Numbers of extensions of reservations, and of jobs displaced by them.
+    extended, displaced, moves
+        Numbers of extensions of reservations, of jobs displaced by them, and of moves to earlier starts.
     """
 
     STATE = (
         "placed", "lost_runs", "completed", "first_start", "end", "done", "used", "busy", "tasks",
         "interrupted", "rows", "distances", "cancelled", "freed_rows", "until", "extension", "extended",
-        "displaced",
+        "displaced", "moves",
     )  # fmt: skip
 
     def __init__(self, run: Run, durations: Integers) -> None:
@@ -56,7 +56,7 @@ class Runs(Stateful):
         self.placed: dict[int, tuple[Integers, int]] = {}
         # job -> those of its runs that have lost a machine and continue on the others
         self.lost_runs: dict[int, list[SimpleNamespace]] = {}
-        self.completed = self.extended = self.displaced = 0
+        self.completed = self.extended = self.displaced = self.moves = 0
         self.until, self.extension = np.full(jobs, NEVER), np.zeros(jobs, np.int64)
         self.first_start, self.end = np.full(jobs, -1, np.int64), np.full(jobs, -1, np.int64)
         self.done = np.zeros(jobs, np.int64)
@@ -252,6 +252,8 @@ class Runs(Stateful):
         schedule = np.array(rows, np.int64).reshape(-1, 6).T.copy()
         placed = np.flatnonzero(self.distances >= 0)
         counts = {"extended": self.extended, "displaced": self.displaced} if self.extended else {}
+        if self.moves:
+            counts["moves"] = self.moves
         tables: dict[str, dict[str, Any]] = {}
         if self.places is not None:
             tables["placements"] = {"application": placed, "distance": self.distances[placed]}

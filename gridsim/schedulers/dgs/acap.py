@@ -39,7 +39,9 @@ class AcapNode(DgsNode):
     def allocate(self, view: View, candidates: Candidates, request: Any) -> tuple[int, Any]:
         """Return the start whose free candidates are the closest, and these candidates."""
         tasks = request.tasks
-        first, _ = candidates.earliest(tasks)
+        first, nodes = candidates.earliest(tasks)
+        if first < 0:
+            return first, nodes
         last, options = max(first, min(first + self.later, request.latest)), []
         for start in range(first, last + 1, max(1, self.later // _STARTS)):
             free = candidates.free_at(start)

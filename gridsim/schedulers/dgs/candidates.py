@@ -75,13 +75,16 @@ class Candidates:
             self.nodes += nodes
             self.as_of += as_of
             self.own += 0 if self.opened else len(nodes)
-            seen = as_of if self.schedules.stale else None
-            self.free += int(self.schedules.is_free(nodes, self.start, self.length, seen).sum())
+            self.free += int(self.are_free(nodes, as_of, self.start).sum())
+
+    def are_free(self, nodes: list[int], as_of: list[int], start: int) -> Bools:
+        """Return bool[k]: which of `nodes` are free from slot `start` on."""
+        seen = as_of if self.schedules.stale else None
+        return self.schedules.is_free(nodes, start, self.length, seen)
 
     def free_at(self, start: int) -> list[int]:
         """Return the candidates that are free from slot `start` on."""
-        seen = self.as_of if self.schedules.stale else None
-        free = self.schedules.is_free(self.nodes, start, self.length, seen)
+        free = self.are_free(self.nodes, self.as_of, start)
         return [node for node, is_free in zip(self.nodes, free.tolist(), strict=True) if is_free]
 
     def earliest(self, tasks: int) -> tuple[int, Any]:
@@ -90,3 +93,45 @@ class Candidates:
         start_and_nodes = self.schedules.earliest_start(self.nodes, tasks, self.length, self.start, seen)
         assert start_and_nodes is not None  # the caller has checked that there are enough candidates
         return int(start_and_nodes[0]), np.asarray(start_and_nodes[1])
+
+
+class EarlierCandidates(Candidates):
+    """The set C of a search for an earlier start of a placed job: its own slots count as free.
+
+    Parameters
+    ----------
+    machines
+        The machines of the job.
+    present_start
+        Slot in which it starts now.
+    """
+
+    def __init__(self, *arguments: Any, machines: set[int], present_start: int) -> None:
+        self.machines, self.present_start = machines, present_start
+        super().__init__(*arguments)
+
+    def are_free(self, nodes: list[int], as_of: list[int], start: int) -> Bools:
+        """Return bool[k]: which of `nodes` are free from slot `start` on, but for the job itself."""
+        free = super().are_free(nodes, as_of, start)
+        if start < self.present_start < start + self.length:
+            rows = [k for k, node in enumerate(nodes) if node in self.machines and not free[k]]
+            if rows:
+                seen = [as_of[k] for k in rows] if self.schedules.stale else None
+                nodes_of_job = [nodes[k] for k in rows]
+                free[rows] = self.schedules.is_free(nodes_of_job, start, self.present_start - start, seen)
+        return free
+
+    def earliest(self, tasks: int) -> tuple[int, Any]:
+        """Return an earlier start and the first of the candidates that are free then; -1 if there is none.
+
+        On machines that the job does not hold it is the earliest; with others, starts at distances of 0, 1,
+        3, 7, ... slots from the first possible one are tried.
+        """
+        exact, nodes = super().earliest(tasks)
+        start, step = self.start, 1
+        while start < min(exact, self.present_start):
+            free = self.free_at(start)
+            if len(free) >= tasks:
+                return start, np.array(free[:tasks], np.int64)
+            start, step = start + step, 2 * step
+        return (exact, nodes) if exact < self.present_start else (-1, np.zeros(0, np.int64))

@@ -26,6 +26,7 @@ WORDS: DecisionTexts = {
     "gave-up-too-large": ("gave up: no search had reached enough machines", "machines reached:", ""),
     "gave-up": ("gave up: all searches were in vain", "searches in a row:", ""),
     "overdue": ("waited no longer for what had not come", "messages missing:", ""),
+    "moved": ("moved all {tasks} tasks to an earlier start: all machines had committed", *_START),
     "missed": ("missed a machine and started all {tasks} tasks again", "machines lost:", ""),
     "gave-up-too-late": ("gave up: no start was left that meets the deadline", *_START),
     "called-off": ("cancelled it, as its user wanted", "machines that held it:", ""),

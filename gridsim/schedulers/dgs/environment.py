@@ -15,7 +15,7 @@ import numpy as np
 from gridcore.dgs.decision_log import DgsDecisionLog
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.dgs.state import claimant, claimed
-from gridsim.schedulers.dgs.candidates import Candidates
+from gridsim.schedulers.dgs.candidates import Candidates, EarlierCandidates
 from gridsim.schedulers.dgs.jobs import Absences, Times, add_overlay
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.scheduling.contract import Outcome, Run
@@ -38,7 +38,7 @@ class NoLog:
         return self._nothing
 
     @staticmethod
-    def _nothing(*_: Any) -> None:
+    def _nothing(*_: Any, **_columns: Any) -> None:
         pass
 
 
@@ -216,17 +216,37 @@ class DgsView:
         excluded
             Nodes that are neither candidates nor opened.
         """
+        candidates = Candidates(*self._arguments(request, start, excluded))
+        candidates.extend(self._node)
+        return candidates
+
+    def earlier_candidates(self, request: Any, start: int, exclusions: set[int]) -> EarlierCandidates:
+        """Return the neighbours as candidates for an earlier start of a placed job; see `candidates`.
+
+        Parameters
+        ----------
+        request
+            The request, also with the machines (``nodes``) and the ``start`` of the job.
+        """
+        candidates = EarlierCandidates(
+            *self._arguments(request, start, exclusions),
+            machines={*request.nodes.tolist()},
+            present_start=request.start,
+        )
+        candidates.extend(self._node)
+        return candidates
+
+    def _arguments(self, request: Any, start: int, exclusions: set[int]) -> tuple[Any, ...]:
+        """Return the arguments of `Candidates`."""
         suited = self._environment.run.applications.suited
-        candidates = Candidates(
+        return (
             partial(self._neighbours_seen, self._environment.now),
             self._environment.schedules,
             request.length,
             start,
-            excluded,
+            exclusions,
             None if suited is None else suited[request.group],
         )
-        candidates.extend(self._node)
-        return candidates
 
     def _neighbours_seen(self, now: int, node: int) -> list[tuple[int, int]]:
         """Return the neighbours of `node`, with the time of its copy of each schedule, ns.

@@ -319,6 +319,10 @@ class DgsNode(NodeProgram):
     # -- a neighbour that searches: Figure 3 ----------------------------------------------------------------
 
     def on_request(self, view: View, message: Any) -> None:
+        """Search, and answer after the duration of the search."""
+        self.answer_request(view, message)
+
+    def answer_request(self, view: View, message: Any) -> None:
         """Search, and answer after the duration of the search.
 
         Four messages must fit before the start: answer, commit, reply, and a possible cancellation.  Opening
@@ -352,7 +356,7 @@ class DgsNode(NodeProgram):
         """Run the Search Algorithm from slot `t` on; return <t', N>, with t' = -1 for none, and C."""
         hops, widen = self.parameters.hops, self.parameters.wide == "widen"
         excluded = {view.node, request.submitter} if self.parameters.candidates == "others" else set[int]()
-        candidates = view.environment.candidates(request, t, excluded)  # steps 1 to 3 (to be continued)
+        candidates = self.candidates(view, request, t, excluded)  # steps 1 to 3 (to be continued)
         hop = done = 0
         while candidates.free < request.tasks and done < len(candidates.reached):
             hop += 1
@@ -366,6 +370,11 @@ class DgsNode(NodeProgram):
             return -1, [], candidates
         # the end of steps 3 and 4, or steps 5 to 8
         return *self.allocate(view, candidates, request), candidates
+
+    def candidates(self, view: View, request: Any, t: int, exclusions: set[int]) -> Candidates:
+        """Return the first candidates of a search from slot `t` on."""
+        first: Candidates = view.environment.candidates(request, t, exclusions)
+        return first
 
     def allocate(self, view: View, candidates: Candidates, request: Any) -> tuple[int, Any]:
         """Return the first slot from which enough candidates are free, and the first such candidates."""

@@ -13,12 +13,12 @@ docs/background/dgs_asap.md describes how they are modelled here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 import numpy as np
 
-from gridcore.dgs.negotiations import COMMITTING, SEARCHING, WAITING
+from gridcore.dgs.negotiations import BROKEN, COMMITTING, DONE, PLACED, SEARCHING, WAITING
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import JOB_TIMES, JobTime
 from gridsim.results.decisions import DecisionTexts
@@ -27,6 +27,7 @@ from gridsim.schedulers.dgs.compiled import CompiledDgs
 from gridsim.schedulers.dgs.decisions import WORDS
 from gridsim.schedulers.dgs.environment import DgsEnvironment
 from gridsim.schedulers.dgs.jobs import Times
+from gridsim.schedulers.dgs.moving import MOVE_MESSAGES, MovingAcapNode, MovingNode, MovingRecord
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import MESSAGES, DgsNode, DgsRecord
 from gridsim.schedulers.dgs.proximity import Proximity
@@ -48,6 +49,19 @@ from gridsim.support.parameters import Limits
 #: Upper limit of times, s (three years), since many slots and polls are added up in int64 nanoseconds.
 _LONGEST = 1e8
 _Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
+
+
+_T = TypeVar("_T")
+
+
+class _ByMove(Generic[_T]):
+    """A class variable whose value depends on the parameter `move`; of the class itself, that by default."""
+
+    def __init__(self, never: _T, forward: _T) -> None:
+        self.never, self.forward = never, forward
+
+    def __get__(self, scheduler: Any, kind: Any) -> _T:
+        return self.forward if scheduler is not None and scheduler.move == "forward" else self.never
 
 
 class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
@@ -88,6 +102,11 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
     early
         Behaviour of machines if a job ends before its reservation: ``"release"``: they release the rest, and
         with push send their changed schedules; ``"keep"``: they stay reserved, for comparison.
+    move
+        Behaviour of placed jobs that have not started: ``"never"``: they keep their starts, as in the paper;
+        ``"forward"``: their scheduling nodes search for earlier starts.  Nodes then run interpreted only.
+    move_period
+        Interval between two such searches for a job, s.
     rounds
         Number of consecutive searches after which a job waits, if all answers met conflicts.
     retry
@@ -112,14 +131,16 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
         "released": "mentions",
         "displaced": "mentions",
     }
-    node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
-    roles: ClassVar[Mapping[str, Role]] = {"machine": Role(DgsNode)}
-    messages: ClassVar[dict[str, Message]] = MESSAGES
+    # nodes of jobs that move are not compiled
+    node_forms = _ByMove[tuple[NodeForm, ...]](("compiled", "interpreted"), ("interpreted",))
+    roles = _ByMove[Mapping[str, Role]]({"machine": Role(DgsNode)}, {"machine": Role(MovingNode)})
+    messages: ClassVar[dict[str, Message]] = MESSAGES | MOVE_MESSAGES
     record = DgsRecord
     environment = DgsEnvironment
     job_timers: ClassVar[Mapping[str, JobTimer]] = {
         "retry": JobTimer((WAITING,)),
         "overdue": JobTimer((SEARCHING, COMMITTING)),
+        "move-due": JobTimer((PLACED, BROKEN, DONE)),
     }
     acts_for_failed_nodes = True
     columns = ("searches", "conflicts", "late")
@@ -138,6 +159,8 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
     wide: Literal["widen", "fail"] = "widen"
     estimate: Literal["requested", "run"] = "requested"
     early: Literal["release", "keep"] = "release"
+    move: Literal["never", "forward"] = "never"
+    move_period: _Time = 300.0
     rounds: Annotated[int, Limits(low=1, high=10**6)] = 3
     retry: _Time = 600.0
     tries: Annotated[int, Limits(low=1, high=10**6)] = 100
@@ -183,6 +206,7 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
         """
         is_watched = bool(run.watchers) or not run.engine.whole_cohorts
         is_compiled = run.nodes == "compiled" or (run.nodes is None and not is_watched)
+        is_compiled &= "compiled" in self.node_forms
         if not is_compiled:
             return self.start_nodes(run)
         self._check_classes()
@@ -194,7 +218,8 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
         group = np.full(len(jobs), -1) if jobs.group is None else jobs.group
         columns = jobs.submitter, jobs.tasks, times.length, group, times.earliest, times.latest
         rows = zip(*(column.tolist() for column in columns), strict=True)
-        return [DgsRecord(number, *row) for number, row in enumerate(rows)]
+        record = MovingRecord if self.move == "forward" else DgsRecord
+        return [record(number, *row) for number, row in enumerate(rows)]
 
     def rejections_of(self, run: Run) -> tuple[str, ...]:
         """Return the reasons for rejections; without deadlines, no job can be too late."""
@@ -202,9 +227,10 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
 
     def messages_of(self, run: Run) -> Mapping[str, Message]:
         """Return the kinds of messages; there is no ``displaced`` if no job outlives its reservation."""
+        kinds = self.messages if self.move == "forward" else MESSAGES
         if Times(self, run).outlived:
-            return self.messages
-        return {name: kind for name, kind in self.messages.items() if name != "displaced"}
+            return kinds
+        return {name: kind for name, kind in kinds.items() if name != "displaced"}
 
     def draw_neighbours(self, run: Run, nodes: int, among: range) -> Integers:
         """Return no neighbours, since the environment has the overlay, which changes."""
@@ -236,8 +262,7 @@ class DgsAcap(DgsAsap, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "dgs-acap"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
-
-    roles = {"machine": Role(AcapNode)}
+    roles = _ByMove[Mapping[str, Role]]({"machine": Role(AcapNode)}, {"machine": Role(MovingAcapNode)})
 
     near: Annotated[int, Limits(low=1, high=2**15)] = 20
     tolerance: Annotated[float, Limits(low=0, high=_LONGEST, unit="s")] = 0.0

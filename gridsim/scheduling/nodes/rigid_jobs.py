@@ -98,6 +98,16 @@ class JobRecord:
         self.has_lost_node, self.resubmitted = False, 0
         self.timers: dict[str, int] = {}
 
+    def lose_next(self, attempt: int) -> bool:
+        """Handle the failure of a machine that has agreed to an attempt other than the present one.
+
+        Returns
+        -------
+        bool
+            Whether the node in charge will detect it; here, jobs have no such attempts.
+        """
+        return False
+
 
 #: The reason why nodes know more about records than real nodes would.
 _RECORDS_BECAUSE = (
@@ -339,8 +349,8 @@ class NodeJobs:
         """
         self._adapter.keeper.displace(application, self._machine, attempt)
 
-    def count(self, name: Literal["extended", "displaced"]) -> None:
-        """Count an extended reservation, or a displaced job that is started again."""
+    def count(self, name: Literal["extended", "displaced", "moves"]) -> None:
+        """Count an extended reservation, or a job that was displaced or moved."""
         self._adapter.keeper.count(name)
 
     def timer(self, job: Any, seconds: float, name: str) -> None:
@@ -554,7 +564,7 @@ class RigidAdapter(Adapter):
         del self.runs.placed[number]
 
     def count(self, name: str) -> None:
-        """Count an extended reservation, or a displaced job."""
+        """Count an extended reservation, or a job that was displaced or moved."""
         setattr(self.runs, name, getattr(self.runs, name) + 1)
 
     def cancel_job(self, number: int) -> None:
@@ -617,7 +627,8 @@ class RigidAdapter(Adapter):
         engine = self.run.engine
         engine.on("finish", self._finish, priority=1, phase=TIMER)
         for number, name in enumerate(self.parameters.job_timers):
-            engine.on(name, partial(self._fire, name), priority=2 + number, phase=TIMER)
+            priority = (2 if number < 2 else 8) + number  # 4 to 7 are taken
+            engine.on(name, partial(self._fire, name), priority=priority, phase=TIMER)
         engine.on("call-off", self._cancel, priority=5, phase=TIMER)
         engine.on("outlived", self._extend, priority=6, phase=TIMER)
         engine.on("broken", self._detect, priority=FAULT_PRIORITY + 2, phase=TIMER)
@@ -721,7 +732,7 @@ class RigidAdapter(Adapter):
     def _lose(self, job: Any, machine: int, attempt: int) -> bool:
         """Handle the failure of a machine of a job; return whether the node in charge will detect it."""
         if job.attempt != attempt or job.phase not in (COMMITTING, PLACED):
-            return False
+            return isinstance(job, JobRecord) and job.lose_next(attempt)
         if job.phase == COMMITTING:
             is_new, job.has_lost_node = not job.has_lost_node, True
             return is_new

@@ -59,6 +59,11 @@ class MachineSlots:
             self._report_change("reserve", application, attempt, start, slots)
         return is_reserved
 
+    def holds(self, application: int, attempt: int, start: int) -> bool:
+        """Return whether an attempt to place a job has a reservation from slot `start` on."""
+        starts, _, keys = self._schedules.reservations(self._machine[0])
+        return bool(((starts == start) & (keys == claimed(application, attempt))).any())
+
     def extend(self, application: int, attempt: int, start: int, end: int) -> list[tuple[int, int]] | None:
         """Extend the reservation that an attempt made from slot `start` on, so that it ends at slot `end`.
 
