@@ -92,7 +92,7 @@ class Job:
 
     @estimate.setter
     def estimate(self, value: float) -> None:
-        self._view._estimate(self, value)
+        self._view._set_estimate(self, value)
 
     @property
     def waited(self) -> float:
@@ -392,7 +392,7 @@ class JobView:
         job._expected_end = self._instants.seconds(start + job._estimate_ns)
         self._running[job.number] = job
 
-    def _estimate(self, job: Job, value: float) -> None:
+    def _set_estimate(self, job: Job, value: float) -> None:
         estimate = max(1, nanoseconds(real("estimate", value, low=0, unit="s")))
         self._call("estimate", job, self._queue.estimate_job, estimate)
         job._estimate_ns = estimate

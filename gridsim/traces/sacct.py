@@ -195,7 +195,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
         Remark(line[pending_array], "arrays of pending jobs, left out"),
         Remark(line[waiting], "pending jobs, left out"),
         Remark(line[running], "jobs that have not ended, left out"),
-        Remark(line[_clock_changes(table, rows, started, ended, run_time, is_local)], _CLOCK),
+        Remark(line[_clock_changes(table, rows, started, ended, run_time, is_local)], _CLOCK_CHANGE_REMARK),
         table.unused(_PATTERNS),
     )
     selected = {name: column[rows] for name, column in fields.items()}
@@ -357,7 +357,7 @@ def _sharing(nodes: Floats | None, procs: Floats, rows: Rows) -> str:
     return f"jobs share nodes: they have {low:g} to {high:g} processors on a node"
 
 
-_CLOCK = (
+_CLOCK_CHANGE_REMARK = (
     "jobs whose end is an hour off their start and run time, as clocks changed; times with a time zone or "
     "UNIX times (SLURM_TIME_FORMAT=%s) avoid this"
 )

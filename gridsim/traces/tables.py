@@ -168,7 +168,7 @@ class AccountingTable:
         if (column := self.get(*names)) is None:
             return None
         try:
-            return column.rows(_in_parts(parse, column.bytes()))
+            return column.rows(_parse_in_parts(parse, column.bytes()))
         except InvalidValue as error:
             raise self.error(column, error) from None
 
@@ -629,7 +629,7 @@ def _hash(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return key >> np.uint64(32)
 
 
-def _in_parts(parse: Callable[[Bytes], NDArray[np.float64]], values: Bytes) -> NDArray[np.float64]:
+def _parse_in_parts(parse: Callable[[Bytes], NDArray[np.float64]], values: Bytes) -> NDArray[np.float64]:
     """Return the numbers of values, which are parsed in parts that fit in the cache of a processor."""
     parts = []
     for first in range(0, max(1, len(values)), _PART):

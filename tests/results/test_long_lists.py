@@ -54,7 +54,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], Any], about: str) -> None:
+def rewrite_archive(path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], Any], about: str) -> None:
     """Change the JSON and the members of an archive."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -92,7 +92,7 @@ def inline(told: dict[str, Any], members: dict[str, bytes], scenario: gs.Scenari
 def test_a_result_with_all_lists_in_its_text_is_read(result: gs.Result, tmp_path: Path) -> None:
     path = tmp_path / "r.npz"
     result.save(path)
-    rewritten(path, lambda *archive: inline(*archive, result.scenario), "result.json")
+    rewrite_archive(path, lambda *archive: inline(*archive, result.scenario), "result.json")
     loaded = gs.Result.load(path)
     assert loaded.scenario == result.scenario and loaded.digest == result.digest
     assert validate_result(loaded) == []
@@ -128,7 +128,7 @@ def npy(values: Any) -> bytes:
 )
 def test_an_invalid_array_gives_one_error(file: Path, array: Any, message: str) -> None:
     member = {f"scenario/{content_name(RELEASE)}.npy": npy(array)}
-    rewritten(file, lambda about, members: members.update(member), "result.json")
+    rewrite_archive(file, lambda about, members: members.update(member), "result.json")
     with pytest.raises(GridSimError, match=message) as excinfo:
         gs.Result.load(file)
     assert str(excinfo.value).startswith(f"{file}: ")

@@ -111,14 +111,14 @@ class LowestNode(PowerNode):
             self.decide(view, message.request)
 
 
-class LowestScheduler(PowerOfD, frozen=True, kw_only=True):
+class LowestNumberScheduler(PowerOfD, frozen=True, kw_only=True):
     policy = LowestNode
 
 
 def test_biased_ties_change_the_shares() -> None:
     """Servers are alike, so the winner of a tie affects no queue length, only the shares of machines."""
     size = ExperimentSize(6, 20, 100.0, 20.0)
-    rows = verdicts(check_experiment(queue("supermarket-0.5", size, LowestScheduler(instant=True, room=1))))
+    rows = verdicts(check_experiment(queue("supermarket-0.5", size, LowestNumberScheduler(instant=True, room=1))))
     assert not rows["share of tasks on the first half"] and rows["mean response, s"]
     assert all(verdicts(check_experiment(queue("supermarket-0.5", size))).values())
 

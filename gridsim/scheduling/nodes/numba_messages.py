@@ -25,7 +25,7 @@ from numba.np.numpy_support import as_dtype
 from gridcore.common.names import listed
 from gridcore.nodes.state import ARRAY_TYPES
 from gridsim.errors import SchedulerError
-from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.compile_errors import NotCompiled
 from gridsim.scheduling.nodes.numba_calls import (
     bind_arguments,
     define_method,

@@ -569,7 +569,7 @@ def test_refresh_reports_that_a_long_task_nears_its_end() -> None:
     assert promised_stretch(5.0) == pytest.approx(10.0 + 10.0, rel=0.02)  # it had 10 s left at 90 s
 
 
-def everyday(machines: int, seed: int) -> gs.Scenario:
+def desktop_scenario(machines: int, seed: int) -> gs.Scenario:
     return gs.Scenario(
         gs.Platform.desktop_grid(machines, seed=seed),
         gs.Workload.bags(100, task_size=65536.0, seed=seed + 100),
@@ -578,7 +578,7 @@ def everyday(machines: int, seed: int) -> gs.Scenario:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_decentralization_costs_at_most_35_percent(seed: int) -> None:
-    what = everyday(200, seed)
+    what = desktop_scenario(200, seed)
     ratio = gs.simulate(what, FairTree()).max_stretch / gs.simulate(what, gs.MinCent()).max_stretch
     assert 1.0 <= ratio <= 1.35
 
@@ -587,7 +587,7 @@ def test_decentralization_costs_at_most_35_percent(seed: int) -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_thousand_machines_agree_with_the_paper(seed: int) -> None:
     """The paper: less than 1.25 times the central schedule; updates known at the root within 3.68 s."""
-    what = everyday(1000, seed)
+    what = desktop_scenario(1000, seed)
     result = gs.simulate(what, FairTree(update_rate=10_000.0))
     ratio = result.max_stretch / gs.simulate(what, gs.MinCent()).max_stretch
     assert 1.0 <= ratio <= 1.35

@@ -325,7 +325,7 @@ def _array_replaced(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.kept = np.zeros(3)
 
 
-def _array_copied(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _assigns_own_array(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.kept = self.kept
 
 
@@ -460,7 +460,7 @@ def _in_place(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.kept ^= True
 
 
-@pytest.mark.parametrize("method", [_array_replaced, _array_copied, _in_place])
+@pytest.mark.parametrize("method", [_array_replaced, _assigns_own_array, _in_place])
 def test_an_array_that_is_assigned_as_a_whole_is_named(method: Any) -> None:
     line = inspect.getsourcelines(method)[1] + 1
     with pytest.raises(

@@ -67,7 +67,7 @@ def test_a_successful_run_has_precedence_over_a_failed_one(tmp_path: Path) -> No
     assert store.find([key])[key].values == {"makespan": 3.0} and len(store) == 1
 
 
-def in_order_of_time(monkeypatch: pytest.MonkeyPatch, backwards: bool) -> None:
+def patch_shard_order(monkeypatch: pytest.MonkeyPatch, backwards: bool) -> None:
     """Make stores read shards in the order in which they were written, or backwards."""
     ages: list[Path] = []
     write, shards = Store._write, Store._shards
@@ -82,7 +82,7 @@ def test_a_run_with_only_own_metrics_has_precedence_over_a_failed_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backwards: bool
 ) -> None:
     """The order in which shards are read has no effect."""
-    in_order_of_time(monkeypatch, backwards)
+    patch_shard_order(monkeypatch, backwards)
     store, (cell,) = Store(tmp_path / "s"), some_cells(1)
     (key,) = store.keys_of([cell])
     store.add([(key, cell, RunRecord(values={"own_metric": 3.0}, digest="d", code="c"))])
@@ -94,7 +94,7 @@ def test_a_run_with_only_own_metrics_has_precedence_over_a_failed_one(
 def test_a_stored_run_without_a_requested_metric_is_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backwards: bool
 ) -> None:
-    in_order_of_time(monkeypatch, backwards)
+    patch_shard_order(monkeypatch, backwards)
     store, (cell,) = Store(tmp_path / "s"), some_cells(1)
     (key,) = store.keys_of([cell])
     store.add([(key, cell, RunRecord(values={"makespan": float("nan")}, digest="d", code="c"))])
