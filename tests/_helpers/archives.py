@@ -24,7 +24,7 @@ def npy(
     return stream.getvalue() + data
 
 
-def changed(
+def change_archive(
     file: Path,
     members: dict[str, bytes] | None = None,
     about: Callable[[Any], Any] = lambda about: None,
@@ -42,7 +42,7 @@ def changed(
     return file
 
 
-def stated(file: Path, name: str, size: int) -> Path:
+def rewrite_size(file: Path, name: str, size: int) -> Path:
     """Write another size of a member into the archive, in both of its headers; return the file."""
     data = bytearray(file.read_bytes())
     with zipfile.ZipFile(file) as archive:

@@ -73,11 +73,11 @@ def test_whole_results_are_kept_in_the_store(tmp_path: Path) -> None:
 def test_retry_repeats_failed_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     location = (*SMALL, "--schedulers", "fcfs", "--replicates", 2, "--workers", 1, "--store", tmp_path / "s")
 
-    def broken(*_: object, **__: object) -> None:
+    def raise_error(*_: object, **__: object) -> None:
         raise gs.GridSimError("out of order")
 
     with monkeypatch.context() as patch:
-        patch.setattr(cells, "simulate", broken)
+        patch.setattr(cells, "simulate", raise_error)
         assert invoke(*location).exit_code == 1
     known = invoke(*location)
     assert known.exit_code == 1 and "out of order (in the store: retry runs it again)" in known.output

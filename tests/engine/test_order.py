@@ -135,9 +135,9 @@ class Program:
         self.script = iter(script)
         self.world: Any = Reference(self) if limit == 0 else Adapter(self, limit)
         for order in setup:
-            self.obey(order)
+            self.execute(order)
 
-    def obey(self, order: Any) -> None:
+    def execute(self, order: Any) -> None:
         what, delay, kind, items = order
         world = self.world
         time = world.now + delay
@@ -156,7 +156,7 @@ class Program:
     def handle(self, kind: str, receiver: int, value: int) -> None:
         self.trace.append((self.world.now, kind, receiver, value))
         for order in next(self.script, ()):
-            self.obey(order)
+            self.execute(order)
 
     def hook(self) -> None:
         self.trace.append("hook")
@@ -254,7 +254,7 @@ def test_a_source_equals_events_posted_in_advance(
     polled.world.engine.add_source(source)
     for program in (ahead, polled):
         for order in setup:
-            program.obey(order)
+            program.execute(order)
     for time, node in sorted(due):
         ahead.world.post(time, "d1", [(node, 0)])
     seen: list[int] = []

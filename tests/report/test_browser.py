@@ -68,18 +68,18 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def pages(
     tmp_path_factory: pytest.TempPathFactory,
-    single: gs.Result,
-    compared: gs.Comparison,
+    single_run: gs.Result,
+    comparison: gs.Comparison,
     compared_jobs: gs.Comparison,
     replicates: gs.Replicates,
 ) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     reported = {
-        "single": single,
+        "single": single_run,
         "rigid": compared_jobs,
         "replicates": replicates,
-        "names": {NAME: single, "mincent": compared["mincent"]},
-        "long": {LONG: compared["mincent"], "fcfs": compared["fcfs"]},
+        "names": {NAME: single_run, "mincent": comparison["mincent"]},
+        "long": {LONG: comparison["mincent"], "fcfs": comparison["fcfs"]},
         "raster": gs.simulate(bags(130), gs.FairTree(), record=True),
     }
     for name, results in reported.items():
@@ -199,13 +199,15 @@ def test_the_theme_changes_by_keyboard(browser: Any, pages: dict[str, Path]) -> 
     assert browser.get_log("browser") == []
 
 
-def test_the_copy_button_copies_the_scenario(browser: Any, pages: dict[str, Path], single: gs.Result) -> None:
+def test_the_copy_button_copies_the_scenario(
+    browser: Any, pages: dict[str, Path], single_run: gs.Result
+) -> None:
     from selenium.webdriver.common.by import By
 
     show(browser, pages["single"])
     browser.find_element(By.TAG_NAME, "summary").click()
     text = browser.find_element(By.CSS_SELECTOR, "details code").get_attribute("textContent")
-    assert gs.Scenario.from_toml(text).to_toml() == single.scenario.to_toml()
+    assert gs.Scenario.from_toml(text).to_toml() == single_run.scenario.to_toml()
     browser.find_element(By.CSS_SELECTOR, "details .copy").click()
     wait(browser, "document.querySelector('details .copy').textContent === 'Copied'")
 

@@ -92,17 +92,17 @@ def test_a_result_survives_the_loss_of_its_traces(toy, tmp_path):
 
 
 def test_a_failed_save_leaves_no_file(result, tmp_path, monkeypatch):
-    def broken(*_):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(gridsim.support.files.os, "replace", broken)
+    monkeypatch.setattr(gridsim.support.files.os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         result.save(tmp_path / "r.npz")
     assert os.listdir(tmp_path) == []
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory, toy):
+def saved_bytes(tmp_path_factory, toy):
     """Return the bytes of a saved result."""
     path = tmp_path_factory.mktemp("sound") / "r.npz"
     simulate(SCENARIO, toy()).save(path)
@@ -111,9 +111,9 @@ def sound(tmp_path_factory, toy):
 
 @settings(deadline=None, max_examples=30)
 @given(st.data())
-def test_a_damaged_file_gives_one_error(sound, tmp_path_factory, data):
+def test_a_damaged_file_gives_one_error(saved_bytes, tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "damaged.npz"
-    content = bytearray(sound)
+    content = bytearray(saved_bytes)
     position = data.draw(st.integers(0, len(content) - 1))
     if data.draw(st.booleans()):
         del content[position:]
@@ -125,7 +125,7 @@ def test_a_damaged_file_gives_one_error(sound, tmp_path_factory, data):
     except GridSimError as error:
         assert str(error).startswith(f"{path}: ")
     else:  # no reader uses this byte, such as one of a time stamp
-        (path.parent / "sound.npz").write_bytes(sound)
+        (path.parent / "sound.npz").write_bytes(saved_bytes)
         assert loaded.tables == Result.load(path.parent / "sound.npz").tables
 
 

@@ -331,7 +331,9 @@ def _log_rows(data: Measurements) -> Iterator[Row]:
         quantity = f"{low}: first commits refused, {name}, one submission at a time, messages take no time"
         yield judge(NO_FAILURES, quantity, separate.mean(name, "refused"), ZERO, unit="%")
     quantity = f"{low}: distance of EU from that without waiting, below 60 %"
-    yield judge(EFFECTIVE_OVERLAP, quantity, loads[low].mean(PUSH, "distance"), SMALL_DISTANCE, unit="% points")
+    yield judge(
+        EFFECTIVE_OVERLAP, quantity, loads[low].mean(PUSH, "distance"), SMALL_DISTANCE, unit="% points"
+    )
     yield judge(OVER_90, f"{high}: largest EU", loads[high].mean(PUSH, "peak"), HIGH_PEAK, unit="%")
 
 

@@ -60,7 +60,7 @@ class DataQueueComparison(Program):
         self.rows += zip(release, size, task_size, whose, *bytes_, strict=True)
         self.applications += k
 
-    def running(self):
+    def running_tasks(self):
         return int(self.kernel.getstate()["n_active"].sum())
 
     @rule()

@@ -508,7 +508,7 @@ def test_facts_contain_the_explicit_grid() -> None:
 # -- what the schedules are worth ---------------------------------------------------------------------------
 
 
-def near_exact(workload: gs.Workload, seed: int, **parameters: Any) -> tuple[float, int]:
+def near_exact_ratio(workload: gs.Workload, seed: int, **parameters: Any) -> tuple[float, int]:
     """Return the maximum stretch relative to MinCent's, with nearly exact summaries at the root; and how many
     decisions found no room in the stretch window."""
     what = gs.Scenario(
@@ -524,7 +524,7 @@ def near_exact(workload: gs.Workload, seed: int, **parameters: Any) -> tuple[flo
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(10), marks=pytest.mark.claims)])
 def test_nearly_exact_summaries_give_the_central_schedule(seeds: range) -> None:
     bags = [gs.Workload.bags(60, task_size=(65536.0, 131072.0), seed=seed + 100) for seed in seeds]
-    ratios, above = zip(*map(near_exact, bags, seeds), strict=True)
+    ratios, above = zip(*map(near_exact_ratio, bags, seeds), strict=True)
     assert max(ratios) <= 1.05 and np.mean(ratios) <= 1.02 and not any(above)
 
 
@@ -537,7 +537,7 @@ def test_nearly_exact_summaries_of_long_tasks_need_refreshes() -> None:
     lost = {}
     for refresh in (0.0, 10.0):
         pairs = [
-            near_exact(
+            near_exact_ratio(
                 gs.Workload.bags(40, interarrival=300.0, task_size=CLASSES, seed=seed + 100),
                 seed,
                 samples=(90, 60, 20),

@@ -222,7 +222,7 @@ def test_a_node_cannot_send_an_unknown_application(
 
 
 def test_a_failure_erases_the_applications_that_a_node_knew(monkeypatch: pytest.MonkeyPatch) -> None:
-    def knows(view: Any) -> bool:
+    def is_known(view: Any) -> bool:
         try:
             return bool(view.application(0).tasks == 5)
         except gs.SchedulerError:
@@ -230,11 +230,11 @@ def test_a_failure_erases_the_applications_that_a_node_knew(monkeypatch: pytest.
 
     class KnowingNode(QuietNode):
         def on_start(self, view: Any) -> None:
-            told.append((view.now, view.node, knows(view)))
+            told.append((view.now, view.node, is_known(view)))
 
         def on_message(self, view: Any, message: Any) -> None:
             super().on_message(view, message)
-            told.append((round(view.now, 6), view.node, knows(view)))
+            told.append((round(view.now, 6), view.node, is_known(view)))
 
     told: list[Any] = []
     monkeypatch.setattr(HalfScheduler, "policy", KnowingNode)
