@@ -256,7 +256,7 @@ def _statuses(values: Bytes) -> Floats:
 
 
 def _submissions(table: AccountingTable, rows: Rows) -> tuple[Floats, bool]:
-    """Return the submissions, and whether they have no time zone."""
+    """Return the submission times (s, NaN if unknown), and whether they are local, without a time zone."""
     column = table.get("Submit")
     assert column is not None
     seconds = table.numbers(parse_times, "Submit")

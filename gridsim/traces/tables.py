@@ -630,7 +630,7 @@ def _hash(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _parse_in_parts(parse: Callable[[Bytes], NDArray[np.float64]], values: Bytes) -> NDArray[np.float64]:
-    """Return the numbers of values, which are parsed in parts that fit in the cache of a processor."""
+    """Parse `values` as numbers, in parts that fit in the processor's cache: float64[n]."""
     parts = []
     for first in range(0, max(1, len(values)), _PART):
         try:

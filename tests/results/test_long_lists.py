@@ -121,7 +121,7 @@ def npy(values: Any) -> bytes:
     ("array", "message"),
     [
         (RELEASE[::-1], "does not have the SHA-256 in its name"),
-        (RELEASE[None], "must be a list of numbers or strings, got 2-d float64"),
+        (RELEASE[None], "must be 1-d int64, float64 or str, got 2-d float64"),
         (RELEASE > 5, "must be a list of .* got 1-d bool"),
         (RELEASE.astype("f4"), "must be a list of .* got 1-d float32"),
         (RELEASE.astype("M8[s]"), "must be a list of .* got 1-d datetime64.s."),

@@ -250,7 +250,7 @@ def test_the_ladder_of_any_decentralized_scheduler_has_free_messages_and_failure
             "must be decentralized, derive from BoardScheduler or define ladder_steps, got MinCent",
         ),
         (BAGS, {"ages": (1.0,)}, "ages requires a scheduler that derives from BoardScheduler, got FairTree"),
-        (BAGS, {"scheduler": gs.LeastWork(), "ages": (2.0, 1.0)}, "ages must be ascending"),
+        (BAGS, {"scheduler": gs.LeastWork(), "ages": (2.0, 1.0)}, "ages must be strictly ascending"),
         (JOBS, {"scheduler": gs.FairTree()}, "scheduler must be a Scheduler of rigid jobs, got FairTree"),
         (BAGS, {"faults": 3.0}, "faults must be Faults or None, got 3.0"),
     ],

@@ -1,8 +1,8 @@
-"""The fair tree, its baselines, probe-based schedulers and classic policies on the same bags of tasks.
+"""Comparison of the fair tree with probe-based schedulers and classic policies on the same bags of tasks.
 
-The claims are those of J. Celaya and L. Marchal (fair tree), of P. Delgado et al., "Hawk: hybrid datacenter
-scheduling" (USENIX ATC 2015), and of the same, "Job-aware scheduling in Eagle" (SoCC 2016), here on other
-workloads and another network.
+The claims are those of J. Celaya and L. Marchal (fair tree) and of P. Delgado et al., "Hawk: hybrid
+datacenter scheduling" (USENIX ATC 2015) and "Job-aware scheduling in Eagle" (SoCC 2016).  They are judged
+here on other workloads and another network.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EAGLE_SHORT = "Eagle completes short jobs earlier than Hawk"
 LOAD = 0.8
 #: Task size above which a bag is long, Mflop: the default of `Hawk`, to which task sizes are scaled.
 CUTOFF = 1e6
-#: Maximum number of tasks of a bag that a node requests at once.
+#: Maximum number of tasks of a bag in one request of a node (`PowerOfD.room`).
 REQUEST_CAPACITY = 4096
 #: Time after which an idle machine requests work again, s.
 PAUSE = 60.0

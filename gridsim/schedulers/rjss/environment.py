@@ -1,4 +1,4 @@
-"""The environment of RJSS's nodes: the network, the rates of releases, and random numbers of jobs."""
+"""Environment of RJSS nodes: network parameters, release rates, the overlay, and random numbers of jobs."""
 
 from __future__ import annotations
 
