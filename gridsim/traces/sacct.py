@@ -203,7 +203,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
 
 
 def _steps(table: AccountingTable) -> Rows:
-    """Return the lines of steps: their numbers have a dot; without numbers, they have no user."""
+    """Return which rows are job steps: their job IDs have a dot, or else they have no user."""
     if (number := table.get("JobID", "JobIDRaw")) is not None:
         return number.has(".")
     if (user := table.get("User", "UID", "Partition")) is not None:

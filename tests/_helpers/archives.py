@@ -27,14 +27,14 @@ def npy(
 def change_archive(
     file: Path,
     members: dict[str, bytes] | None = None,
-    about: Callable[[Any], Any] = lambda about: None,
+    edit_json: Callable[[Any], Any] = lambda metadata: None,
     name: str = "result.json",
 ) -> Path:
-    """Replace `members` of an archive and edit its JSON by `about`; return the file."""
+    """Replace `members` of an archive and edit its JSON by `edit_json`; return the file."""
     with zipfile.ZipFile(file) as archive:
         content = {member: archive.read(member) for member in archive.namelist()}
     document = json.loads(content[name])
-    about(document)
+    edit_json(document)
     content[name] = json.dumps(document).encode()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for member, data in (content | (members or {})).items():

@@ -126,8 +126,8 @@ def data_queues(machines: int = 300) -> DataQueues:
 def schedules(nodes: int = 300) -> tuple[SlotSchedules, Views]:
     rng = np.random.default_rng(5)
     slots, views = SlotSchedules(nodes, stale=True), Views(nodes, 12, seed=6)
-    who = rng.integers(0, nodes, 20 * nodes)
-    slots.reserve(who, rng.integers(0, 4000, len(who)), rng.integers(1, 30, len(who)), who, 0)
+    owners = rng.integers(0, nodes, 20 * nodes)
+    slots.reserve(owners, rng.integers(0, 4000, len(owners)), rng.integers(1, 30, len(owners)), owners, 0)
     return slots, views
 
 

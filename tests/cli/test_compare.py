@@ -317,8 +317,8 @@ def test_multiples_apply_to_scenario_files_and_bags(tmp_path: Path) -> None:
 
 def test_the_row_of_the_log_is_a_choice_and_of_single_runs(tmp_path: Path) -> None:
     where = ("--job-log", _job_log(tmp_path), "--rigid", "--schedulers", "backfill")
-    said = json.loads(invoke(*where, "--json").stdout)
-    assert said["log"]["mean_waiting"] == 25 and "digest" not in said["log"]
+    output = json.loads(invoke(*where, "--json").stdout)
+    assert output["log"]["mean_waiting"] == 25 and "digest" not in output["log"]
     assert "log" not in json.loads(invoke(*where, "--json", "--no-log").stdout)
     repeated = invoke(*where, "--replicates", 2, "--workers", 1)
     assert repeated.exit_code == 0 and "shown beside single runs, without --replicates" in repeated.stdout

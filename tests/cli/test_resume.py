@@ -131,9 +131,9 @@ def test_the_first_of_two_runs_keeps_its_checkpoint(
     if before is not None:
         file.write_bytes(before)
 
-    def replace_slowly(what: Any, put_aside: Any) -> Any:
+    def replace_slowly(entry: Any, put_aside: Any) -> Any:
         file.write_bytes(content)
-        return pack(what, put_aside)
+        return pack(entry, put_aside)
 
     monkeypatch.setattr("gridsim.simulation.checkpoint.pack", replace_slowly)
     monkeypatch.chdir(other.parent)

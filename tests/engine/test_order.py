@@ -138,19 +138,19 @@ class Program:
             self.execute(order)
 
     def execute(self, order: Any) -> None:
-        what, delay, kind, items = order
+        verb, delay, kind, items = order
         world = self.world
         time = world.now + delay
-        if what == "post":
+        if verb == "post":
             world.post(time, f"d{kind}", [(item, i) for i, item in enumerate(items)])
-        elif what == "touch":
+        elif verb == "touch":
             world.touch(f"a{kind % 2}", items, time)
-        elif what == "at":
+        elif verb == "at":
             for item in items:
                 world.at(time, f"t{kind % 2}", item)
-        elif what == "cancel":
+        elif verb == "cancel":
             self.trace += [world.cancel(time, f"t{kind % 2}", item) for item in items]
-        elif what == "every":
+        elif verb == "every":
             world.every(delay + 1, time)
 
     def handle(self, kind: str, receiver: int, value: int) -> None:

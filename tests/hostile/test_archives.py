@@ -161,7 +161,7 @@ def test_invalid_names_of_tables_are_rejected_and_create_no_files(
 ) -> None:
     members = {f"tables/machines/{name}.npy": npy([1.0, 2.0])} if isinstance(name, str) else {}
     before = sorted(tmp_path.iterdir())
-    change_archive(file, members, lambda about: about["tables"]["machines"].append(name))
+    change_archive(file, members, lambda metadata: metadata["tables"]["machines"].append(name))
     if name == "x" * 300:  # a long name of letters is valid
         with pytest.raises(GridSimError, match="states digest"):
             gs.Result.load(file)
@@ -172,7 +172,7 @@ def test_invalid_names_of_tables_are_rejected_and_create_no_files(
 
 
 @pytest.mark.parametrize(
-    "about",
+    "edit_json",
     [
         lambda answers: answers.update(tables=[]),
         lambda answers: answers.update(tables={"machines": 5}),
@@ -182,9 +182,9 @@ def test_invalid_names_of_tables_are_rejected_and_create_no_files(
         lambda answers: answers.clear(),
     ],
 )
-def test_invalid_metadata_of_a_result_are_rejected(file: Path, about: Any) -> None:
+def test_invalid_metadata_of_a_result_are_rejected(file: Path, edit_json: Any) -> None:
     with pytest.raises(GridSimError):
-        gs.Result.load(change_archive(file, about=about))
+        gs.Result.load(change_archive(file, edit_json=edit_json))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_validation_reports_implausible_values(file: Path) -> None:
     content = npy(np.full(2, 1e300), shape=(2,))
     violations = validate_result(change_archive(file, {"tables/machines/speed.npy": content}))
     assert violations and all(str(item).isprintable() for item in violations)
-    change_archive(file, about=lambda answers: answers["provenance"].update(scenario=7))
+    change_archive(file, edit_json=lambda answers: answers["provenance"].update(scenario=7))
     with pytest.raises(GridSimError):
         validate_result(file)
 
@@ -233,7 +233,7 @@ def test_json_with_more_values_than_fit_into_memory_is_rejected(
     change_archive(file, {"more/noise.npy": np.random.default_rng(1).bytes(1 << 18)}, add_values)
     with pytest.raises(GridSimError, match=r"result.json must have at most 1048576 values, got 10\d{5}"):
         gs.Result.load(file)
-    change_archive(file, about=lambda document: document.pop("more"))
+    change_archive(file, edit_json=lambda document: document.pop("more"))
     gs.Result.load(file, verify=False)
     monkeypatch.setattr("gridsim.results.archive.memory", lambda: 1 << 20)
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -306,13 +306,13 @@ def test_invalid_states_of_checkpoints_are_rejected(scenario: gs.Scenario, tmp_p
     simulation = Simulation(scenario, make_scheduler("mincent"), Options())
     save(path, simulation, simulation.checkpoint_header(600.0))
 
-    def about(document: Any) -> None:
+    def edit_json(document: Any) -> None:
         document["state"]["state"]["engine"] = harm
 
     if isinstance(harm, dict) and "generator" in harm:  # Python limits the digits of a number in JSON
         sys.set_int_max_str_digits(0)
     try:
-        edit_checkpoint(path, about)
+        edit_checkpoint(path, edit_json)
     finally:
         sys.set_int_max_str_digits(4300)
     with pytest.raises(GridSimError, match="not a valid checkpoint"), Checkpoint(path) as kept:

@@ -589,10 +589,10 @@ def test_quoted_texts_in_errors_are_printable(tmp_path: Path) -> None:
 def test_output_of_commands_is_printable(file: Path, tmp_path: Path, run: Any, result: gs.Result) -> None:
     """Escape sequences come from the name of a scheduler, the header of a log, and the name of a file."""
 
-    def about(document: Any) -> None:
+    def edit_json(document: Any) -> None:
         document["scheduler"]["name"] = ESCAPE[:-1] + "\n1 2 3"
 
-    change_archive(file, about=about)
+    change_archive(file, edit_json=edit_json)
     path = str(tmp_path / "a.swf")
     for arguments in (
         ["export", str(file), "--format", "swf", "--out", path],

@@ -69,12 +69,12 @@ def test_too_frequent_checkpoints_of_tasks_are_rejected(scenario: gs.Scenario, t
         (1e-9, -1e-9, "scheduler.parameters.checkpoint_cost must be at least 0 s, got -1e-09"),
     ):
 
-        def about(document: Any, interval: float = interval, cost: float = cost) -> None:
+        def edit_json(document: Any, interval: float = interval, cost: float = cost) -> None:
             document["facts"]["checkpoint_interval"] = interval
             document["scheduler"]["parameters"]["checkpoint_cost"] = cost
 
         with pytest.raises(ScenarioError, match=message):
-            validate_result(change_archive(tmp_path / "a.npz", about=about))
+            validate_result(change_archive(tmp_path / "a.npz", edit_json=edit_json))
 
 
 def with_rows(result: gs.Result, tables: dict[str, dict[str, Any]]) -> gs.Result:
@@ -174,7 +174,7 @@ def test_rows_of_too_many_tasks_are_counted_in_one_message(scenario: gs.Scenario
 def with_scenario(file: Path, scenario: gs.Scenario) -> Path:
     """Replace the scenario that a result states, which no digest covers."""
     return change_archive(
-        file, about=lambda answers: answers["provenance"].update(scenario=scenario.to_toml())
+        file, edit_json=lambda answers: answers["provenance"].update(scenario=scenario.to_toml())
     )
 
 

@@ -217,23 +217,27 @@ def methods(kernel: Any) -> list[str]:
 def test_a_call_on_an_object_in_use_is_rejected(name: str) -> None:
     """A callback calls all public methods, so that timing is irrelevant."""
     kernels = work.objects()
-    own = {what: item for what, item in kernels.items() if what == name or what.startswith(f"{name}: ")}
+    own_kernels = {
+        kernel_name: item
+        for kernel_name, item in kernels.items()
+        if kernel_name == name or kernel_name.startswith(f"{name}: ")
+    }
     refused: set[tuple[str, str]] = set()
 
     def call_all_methods() -> None:
-        for what, kernel in own.items():
+        for kernel_name, kernel in own_kernels.items():
             for method in methods(kernel):
                 parameters = list(inspect.signature(getattr(kernel, method)).parameters.values())
                 positional, named = arguments(method, parameters)
                 with pytest.raises(RuntimeError, match=IN_USE):
                     getattr(kernel, method)(*positional, **named)
-                refused.add((what, method))
+                refused.add((kernel_name, method))
 
     with pytest.raises(ValueError, match="state must have an entry"):
         kernels[name].setstate(ReentrantState(call_all_methods))
     assert {(name, "getstate"), (name, "setstate")} <= refused
-    assert len({what for what, _ in refused}) == len(own)
-    for kernel in own.values():
+    assert len({kernel_name for kernel_name, _ in refused}) == len(own_kernels)
+    for kernel in own_kernels.values():
         assert kernel.getstate()  # the object is free again
 
 

@@ -195,12 +195,12 @@ def test_a_result_without_origin_begins_at_time_0(tmp_path: Path) -> None:
         for name in archive.namelist():
             content = archive.read(name)
             if name.endswith(".json"):
-                about = json.loads(content)
-                about["provenance"].pop("origin")
-                about["provenance"]["scenario"] = about["provenance"]["scenario"].replace(
+                metadata = json.loads(content)
+                metadata["provenance"].pop("origin")
+                metadata["provenance"]["scenario"] = metadata["provenance"]["scenario"].replace(
                     "origin = 0.0\n", ""
                 )
-                content = json.dumps(about).encode()
+                content = json.dumps(metadata).encode()
             old_archive.writestr(name, content)
     loaded = gs.Result.load(old)
     assert loaded.scenario.workload.origin == 0.0 and not validate_result(loaded)

@@ -301,8 +301,11 @@ def test_jobs_without_a_requested_time_are_counted_once_and_have_their_run_time(
     scenario = gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_from_log(log))
     with pytest.warns(gs.TraceWarning) as warned:
         found = gs.compare(scenario, {"easy": gs.BatchQueue(), "asap": gs.Asap()})
-    said = [str(entry.message) for entry in warned if "requested time" in str(entry.message)]
-    assert len(said) == 1 and "x.swf:2: 2 jobs without a requested time, counted as their run time" in said[0]
+    messages = [str(entry.message) for entry in warned if "requested time" in str(entry.message)]
+    assert (
+        len(messages) == 1
+        and "x.swf:2: 2 jobs without a requested time, counted as their run time" in messages[0]
+    )
     for result in found.all_results.values():
         assert result.applications["requested"].tolist() == [60, 90, 40]
 

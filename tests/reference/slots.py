@@ -234,7 +234,7 @@ class SlotSchedules:
             for item in self._bookings[node]
         )
 
-    def _booking_instants(self, as_of: Any, n: int, what: str) -> list[int]:
+    def _booking_instants(self, as_of: Any, n: int, name: str) -> list[int]:
         if as_of is None:
             return [NEVER - 1] * n
         if isinstance(as_of, int | np.integer):

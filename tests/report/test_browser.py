@@ -48,8 +48,8 @@ def missing_requirement() -> str:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if what := missing_requirement():
-        message = f"a browser needs {what}"
+    if requirement := missing_requirement():
+        message = f"a browser needs {requirement}"
         pytest.fail(message) if os.environ.get("GRIDSIM_BROWSER") else pytest.skip(message)
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
@@ -123,9 +123,9 @@ def requested_addresses(driver: Any) -> list[str]:
     return [url for item in sent if not (url := item["request"]["url"]).startswith(("data:", "blob:"))]
 
 
-def brightness(driver: Any, what: str) -> float:
+def brightness(driver: Any, expression: str) -> float:
     """Return the brightness of a colour of the page, 0 to 255."""
-    text = driver.execute_script(f"return {what}")
+    text = driver.execute_script(f"return {expression}")
     return sum(map(float, text[text.index("(") + 1 : text.index(")")].split(",")[:3])) / 3
 
 

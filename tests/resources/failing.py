@@ -105,8 +105,8 @@ def main(names: list[str]) -> None:
             for k in {ks[0], ks[len(ks) // 2], ks[-1]}
         }
         messages = violations(gate, case, failing, {ks[len(ks) // 2] for ks in sites.values()})
-        about = {"case": name, "failed": len(failing), "sites": sorted(sites), "wrong": messages}
-        print(json.dumps(about), flush=True)
+        record = {"case": name, "failed": len(failing), "sites": sorted(sites), "wrong": messages}
+        print(json.dumps(record), flush=True)
 
 
 if __name__ == "__main__":

@@ -55,14 +55,14 @@ def file(tmp_path: Path) -> Path:
 
 
 def rewrite_archive(
-    path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], Any], about: str
+    path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], Any], metadata_member: str
 ) -> None:
     """Change the JSON and the members of an archive."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    answers = json.loads(members[about])
+    answers = json.loads(members[metadata_member])
     change(answers, members)
-    members[about] = json.dumps(answers).encode()
+    members[metadata_member] = json.dumps(answers).encode()
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
@@ -83,11 +83,11 @@ def test_a_result_keeps_long_lists(result: gs.Result, tmp_path: Path) -> None:
     assert second.read_bytes() == path.read_bytes()
 
 
-def convert_to_format_1(told: dict[str, Any], members: dict[str, bytes], scenario: gs.Scenario) -> None:
+def convert_to_format_1(metadata: dict[str, Any], members: dict[str, bytes], scenario: gs.Scenario) -> None:
     """Convert a result to format 1, in which the text has all lists."""
-    told["format"] = 1
-    told["provenance"]["scenario"] = scenario.to_toml()
-    for name in told.pop("arrays"):
+    metadata["format"] = 1
+    metadata["provenance"]["scenario"] = scenario.to_toml()
+    for name in metadata.pop("arrays"):
         del members[f"scenario/{name}.npy"]
 
 
@@ -130,7 +130,7 @@ def npy(values: Any) -> bytes:
 )
 def test_an_invalid_array_gives_one_error(file: Path, array: Any, message: str) -> None:
     member = {f"scenario/{content_name(RELEASE)}.npy": npy(array)}
-    rewrite_archive(file, lambda about, members: members.update(member), "result.json")
+    rewrite_archive(file, lambda metadata_member, members: members.update(member), "result.json")
     with pytest.raises(GridSimError, match=message) as excinfo:
         gs.Result.load(file)
     assert str(excinfo.value).startswith(f"{file}: ")

@@ -178,13 +178,13 @@ def server_result(tmp_path: Path) -> Path:
 def test_servers_in_files_of_earlier_versions_are_read(declared: int | None, server_result: Path) -> None:
     """They state the number of machines and servers in the log, or neither."""
 
-    def remove_servers(about: Any) -> None:
-        del about["provenance"]["servers"]
+    def remove_servers(metadata: Any) -> None:
+        del metadata["provenance"]["servers"]
         if declared is not None:
-            about["provenance"]["message_log"]["machines"] = declared
+            metadata["provenance"]["message_log"]["machines"] = declared
 
     digest = Result.load(server_result).digest
-    loaded = Result.load(change_archive(server_result, about=remove_servers))
+    loaded = Result.load(change_archive(server_result, edit_json=remove_servers))
     assert loaded.servers == 2 and loaded.digest == digest and validate_result(loaded) == []
 
 
@@ -195,9 +195,9 @@ def test_servers_in_files_of_earlier_versions_are_read(declared: int | None, ser
 def test_a_log_names_only_existing_machines(
     number: int, states: bool, column: str, server_result: Path
 ) -> None:
-    def remove_servers(about: Any) -> None:
+    def remove_servers(metadata: Any) -> None:
         if not states:
-            del about["provenance"]["servers"]
+            del metadata["provenance"]["servers"]
 
     values = Result.load(server_result).tables["message_log"][column].copy()
     values[2] = number

@@ -133,9 +133,9 @@ def rewrite(path, change):
     """Change the metadata of a file, with valid checksums."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    about = json.loads(members["result.json"])
-    change(about, members)
-    members["result.json"] = json.dumps(about).encode()
+    metadata = json.loads(members["result.json"])
+    change(metadata, members)
+    members["result.json"] = json.dumps(metadata).encode()
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
@@ -144,14 +144,17 @@ def rewrite(path, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda about, members: about["facts"].update(pause=7.0), "the file states digest"),
-        (lambda about, members: about.update(digest="0"), "the file states digest '0', but its tables have"),
-        (lambda about, members: about.update(format=9), "format of a result must be 1 or 2, got 9"),
-        (lambda about, members: about.pop("tables"), "not a valid result file"),
-        (lambda about, members: about["tables"].pop("machines"), "not a valid result file"),
-        (lambda about, members: about["tables"].update(x=["y"]), "not a valid result file"),
+        (lambda metadata, members: metadata["facts"].update(pause=7.0), "the file states digest"),
         (
-            lambda about, members: members.update({"tables/machines/busy.npy": b"no"}),
+            lambda metadata, members: metadata.update(digest="0"),
+            "the file states digest '0', but its tables have",
+        ),
+        (lambda metadata, members: metadata.update(format=9), "format of a result must be 1 or 2, got 9"),
+        (lambda metadata, members: metadata.pop("tables"), "not a valid result file"),
+        (lambda metadata, members: metadata["tables"].pop("machines"), "not a valid result file"),
+        (lambda metadata, members: metadata["tables"].update(x=["y"]), "not a valid result file"),
+        (
+            lambda metadata, members: members.update({"tables/machines/busy.npy": b"no"}),
             "not a valid result file",
         ),
     ],
@@ -169,7 +172,7 @@ def test_pickles_are_never_read(result, tmp_path):
     path = tmp_path / "r.npz"
     result.save(path)
 
-    def change(about, members):
+    def change(metadata, members):
         import io
 
         member = io.BytesIO()

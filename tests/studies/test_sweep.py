@@ -327,10 +327,10 @@ def test_paths_on_axes_are_relative_to_the_sweep_file(
         for name in ("a.avt", "b.avt"):
             (folder / name).write_text(f"x 1 0 {up}\n")
     small_scenario().save("study/scenario.toml")
-    about = 'scenario = "scenario.toml"\nschedulers = ["fcfs"]\nreplicates = 1\n[over]\n'
+    head = 'scenario = "scenario.toml"\nschedulers = ["fcfs"]\nreplicates = 1\n[over]\n'
     elsewhere = json.dumps(str(tmp_path / "a.avt"))
     Path("study/tables.toml").write_text(
-        f'{about}faults = [{{ kind = "trace", path = "a.avt", seed = 1 }}, '
+        f'{head}faults = [{{ kind = "trace", path = "a.avt", seed = 1 }}, '
         f'{{ kind = "trace", path = {elsewhere}, seed = 1 }}]'
     )
     finished_sweep = Sweep.from_toml("study/tables.toml")
@@ -340,7 +340,7 @@ def test_paths_on_axes_are_relative_to_the_sweep_file(
         (str(tmp_path / "a.avt"),),
     ]
     Path("study/cases.toml").write_text(
-        f'{about}[over.up]\na = {{ "faults.kind" = "trace", "faults.seed" = 1, "faults.path" = "a.avt" }}\n'
+        f'{head}[over.up]\na = {{ "faults.kind" = "trace", "faults.seed" = 1, "faults.path" = "a.avt" }}\n'
         'b = { faults = { kind = "trace", seed = 2, path = "b.avt" } }\n'
     )
     finished_sweep = Sweep.from_toml("study/cases.toml")
@@ -348,7 +348,7 @@ def test_paths_on_axes_are_relative_to_the_sweep_file(
     small_scenario().replaced({"faults": {"kind": "trace", "seed": 1, "path": "a.avt"}}).save(
         "study/scenario.toml"
     )
-    Path("study/paths.toml").write_text(f'{about}"faults.path" = ["b.avt", "a.avt"]')
+    Path("study/paths.toml").write_text(f'{head}"faults.path" = ["b.avt", "a.avt"]')
     finished_sweep = Sweep.from_toml("study/paths.toml")
     assert finished_sweep.labels["faults.path"] == ("b.avt", "a.avt")
     assert [cell.scenario.files for cell in finished_sweep.cells] == [("study/b.avt",), ("study/a.avt",)]

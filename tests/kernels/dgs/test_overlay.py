@@ -70,8 +70,8 @@ def test_kernel_and_reference_are_equal(size: tuple[int, int], seed: int, data: 
         check_views(pair[0])
         k = data.draw(st.integers(0, 3))
         sample = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=k, max_size=k)
-        who = data.draw(st.lists(st.integers(0, nodes - 1), min_size=k, max_size=k))
-        arguments = who, data.draw(sample), data.draw(sample), data.draw(st.integers(0, 6))
+        nodes_drawn = data.draw(st.lists(st.integers(0, nodes - 1), min_size=k, max_size=k))
+        arguments = nodes_drawn, data.draw(sample), data.draw(sample), data.draw(st.integers(0, 6))
         away = data.draw(st.sampled_from((None, ~up)))
         one, two = ([c.tolist() for c in item.pick(*arguments, seed=seed, known_down=away)] for item in pair)
         assert one == two

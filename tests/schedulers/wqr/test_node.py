@@ -179,7 +179,7 @@ def test_node_programs_handle_all_events(calls: Counter[str], store: Any) -> Non
     begun_later = int((rows["begin"] > 0).sum())
     assert begun_later - machines["interrupted"].sum() <= restored <= begun_later
     # each of these calls is a separate event
-    signals = sum(calls[f"{who}.on_{kind}"] for who in ("Server", "Worker") for kind in SIGNALS)
+    signals = sum(calls[f"{program}.on_{kind}"] for program in ("Server", "Worker") for kind in SIGNALS)
     timers = restored + written + tasks + failures + calls["Server.on_dispatch"]
     assert outcome.provenance["events"] >= signals + timers + calls["Worker.on_start"] + 2
     compiled = gs.simulate(scenario, scheduler, nodes="compiled")
