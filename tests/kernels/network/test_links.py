@@ -120,7 +120,7 @@ class Program(RuleBasedStateMachine):
     @rule()
     def go_on(self):
         """Continue with another kernel from the state of this one."""
-        self.lost()
+        self.compare_lost()
         restored = make(links, *self.settings)
         restored.watch(20, 400, 30)
         if self.limit is not None:
@@ -144,7 +144,7 @@ class Program(RuleBasedStateMachine):
         assert actual.sent.tolist() == self.remote
         assert (flight >= 0).all()
         # the reference implementation still lists the messages in flight
-        listed = [m.kind for m in expected._flight if not m.local]
+        listed = [m.kind for m in expected._flight if not m.is_local]
         assert flight.tolist() == [listed.count(kind) for kind in range(3)]
         self.check_log()
 
