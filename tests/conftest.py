@@ -50,7 +50,7 @@ def toy() -> type[Toy]:
 
 
 @pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def run_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """List of the numbers of cells that each call of `collect` runs."""
     counts: list[int] = []
     inner = collecting.run_cells

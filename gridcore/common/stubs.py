@@ -130,7 +130,9 @@ def definition(kind: str, name: str, arguments: list[Parameter], result: str) ->
 
 def class_stub(decorators: str, compiled: str, name: str, base: str, body: str) -> Iterator[str]:
     fields = re.search(r"(?m)^    cdef (?!.*\()", body)
-    methods = re.search(r"(?m)^    cdef .*\(", body)  # their table is a field of the first class that has any
+    methods = re.search(
+        r"(?m)^    cdef .*\(", body
+    )  # the first class with C methods has a field for their table
     if "final" in decorators:
         yield "@final"
     elif compiled and (fields or methods and not base):

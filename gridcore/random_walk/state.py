@@ -29,7 +29,7 @@ RULES = ("none", "exactly-one", "at-least-one")
 FITS, SLOW, OWN_JOBS, OTHER_JOBS, MOVES, STAYS = range(6)
 VERDICTS = ("fits", "slow", "own", "others", "moves", "stays")
 #: Largest size of a message, bytes.
-MOST_BYTES = 2**31 - 1
+MAX_BYTES = 2**31 - 1
 #: Largest number of jobs or nodes, which are counted in 32 bits.
 MAX_COUNT = 2**31 - 1
 
@@ -139,7 +139,7 @@ def check_arguments(
             raise ValueError(f"kinds[{k}] must be a kind of {RECORD.itemsize} bytes, got {number}")
     _check_range("release", arrays["release"], 0, LATEST)
     _check_range("node", arrays["node"], 0, nodes - 1)
-    _check_range("data", arrays["data"], 0, MOST_BYTES)
+    _check_range("data", arrays["data"], 0, MAX_BYTES)
     for name, is_valid in (
         ("speed", arrays["speed"] > 0),
         ("work", arrays["work"] > 0),
@@ -158,7 +158,7 @@ def check_arguments(
     limits: tuple[tuple[str, Any, float], ...] = (
         ("probes", probes, MAX_COUNT),
         ("probe_time", probe_time, LATEST // max(1, probes)),
-        ("packet", packet, MOST_BYTES),
+        ("packet", packet, MAX_BYTES),
         ("log", log, LATEST),
         ("local_threshold", local_threshold, np.inf),
         ("remote_threshold", remote_threshold, np.inf),

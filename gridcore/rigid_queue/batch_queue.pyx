@@ -137,7 +137,9 @@ cdef class JobQueue(JobRuns):
 
     cdef readonly bint conservative, concrete, predicted
     cdef readonly Py_ssize_t depth
-    cdef bint simple                       # a static order, no limits, one partition, and at most one reservation, of a number
+    # a static order, no limits, one partition, and at most one reservation, of a machine count rather than
+    # particular machines
+    cdef bint simple
     cdef int order
     cdef const long long[::1] requests
     cdef const int[::1] rank, at_rank      # the place of each job in a static order, and the job at each place

@@ -10,7 +10,7 @@ from libc.stdlib cimport free
 from gridcore.common.memory cimport reallocate
 
 cdef enum:
-    # numbers of jobs in a block, and in a block of blocks, as powers of two
+    # log2 of the jobs per block, and per block of blocks
     BLOCK = 6
     LARGE = 12
     # the number of nodes of a job that does not wait

@@ -26,7 +26,7 @@ from gridcore.common.state import (
 #: The orders of bags; `gridcore.work_queue.dispatch.WorkQueue` describes them.
 BAG_ORDERS = ("fcfs-share", "fcfs-excl", "rr", "rr-nrf", "longidle")
 #: The largest number of simultaneous copies of a task.
-MOST_REPLICAS = 1024
+MAX_REPLICAS = 1024
 #: The longest interval (ns); sums of intervals up to it do not overflow.
 LONGEST = 10**18
 LONGEST_PERIOD = 10**16
@@ -80,7 +80,7 @@ def check_rules(
 ) -> None:
     """Raise ValueError or TypeError if an argument is not a whole number in its range."""
     for name, value, low, high in (
-        ("max_replicas", max_replicas, 1, MOST_REPLICAS),
+        ("max_replicas", max_replicas, 1, MAX_REPLICAS),
         ("interval", interval, 0, LONGEST),
         ("checkpoint", checkpoint, 0, LONGEST),
         ("restore", restore, 0, LONGEST),

@@ -98,7 +98,7 @@ class Part(Simulation):
         return {"core": partial(EmulatedCore, process=self), "queues": queues}
 
     def begin_faults(self) -> None:
-        """Start the failures of machines, unless the coordinator kills processes instead."""
+        """Start the failures of machines, or do nothing if the coordinator kills processes (`Setup.kill`)."""
         if not self.setup.kill:
             super().begin_faults()
 

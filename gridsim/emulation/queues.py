@@ -134,7 +134,9 @@ class MachineQueues(_Columns):
         self.watch, self.tolerance = watch, tolerance
         self.of = [Machine() for _ in self.speed]
         self.running = 0
-        self._ends: list[tuple[int, int, int]] = []  # heap of task ends: (ns, machine, its life)
+        self._ends: list[
+            tuple[int, int, int]
+        ] = []  # heap of (end of a task in ns, machine, life of the machine)
         self._completions = dict[tuple[int, int], int]()  # machine, application -> tasks
 
     # -- queries of nodes -----------------------------------------------------------------------------------

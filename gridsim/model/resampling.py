@@ -1,4 +1,4 @@
-"""Resampling of job logs, so that an interval over seeds speaks of the workload and not of one log.
+"""Resampling of job logs, so that confidence intervals over seeds hold for the workload, not for one log.
 
 Blocks keep what makes jobs of a log depend on one another: the days of a week and the sessions of a user.
 
@@ -107,7 +107,7 @@ def _draw_users(since: Floats, user: Integers, weeks: int, random: np.random.Gen
 
 
 def _shift_weeks(since: Floats, by: int, weeks: int) -> Floats:
-    """Return releases that are shifted by whole weeks; those of the last part of a week stay in it."""
+    """Return releases shifted cyclically by whole weeks; those after the last whole week are unchanged."""
     week = since // WEEK
     releases: Floats = np.where(week < weeks, since + ((week + by) % max(1, weeks) - week) * WEEK, since)
     return releases

@@ -44,10 +44,11 @@ class Slots:
         return min(Fraction(m) / Fraction(speed) for m, speed in pairs)
 
     def _window(self, count: int) -> tuple[Floats, Floats, int]:
-        """Return m and s_u of all ends m / s_u in an interval around the count-th, and its rank in it.
+        """Return m and s_u of the ends in an interval around the count-th, and the latter's rank in it.
 
-        The interval goes from count / speed to (count + machines - 1) / speed and has about two ends per
-        machine.  Ends before the interval are only counted.
+        Ends are m / s_u, and ranks count from 0.  The interval goes from count / speed to
+        (count + machines - 1) / speed and has about two ends per machine.  Ends before the interval are only
+        counted.
         """
         low = count / self.speed * (1 - 1e-12)
         high = (count + self.machines - 1) / self.speed * (1 + 1e-12)

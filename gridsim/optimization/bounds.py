@@ -282,7 +282,9 @@ def exact_bound(
         value = min((end - Fraction(float(release[j]))) / Fraction(float(size[j])) for j in candidates)
         stretch = float(value)
     except OverflowError:
-        raise ValueError("size and speeds must give a finite time and stretch") from None
+        raise ValueError(
+            "size and speeds must give a finite time and stretch, got one above 1.8e308"
+        ) from None
     if Fraction(stretch) > value:
         stretch = math.nextafter(stretch, 0.0)
     return Bound(stretch, first, members, float(time), task_size, latency, migration)

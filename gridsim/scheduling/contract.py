@@ -313,7 +313,8 @@ class Policy(Stateful, ABC):
     #: Whether the policy takes failures in blocks from `Run.feed`, so that `on_faults` is not called.  Such a
     #: policy must be a source of the engine, because machines fail between the engine's instants.  It must
     #: not send messages, unless machines that are down can be reached (`Scheduler.owners`), because the
-    #: network does not learn of failures.  `Run.up` is updated late.
+    #: network does not learn of failures.  `Run.up` changes only when
+    #: the policy calls ``run.feed.take()``: by all changes of the block that it has processed.
     takes_blocks: ClassVar[bool] = False
 
     #: The form in which it runs the program of its nodes; None if it calls no node program.

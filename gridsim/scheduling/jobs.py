@@ -92,7 +92,7 @@ class Job:
 
     @estimate.setter
     def estimate(self, value: float) -> None:
-        self._view._estimate(self, value)
+        self._view._set_estimate(self, value)
 
     @property
     def waited(self) -> float:
@@ -109,7 +109,7 @@ class Job:
 
 
 class _Instants(Stateful):
-    """The instants of a policy in s, each of which stands for exactly one in ns.
+    """Instants of a run in s, each with its exact value in ns.
 
     After some months floats are more than 1 ns apart.  The instants that a policy gets are kept until they
     are past, so that each means the same ns when the policy states it.
@@ -154,7 +154,7 @@ class _Instants(Stateful):
 
 
 class AvailabilityProfile:
-    """The number of free machines from now on, by the estimates of running jobs, with reservations.
+    """Number of free machines from now on, from the estimates of running jobs and the reservations.
 
     A job that has run for longer than its estimate is expected to end at any time: its machines count as free
     directly after now.
@@ -215,7 +215,7 @@ class AvailabilityProfile:
         return self._kernel.free(self._ns(at))
 
     def steps(self) -> list[tuple[float, int]]:
-        """Return the instants (s) at which the number of free machines changes, and how many are then."""
+        """Return the instants (s) at which the number of free machines changes, and that number."""
         instants, free = self._kernel.steps()
         return [
             (self._instants.seconds(at), n) for at, n in zip(instants.tolist(), free.tolist(), strict=True)
@@ -392,7 +392,7 @@ class JobView:
         job._expected_end = self._instants.seconds(start + job._estimate_ns)
         self._running[job.number] = job
 
-    def _estimate(self, job: Job, value: float) -> None:
+    def _set_estimate(self, job: Job, value: float) -> None:
         estimate = max(1, nanoseconds(real("estimate", value, low=0, unit="s")))
         self._call("estimate", job, self._queue.estimate_job, estimate)
         job._estimate_ns = estimate
@@ -427,7 +427,7 @@ class JobView:
         self.now = self._instants.seconds(self.now_ns)
 
     def _restore(self) -> None:
-        """Make the jobs anew after the state of the kernel was restored."""
+        """Recreate the jobs from the restored state of the kernel."""
         self._set_clock()
         self._waiting = [self._adapter.make_job(k) for k in self._queue.waiting_jobs().tolist()]
         running = [self._adapter.make_job(k) for k in self._queue.running_jobs().tolist()]
@@ -438,7 +438,7 @@ class JobView:
 
 
 class JobPolicy:
-    """The program of a batch scheduler: what it decides, and in its attributes, its memory.
+    """Program of a batch scheduler: a method for its decisions, and attributes for its memory.
 
     The attributes are saved in checkpoints.  They may be numbers, text, arrays, and lists, tuples, sets and
     dicts of these; for a job, its number.
@@ -572,7 +572,7 @@ class JobQueuePolicy(Policy):
         self.queue.restore(recovered[self.run.up[recovered]], now)
 
     def on_lost(self, jobs: list[int], failures: int) -> None:
-        """Handle that `jobs` have lost a machine now, when as many machines have failed."""
+        """Handle the loss of machines by `jobs` now; `failures` is the number of failed machines."""
 
     def advance_queue(self, until: int) -> int:
         """Run the kernel up to `until`, ns, and return the number of ended jobs."""
@@ -717,7 +717,7 @@ class JobAdapter(JobQueuePolicy):
         view, queue, decide = self.view, self.queue, self.policy.decide
         while (changed := queue.advance(until)) is not None:
             view._update(changed)
-            self.is_deciding = True  # until it returns without an error
+            self.is_deciding = True  # stays True if `decide` raises an error
             decide(view)
             self.is_deciding = False
             self.idle_decisions = 0 if changed or view._running else self.idle_decisions + 1

@@ -85,7 +85,7 @@ class CheckpointFileReader:
         self.end = stream.seek(-8, io.SEEK_END)
         self.end -= int.from_bytes(stream.read(8), "little")
         if self.end < _START:
-            raise ValueError("the document must be within the file")
+            raise ValueError(f"the document must begin at byte {_START} or later, got {self.end}")
         stream.seek(self.end)
         self.document = parse_json("the document", stream.read()[:-8].decode())
         # limit of the total size of arrays, since many references may point to one array

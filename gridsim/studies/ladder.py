@@ -280,7 +280,7 @@ def ladder(
     if old and not isinstance(scheduler, BoardScheduler):
         raise ScenarioError(f"ages requires a scheduler that derives from BoardScheduler, got {scheduler!r}")
     if old != sorted(set(old)):
-        raise ScenarioError(f"ages must be ascending, got {old}")
+        raise ScenarioError(f"ages must be strictly ascending, got {old}")
     if not (faults is None or isinstance(faults, Faults)):
         raise ScenarioError(f"faults must be Faults or None, got {faults!r}")
     faults = scenario.faults if faults is None else faults

@@ -95,7 +95,7 @@ def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe) -> tuple[Result
     header_count = None if header is None else stated_machines(header, recipe.procs_per_node)
     platform = scenario.platform
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TraceWarning)  # the workload has issued them; waits are counted above
+        warnings.simplefilter("ignore", TraceWarning)  # the workload has already issued them
         try:
             result = result_from_log(
                 recipe.path,

@@ -38,7 +38,7 @@ from gridsim.results.table import Table
 from gridsim.results.text import planned_lines
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, RunRecord
-from gridsim.studies.execution.collect import MOST_RUNS, collect
+from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.overview import (
     Overview,
@@ -514,8 +514,8 @@ def replicate(
     if seeds is not None and half_width is not None:
         raise ScenarioError("half_width requires replicates in place of seeds")
     numbers = _numbers(seeds, AT_LEAST if replicates is None and half_width is not None else replicates)
-    if (runs := len(numbers) * len(schedulers)) > MOST_RUNS:
-        raise ScenarioError(f"replicates must make at most {MOST_RUNS} runs of all schedulers, got {runs}")
+    if (runs := len(numbers) * len(schedulers)) > MAX_RUNS:
+        raise ScenarioError(f"replicates must make at most {MAX_RUNS} runs of all schedulers, got {runs}")
     target = None if half_width is None else real("half_width", half_width, above=0)
     integer("at_most", at_most, low=1 if target is None else len(numbers))
     if not callable(scenario):
@@ -590,7 +590,7 @@ def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, 
     if (seeds is None) == (replicates is None):
         raise ScenarioError("replicate needs seeds or replicates, one of them")
     if seeds is None:
-        return tuple(range(integer("replicates", replicates, low=1, high=MOST_RUNS)))
+        return tuple(range(integer("replicates", replicates, low=1, high=MAX_RUNS)))
     numbers = tuple(integer(f"seeds[{i}]", seed) for i, seed in enumerate(sequence("seeds", seeds)))
     if not numbers or len(set(numbers)) < len(numbers):
         raise ScenarioError(f"seeds must be different and at least one, got {list(numbers)}")

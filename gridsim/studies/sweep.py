@@ -34,7 +34,7 @@ from gridsim.scheduling.registry import (
 )
 from gridsim.simulation.simulate import checked_limit
 from gridsim.studies.execution.cell import Cell
-from gridsim.studies.execution.collect import MOST_RUNS, collect
+from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.replicate import replication
 from gridsim.studies.sweep_result import COLUMNS, Point, SweepResult, as_column, column_of, label_of
@@ -115,8 +115,8 @@ class Sweep:
             if not labels or len(set(as_column(labels))) < len(labels):
                 raise ScenarioError(f"over.{name} must have at least one value, and none twice, got {labels}")
         runs = math.prod(map(len, self.labels.values())) * self.replicates * len(self.schedulers)
-        if runs > MOST_RUNS:
-            raise ScenarioError(f"over and replicates must make at most {MOST_RUNS} runs, got {runs}")
+        if runs > MAX_RUNS:
+            raise ScenarioError(f"over and replicates must make at most {MAX_RUNS} runs, got {runs}")
         self._check_apart()
 
     def _check_metrics(self) -> None:

@@ -139,9 +139,7 @@ def check_array(name: str, array: NDArray[Any]) -> NDArray[Any]:
     """
     kind, size = array.dtype.kind, array.dtype.itemsize
     if array.ndim != 1 or not (kind == "U" or (kind in "fi" and size == 8)):
-        raise ValueError(
-            f"array {name} must be a list of numbers or strings, got {array.ndim}-d {array.dtype}"
-        )
+        raise ValueError(f"array {name} must be 1-d int64, float64 or str, got {array.ndim}-d {array.dtype}")
     array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
     if kind == "U" and not is_valid_unicode(array):
         raise ValueError(f"array {name} has invalid characters")

@@ -73,7 +73,7 @@ def convert(
     """
     name = os.fspath(output)
     if not name.endswith(_SUFFIX):
-        raise ScenarioError(f"OUT must end in {_SUFFIX}, got {name!r}")
+        raise ScenarioError(f"output must end in {_SUFFIX}, got {name!r}")
     procs = None if max_procs is None else integer("max_procs", max_procs, low=1)
     kind = choose_format(path, format)
     log = load_format(path, kind)

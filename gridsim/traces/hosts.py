@@ -109,7 +109,11 @@ def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
     empty = np.flatnonzero((speed == 0) | (weight == 0))
     usable = np.flatnonzero((speed > 0) & (weight > 0))
     if not len(usable):
-        raise format_error(path, int(line[-1]) if len(line) else 1, "no hosts in this table")
+        raise format_error(
+            path,
+            int(line[-1]) if len(line) else 1,
+            "the table must have a host with a speed > 0 and computers > 0, got none",
+        )
     first = int(line[empty[0]]) if len(empty) else 0
     warn_repairs(path, [(len(empty), first, "rows without a speed or computers, left out")])
     speed, weight = speed[usable] * MFLOPS_PER_GFLOPS, weight[usable]

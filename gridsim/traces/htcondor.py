@@ -187,7 +187,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
 
     state = table.numbers(_statuses, "JobStatus")
     completion, state_change = times("CompletionDate"), times("EnteredCurrentStatus")
-    if state is None:  # without states, a job has ended if it has been completed
+    if state is None:  # without statuses, a job has ended if it has a completion date
         state = np.where(np.isnan(completion), 1.0, _COMPLETED) if table.get("CompletionDate") else unknown
     local = np.isin(numbers("JobUniverse"), _LOCAL_UNIVERSES)
     active = ~local & ~np.isnan(state) & ~np.isin(state, (_REMOVED, _COMPLETED))

@@ -103,7 +103,7 @@ JOB_FORMATS = {
 
 
 def format_of_content(path: StrPath) -> str:
-    """Return the format of a job log by its content; "" if it has none that its content shows."""
+    """Return the format of a job log by its content; "" if the content does not show it."""
     for name, format in JOB_FORMATS.items():
         with suppress(TraceFormatError):  # the reader raises it again
             if format.recognizes is not None and format.recognizes(path):

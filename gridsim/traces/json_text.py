@@ -44,7 +44,7 @@ class JsonText:
         return self._text[self._at : self._at + 1]
 
     def skip(self, character: str) -> None:
-        """Skip the next character, which must be this one."""
+        """Skip the next character, which must be `character`."""
         if self.peek() != character:
             got = repr(self.peek()) if self.peek() else "the end of the file"
             raise format_error(self._path, self.line, f"not valid JSON: {character!r} expected, got {got}")

@@ -195,7 +195,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
         Remark(line[pending_array], "arrays of pending jobs, left out"),
         Remark(line[waiting], "pending jobs, left out"),
         Remark(line[running], "jobs that have not ended, left out"),
-        Remark(line[_clock_changes(table, rows, started, ended, run_time, is_local)], _CLOCK),
+        Remark(line[_clock_changes(table, rows, started, ended, run_time, is_local)], _CLOCK_CHANGE_REMARK),
         table.unused(_PATTERNS),
     )
     selected = {name: column[rows] for name, column in fields.items()}
@@ -203,7 +203,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
 
 
 def _steps(table: AccountingTable) -> Rows:
-    """Return the lines of steps: their numbers have a dot; without numbers, they have no user."""
+    """Return which rows are job steps: their job IDs have a dot, or else they have no user."""
     if (number := table.get("JobID", "JobIDRaw")) is not None:
         return number.has(".")
     if (user := table.get("User", "UID", "Partition")) is not None:
@@ -256,7 +256,7 @@ def _statuses(values: Bytes) -> Floats:
 
 
 def _submissions(table: AccountingTable, rows: Rows) -> tuple[Floats, bool]:
-    """Return the submissions, and whether they have no time zone."""
+    """Return the submission times (s, NaN if unknown), and whether they are local, without a time zone."""
     column = table.get("Submit")
     assert column is not None
     seconds = table.numbers(parse_times, "Submit")
@@ -357,7 +357,7 @@ def _sharing(nodes: Floats | None, procs: Floats, rows: Rows) -> str:
     return f"jobs share nodes: they have {low:g} to {high:g} processors on a node"
 
 
-_CLOCK = (
+_CLOCK_CHANGE_REMARK = (
     "jobs whose end is an hour off their start and run time, as clocks changed; times with a time zone or "
     "UNIX times (SLURM_TIME_FORMAT=%s) avoid this"
 )

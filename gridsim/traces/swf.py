@@ -87,7 +87,7 @@ def _parse_semicolons(path: StrPath) -> ParsedJobs:
         if len(words) == len(SWF_FIELDS):
             for k, column in positions:
                 words[k] = column.add(words[k])
-        # a blank within a number must not become two fields; the parser rejects the word
+        # A field with a blank must not become two fields: joined by `_`, it is one that the parser rejects.
         return " ".join(word.replace(" ", "_") for word in words)
 
     parsed_jobs = parse_jobs(path, _SEMICOLONS, plain_line)

@@ -86,7 +86,7 @@ class TableColumn:
         return self.rows(np.array([function(value) for value in self.texts()], dtype))
 
     def has(self, character: str) -> NDArray[np.bool_]:
-        """Return which rows have a character, of ASCII, in their values."""
+        """Return which rows have an ASCII character in their values."""
         return self.rows(np.strings.find(self.bytes(), character.encode()) >= 0)
 
 
@@ -168,7 +168,7 @@ class AccountingTable:
         if (column := self.get(*names)) is None:
             return None
         try:
-            return column.rows(_in_parts(parse, column.bytes()))
+            return column.rows(_parse_in_parts(parse, column.bytes()))
         except InvalidValue as error:
             raise self.error(column, error) from None
 
@@ -252,7 +252,7 @@ def check_columns(
 
 @dataclass
 class _Layout:
-    """Names of the columns of a table, and how their values look.
+    """Names of the columns of a table, and the patterns of their values.
 
     Parameters
     ----------
@@ -276,14 +276,14 @@ class _Layout:
         self.text_columns = [k for k, name in enumerate(self.names) if name in self.texts]
 
     def matches(self, columns: Sequence[int], fields: Sequence[str]) -> bool:
-        """Return whether the fields look like values of the columns."""
+        """Return whether the fields match the patterns of the columns."""
         return all(
             (pattern := self.patterns.get(self.names[k])) is None or pattern.fullmatch(word)
             for k, word in zip(columns, fields, strict=False)
         )
 
     def is_record(self, fields: list[str]) -> bool:
-        """Return whether there are as many fields as columns, and most that have a pattern fit it."""
+        """Return whether there is a field for each column, and most columns with a pattern match it."""
         known = [k for k, name in enumerate(self.names) if name in self.patterns]
         if len(fields) != len(self.names):
             return False
@@ -629,8 +629,8 @@ def _hash(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return key >> np.uint64(32)
 
 
-def _in_parts(parse: Callable[[Bytes], NDArray[np.float64]], values: Bytes) -> NDArray[np.float64]:
-    """Return the numbers of values, which are parsed in parts that fit in the cache of a processor."""
+def _parse_in_parts(parse: Callable[[Bytes], NDArray[np.float64]], values: Bytes) -> NDArray[np.float64]:
+    """Parse `values` as numbers, in parts that fit in the processor's cache: float64[n]."""
     parts = []
     for first in range(0, max(1, len(values)), _PART):
         try:

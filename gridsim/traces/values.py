@@ -123,7 +123,7 @@ def _parse_others(
     parse: Callable[[str], float | None],
     known: Iterable[str] = (),
 ) -> None:
-    """Set the numbers of those values in `rows` with a function that returns None for an invalid text."""
+    """Set the numbers of `rows` with a function that returns None for an invalid text."""
     cache: dict[bytes, float] = {}
     for k in np.flatnonzero(rows).tolist():
         value = values[k]
@@ -158,7 +158,9 @@ def in_zone(seconds: Floats, zone: str) -> Floats:
     from zoneinfo import ZoneInfo
 
     info = ZoneInfo(zone)
-    quarters, inverse = np.unique(np.floor(seconds / 900), return_inverse=True)  # offsets change at quarters
+    quarters, inverse = np.unique(
+        np.floor(seconds / 900), return_inverse=True
+    )  # offsets of time zones change at quarters of an hour
     offsets = np.full(len(quarters), np.nan)
     for k in np.flatnonzero(np.isfinite(quarters)).tolist():
         local = np.datetime64(int(quarters[k]) * 900, "s").astype(datetime)
@@ -169,7 +171,7 @@ def in_zone(seconds: Floats, zone: str) -> Floats:
 
 
 def parse_durations(values: Bytes) -> Floats:
-    """Return durations in s: [D-]HH:MM:SS, MM:SS, D-HH or D-HH:MM; NaN also without a limit."""
+    """Return durations in s: [D-]HH:MM:SS, MM:SS, D-HH or D-HH:MM; NaN if unknown or unlimited."""
     cells = as_matrix(values)
     seconds, irregular = np.full(len(values), np.nan), np.ones(len(values), np.bool_)
     if cells.shape[1] >= 8:  # HH:MM:SS, the usual form
@@ -198,7 +200,7 @@ def _duration(text: str) -> float | None:
 
 
 def parse_numbers(values: Bytes) -> Floats:
-    """Return numbers of at least 0; NaN also without a limit."""
+    """Return numbers of at least 0; NaN if unknown or unlimited."""
     numbers, is_whole = _whole_numbers(values)
     _parse_others(values, ~is_whole, numbers, "a number of at least 0", _number)
     return numbers
@@ -228,7 +230,7 @@ def _count(text: str) -> float | None:
 
 
 def parse_memory(value: str) -> tuple[float, str]:
-    """Return an amount of memory such as 4000M or 4Gn in KB, and c or n if it is for a processor or a node.
+    """Return an amount of memory such as 4000M or 4Gn in KB, and its suffix: c per processor, n per node.
 
     The amount is NaN if it is unknown or cannot be read, as no run depends on it.
     """

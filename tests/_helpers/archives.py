@@ -24,17 +24,17 @@ def npy(
     return stream.getvalue() + data
 
 
-def changed(
+def change_archive(
     file: Path,
     members: dict[str, bytes] | None = None,
-    about: Callable[[Any], Any] = lambda about: None,
+    edit_json: Callable[[Any], Any] = lambda metadata: None,
     name: str = "result.json",
 ) -> Path:
-    """Replace `members` of an archive and edit its JSON by `about`; return the file."""
+    """Replace `members` of an archive and edit its JSON by `edit_json`; return the file."""
     with zipfile.ZipFile(file) as archive:
         content = {member: archive.read(member) for member in archive.namelist()}
     document = json.loads(content[name])
-    about(document)
+    edit_json(document)
     content[name] = json.dumps(document).encode()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for member, data in (content | (members or {})).items():
@@ -42,7 +42,7 @@ def changed(
     return file
 
 
-def stated(file: Path, name: str, size: int) -> Path:
+def rewrite_size(file: Path, name: str, size: int) -> Path:
     """Write another size of a member into the archive, in both of its headers; return the file."""
     data = bytearray(file.read_bytes())
     with zipfile.ZipFile(file) as archive:

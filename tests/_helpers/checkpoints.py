@@ -10,7 +10,7 @@ from typing import Any
 from gridsim.simulation.checkpoint_file import CheckpointFileReader, CheckpointFileWriter
 
 
-def edited(
+def edit_checkpoint(
     file: Path, change: Callable[[Any], Any], target: Path | None = None, more: tuple[Any, ...] = ()
 ) -> Path:
     """Write a copy of a checkpoint with a document changed by `change`, by default in place; return its path.

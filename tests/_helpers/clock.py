@@ -26,7 +26,7 @@ def _check_limits(*_: Any) -> None:
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
+def limit_time() -> Iterator[None]:
     """Raise TimeoutError if the block exceeds a limit."""
     handler = signal.signal(signal.SIGALRM, _check_limits)
     begin()

@@ -566,8 +566,8 @@ class _CallCount(_Planted):
 class _EndlessTimer(_Planted):
     """Policy that does not stop after an application of more than 100 tasks: its timer is set forever."""
 
-    def again(self, _: list[int]) -> None:
-        super().again(_)
+    def retry(self, _: list[int]) -> None:
+        super().retry(_)
         self.run.engine.at(self.run.engine.now + 10**9, "again")
 
     def collect(self, engine: Any, time: int) -> None:

@@ -27,11 +27,11 @@ class EvenScheduler(Scheduler, frozen=True, kw_only=True):
 
 class EvenPolicy(ImmediateMode):
     def share(self, application: int, count: int, now: int) -> Any:
-        tasks, chosen = np.zeros(len(self.run.speeds), np.int64), self.chosen(application, now)
+        tasks, chosen = np.zeros(len(self.run.speeds), np.int64), self.choose_machines(application, now)
         tasks[chosen] = count // len(chosen) + (np.arange(len(chosen)) < count % len(chosen))
         return tasks
 
-    def chosen(self, application: int, now: int) -> Any:
+    def choose_machines(self, application: int, now: int) -> Any:
         return np.flatnonzero(self.run.up)
 
     def decision_value(self, application: int, machines: Any, now: int) -> float:
@@ -41,16 +41,20 @@ class EvenPolicy(ImmediateMode):
 class _LastApplicationForesight(EvenPolicy):
     """Policy that sends the last application of a run to one machine."""
 
-    def chosen(self, application: int, now: int) -> Any:
-        honest = super().chosen(application, now)
+    def choose_machines(self, application: int, now: int) -> Any:
+        honest = super().choose_machines(application, now)
         return honest[:1] if application == len(self.run.applications) - 1 else honest
 
 
 class _LargerApplicationForesight(EvenPolicy):
     """Policy that keeps a machine free if a larger application is released within a minute."""
 
-    def chosen(self, application: int, now: int) -> Any:
-        honest, bags, after = super().chosen(application, now), self.run.applications, application + 1
+    def choose_machines(self, application: int, now: int) -> Any:
+        honest, bags, after = (
+            super().choose_machines(application, now),
+            self.run.applications,
+            application + 1,
+        )
         if len(honest) < 2 or after == len(bags) or bags.release[after] - bags.release[application] > 60.0:
             return honest
         return honest[1:] if bags.size[after] > bags.size[application] else honest
@@ -59,8 +63,8 @@ class _LargerApplicationForesight(EvenPolicy):
 class _FailingMachineForesight(EvenPolicy):
     """Policy that avoids machines whose first failure is within two minutes."""
 
-    def chosen(self, application: int, now: int) -> Any:
-        honest = super().chosen(application, now)
+    def choose_machines(self, application: int, now: int) -> Any:
+        honest = super().choose_machines(application, now)
         if self.run.feed is None:
             return honest
         first = self.run.feed.first[honest]

@@ -45,10 +45,10 @@ class HonestNode(gs.NodeProgram):
     def on_share(self, view: Any, message: Any) -> None:
         place = view.node
         if message.hops > 0 and len(view.neighbours) > 0 and view.work > 60.0:
-            place = self.next(view)
+            place = self.next_target(view)
         self.give(view, place, message.application, message.tasks, message.hops - 1)
 
-    def next(self, view: Any) -> int:
+    def next_target(self, view: Any) -> int:
         """Return the next target of a share."""
         return view.neighbours[view.random.integers(len(view.neighbours))]
 
@@ -83,15 +83,15 @@ class Blackboard(HonestNode):
     def on_start(self, view: Any) -> None:
         BOARD[view.node] = 0.0
 
-    def next(self, view: Any) -> int:
+    def next_target(self, view: Any) -> int:
         return min(view.neighbours, key=lambda u: (BOARD.get(u, 0.0), u))
 
 
 class LateBlackboard(Blackboard):
     """Program that reads the shared memory after two hours."""
 
-    def next(self, view: Any) -> int:
-        return super().next(view) if view.now > 7200.0 else HonestNode.next(self, view)
+    def next_target(self, view: Any) -> int:
+        return super().next_target(view) if view.now > 7200.0 else HonestNode.next_target(self, view)
 
 
 class ApplicationCount(HonestNode):
@@ -131,15 +131,15 @@ class ObjectList(HonestNode):
     def on_start(self, view: Any) -> None:
         self.all[view.node] = self
 
-    def next(self, view: Any) -> int:
+    def next_target(self, view: Any) -> int:
         known = [u for u in view.neighbours if u in self.all]
-        return min(known, key=lambda u: (self.all[u].dealt, u)) if known else super().next(view)
+        return min(known, key=lambda u: (self.all[u].dealt, u)) if known else super().next_target(view)
 
 
 class DefaultArgument(HonestNode):
     """Program with a mutable default argument, which all nodes share."""
 
-    def next(self, view: Any, turns: list[int] = NOBODY) -> int:
+    def next_target(self, view: Any, turns: list[int] = NOBODY) -> int:
         turns.append(view.node)
         return view.neighbours[len(turns) % len(view.neighbours)]
 
@@ -149,20 +149,20 @@ class CachedMethod(HonestNode):
 
     @staticmethod
     @functools.lru_cache
-    def chosen(node: int, seen: int) -> int:
+    def choose_count(node: int, seen: int) -> int:
         CachedMethod.calls += 1
         return CachedMethod.calls
 
     calls: ClassVar[int] = 0
 
     def places(self, view: Any, application: Any, tasks: int) -> Any:
-        return super().places(view, application, tasks)[: 1 + self.chosen(view.node, self.dealt) % 3]
+        return super().places(view, application, tasks)[: 1 + self.choose_count(view.node, self.dealt) % 3]
 
 
 class Collector(HonestNode):
     """Program that gets the other nodes from the garbage collector."""
 
-    def next(self, view: Any) -> int:
+    def next_target(self, view: Any) -> int:
         dealt = [item.dealt for item in gc.get_objects() if type(item).__name__ == "Collector"]
         return view.neighbours[sum(dealt) % len(view.neighbours)]
 
@@ -186,7 +186,7 @@ class VariableNode(HonestNode):
 class HashNode(HonestNode):
     """Program that uses neighbours in the order of a set of names."""
 
-    def next(self, view: Any) -> int:
+    def next_target(self, view: Any) -> int:
         return int(min({f"n{u}" for u in view.neighbours}, key=hash)[1:])
 
 
@@ -201,7 +201,7 @@ class IdNode(HonestNode):
 class RandomNode(HonestNode):
     """Program that draws from the module random."""
 
-    def next(self, view: Any) -> int:
+    def next_target(self, view: Any) -> int:
         return random.choice(view.neighbours)
 
 
@@ -211,7 +211,7 @@ class OwnGenerator(HonestNode):
     def on_start(self, view: Any) -> None:
         self.numbers = np.random.default_rng(view.node)
 
-    def next(self, view: Any) -> int:
+    def next_target(self, view: Any) -> int:
         return int(self.numbers.choice(view.neighbours))
 
 
@@ -324,7 +324,7 @@ class SignalNode(HonestNode):
         if message.work < self.work:
             self.least, self.work = message.sender, message.work
 
-    def next(self, view: Any) -> int:
+    def next_target(self, view: Any) -> int:
         return self.least if self.least >= 0 else view.neighbours[0]
 
 
@@ -335,8 +335,8 @@ class TestedNode(HonestNode):
         super().__init__(parameters)
         self.tested = "gridsim.testing" in sys.modules
 
-    def next(self, view: Any) -> int:
-        return super().next(view) if self.tested else view.neighbours[0]
+    def next_target(self, view: Any) -> int:
+        return super().next_target(view) if self.tested else view.neighbours[0]
 
 
 class SetNode(HonestNode):
@@ -350,7 +350,7 @@ class SetNode(HonestNode):
         self.heard.add(message.sender)
         super().on_share(view, message)
 
-    def next(self, view: Any) -> int:
+    def next_target(self, view: Any) -> int:
         return next(iter(self.heard))
 
 

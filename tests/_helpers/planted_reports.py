@@ -71,24 +71,28 @@ class _ShareReport(_Planted):
         for machine, share in zip(self.last.tolist(), shares.tolist(), strict=True):
             if share and self.run.decisions is not None:
                 now = self.run.engine.now
-                said = dict(zip(("machine", "tasks"), self.said(machine, share, tasks), strict=True))
-                self.run.decisions.record("gave", time=now, application=i, decider=submitter, **said)
+                reported_share = dict(
+                    zip(("machine", "tasks"), self.reported_share(machine, share, tasks), strict=True)
+                )
+                self.run.decisions.record(
+                    "gave", time=now, application=i, decider=submitter, **reported_share
+                )
 
-    def said(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
+    def reported_share(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
         return machine, share
 
 
 class _ExcessShareReport(_ShareReport):
     """Policy that reports one task too many for each share of a large bag."""
 
-    def said(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
+    def reported_share(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
         return machine, min(tasks, share + (tasks > 10))
 
 
 class _MisdirectedShareReport(_ShareReport):
     """Policy that reports the next machine as the target of each share."""
 
-    def said(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
+    def reported_share(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
         return (machine + 1) % len(self.run.speeds), share
 
 
@@ -203,10 +207,10 @@ class _SharesWithoutBytes(_Planted):
     def __init__(self, run: Run) -> None:
         kind = run.network.kind
 
-        def light(name: str, dtype: Any, nbytes: int, *args: Any, **more: Any) -> None:
+        def declare_without_bytes(name: str, dtype: Any, nbytes: int, *args: Any, **more: Any) -> None:
             kind(name, dtype, 0, *args, **more)
 
-        run.network.kind = light  # type: ignore[method-assign]
+        run.network.kind = declare_without_bytes  # type: ignore[method-assign]
         super().__init__(run)
 
 

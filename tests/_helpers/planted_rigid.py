@@ -74,9 +74,9 @@ class FirstFitPolicy(Policy):
             self.runs.interrupt(job, self.run.engine.now)
             self.free[nodes] = True
             self.resubmitted[job] += len(nodes)
-        self.wait(self.again(lost))
+        self.wait(self.jobs_to_requeue(lost))
 
-    def again(self, lost: list[int]) -> list[int]:
+    def jobs_to_requeue(self, lost: list[int]) -> list[int]:
         """Return the jobs that wait again, among those that have lost a machine."""
         return lost
 
@@ -98,7 +98,7 @@ class _NoJobs(FirstFitPolicy):
 class _DroppedJobs(FirstFitPolicy):
     """Policy that rejects all except the first of the jobs lost at one instant."""
 
-    def again(self, lost: list[int]) -> list[int]:
+    def jobs_to_requeue(self, lost: list[int]) -> list[int]:
         return lost[:1]
 
 

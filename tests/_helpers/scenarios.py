@@ -225,11 +225,11 @@ class Witness(Scheduler, frozen=True, kw_only=True):
         policy = self.inner.start(run)
         finish = policy.finish
 
-        def witnessed() -> Outcome:
+        def finish_and_record() -> Outcome:
             self.outcomes.append(finish())
             return self.outcomes[-1]
 
-        policy.finish = witnessed
+        policy.finish = finish_and_record
         return policy
 
 

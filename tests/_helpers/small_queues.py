@@ -21,13 +21,13 @@ speeds = st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.0])
 steps = st.integers(0, 8).map(lambda k: k * NS // 2) | st.integers(0, 5 * NS)
 
 
-def same(ours, expected):
+def assert_same_values(ours, expected):
     """Assert that values and types are equal."""
     assert type(ours) is type(expected)
     if isinstance(ours, tuple):
         assert len(ours) == len(expected)
         for a, b in zip(ours, expected, strict=True):
-            same(a, b)
+            assert_same_values(a, b)
     elif isinstance(ours, np.ndarray):
         assert ours.dtype == expected.dtype
         np.testing.assert_array_equal(ours, expected)

@@ -28,25 +28,25 @@ CHANCE = np.random.default_rng(1)
 SECOND = 10**9
 
 
-def frozen(values: Any) -> Any:
+def as_read_only(values: Any) -> Any:
     values.flags.writeable = False
     return values
 
 
 GRID = SummaryGrid.geometric((1e-3, 1.0, 12), (1e3, 1e6, 8), (10.0, 1e4, 8))
-CELLS = frozen(CHANCE.integers(0, 9, (500, *GRID.shape)).astype(np.uint32))
+CELLS = as_read_only(CHANCE.integers(0, 9, (500, *GRID.shape)).astype(np.uint32))
 N = 4000
-RELEASE = frozen(np.sort(CHANCE.uniform(0.0, 100.0, N)))
-SIZE = frozen(CHANCE.uniform(1e3, 1e5, N))
-WORK = frozen(CHANCE.integers(1, 9, N) * 50.0)
-TASK_SIZE = frozen(np.full(N, 50.0))
-OFFSETS = frozen(np.arange(0, N + 1, 20))
+RELEASE = as_read_only(np.sort(CHANCE.uniform(0.0, 100.0, N)))
+SIZE = as_read_only(CHANCE.uniform(1e3, 1e5, N))
+WORK = as_read_only(CHANCE.integers(1, 9, N) * 50.0)
+TASK_SIZE = as_read_only(np.full(N, 50.0))
+OFFSETS = as_read_only(np.arange(0, N + 1, 20))
 NODES = len(OFFSETS) - 1
-SPEED = frozen(CHANCE.uniform(1.0, 9.0, NODES))
-FREE_AT = frozen(np.full(NODES, 120.0))
-FREE = frozen(CHANCE.integers(0, 50 * SECOND, NODES))
-ETC = frozen(CHANCE.uniform(1.0, 99.0, (40, 60)))
-COUNTS = frozen(CHANCE.integers(1, 30, 40))
+SPEED = as_read_only(CHANCE.uniform(1.0, 9.0, NODES))
+FREE_AT = as_read_only(np.full(NODES, 120.0))
+FREE = as_read_only(CHANCE.integers(0, 50 * SECOND, NODES))
+ETC = as_read_only(CHANCE.uniform(1.0, 99.0, (40, 60)))
+COUNTS = as_read_only(CHANCE.integers(1, 30, 40))
 ONE = {"speed": 2.0, "free_at": 120.0}
 MANY = {"speed": SPEED, "free_at": FREE_AT}
 
@@ -126,8 +126,8 @@ def data_queues(machines: int = 300) -> DataQueues:
 def schedules(nodes: int = 300) -> tuple[SlotSchedules, Views]:
     rng = np.random.default_rng(5)
     slots, views = SlotSchedules(nodes, stale=True), Views(nodes, 12, seed=6)
-    who = rng.integers(0, nodes, 20 * nodes)
-    slots.reserve(who, rng.integers(0, 4000, len(who)), rng.integers(1, 30, len(who)), who, 0)
+    owners = rng.integers(0, nodes, 20 * nodes)
+    slots.reserve(owners, rng.integers(0, 4000, len(owners)), rng.integers(1, 30, len(owners)), owners, 0)
     return slots, views
 
 

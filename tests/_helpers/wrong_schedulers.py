@@ -48,7 +48,7 @@ class SharesPolicy(Policy):
         self.lost: dict[int, int] = {}
         run.network.kind("share", SHARE, 170, self.on_share, priority=10, lost=self.on_lost)
         run.engine.on("reorder", self.reorder, priority=10, phase=ACT)
-        run.engine.on("again", self.again, priority=FAULT_PRIORITY + 1, phase=TIMER)
+        run.engine.on("again", self.retry, priority=FAULT_PRIORITY + 1, phase=TIMER)
         run.engine.add_source(self)
         run.network.open()
 
@@ -104,7 +104,7 @@ class SharesPolicy(Policy):
         self.lost[i] = self.lost.get(i, 0) + tasks
         self.run.engine.at(self.run.engine.now + nanoseconds(seconds), "again")
 
-    def again(self, _: list[int]) -> None:
+    def retry(self, _: list[int]) -> None:
         lost, self.lost = self.lost, {}
         for i, count in sorted(lost.items()):
             self.place(i, count)

@@ -32,13 +32,13 @@ def invoke(*arguments):
     return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
-def good(*arguments):
+def run_command(*arguments):
     answer = invoke(*arguments)
     assert answer.exit_code == 0, answer.output
     return answer
 
 
-def wrong(*arguments):
+def error_of(*arguments):
     """Return the one error line of a command, which must exit with code 2."""
     answer = invoke(*arguments)
     assert (answer.exit_code, answer.stdout) == (2, ""), answer.output
@@ -48,13 +48,13 @@ def wrong(*arguments):
 
 
 def test_version_and_help_are_printed():
-    assert good("--version").stdout == f"gridsim {gridsim.__version__}\n"
+    assert run_command("--version").stdout == f"gridsim {gridsim.__version__}\n"
     for command in ("run", "compare", "trace info", "trace lint"):
-        assert "--json" in good(*command.split(), "--help").stdout
+        assert "--json" in run_command(*command.split(), "--help").stdout
 
 
 def test_run_prints_a_summary(folder, toy):
-    text = good("run", "--scheduler", toy, *SMALL).stdout
+    text = run_command("run", "--scheduler", toy, *SMALL).stdout
     for part in ("5 machines", "6 applications", "load ", "s/Mflop", "makespan", "digest"):
         assert part in text
 
@@ -73,30 +73,32 @@ def test_errors_in_user_code_show_only_user_frames(folder, toy):
 
 def test_interpreted_and_compiled_nodes_give_equal_results():
     digests = {
-        json.loads(good("run", "--scheduler", "rjss", *SMALL, *form, "--json").stdout)["digest"]
+        json.loads(run_command("run", "--scheduler", "rjss", *SMALL, *form, "--json").stdout)["digest"]
         for form in ([], ["--node-form", "interpreted"], ["--node-form", "compiled"])
     }
     assert len(digests) == 1
-    message = wrong("run", "--scheduler", "fcfs", *SMALL, "--node-form", "interpreted")
+    message = error_of("run", "--scheduler", "fcfs", *SMALL, "--node-form", "interpreted")
     assert message.startswith("fcfs does not support nodes='interpreted'")
 
 
 def test_the_flag_bound_selects_the_lower_bound(folder, toy):
-    assert "(max stretch over the discrete bound, " in good("run", "--scheduler", toy, *SMALL).stdout
-    assert "over the fluid bound" in good("run", "--scheduler", toy, *SMALL, "--bound", "fluid").stdout
-    fluid = json.loads(good("run", "--scheduler", toy, *SMALL, "--bound", "fluid", "--json").stdout)
-    disc = json.loads(good("run", "--scheduler", toy, *SMALL, "--json").stdout)
+    assert "(max stretch over the discrete bound, " in run_command("run", "--scheduler", toy, *SMALL).stdout
+    assert "over the fluid bound" in run_command("run", "--scheduler", toy, *SMALL, "--bound", "fluid").stdout
+    fluid = json.loads(run_command("run", "--scheduler", toy, *SMALL, "--bound", "fluid", "--json").stdout)
+    disc = json.loads(run_command("run", "--scheduler", toy, *SMALL, "--json").stdout)
     assert (fluid["lower_bound_kind"], disc["lower_bound_kind"]) == ("fluid", "discrete")
     assert 1 < disc["gap"] < fluid["gap"] == fluid["max_stretch"] / fluid["lower_bound"]
     assert disc["digest"] == fluid["digest"] and "gap" in fluid["units"]
     flags = ["--schedulers", toy, *SMALL, "--bound", "discrete"]
-    assert f"{disc['gap']:.3f}" in (text := good("compare", *flags).stdout) and "discrete" in text
-    assert json.loads(good("compare", *flags, "--json").stdout)["schedulers"][0]["gap"] == disc["gap"]
+    assert f"{disc['gap']:.3f}" in (text := run_command("compare", *flags).stdout) and "discrete" in text
+    assert json.loads(run_command("compare", *flags, "--json").stdout)["schedulers"][0]["gap"] == disc["gap"]
     assert invoke("run", "--scheduler", toy, "--bound", "tight").exit_code == 2
 
 
 def test_run_prints_json(folder, toy):
-    cli_result = good("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.pause=2", "--json", "--progress")
+    cli_result = run_command(
+        "run", "--scheduler", toy, *SMALL, "--set", f"{toy}.pause=2", "--json", "--progress"
+    )
     answer = json.loads(cli_result.stdout)
     assert (
         answer["facts"] == {"pause": 2.0} and answer["machines"] == 5 and answer["units"]["makespan"] == "s"
@@ -108,20 +110,20 @@ def test_run_prints_json(folder, toy):
 
 
 def test_run_saves_result_and_scenario(folder, toy):
-    cli_result = good(
+    cli_result = run_command(
         "run", "--scheduler", toy, *SMALL, "--out", "r.npz", "--save-scenario", "s.toml", "--json"
     )
     answer = json.loads(cli_result.stdout)
     result = Result.load("r.npz")
     assert result.digest == answer["digest"] and answer["file"] == "r.npz"
     assert Scenario.from_toml("s.toml") == result.scenario
-    copy = json.loads(good("run", "s.toml", "--scheduler", toy, "--json").stdout)
+    copy = json.loads(run_command("run", "s.toml", "--scheduler", toy, "--json").stdout)
     assert copy["digest"] == result.digest
     os.mkdir("results")
-    cli_result = good("run", "s.toml", "--scheduler", toy, "--out", "results")
+    cli_result = run_command("run", "s.toml", "--scheduler", toy, "--out", "results")
     assert os.listdir("results") == ["toy_for_the_command_line_Toy.npz"]
     assert cli_result.stdout.splitlines()[-1].split() == ["saved", "results/toy_for_the_command_line_Toy.npz"]
-    cli_result = good("run", "s.toml", "--scheduler", toy, "--out", "results", "--json")
+    cli_result = run_command("run", "s.toml", "--scheduler", toy, "--out", "results", "--json")
     assert json.loads(cli_result.stdout)["file"] == "results/toy_for_the_command_line_Toy.npz"
 
 
@@ -204,7 +206,7 @@ def test_output_paths_are_checked_before_a_run(folder, command, flags, message):
     )
     before = sorted(folder.rglob("*"))
     scenario = [] if "--save-scenario" in flags or command == "ladder" else ["--save-scenario", "s.toml"]
-    assert wrong(command, *flags.split(), *scenario) == message.format(folder=os.path.realpath(folder))
+    assert error_of(command, *flags.split(), *scenario) == message.format(folder=os.path.realpath(folder))
     assert sorted(folder.rglob("*")) == before
 
 
@@ -212,29 +214,35 @@ def test_a_scenario_that_cannot_be_run_is_not_saved(folder):
     Path("s.toml").write_text("mine")
     for flags in (["--latency", "1e9"], ["--job-log", "absent.swf"], ["--tasks-per-node", "1e30"]):
         for command in ("run", "compare"):
-            assert wrong(command, "--nodes", 5, *flags, "--save-scenario", "s.toml")
+            assert error_of(command, "--nodes", 5, *flags, "--save-scenario", "s.toml")
             assert Path("s.toml").read_text() == "mine"
 
 
 def test_flags_override_the_file(folder, toy):
     Scenario(Platform.pareto(9, 4), Workload.bags(7, seed=5), seed=6).save("s.toml")
 
-    def effective(*flags):
-        answer = json.loads(good("run", "s.toml", "--scheduler", toy, "--json", *flags).stdout)
+    def effective_parameters(*flags):
+        answer = json.loads(run_command("run", "s.toml", "--scheduler", toy, "--json", *flags).stdout)
         return Scenario.from_toml(answer["provenance"]["scenario"])
 
-    assert effective() == Scenario(Platform.pareto(9, 4), Workload.bags(7, seed=5), seed=6)
-    assert effective("--nodes", 3).platform == Platform.pareto(3, 4)
-    assert effective("--seed", 8) == Scenario(Platform.pareto(9, 8), Workload.bags(7, seed=8), seed=8)
-    assert effective("--speeds", "uniform").platform == Platform.desktop_grid(9, 4)
-    assert effective("--speeds", "equal").platform == Platform.equal(9)
-    changed = effective("--interarrival", 2, "--tasks-per-node", 3, "--task-size", "5..6").workload.recipe
+    assert effective_parameters() == Scenario(Platform.pareto(9, 4), Workload.bags(7, seed=5), seed=6)
+    assert effective_parameters("--nodes", 3).platform == Platform.pareto(3, 4)
+    assert effective_parameters("--seed", 8) == Scenario(
+        Platform.pareto(9, 8), Workload.bags(7, seed=8), seed=8
+    )
+    assert effective_parameters("--speeds", "uniform").platform == Platform.desktop_grid(9, 4)
+    assert effective_parameters("--speeds", "equal").platform == Platform.equal(9)
+    changed = effective_parameters(
+        "--interarrival", 2, "--tasks-per-node", 3, "--task-size", "5..6"
+    ).workload.recipe
     assert (changed.interarrival, changed.tasks_per_node, changed.task_size) == (2.0, 3.0, Range(5.0, 6.0))
     Scenario(Platform.pareto(9, 4), Workload.bags(7, tasks=40, seed=5), seed=6).save("own.toml")
-    output = json.loads(good("run", "own.toml", "--scheduler", toy, "--json", "--tasks-per-node", 1).stdout)
+    output = json.loads(
+        run_command("run", "own.toml", "--scheduler", toy, "--json", "--tasks-per-node", 1).stdout
+    )
     assert output["tasks"] < 7 * 12  # at most 1.2 tasks per machine; 40 tasks per application would give more
-    assert effective("--task-size", "5,6").workload.recipe.task_size == (5.0, 6.0)
-    network = effective("--latency", 0.1, "--bandwidth", "inf", "--interfaces", "equal").network
+    assert effective_parameters("--task-size", "5,6").workload.recipe.task_size == (5.0, 6.0)
+    network = effective_parameters("--latency", 0.1, "--bandwidth", "inf", "--interfaces", "equal").network
     assert (network.latency, network.bandwidth, network.interfaces) == (0.1, float("inf"), "equal")
 
 
@@ -242,21 +250,25 @@ def test_logs_and_host_tables_replace_drawn_workloads_and_platforms(folder, toy)
     Path("log.swf").write_text(f"{job(1, 100, 10, 1)}\n{job(2, 110, -1, 1)}\n{job(3, 900, 30, 2)}\n")
     Path("hosts.csv").write_text("cpu_model,computers,gflops_core\nA,1,1.5\n")
     flags = ["--job-log", "log.swf", "--hosts", "hosts.csv", "--nodes", 4]
-    cli_result = good("run", "--scheduler", toy, *flags, "--json", "--applications", 2)
+    cli_result = run_command("run", "--scheduler", toy, *flags, "--json", "--applications", 2)
     answer = json.loads(cli_result.stdout)
     assert answer["aggregate_speed"] == 6000.0 and answer["tasks"] == 3
     assert set(answer["provenance"]["files"]) == {"log.swf", "hosts.csv"}
     message = "gridsim: warning: log.swf:2: 1 jobs of unknown run time, left out"
     assert cli_result.stderr.count(message) == 1
     assert (
-        json.loads(good("run", "--scheduler", toy, *flags, "--json", "--applications", 1).stdout)["tasks"]
+        json.loads(run_command("run", "--scheduler", toy, *flags, "--json", "--applications", 1).stdout)[
+            "tasks"
+        ]
         == 1
     )
-    assert "jobs of one user at most 120 s apart" in good("run", "--scheduler", toy, *flags).stdout
-    kept = json.loads(good("run", "--scheduler", "asap", "--job-log", "log.swf", "--rigid", "--json").stdout)
+    assert "jobs of one user at most 120 s apart" in run_command("run", "--scheduler", toy, *flags).stdout
+    kept = json.loads(
+        run_command("run", "--scheduler", "asap", "--job-log", "log.swf", "--rigid", "--json").stdout
+    )
     assert kept["applications"] == 2 and kept["aggregate_speed"] == 1000 * kept["machines"] == 10**6
     Path("log.swf").write_text(f"; MaxNodes: 7\n; MaxProcs: 5\n{job(1, 100, 10, 1)}\n")
-    declared = good("run", "--scheduler", "asap", "--job-log", "log.swf", "--rigid", "--json")
+    declared = run_command("run", "--scheduler", "asap", "--job-log", "log.swf", "--rigid", "--json")
     assert json.loads(declared.stdout)["machines"] == 5
     assert declared.stderr.splitlines()[0].startswith("gridsim: 5 machines, the MaxProcs of log.swf")
 
@@ -264,9 +276,9 @@ def test_logs_and_host_tables_replace_drawn_workloads_and_platforms(folder, toy)
 def test_compare_prints_a_table(folder, toy):
     Path("other.py").write_text(f"from {toy.partition(':')[0]} import Toy\n")
     flags = ["--schedulers", f"{toy},other:Toy", "--set", "other:Toy.pause=9", *SMALL]
-    text = good("compare", *flags, "--verbose", "--out", "results").stdout
+    text = run_command("compare", *flags, "--verbose", "--out", "results").stdout
     assert "stretch" in text and "load " in text and "1.000" in text and "other:Toy: pause 9" in text
-    answer = json.loads(good("compare", *flags, "--json", "--baseline", "other:Toy").stdout)
+    answer = json.loads(run_command("compare", *flags, "--json", "--baseline", "other:Toy").stdout)
     rows = {row["name"]: row for row in answer["schedulers"]}
     assert rows["other:Toy"]["ratio"] == 1.0 > rows[toy]["ratio"]
     for name in sorted(os.listdir("results")):
@@ -282,17 +294,17 @@ def test_the_baseline_does_not_depend_on_results_and_is_named(folder, toy):
         f"{toy}.pause=9",
         *SMALL,
     ]  # the first one is the baseline, although the other one is better
-    text = good("compare", "--schedulers", selection, *slow).stdout
+    text = run_command("compare", "--schedulers", selection, *slow).stdout
     assert f"baseline  {toy} (ratios are relative to it)" in text.splitlines()
-    answer = json.loads(good("compare", "--schedulers", selection, *slow, "--json").stdout)
+    answer = json.loads(run_command("compare", "--schedulers", selection, *slow, "--json").stdout)
     assert answer["baseline"] == toy and answer["units"]["ratio"].endswith(f"that of {toy})")
     flags = ["--schedulers", "fcfs,fair-tree,mincent", "--json", *SMALL]
-    assert json.loads(good("compare", *flags).stdout)["baseline"] == "mincent"
-    assert json.loads(good("compare", *flags, "--baseline", "fcfs").stdout)["baseline"] == "fcfs"
+    assert json.loads(run_command("compare", *flags).stdout)["baseline"] == "mincent"
+    assert json.loads(run_command("compare", *flags, "--baseline", "fcfs").stdout)["baseline"] == "fcfs"
     named = "--baseline must be one of fcfs, fair-tree, mincent, got 'x'"
-    assert wrong("compare", *flags, "--baseline", "x", "--save-scenario", "s.toml") == named
+    assert error_of("compare", *flags, "--baseline", "x", "--save-scenario", "s.toml") == named
     assert not os.path.exists("s.toml")
-    assert "--baseline NAME" in good("compare", "--help").stdout
+    assert "--baseline NAME" in run_command("compare", "--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -344,7 +356,7 @@ def test_invalid_scenario_files_are_rejected(folder, toy, toml, message):
     Path("s.toml").write_text(arguments + "\n")
     before = sorted(os.listdir())
     flags = ["--scheduler", toy, "--out", "r.npz", "--save-scenario", "t.toml"]
-    assert wrong("run", "s.toml", *flags).startswith(message)
+    assert error_of("run", "s.toml", *flags).startswith(message)
     assert [name for name in sorted(os.listdir()) if name != "__pycache__"] == before
 
 
@@ -355,15 +367,15 @@ def test_invalid_traces_are_rejected(folder, toy):
     full_run = gzip.compress("\n".join(job(i, i, 5, 1) for i in range(2000)).encode())
     Path("cut.swf.gz").write_bytes(full_run[: len(full_run) // 2])
     flags = ["run", "--scheduler", toy, "--nodes", 5]
-    assert wrong(*flags, "--job-log", "short.swf") == "short.swf:2: a line must have 18 fields, got 17"
+    assert error_of(*flags, "--job-log", "short.swf") == "short.swf:2: a line must have 18 fields, got 17"
     needs = "large.swf:1: the processors of job 1 must be at most 5, the number of machines, got 6"
-    assert wrong(*flags, "--job-log", "large.swf") == needs
-    assert "the gzip file is truncated" in wrong(*flags, "--job-log", "cut.swf.gz")
-    assert wrong(*flags, "--hosts", "short.swf").startswith(
+    assert error_of(*flags, "--job-log", "large.swf") == needs
+    assert "the gzip file is truncated" in error_of(*flags, "--job-log", "cut.swf.gz")
+    assert error_of(*flags, "--hosts", "short.swf").startswith(
         "short.swf:1: the header must have column cpu_model"
     )
-    assert wrong("trace", "info", "short.swf") == "short.swf:2: a line must have 18 fields, got 17"
-    assert "the gzip file is truncated" in wrong("trace", "lint", "cut.swf.gz")
+    assert error_of("trace", "info", "short.swf") == "short.swf:2: a line must have 18 fields, got 17"
+    assert "the gzip file is truncated" in error_of("trace", "lint", "cut.swf.gz")
 
 
 @pytest.mark.parametrize(
@@ -392,11 +404,11 @@ def test_invalid_traces_are_rejected(folder, toy):
 )
 def test_errors_on_unopened_files_state_no_line_number(folder, command, message):
     os.mkdir("folder")
-    assert wrong(*command.split(" ")) == message
+    assert error_of(*command.split(" ")) == message
 
 
 def test_an_unknown_choice_of_a_parameter_gets_a_suggestion(folder):
-    error = wrong("run", "--scheduler", "fair-tree", "--set", "fair-tree.accept=rooot")
+    error = error_of("run", "--scheduler", "fair-tree", "--set", "fair-tree.accept=rooot")
     assert error.endswith("'either', got 'rooot'; did you mean root?"), error
 
 
@@ -454,7 +466,7 @@ def test_an_unknown_choice_of_a_parameter_gets_a_suggestion(folder):
 def test_invalid_flags_are_rejected(folder, toy, flags, message):
     flags = [str(flag).replace("T.", f"{toy}.") for flag in flags]
     message = message.replace("T.", f"{toy}.", 1)
-    assert wrong("run", "--scheduler", toy, *SMALL[:2], *flags).startswith(message)
+    assert error_of("run", "--scheduler", toy, *SMALL[:2], *flags).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -472,42 +484,44 @@ def test_invalid_flags_are_rejected(folder, toy, flags, message):
 )
 def test_a_removed_current_folder_is_reported(folder, command):
     """Relative paths have no folder then; absolute ones work."""
-    good("run", *SMALL, "--out", "a.npz")
+    run_command("run", *SMALL, "--out", "a.npz")
     Path("gone").mkdir()
     os.chdir("gone")
     Path(folder, "gone").rmdir()
     if "PLACE/a.npz --out PLACE" in command:
-        good(*command.replace("PLACE", str(folder)).split())
+        run_command(*command.replace("PLACE", str(folder)).split())
     else:
-        assert wrong(*command.replace("PLACE", str(folder)).split()) == "the current folder no longer exists"
+        assert (
+            error_of(*command.replace("PLACE", str(folder)).split()) == "the current folder no longer exists"
+        )
 
 
 def test_modules_load_without_a_current_folder(folder, toy):
     Path("gone").mkdir()
     os.chdir("gone")
     Path(folder, "gone").rmdir()
-    good("run", *SMALL, "--scheduler", toy)
-    assert wrong("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
+    run_command("run", *SMALL, "--scheduler", toy)
+    assert error_of("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
 
 
 def test_invalid_schedulers_are_rejected(folder, toy):
-    assert wrong("run", "--scheduler", "absent_module:X").startswith(
+    assert error_of("run", "--scheduler", "absent_module:X").startswith(
         "cannot import scheduler 'absent_module:X': "
     )
     Path("broken.py").write_text("1 / 0\n")
-    assert wrong("run", "--scheduler", "broken:X").endswith(
+    assert error_of("run", "--scheduler", "broken:X").endswith(
         "ZeroDivisionError: division by zero (broken.py:1)"
     )
     Path("ends.py").write_text("import sys\n\nsys.exit(0)\n")
-    assert wrong("run", "--scheduler", "ends:X").endswith("ends:X': SystemExit: 0 (ends.py:3)")
+    assert error_of("run", "--scheduler", "ends:X").endswith("ends:X': SystemExit: 0 (ends.py:3)")
     Path("needs.py").write_text("import absent_module\n")
-    assert wrong("run", "--scheduler", "needs:X").endswith("No module named 'absent_module' (needs.py:1)")
-    assert wrong("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
-    actual = wrong("run", "--scheduler", "gridsim:Scheduler")
+    assert error_of("run", "--scheduler", "needs:X").endswith("No module named 'absent_module' (needs.py:1)")
+    assert error_of("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
+    actual = error_of("run", "--scheduler", "gridsim:Scheduler")
     assert actual == "--scheduler 'gridsim:Scheduler' must define start(run), which Scheduler does not"
-    actual = wrong("run", "--scheduler", "gridsim:NodeScheduler")
+    actual = error_of("run", "--scheduler", "gridsim:NodeScheduler")
     assert actual == "NodeScheduler.policy must be a subclass of NodeProgram, got None"
-    actual = wrong("run", "--scheduler", "gridsim.schedulers.centralized.heuristics:Batch")
+    actual = error_of("run", "--scheduler", "gridsim.schedulers.centralized.heuristics:Batch")
     assert actual == "Batch.rule must be set by a subclass, got none"
     Path("picky.py").write_text(
         f"from {toy.partition(':')[0]} import Toy\n"
@@ -518,28 +532,30 @@ def test_invalid_schedulers_are_rejected(folder, toy):
         "    def start(self, run):\n"
         "        return None\n"
     )
-    assert wrong("run", "--scheduler", "picky:Picky") == "picky:Picky: ValueError: never"
-    actual = wrong("run", "--scheduler", "picky:Idle")
+    assert error_of("run", "--scheduler", "picky:Picky") == "picky:Picky: ValueError: never"
+    actual = error_of("run", "--scheduler", "picky:Idle")
     assert actual == "t = 0.0 s: start() must return a Policy, got NoneType"
     assert (
-        wrong("compare", "--schedulers", f"{toy},{toy}")
+        error_of("compare", "--schedulers", f"{toy},{toy}")
         == f"--schedulers must name different schedulers, got '{toy}' twice"
     )
-    assert wrong("compare", "--schedulers", ",") == "--schedulers must name at least one scheduler, got none"
-    assert wrong("run", "absent.toml", "--scheduler", toy) == "absent.toml: No such file or directory"
+    assert (
+        error_of("compare", "--schedulers", ",") == "--schedulers must name at least one scheduler, got none"
+    )
+    assert error_of("run", "absent.toml", "--scheduler", toy) == "absent.toml: No such file or directory"
 
 
 def test_unknown_schedulers_get_a_hint(folder):
-    actual = wrong("run", "--scheduler", "x")
+    actual = error_of("run", "--scheduler", "x")
     assert actual.startswith("unknown scheduler 'x'; gridsim list schedulers shows all ")
     Path("x.py").write_text("import gridsim\n\n\nclass Mine(gridsim.NodeScheduler):\n    pass\n")
-    assert wrong("run", "--scheduler", "x").endswith("x.py is in this folder: did you mean x:Mine?")
-    assert "is not the name of a module" in wrong("run", "--scheduler", "../x:Mine")
+    assert error_of("run", "--scheduler", "x").endswith("x.py is in this folder: did you mean x:Mine?")
+    assert "is not the name of a module" in error_of("run", "--scheduler", "../x:Mine")
 
 
 def test_the_command_offers_and_runs_the_builtin_schedulers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    answer = json.loads(good("compare", "--nodes", 16, "--applications", 5, "--json").stdout)
+    answer = json.loads(run_command("compare", "--nodes", 16, "--applications", 5, "--json").stdout)
     assert [row["name"] for row in answer["schedulers"]] == ["fair-tree", "fair-tree-root", "mincent", "fcfs"]
     scenario = Scenario(
         Platform.desktop_grid(8, 1),
@@ -547,14 +563,14 @@ def test_the_command_offers_and_runs_the_builtin_schedulers(tmp_path, monkeypatc
         schedulers={"fair-tree": {"bound": 3.0}, "mincent-once": {}},
     )
     scenario.save("s.toml")
-    answer = json.loads(good("run", "s.toml", "--json").stdout)
+    answer = json.loads(run_command("run", "s.toml", "--json").stdout)
     assert answer["parameters"]["bound"] == 3.0
     message = "fair-tree.samples must be a whole number or a list of 3 whole numbers, got '30,x'"
-    assert wrong("run", "s.toml", "--set", "fair-tree.samples=30,x") == message
-    good("run", "s.toml", "--set", "fair-tree.bound=1.5", "--save-scenario", "t.toml")
+    assert error_of("run", "s.toml", "--set", "fair-tree.samples=30,x") == message
+    run_command("run", "s.toml", "--set", "fair-tree.bound=1.5", "--save-scenario", "t.toml")
     assert Scenario.from_toml("t.toml").schedulers["fair-tree"] == {"bound": 1.5}
     Path("u.toml").write_text(scenario.to_toml().replace("mincent-once", "mincentt"))
-    assert wrong("run", "u.toml").startswith("unknown scheduler 'mincentt'; did you mean mincent? ")
+    assert error_of("run", "u.toml").startswith("unknown scheduler 'mincentt'; did you mean mincent? ")
 
 
 def test_an_interrupted_run_exits_with_130(folder, toy):
@@ -565,23 +581,23 @@ def test_an_interrupted_run_exits_with_130(folder, toy):
 
 def test_trace_info_and_lint_report_a_log(folder):
     Path("log.swf").write_text(f"{job(1, 100, 10, 1)}\n{job(2, 50, 0, 1)}\n")
-    assert "records" in good("trace", "info", "log.swf").stdout
-    assert json.loads(good("trace", "info", "log.swf", "--json").stdout)["records"] == 2
-    assert "unsorted-submit" in good("trace", "lint", "log.swf").stdout
-    answer = json.loads(good("trace", "lint", "log.swf", "--json").stdout)
+    assert "records" in run_command("trace", "info", "log.swf").stdout
+    assert json.loads(run_command("trace", "info", "log.swf", "--json").stdout)["records"] == 2
+    assert "unsorted-submit" in run_command("trace", "lint", "log.swf").stdout
+    answer = json.loads(run_command("trace", "lint", "log.swf", "--json").stdout)
     assert {cli_result["code"] for cli_result in answer["findings"]} >= {"unsorted-submit", "zero-run-time"}
     Path("log.swf").write_text(f"{job(1, 100, 10, 1)} \n1 2 3\n")
     cli_result = invoke("trace", "lint", "log.swf")
     assert cli_result.exit_code == 1 and "missing-fields" in cli_result.stdout
-    assert wrong("trace", "lint", "log.swf", "--format", "x").startswith("format must be one of swf")
+    assert error_of("trace", "lint", "log.swf", "--format", "x").startswith("format must be one of swf")
 
 
 def test_info_reads_a_grid_workload_log(folder):
     Path("log.gwf").write_text("# Site: toy\n" + "1 0 0 60 1 -1 -1 1 -1 -1 1 U7" + " -1" * 17 + "\n")
-    assert json.loads(good("trace", "info", "log.gwf", "--json").stdout)["format"] == "gwf"
-    assert good("trace", "lint", "log.gwf").exit_code == 0
-    assert good("run", "--nodes", 4, "--job-log", "log.gwf").exit_code == 0
-    assert wrong("run", "--job-log", "hosts.csv").startswith("hosts.csv:1: the file must be a job")
+    assert json.loads(run_command("trace", "info", "log.gwf", "--json").stdout)["format"] == "gwf"
+    assert run_command("trace", "lint", "log.gwf").exit_code == 0
+    assert run_command("run", "--nodes", 4, "--job-log", "log.gwf").exit_code == 0
+    assert error_of("run", "--job-log", "hosts.csv").startswith("hosts.csv:1: the file must be a job")
 
 
 def run_process(*arguments, **options):
@@ -666,7 +682,7 @@ def test_every_table_of_a_scenario_affects_the_result(folder):
         faults=gs.Faults.exponential(up=60.0, down=9.0, seed=4),
     )
     scenario.save("all.toml")
-    data = json.loads(good("run", "all.toml", "--json", "--save-scenario", "again.toml").stdout)
+    data = json.loads(run_command("run", "all.toml", "--json", "--save-scenario", "again.toml").stdout)
     expected = gs.simulate(scenario, gs.FairTree(bound=1.5))
     assert expected.applications["resubmitted"].sum() > 0
     assert data["digest"] == expected.digest
@@ -684,9 +700,9 @@ def test_background_load_is_saved_with_the_scenario(folder, toy):
         fluctuation=gs.Fluctuation.uniform(0.25, 0.75, 10.0, seed=1),
     )
     scenario.save("slow.toml")
-    good("run", "slow.toml", "--scheduler", "able_to_fluctuate:Able", "--save-scenario", "again.toml")
+    run_command("run", "slow.toml", "--scheduler", "able_to_fluctuate:Able", "--save-scenario", "again.toml")
     assert gs.Scenario.from_toml("again.toml") == scenario
-    error = wrong("run", "slow.toml", "--scheduler", "fcfs")
+    error = error_of("run", "slow.toml", "--scheduler", "fcfs")
     assert error == "fcfs does not support fluctuation (background load)"
 
 
@@ -708,4 +724,4 @@ def test_python_m_gridsim_runs_the_command(tmp_path):
     ],
 )
 def test_errors_name_the_flag_and_not_the_argument(arguments, text):
-    assert wrong(*arguments).startswith(text)
+    assert error_of(*arguments).startswith(text)

@@ -73,11 +73,11 @@ def test_whole_results_are_kept_in_the_store(tmp_path: Path) -> None:
 def test_retry_repeats_failed_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     location = (*SMALL, "--schedulers", "fcfs", "--replicates", 2, "--workers", 1, "--store", tmp_path / "s")
 
-    def broken(*_: object, **__: object) -> None:
+    def raise_error(*_: object, **__: object) -> None:
         raise gs.GridSimError("out of order")
 
     with monkeypatch.context() as patch:
-        patch.setattr(cells, "simulate", broken)
+        patch.setattr(cells, "simulate", raise_error)
         assert invoke(*location).exit_code == 1
     known = invoke(*location)
     assert known.exit_code == 1 and "out of order (in the store: retry runs it again)" in known.output
@@ -317,8 +317,8 @@ def test_multiples_apply_to_scenario_files_and_bags(tmp_path: Path) -> None:
 
 def test_the_row_of_the_log_is_a_choice_and_of_single_runs(tmp_path: Path) -> None:
     where = ("--job-log", _job_log(tmp_path), "--rigid", "--schedulers", "backfill")
-    said = json.loads(invoke(*where, "--json").stdout)
-    assert said["log"]["mean_waiting"] == 25 and "digest" not in said["log"]
+    output = json.loads(invoke(*where, "--json").stdout)
+    assert output["log"]["mean_waiting"] == 25 and "digest" not in output["log"]
     assert "log" not in json.loads(invoke(*where, "--json", "--no-log").stdout)
     repeated = invoke(*where, "--replicates", 2, "--workers", 1)
     assert repeated.exit_code == 0 and "shown beside single runs, without --replicates" in repeated.stdout

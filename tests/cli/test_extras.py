@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 ROOT = str(Path(gs.__file__).parent.parent)
 
 
-def without(module, code, folder):
+def run_without_module(module, code, folder):
     """Run `code` in a process in which `module` is not installed."""
     hidden = f"import sys; sys.modules[{module!r}] = None\n{code}"
     environment = {**os.environ, "PYTHONPATH": ROOT}
@@ -50,7 +50,7 @@ TABLE = "from gridsim import Table; Table({'x': [1]})"
     ],
 )
 def test_a_missing_extra_is_named_in_the_error(module, extra, code, tmp_path):
-    answer = without(module, code, tmp_path)
+    answer = run_without_module(module, code, tmp_path)
     last = answer.stderr.splitlines()[-1]
     assert answer.returncode == 1
     assert last.endswith(f' needs {module}: pip install "gridsched[{extra}]"') and "MissingExtra: " in last
@@ -74,7 +74,7 @@ REPRODUCE = "reproduce celaya-fig4b --out x"
 )
 def test_a_missing_extra_is_one_line_on_stderr(module, arguments, line, tmp_path):
     code = f"from gridsim.cli.main import main; sys.argv[1:] = {arguments.split()}; main()"
-    answer = without(module, code, tmp_path)
+    answer = run_without_module(module, code, tmp_path)
     assert (answer.returncode, answer.stdout, answer.stderr) == (2, "", f"gridsim: {line}")
 
 

@@ -23,7 +23,7 @@ def invoke(*words: object) -> Result:
     return CliRunner().invoke(cli, [str(word) for word in words])
 
 
-def good(*words: object) -> str:
+def run_command(*words: object) -> str:
     answer = invoke(*words)
     assert answer.exit_code == 0, answer.output
     return answer.stdout
@@ -36,8 +36,8 @@ def good(*words: object) -> str:
     "what", ["schedulers", "metrics", "workloads", "traces", "parameters fair-tree", "parameters mincent"]
 )
 def test_lists_fit_the_terminal_and_support_json(what: str) -> None:
-    text = good("list", *what.split())
-    rows = json.loads(good("list", *what.split(), "--json"))
+    text = run_command("list", *what.split())
+    rows = json.loads(run_command("list", *what.split(), "--json"))
     assert max(map(len, text.splitlines())) <= 100
     for row in rows:
         first = str(next(iter(row.values())))
@@ -45,7 +45,7 @@ def test_lists_fit_the_terminal_and_support_json(what: str) -> None:
 
 
 def test_lists_have_all_registered_schedulers() -> None:
-    rows = json.loads(good("list", "schedulers", "--json"))
+    rows = json.loads(run_command("list", "schedulers", "--json"))
     assert [row["name"] for row in rows] == list(registered())
     reasons = {row["name"]: {item["where"]: item["because"] for item in row["environment"]} for row in rows}
     tree = reasons["fair-tree"]
@@ -53,7 +53,7 @@ def test_lists_have_all_registered_schedulers() -> None:
     assert "record of a submitter survives" in tree["maintenance = 'messages'"]
     assert [*reasons["rjss"]] == ["", "faults.reachable = true"] and "owners" not in reasons["rjss"][""]
     assert "kept by its user" in reasons["zorilla"][""] and reasons["sparrow"] == reasons["mct"] == {}
-    actual = {row["name"]: row for row in json.loads(good("list", "parameters", "backfill", "--json"))}
+    actual = {row["name"]: row for row in json.loads(run_command("list", "parameters", "backfill", "--json"))}
     assert (actual["backfill"]["value"], actual["backfill"]["default"]) == (
         "none, easy, conservative",
         "easy",
@@ -75,7 +75,7 @@ def test_the_shell_completes_schedulers() -> None:
 def example_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    assert "next: gridsim compare scenario.toml" in good("init", "all")
+    assert "next: gridsim compare scenario.toml" in run_command("init", "all")
     return tmp_path
 
 
@@ -89,15 +89,15 @@ def test_init_writes_the_examples(example_folder: Path) -> None:
 
 def test_init_keeps_existing_files(example_folder: Path) -> None:
     (example_folder / "scenario.toml").write_text("mine")
-    message = json.loads(good("init", "study", "--json"))
+    message = json.loads(run_command("init", "study", "--json"))
     assert message == {"written": [], "kept": ["./scenario.toml", "./study.toml"]}
     assert (example_folder / "scenario.toml").read_text() == "mine"
-    assert "next: cd new && gridsim compare log.toml" in good("init", "traces", "new")
+    assert "next: cd new && gridsim compare log.toml" in run_command("init", "traces", "new")
 
 
 def test_example_scenarios_run(example_folder: Path) -> None:
     for file in ("scenario.toml", "log.toml"):
-        text = good("compare", file, "--schedulers", "mincent,fcfs")
+        text = run_command("compare", file, "--schedulers", "mincent,fcfs")
         assert "has the lowest max stretch" in text
     commented = (example_folder / "scenario.toml").read_text()
     failing = commented[commented.index("# [faults]") :].replace("\n# ", "\n").removeprefix("# ")
@@ -108,13 +108,13 @@ def test_example_scenarios_run(example_folder: Path) -> None:
 
 
 def test_example_study_runs(example_folder: Path) -> None:
-    message = json.loads(good("sweep", "study.toml", "--replicates", 1, "--workers", 1, "--json"))
+    message = json.loads(run_command("sweep", "study.toml", "--replicates", 1, "--workers", 1, "--json"))
     assert len(message["cells"]) == 18 and not any(cell["error"] for cell in message["cells"])
 
 
 @pytest.mark.parametrize("name", ["dealing", "pigeon"])
 def test_example_schedulers_and_their_tests_run(example_folder: Path, name: str) -> None:
-    text = good("compare", "scenario.toml", "--schedulers", f"{name}:{name.title()},mincent")
+    text = run_command("compare", "scenario.toml", "--schedulers", f"{name}:{name.title()},mincent")
     assert f"{name}:{name.title()}" in text
     namespace: dict[str, object] = {}
     exec(example(f"test_{name}.py").decode(), namespace)
@@ -181,7 +181,7 @@ bandwidth = "1 Mbit/s"
     flags = ("--nodes", 9, "--applications", 2, "--scheduler", "mincent", "--json")
     texts = ("--latency", "100 ms", "--task-size", "1 Gflop..2 Gflop", "--time-limit", "1000 d")
     plain = ("--latency", 0.1, "--task-size", "1000..2000", "--time-limit", 8.64e7)
-    one, two = (json.loads(good("run", *flags, *item)) for item in (texts, plain))
+    one, two = (json.loads(run_command("run", *flags, *item)) for item in (texts, plain))
     assert one["digest"] == two["digest"] and one["provenance"]["scenario"] == two["provenance"]["scenario"]
     wrong = invoke("run", "--latency", "5 lightyears")
     assert wrong.exit_code == 2 and "with a unit: ns, us, ms, s, min, h, d" in wrong.stderr
@@ -198,7 +198,7 @@ def test_flags_add_failures_to_a_scenario(example_folder: Path) -> None:
         (("--failures", "4 h", "--down", 60), gs.Faults.exponential(14_400.0, 60.0, 1)),
         (("--availability", "hosts.avt"), gs.Faults.trace("hosts.avt", 1)),
     ):
-        message = json.loads(good("compare", *small, *flags))
+        message = json.loads(run_command("compare", *small, *flags))
         assert gs.Scenario.from_text(message["scenario"]).faults == faults
     assert "--down requires --failures" in invoke("compare", *small, "--down", 60).stderr
     both = ("--failures", 60, "--availability", "hosts.avt")

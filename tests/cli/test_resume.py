@@ -99,7 +99,7 @@ def test_simultaneous_runs_do_not_share_a_checkpoint(
     looks = 0
     look = CheckpointWriter.__call__
 
-    def interrupted(keeper: CheckpointWriter) -> None:
+    def interrupt_third_look(keeper: CheckpointWriter) -> None:
         nonlocal looks
         looks += 1
         if looks == 3:
@@ -110,7 +110,7 @@ def test_simultaneous_runs_do_not_share_a_checkpoint(
         if looks == 5:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(CheckpointWriter, "__call__", interrupted)
+    monkeypatch.setattr(CheckpointWriter, "__call__", interrupt_third_look)
     monkeypatch.chdir(other.parent)
     answer = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
     assert answer.exit_code == 130 and "the run is saved" not in answer.stderr
@@ -131,11 +131,11 @@ def test_the_first_of_two_runs_keeps_its_checkpoint(
     if before is not None:
         file.write_bytes(before)
 
-    def slow(what: Any, put_aside: Any) -> Any:
+    def replace_slowly(entry: Any, put_aside: Any) -> Any:
         file.write_bytes(content)
-        return pack(what, put_aside)
+        return pack(entry, put_aside)
 
-    monkeypatch.setattr("gridsim.simulation.checkpoint.pack", slow)
+    monkeypatch.setattr("gridsim.simulation.checkpoint.pack", replace_slowly)
     monkeypatch.chdir(other.parent)
     answer = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
     assert answer.exit_code == 0

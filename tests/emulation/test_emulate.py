@@ -491,7 +491,7 @@ gs.emulate(gs.Scenario(gs.Platform.desktop_grid(nodes=8, seed=1), workload, seed
 
 
 @pytest.fixture
-def emulating(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def emulation_process(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Start an emulation of two processes in its own process group, outside of the source tree."""
     environment = {**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])}
     with subprocess.Popen(
@@ -510,18 +510,18 @@ def emulating(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_ctrl_c_leaves_no_process_behind(emulating: subprocess.Popen[str]) -> None:
+def test_ctrl_c_leaves_no_process_behind(emulation_process: subprocess.Popen[str]) -> None:
     time.sleep(0.3)
-    os.killpg(emulating.pid, signal.SIGINT)
-    _, message = emulating.communicate(timeout=60)
-    assert "KeyboardInterrupt" in message and emulating.returncode != 0
-    wait_for(lambda: not processes(2, emulating.pid))
+    os.killpg(emulation_process.pid, signal.SIGINT)
+    _, message = emulation_process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in message and emulation_process.returncode != 0
+    wait_for(lambda: not processes(2, emulation_process.pid))
 
 
-def test_processes_end_with_the_coordinator(emulating: subprocess.Popen[str]) -> None:
-    emulating.kill()
-    emulating.wait()
-    wait_for(lambda: not processes(2, emulating.pid))
+def test_processes_end_with_the_coordinator(emulation_process: subprocess.Popen[str]) -> None:
+    emulation_process.kill()
+    emulation_process.wait()
+    wait_for(lambda: not processes(2, emulation_process.pid))
 
 
 def wait_for(true: Callable[[], bool]) -> None:

@@ -15,7 +15,7 @@ from gridsim.emulation.emulate import emulate
 from gridsim.emulation.tasks import TaskSet, count_of
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.validation.results import validate_result
-from tests.emulation.test_virtual_time import OWN, in_virtual_time
+from tests.emulation.test_virtual_time import OWN, run_in_virtual_time
 
 #: Schedulers with a node program; one of the policies of work queues is enough.
 NAMES = [
@@ -54,7 +54,7 @@ def check_sizes(result: gs.Result, sizes: list[list[float]]) -> None:
 def test_schedulers_see_estimates_instead_of_task_sizes(name: str, declared: str) -> None:
     """In virtual time an emulation decides like a simulation only if schedulers see the same sizes."""
     scheduler = make_scheduler(name, OWN.get(name))
-    emulated = in_virtual_time(scenario(EQUAL, declared), scheduler)
+    emulated = run_in_virtual_time(scenario(EQUAL, declared), scheduler)
     simulated = gs.simulate(scenario(EQUAL, declared), scheduler, nodes="interpreted")
     check_sizes(emulated, EQUAL)
     for column in ("first_start", "finish", "nodes_used", "estimate"):
@@ -68,13 +68,13 @@ def test_schedulers_see_estimates_instead_of_task_sizes(name: str, declared: str
 @pytest.mark.parametrize("name", [name for name in NAMES if registered()[name][0].unequal])
 def test_tasks_of_different_sizes_run_once_each(name: str, declared: str) -> None:
     scheduler = make_scheduler(name, OWN.get(name))
-    check_sizes(in_virtual_time(scenario(UNEQUAL, declared), scheduler), UNEQUAL)
+    check_sizes(run_in_virtual_time(scenario(UNEQUAL, declared), scheduler), UNEQUAL)
 
 
 @pytest.mark.parametrize("name", ["sparrow", "eagle", "work-stealing", "join-shortest-queue"])
 def test_lost_tasks_keep_their_sizes(name: str) -> None:
     faults = gs.Faults.of([0, 1, 2, 0], [1.0, 4.0, 4.5, 9.5], [6.0, 20.0, 5.0, 9.5])
-    result = in_virtual_time(scenario(UNEQUAL, "wrong", faults), make_scheduler(name, OWN.get(name)))
+    result = run_in_virtual_time(scenario(UNEQUAL, "wrong", faults), make_scheduler(name, OWN.get(name)))
     check_sizes(result, UNEQUAL)
     assert result.applications["resubmitted"].sum() > 0 and result.machines["interrupted"].sum() > 0
 

@@ -74,7 +74,7 @@ class LateSignalsWorker(VirtualWorker):
             self.core._deliver(kind, letter.to, letter.message)
 
 
-def in_virtual_time(
+def run_in_virtual_time(
     scenario: gs.Scenario, scheduler: gs.Scheduler, process: type[VirtualWorker] = VirtualWorker
 ) -> gs.Result:
     setup = Setup(
@@ -128,7 +128,7 @@ def test_emulations_in_virtual_time_have_the_digests_of_simulations(name: str) -
 @pytest.mark.parametrize("name", ["sparrow", "eagle", "work-stealing", "join-shortest-queue", "WQR-FT"])
 def test_emulations_in_virtual_time_have_the_digests_of_simulations_with_failures(name: str) -> None:
     scenario, scheduler = bags(faults=FAULTS), make_scheduler(name, OWN.get(name))
-    emulated = in_virtual_time(scenario, scheduler)
+    emulated = run_in_virtual_time(scenario, scheduler)
     simulated = gs.simulate(scenario, scheduler, nodes="interpreted")
     assert emulated.digest == simulated.digest and emulated.applications["resubmitted"].sum() > 0
 
@@ -136,14 +136,14 @@ def test_emulations_in_virtual_time_have_the_digests_of_simulations_with_failure
 @pytest.mark.parametrize("name", ["dgs-asap", "zorilla"])
 def test_rigid_jobs_in_virtual_time_survive_failures_as_in_a_simulation(name: str) -> None:
     scenario, scheduler = dataclasses.replace(rigid(), faults=FAULTS), make_scheduler(name)
-    emulated = in_virtual_time(scenario, scheduler)
+    emulated = run_in_virtual_time(scenario, scheduler)
     simulated = gs.simulate(scenario, scheduler, nodes="interpreted")
     assert emulated.digest == simulated.digest and emulated.applications["resubmitted"].sum() > 0
 
 
 def test_an_emulation_ends_if_the_last_machine_fails_for_good() -> None:
     faults = gs.Faults.of(range(30), [60.0] * 30, [math.inf] * 30)
-    for run in (gs.simulate, in_virtual_time):
+    for run in (gs.simulate, run_in_virtual_time):
         with pytest.raises(gs.ScenarioError, match="the last machine failed for good, with 284 tasks"):
             run(bags(faults=faults), gs.WqrFt())
 
@@ -154,7 +154,7 @@ def test_a_release_while_no_machine_is_up_is_lost_and_submitted_again() -> None:
         gs.Platform.equal(2), releases, faults=gs.Faults.of([0, 1], [3.0, 3.0], [5.0, 6.0])
     )
     simulated = gs.simulate(scenario, gs.Sparrow(), nodes="interpreted")
-    assert in_virtual_time(scenario, gs.Sparrow()).digest == simulated.digest
+    assert run_in_virtual_time(scenario, gs.Sparrow()).digest == simulated.digest
 
 
 @given(runs())
@@ -208,13 +208,13 @@ def test_a_virtual_result_can_be_saved(tmp_path: Path) -> None:
 
 def test_jobs_that_outlast_their_requests_have_the_digest_of_a_simulation() -> None:
     scheduler = make_scheduler("dgs-asap", {"slot": 3.7})
-    emulated, simulated = in_virtual_time(rigid(0.3), scheduler), gs.simulate(rigid(0.3), scheduler)
+    emulated, simulated = run_in_virtual_time(rigid(0.3), scheduler), gs.simulate(rigid(0.3), scheduler)
     assert emulated.digest == simulated.digest and emulated.facts["extended"] and emulated.facts["displaced"]
 
 
 def test_table_rows_of_several_processes_are_sorted_by_time() -> None:
     scenario, scheduler = bags(), make_scheduler("random-walk-search")
-    result = in_virtual_time(scenario, scheduler, NodeOrderWorker)
+    result = run_in_virtual_time(scenario, scheduler, NodeOrderWorker)
     assert len(result.tables["hosts"]) > 100 and validate_result(result) == []
     assert result.tables["hosts"]["found"].tolist() == sorted(result.tables["hosts"]["found"])
 
@@ -229,7 +229,7 @@ def late_signals(
     )
     scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=20, seed=1), workload, seed=3, faults=faults)
     scheduler = gs.WqrFt(checkpoint_interval=5.0, max_replicas=3)
-    return in_virtual_time(scenario, scheduler, LateSignalsWorker)
+    return run_in_virtual_time(scenario, scheduler, LateSignalsWorker)
 
 
 def test_a_run_is_valid_if_task_copies_start_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +264,7 @@ def test_recorded_values_become_numbers_as_in_a_simulation(
     monkeypatch: pytest.MonkeyPatch, value: Any
 ) -> None:
     monkeypatch.setattr(RecordingScheduler, "value", value, raising=False)
-    emulated = in_virtual_time(bags(), RecordingScheduler())
+    emulated = run_in_virtual_time(bags(), RecordingScheduler())
     assert emulated.tables["seen"]["x"].tolist() == [float(value)] * 6
 
 
@@ -276,4 +276,4 @@ def test_invalid_recorded_values_raise_the_error_of_a_simulation(
     with pytest.raises(gs.SchedulerError) as simulated:
         gs.simulate(bags(), RecordingScheduler())
     with pytest.raises(gs.SchedulerError, match=re.escape(str(simulated.value))):
-        in_virtual_time(bags(), RecordingScheduler())
+        run_in_virtual_time(bags(), RecordingScheduler())

@@ -189,16 +189,16 @@ def test_fields_may_have_the_names_that_msgspec_uses() -> None:
 
 def test_arrays_up_to_the_size_limit_arrive_unchanged() -> None:
     cells = np.arange(6.0).reshape(2, 3)
-    come = there_and_back(1, cells=cells)
+    come = round_trip(1, cells=cells)
     assert (come.cells == cells).all() and not come.cells.flags.writeable and come.sender == 2
-    come = there_and_back(2, counts=np.array([3, 65535], np.uint16))
+    come = round_trip(2, counts=np.array([3, 65535], np.uint16))
     assert come.counts.dtype == np.uint16 and come.counts.tolist() == [3, 65535]
     text = (
         "^node 2: a message 'matrix' in an emulation must have at most 1048576 bytes, got 2097..., of "
         "which the array 'cells' has 2097152$"
     )
     with pytest.raises(SchedulerError, match=text):
-        there_and_back(1, cells=np.zeros(2**18))
+        round_trip(1, cells=np.zeros(2**18))
 
 
 def message(number: int, **fields: Any) -> Any:
@@ -207,7 +207,7 @@ def message(number: int, **fields: Any) -> Any:
     return declared.message(2, [fields[name] for name in declared.fields])
 
 
-def there_and_back(number: int, **fields: Any) -> Any:
+def round_trip(number: int, **fields: Any) -> Any:
     """Return a message after encoding and decoding."""
     kind = KINDS[number]
     sent = message_frame(kind.pack(1, message(number, **fields), 3))

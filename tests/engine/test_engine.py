@@ -67,7 +67,7 @@ def test_events_in_the_past_are_rejected(options: str, running: bool) -> None:
     engine = Engine()
     row = np.zeros(1, dtype=[("node", np.int64)])
 
-    def offend(_: object = None) -> None:
+    def misuse_kind(_: object = None) -> None:
         kind = {"at": "t", "every": "t", "post": "d", "touch": "a"}[options]
         with pytest.raises(
             SchedulerError, match=f"t = 2.0 s: '{kind}' must be posted for this instant or later, got 1.0 s"
@@ -83,13 +83,13 @@ def test_events_in_the_past_are_rejected(options: str, running: bool) -> None:
     engine.on("t", print, priority=0, phase=TIMER)
     engine.on("a", print, priority=0, phase=ACT)
     engine.on("d", print, priority=0, phase=DELIVERY)
-    engine.on("go", offend, priority=1, phase=TIMER)
+    engine.on("go", misuse_kind, priority=1, phase=TIMER)
     if running:
         engine.at(nanoseconds(2), "go")
         engine.run()
     else:
         engine.run(nanoseconds(2))
-        offend()
+        misuse_kind()
     assert len(engine._queue) == 0
 
 

@@ -135,28 +135,28 @@ class Program:
         self.script = iter(script)
         self.world: Any = Reference(self) if limit == 0 else Adapter(self, limit)
         for order in setup:
-            self.obey(order)
+            self.execute(order)
 
-    def obey(self, order: Any) -> None:
-        what, delay, kind, items = order
+    def execute(self, order: Any) -> None:
+        verb, delay, kind, items = order
         world = self.world
         time = world.now + delay
-        if what == "post":
+        if verb == "post":
             world.post(time, f"d{kind}", [(item, i) for i, item in enumerate(items)])
-        elif what == "touch":
+        elif verb == "touch":
             world.touch(f"a{kind % 2}", items, time)
-        elif what == "at":
+        elif verb == "at":
             for item in items:
                 world.at(time, f"t{kind % 2}", item)
-        elif what == "cancel":
+        elif verb == "cancel":
             self.trace += [world.cancel(time, f"t{kind % 2}", item) for item in items]
-        elif what == "every":
+        elif verb == "every":
             world.every(delay + 1, time)
 
     def handle(self, kind: str, receiver: int, value: int) -> None:
         self.trace.append((self.world.now, kind, receiver, value))
         for order in next(self.script, ()):
-            self.obey(order)
+            self.execute(order)
 
     def hook(self) -> None:
         self.trace.append("hook")
@@ -254,7 +254,7 @@ def test_a_source_equals_events_posted_in_advance(
     polled.world.engine.add_source(source)
     for program in (ahead, polled):
         for order in setup:
-            program.obey(order)
+            program.execute(order)
     for time, node in sorted(due):
         ahead.world.post(time, "d1", [(node, 0)])
     seen: list[int] = []

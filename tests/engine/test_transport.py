@@ -61,7 +61,7 @@ class Setup:
 
     def at(self, time: int, *sends: tuple[str, Any]) -> None:
         item = len(self.script)
-        self.script[item] = lambda: [self.net.send(name, what) for name, what in sends]
+        self.script[item] = lambda: [self.net.send(name, payload) for name, payload in sends]
         self.engine.at(time, "go", item)
 
     def accounting(self) -> dict[str, dict[str, int]]:

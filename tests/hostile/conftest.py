@@ -26,7 +26,7 @@ def limits() -> Iterator[None]:
         now = int(stream.read().split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (now + MAX_MEMORY, before[1]))
-    with clock.bounded():
+    with clock.limit_time():
         yield
     resource.setrlimit(resource.RLIMIT_AS, before)
 

@@ -26,8 +26,8 @@ from gridsim.simulation.checkpoint import Checkpoint, save
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.studies.execution.store import Store
 from gridsim.validation.results import validate_result
-from tests._helpers.archives import changed, npy, stated
-from tests._helpers.checkpoints import edited
+from tests._helpers.archives import change_archive, npy, rewrite_size
+from tests._helpers.checkpoints import edit_checkpoint
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ BUSY = "tables/machines/busy.npy"
 def test_invalid_headers_of_arrays_are_rejected(file: Path, member: bytes, expected: str) -> None:
     """Memory is allocated only if the header matches the size of the member."""
     with pytest.raises(GridSimError) as error:
-        gs.Result.load(changed(file, {BUSY: member}))
+        gs.Result.load(change_archive(file, {BUSY: member}))
     message = str(error.value)
     assert expected in message and message.startswith(f"{file}: ") and message.isprintable()
 
@@ -68,13 +68,13 @@ def test_a_header_nested_too_deeply_for_the_parser_is_rejected(file: Path) -> No
     text = b"-" * 9000 + b"1\n"
     header = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
     with pytest.raises(GridSimError, match="not a valid result file .*header"):
-        gs.Result.load(changed(file, {BUSY: header}))
+        gs.Result.load(change_archive(file, {BUSY: header}))
 
 
 def test_arrays_of_any_byte_and_axis_order_give_equal_results(file: Path, result: gs.Result) -> None:
     busy = result.machines["busy"]
     swapped = npy(busy.view(np.uint64).byteswap().view(np.float64), descr=">f8", fortran=True)
-    assert gs.Result.load(changed(file, {BUSY: swapped})).digest == result.digest
+    assert gs.Result.load(change_archive(file, {BUSY: swapped})).digest == result.digest
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("a.npy", npy(np.arange(6.0), shape=(2, 3), fortran=True))
     with open(file, "rb") as stream, Reader(stream) as read:
@@ -95,12 +95,12 @@ def test_pickles_are_never_loaded(file: Path, tmp_path: Path, kind: str) -> None
     harm = pickle.dumps(np.array([MaliciousObject(tmp_path / "harm")], object))
     with pytest.raises(GridSimError):
         if kind == "npy":
-            gs.Result.load(changed(file, {BUSY: npy(shape=(1,), descr="|O") + harm}))
+            gs.Result.load(change_archive(file, {BUSY: npy(shape=(1,), descr="|O") + harm}))
         elif kind == "whole":
             file.write_bytes(harm)
             gs.Result.load(file)
         else:
-            changed(file, {"result.json": harm})
+            change_archive(file, {"result.json": harm})
             gs.Result.load(file)
     assert not (tmp_path / "harm").exists()
     pickle.loads(harm)
@@ -112,13 +112,13 @@ def test_members_with_a_false_size_are_rejected(file: Path) -> None:
     for size in (0, 8, 2**32 - 2):
         file.write_bytes(full_run)
         with pytest.raises(GridSimError, match="not a valid result file"):
-            gs.Result.load(stated(file, BUSY, size))
+            gs.Result.load(rewrite_size(file, BUSY, size))
 
 
 def test_archives_larger_than_the_memory_when_unpacked_are_rejected(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changed(file, {f"more/{k}.npy": bytes(1 << 24) for k in range(16)})
+    change_archive(file, {f"more/{k}.npy": bytes(1 << 24) for k in range(16)})
     assert file.stat().st_size < 1 << 20
     monkeypatch.setattr("gridsim.results.archive.memory", lambda: 200 << 20)
     with pytest.raises(
@@ -161,7 +161,7 @@ def test_invalid_names_of_tables_are_rejected_and_create_no_files(
 ) -> None:
     members = {f"tables/machines/{name}.npy": npy([1.0, 2.0])} if isinstance(name, str) else {}
     before = sorted(tmp_path.iterdir())
-    changed(file, members, lambda about: about["tables"]["machines"].append(name))
+    change_archive(file, members, lambda metadata: metadata["tables"]["machines"].append(name))
     if name == "x" * 300:  # a long name of letters is valid
         with pytest.raises(GridSimError, match="states digest"):
             gs.Result.load(file)
@@ -172,7 +172,7 @@ def test_invalid_names_of_tables_are_rejected_and_create_no_files(
 
 
 @pytest.mark.parametrize(
-    "about",
+    "edit_json",
     [
         lambda answers: answers.update(tables=[]),
         lambda answers: answers.update(tables={"machines": 5}),
@@ -182,9 +182,9 @@ def test_invalid_names_of_tables_are_rejected_and_create_no_files(
         lambda answers: answers.clear(),
     ],
 )
-def test_invalid_metadata_of_a_result_are_rejected(file: Path, about: Any) -> None:
+def test_invalid_metadata_of_a_result_are_rejected(file: Path, edit_json: Any) -> None:
     with pytest.raises(GridSimError):
-        gs.Result.load(changed(file, about=about))
+        gs.Result.load(change_archive(file, edit_json=edit_json))
 
 
 @pytest.mark.parametrize(
@@ -202,22 +202,22 @@ def test_columns_of_the_wrong_type_are_rejected(file: Path, member: str, expecte
     if member == "applications/finish":
         content, expected = npy(np.zeros(rows), descr="<i8"), "applications.finish must be float, got int64"
     with pytest.raises(GridSimError, match=expected):
-        gs.Result.load(changed(file, {f"tables/{member}.npy": content}), verify=False)
+        gs.Result.load(change_archive(file, {f"tables/{member}.npy": content}), verify=False)
 
 
 def test_validation_reports_implausible_values(file: Path) -> None:
     """A scenario of the wrong type is an error instead."""
     content = npy(np.full(2, 1e300), shape=(2,))
-    violations = validate_result(changed(file, {"tables/machines/speed.npy": content}))
+    violations = validate_result(change_archive(file, {"tables/machines/speed.npy": content}))
     assert violations and all(str(item).isprintable() for item in violations)
-    changed(file, about=lambda answers: answers["provenance"].update(scenario=7))
+    change_archive(file, edit_json=lambda answers: answers["provenance"].update(scenario=7))
     with pytest.raises(GridSimError):
         validate_result(file)
 
 
 def test_json_nested_too_deeply_is_rejected(file: Path) -> None:
     with pytest.raises(GridSimError, match="not a valid result file"):
-        gs.Result.load(changed(file, {"result.json": b"[" * 100_000}))
+        gs.Result.load(change_archive(file, {"result.json": b"[" * 100_000}))
 
 
 def test_json_with_more_values_than_fit_into_memory_is_rejected(
@@ -230,10 +230,10 @@ def test_json_with_more_values_than_fit_into_memory_is_rejected(
         document["provenance"]["scenario"] += "# " + ',[{"\\' * (1 << 20)  # which is one string
 
     # noise makes the file large enough to pass the check of its compression ratio
-    changed(file, {"more/noise.npy": np.random.default_rng(1).bytes(1 << 18)}, add_values)
+    change_archive(file, {"more/noise.npy": np.random.default_rng(1).bytes(1 << 18)}, add_values)
     with pytest.raises(GridSimError, match=r"result.json must have at most 1048576 values, got 10\d{5}"):
         gs.Result.load(file)
-    changed(file, about=lambda document: document.pop("more"))
+    change_archive(file, edit_json=lambda document: document.pop("more"))
     gs.Result.load(file, verify=False)
     monkeypatch.setattr("gridsim.results.archive.memory", lambda: 1 << 20)
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -306,13 +306,13 @@ def test_invalid_states_of_checkpoints_are_rejected(scenario: gs.Scenario, tmp_p
     simulation = Simulation(scenario, make_scheduler("mincent"), Options())
     save(path, simulation, simulation.checkpoint_header(600.0))
 
-    def about(document: Any) -> None:
+    def edit_json(document: Any) -> None:
         document["state"]["state"]["engine"] = harm
 
     if isinstance(harm, dict) and "generator" in harm:  # Python limits the digits of a number in JSON
         sys.set_int_max_str_digits(0)
     try:
-        edited(path, about)
+        edit_checkpoint(path, edit_json)
     finally:
         sys.set_int_max_str_digits(4300)
     with pytest.raises(GridSimError, match="not a valid checkpoint"), Checkpoint(path) as kept:
@@ -341,7 +341,7 @@ def test_arrays_of_a_checkpoint_take_no_more_memory_than_its_file(
     def change(document: Any) -> None:
         document["state"]["state"]["engine"] = {"list": [{"array": document["more"][0]}] * count}
 
-    edited(path, change, more=(array,))
+    edit_checkpoint(path, change, more=(array,))
     tracemalloc.start()
     with pytest.raises(GridSimError, match="checkpoint: not a valid checkpoint"), Checkpoint(path) as kept:
         kept.restore(Simulation(scenario, make_scheduler("mincent"), Options()))

@@ -37,7 +37,7 @@ from gridsim.support.clock import NEVER
 from gridsim.traces import read_avt, read_fta, read_gwf, read_host_speeds, read_swf, read_tr
 from gridsim.traces._text import LONGEST_LINE, text_lines
 from gridsim.validation.logs import BATSIM, validate_batsim, validate_swf
-from tests._helpers.archives import changed
+from tests._helpers.archives import change_archive
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +63,7 @@ OPENERS: dict[str, Callable[[Any], Any]] = {
 # -- decompression bombs ------------------------------------------------------------------------------------
 
 
-def bomb(path: Path, unit: bytes, size: int) -> Path:
+def write_bomb(path: Path, unit: bytes, size: int) -> Path:
     """Write `unit` repeated to `size` bytes, as gzip: some 200 kB for 200 MB."""
     block = unit * (1 + (1 << 20) // len(unit))
     with gzip.open(path, "wb", compresslevel=9) as stream:
@@ -74,7 +74,7 @@ def bomb(path: Path, unit: bytes, size: int) -> Path:
 
 @pytest.mark.parametrize("unit", [b"0", b";\n", JOB.encode(), b"\n"])
 def test_gzip_bombs_are_rejected(tmp_path: Path, unit: bytes) -> None:
-    path = bomb(tmp_path / "bomb.swf.gz", unit, 30 << 20)
+    path = write_bomb(tmp_path / "bomb.swf.gz", unit, 30 << 20)
     assert path.stat().st_size < 1 << 20
     with pytest.raises(TraceFormatError) as error:
         read_swf(path)
@@ -85,7 +85,7 @@ def test_gzip_bombs_are_rejected(tmp_path: Path, unit: bytes) -> None:
 
 
 def test_unpacked_contents_are_limited_by_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = bomb(tmp_path / "log.swf.gz", JOB.encode(), 3 << 20)
+    path = write_bomb(tmp_path / "log.swf.gz", JOB.encode(), 3 << 20)
     assert sum(1 for _ in text_lines(path)) > 1000  # with enough memory
     monkeypatch.setattr("gridsim.traces._text.memory", lambda: 1 << 20)
     with pytest.raises(
@@ -589,10 +589,10 @@ def test_quoted_texts_in_errors_are_printable(tmp_path: Path) -> None:
 def test_output_of_commands_is_printable(file: Path, tmp_path: Path, run: Any, result: gs.Result) -> None:
     """Escape sequences come from the name of a scheduler, the header of a log, and the name of a file."""
 
-    def about(document: Any) -> None:
+    def edit_json(document: Any) -> None:
         document["scheduler"]["name"] = ESCAPE[:-1] + "\n1 2 3"
 
-    changed(file, about=about)
+    change_archive(file, edit_json=edit_json)
     path = str(tmp_path / "a.swf")
     for arguments in (
         ["export", str(file), "--format", "swf", "--out", path],

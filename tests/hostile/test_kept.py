@@ -21,8 +21,8 @@ from gridsim.results.metrics.registry import METRICS
 from gridsim.simulation.checkpoint import Checkpoint
 from gridsim.studies.execution.store import Store
 from gridsim.support.provenance import sha256
-from tests._helpers.archives import changed
-from tests._helpers.checkpoints import edited
+from tests._helpers.archives import change_archive
+from tests._helpers.checkpoints import edit_checkpoint
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +49,7 @@ def test_errors_in_a_checkpoint_name_its_file(
     def put(document: Any) -> None:
         (document["about"] if part == "about" else document["about"][part])[key] = value
 
-    edited(file, put)
+    edit_checkpoint(file, put)
     with pytest.raises(GridSimError, match=f"^{re.escape(str(file))}: .*{key}"):
         gs.resume(file)
 
@@ -69,7 +69,7 @@ def test_errors_in_a_checkpoint_name_its_file(
 )  # fmt: skip
 def test_provenance_of_wrong_types_is_rejected(recorded_result: Path, change: Any) -> None:
     key = next(iter(change))
-    changed(recorded_result, about=lambda answers: answers["provenance"].update(change))
+    change_archive(recorded_result, edit_json=lambda answers: answers["provenance"].update(change))
     with pytest.raises(
         GridSimError, match=rf"recorded_result.npz: not a valid result file \(Expected .*\$\.{key}"
     ):
@@ -78,7 +78,7 @@ def test_provenance_of_wrong_types_is_rejected(recorded_result: Path, change: An
 
 @pytest.mark.parametrize("missing", ["words", "dropped"])
 def test_decisions_with_a_missing_field_are_rejected(recorded_result: Path, missing: str) -> None:
-    changed(recorded_result, about=lambda answers: answers["provenance"]["decisions"].pop(missing))
+    change_archive(recorded_result, edit_json=lambda answers: answers["provenance"]["decisions"].pop(missing))
     with pytest.raises(
         GridSimError, match=rf"recorded_result.npz: .*missing required field `{missing}`.*decisions"
     ):
@@ -91,8 +91,9 @@ def test_an_error_of_an_invalid_scenario_names_the_file_of_its_result(
 ) -> None:
     """A command may read several files, so that an error must name the file."""
     monkeypatch.chdir(tmp_path)
-    changed(
-        recorded_result, about=lambda answers: answers["provenance"].update(scenario="[workload]\nfile = 7\n")
+    change_archive(
+        recorded_result,
+        edit_json=lambda answers: answers["provenance"].update(scenario="[workload]\nfile = 7\n"),
     )
     answer = CliRunner().invoke(cli, [*command, "recorded_result.npz", *["0"] * (command == ["why"])])
     if answer.exit_code or command in (["validate"], ["repro"]):
@@ -109,7 +110,7 @@ def test_commands_handle_a_result_without_provenance(
 ) -> None:
     """Commands succeed, or fail with one line."""
     monkeypatch.chdir(tmp_path)
-    changed(recorded_result, about=lambda answers: answers.update(provenance={}))
+    change_archive(recorded_result, edit_json=lambda answers: answers.update(provenance={}))
     for command in COMMANDS:
         answer = CliRunner().invoke(cli, [*command, "recorded_result.npz", *["0"] * (command == ["why"])])
         assert answer.exit_code in (0, 2), (command, answer.exception)
@@ -132,7 +133,7 @@ def test_invalid_decision_texts_in_a_result_are_rejected(recorded_result: Path, 
         every = document["provenance"]["decisions"]["words"]
         every |= {action: [sentence, "", ""] for action in every}
 
-    answer = CliRunner().invoke(cli, ["why", str(changed(recorded_result, about=words)), "0"])
+    answer = CliRunner().invoke(cli, ["why", str(change_archive(recorded_result, edit_json=words)), "0"])
     assert answer.exit_code == 2 and answer.stderr.startswith(f"gridsim: {recorded_result}: decision_words[")
     assert answer.stderr.count("\n") == 1
 
@@ -154,7 +155,7 @@ def test_a_checkpoint_with_values_of_wrong_types_is_rejected(
             else:
                 put(state[key])
 
-    edited(file, lambda document: put(document["state"]))
+    edit_checkpoint(file, lambda document: put(document["state"]))
     try:
         gs.resume(file)
     except GridSimError as error:
@@ -168,7 +169,7 @@ def test_a_checkpoint_that_names_other_files_is_rejected(
     """The files of a checkpoint are hashed as a whole, and some files have no end."""
     file = tmp_path / "run"
     gs.simulate(scenario, gs.FairTree(), checkpoint=file, checkpoint_every=0.0)
-    edited(file, lambda document: document["about"].update(files={name: "0" * 64}))
+    edit_checkpoint(file, lambda document: document["about"].update(files={name: "0" * 64}))
     with pytest.raises(GridSimError, match=f"^'{name}' must be read by the scenario, as at the start"):
         gs.resume(file)
 

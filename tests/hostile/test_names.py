@@ -15,7 +15,7 @@ import gridsim as gs
 from gridsim import plots
 from gridsim.cli.main import cli
 from gridsim.results.metrics.estimates import Estimate
-from tests._helpers.archives import changed, npy
+from tests._helpers.archives import change_archive, npy
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ def test_charts_draw_file_names_with_dollar_signs(scenario: gs.Scenario, tmp_pat
     result.save(paths[0])
     rows = len(result.tables["traffic"])
     kinds = npy(shape=(rows,), descr="<U8") + np.array([NAMES[0]] * rows, "<U8").tobytes()
-    changed(
+    change_archive(
         paths[0],
         {"tables/traffic/kind.npy": kinds},
         lambda answers: answers["scheduler"].update(name=NAMES[0]),

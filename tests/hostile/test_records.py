@@ -15,7 +15,7 @@ import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.cli.result_args import guard_display
 from gridsim.errors import GridSimError, ScenarioError
-from tests._helpers.archives import changed
+from tests._helpers.archives import change_archive
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def copy_with(valid_result: Path, to: Path, place: str, value: Any) -> Path:
         column[-1] = value
     stream = io.BytesIO()
     np.save(stream, column, allow_pickle=False)
-    return changed(to, {member: stream.getvalue()})
+    return change_archive(to, {member: stream.getvalue()})
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_missing_columns_are_rejected(valid_result: Path, tmp_path: Path, table:
     for column in gs.Result.load(valid_result).tables[table]:
         file = tmp_path / f"{column}.npz"
         file.write_bytes(valid_result.read_bytes())
-        changed(file, about=lambda answers, column=column: answers["tables"][table].remove(column))
+        change_archive(file, edit_json=lambda answers, column=column: answers["tables"][table].remove(column))
         with pytest.raises(
             GridSimError, match=f"not a valid result file .*{table} must have a column '{column}'"
         ):
@@ -91,7 +91,9 @@ def test_invalid_characters_in_texts_are_rejected(valid_result: Path, tmp_path: 
     with pytest.raises(GridSimError, match="not a valid result file"):
         gs.Result.load(file, verify=False)
     file.write_bytes(valid_result.read_bytes())
-    changed(file, about=lambda answers: answers["scheduler"]["parameters"].update(update_on="\ud800"))
+    change_archive(
+        file, edit_json=lambda answers: answers["scheduler"]["parameters"].update(update_on="\ud800")
+    )
     with pytest.raises(GridSimError, match="not a valid result file .*surrogates not allowed"):
         gs.Result.load(file, verify=False)
 
@@ -123,6 +125,6 @@ def test_a_scenario_text_in_a_result_is_not_read_as_a_path(
     file = tmp_path / "bad.npz"
     for name in ("other.toml", "/etc/passwd"):
         file.write_bytes(valid_result.read_bytes())
-        changed(file, about=lambda answers, name=name: answers["provenance"].update(scenario=name))
+        change_archive(file, edit_json=lambda answers, name=name: answers["provenance"].update(scenario=name))
         with pytest.raises(GridSimError, match="^<scenario>:1: "):
             _ = gs.Result.load(file).scenario

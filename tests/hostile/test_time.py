@@ -18,7 +18,7 @@ from gridsim.results.table import Table
 from gridsim.studies.sweep import Sweep
 from gridsim.support import toml as toml_files
 from gridsim.validation.results import validate_result
-from tests._helpers.archives import changed
+from tests._helpers.archives import change_archive
 
 pytestmark = pytest.mark.slow
 
@@ -69,19 +69,19 @@ def test_too_frequent_checkpoints_of_tasks_are_rejected(scenario: gs.Scenario, t
         (1e-9, -1e-9, "scheduler.parameters.checkpoint_cost must be at least 0 s, got -1e-09"),
     ):
 
-        def about(document: Any, interval: float = interval, cost: float = cost) -> None:
+        def edit_json(document: Any, interval: float = interval, cost: float = cost) -> None:
             document["facts"]["checkpoint_interval"] = interval
             document["scheduler"]["parameters"]["checkpoint_cost"] = cost
 
         with pytest.raises(ScenarioError, match=message):
-            validate_result(changed(tmp_path / "a.npz", about=about))
+            validate_result(change_archive(tmp_path / "a.npz", edit_json=edit_json))
 
 
 def with_rows(result: gs.Result, tables: dict[str, dict[str, Any]]) -> gs.Result:
     """Return the result with other columns, of equal length, in some of its tables."""
-    changed = {name: Table(dict(result.tables[name]) | columns) for name, columns in tables.items()}
+    change_archive = {name: Table(dict(result.tables[name]) | columns) for name, columns in tables.items()}
     return gs.Result(
-        tables={**result.tables, **changed},
+        tables={**result.tables, **change_archive},
         facts=result.facts,
         scheduler=result.scheduler,
         provenance=result.provenance,
@@ -173,7 +173,9 @@ def test_rows_of_too_many_tasks_are_counted_in_one_message(scenario: gs.Scenario
 
 def with_scenario(file: Path, scenario: gs.Scenario) -> Path:
     """Replace the scenario that a result states, which no digest covers."""
-    return changed(file, about=lambda answers: answers["provenance"].update(scenario=scenario.to_toml()))
+    return change_archive(
+        file, edit_json=lambda answers: answers["provenance"].update(scenario=scenario.to_toml())
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ import gridsim as gs
 from gridsim.simulation.checkpoint import Checkpoint, save
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.support.provenance import code_version
-from tests._helpers.checkpoints import edited
+from tests._helpers.checkpoints import edit_checkpoint
 from tests.golden.test_golden_digests import CASES, EVERY
 from tests.golden.test_golden_digests import scenario as golden_scenario
 
@@ -285,7 +285,7 @@ def test_any_damage_of_a_checkpoint_is_detected_at_once(checkpoint_file: Path, t
 
 def with_header(source: Path, target: Path, **changes: Any) -> Path:
     """Write a copy of a checkpoint with changed entries of its document."""
-    return edited(source, lambda document: document.update(changes), target)
+    return edit_checkpoint(source, lambda document: document.update(changes), target)
 
 
 def test_checkpoints_of_another_version_or_machine_are_rejected(
@@ -356,7 +356,7 @@ def test_missing_or_wrong_entries_of_a_state_are_rejected(
     checkpoint_file: Path, tmp_path: Path, change: Any
 ) -> None:
     """The error is one line, and nothing is run."""
-    file = edited(checkpoint_file, lambda document: change(document["state"]), tmp_path / "other")
+    file = edit_checkpoint(checkpoint_file, lambda document: change(document["state"]), tmp_path / "other")
     with pytest.raises(gs.GridSimError, match="other: not a valid checkpoint"):
         gs.resume(file)
 
@@ -372,7 +372,9 @@ def test_missing_or_wrong_entries_of_a_state_are_rejected(
 def test_wrong_entries_about_the_run_are_rejected(
     checkpoint_file: Path, tmp_path: Path, change: dict[str, Any]
 ) -> None:
-    file = edited(checkpoint_file, lambda document: document["about"].update(change), tmp_path / "other")
+    file = edit_checkpoint(
+        checkpoint_file, lambda document: document["about"].update(change), tmp_path / "other"
+    )
     with pytest.raises((gs.GridSimError, FileNotFoundError)):
         gs.resume(file)
 
@@ -399,7 +401,7 @@ def test_a_loss_of_an_unknown_application_is_rejected(checkpoint_file: Path, tmp
             losses = entry(document["state"], "policy", "environment", "recovery", "losses")["dict"]
             losses[:] = [[instant, {"dict": [[number, 3]]}]]
 
-        files.append(edited(checkpoint_file, change, tmp_path / f"{number}"))
+        files.append(edit_checkpoint(checkpoint_file, change, tmp_path / f"{number}"))
     process = subprocess.run(
         [sys.executable, "-c", RESUME_ALL, *files],
         env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},

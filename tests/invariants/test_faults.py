@@ -304,7 +304,7 @@ def test_the_fair_tree_ends_despite_failures_in_step_with_the_heartbeat(machines
     assert result.makespan < 700.0
 
 
-def endless() -> gs.Scenario:
+def endless_scenario() -> gs.Scenario:
     """Return a scenario in which a task takes 10 s, and no machine is up for longer than 5 s."""
     instants = np.arange(1, 2000) * 5.0
     return gs.Scenario(
@@ -366,7 +366,7 @@ def test_a_trace_without_failures_causes_none(tmp_path: Any) -> None:
 def test_a_time_limit_stops_an_endless_run(name: str) -> None:
     scheduler = gs.FairTree(samples=(6, 4, 3)) if name == "fair-tree" else CENTRAL[name]
     with pytest.raises(gs.ScenarioError, match=r"did not end within time_limit = 1,000 s \(400 failures\)"):
-        gs.simulate(endless(), scheduler, time_limit=1000.0)
+        gs.simulate(endless_scenario(), scheduler, time_limit=1000.0)
 
 
 @pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
@@ -415,7 +415,7 @@ def test_a_time_limit_before_the_last_completion_is_an_error(name: str, form: An
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan"), inf, "60", True])
 def test_invalid_time_limits_are_rejected(limit: Any) -> None:
     with pytest.raises(gs.ScenarioError, match="^time_limit"):
-        gs.simulate(endless(), gs.Fcfs(), time_limit=limit)
+        gs.simulate(endless_scenario(), gs.Fcfs(), time_limit=limit)
 
 
 def test_a_late_first_start_does_not_count_as_a_failure() -> None:

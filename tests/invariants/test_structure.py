@@ -162,11 +162,11 @@ def imports(path: Path) -> tuple[Import, ...]:
     return tuple(python_imports(path) if path.suffix in (".py", ".pyi") else cython_imports(path))
 
 
-def inside(target: str, package: str) -> bool:
+def is_inside(target: str, package: str) -> bool:
     return target == package or target.startswith(package + ".")
 
 
-def outside(path: Path, *packages: str) -> list[str]:
+def outside_imports(path: Path, *packages: str) -> list[str]:
     """Return the modules imported at run time that are not in the standard library or `packages`."""
     targets = (entry.target for entry in imports(path) if not entry.typing)
     return sorted(
@@ -174,7 +174,7 @@ def outside(path: Path, *packages: str) -> list[str]:
             target
             for target in targets
             if target.split(".")[0] not in sys.stdlib_module_names
-            and not any(inside(target, package) for package in packages)
+            and not any(is_inside(target, package) for package in packages)
         }
     )
 
@@ -208,7 +208,7 @@ def test_gridcore_imports_only_numpy() -> None:
         if path.is_relative_to(CORE):
             compiled = ("libc", "cython", "cpython") if path.suffix != ".py" else ()
             lazy = ("lazy_loader",) if path == CORE / "__init__.py" else ()  # for kernels
-            assert outside(path, "numpy", "gridcore", *compiled, *lazy) == [], path
+            assert outside_imports(path, "numpy", "gridcore", *compiled, *lazy) == [], path
 
 
 @pytest.mark.parametrize("package", ["gridcore", "gridsim"])
@@ -216,9 +216,9 @@ def test_imports_have_no_cycles(package: str) -> None:
     """Imports in functions and for type checkers count as well."""
     graph: dict[str, set[str]] = {}
     for path in sources(".py", ".pyx", ".pxd"):
-        if inside(own := module_name(path), package) and own != package:
+        if is_inside(own := module_name(path), package) and own != package:
             targets = {entry.target for entry in imports(path)}
-            graph.setdefault(own, set()).update(t for t in targets if inside(t, package) and t != own)
+            graph.setdefault(own, set()).update(t for t in targets if is_inside(t, package) and t != own)
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -276,7 +276,7 @@ def test_the_engine_imports_no_modules_about_grids(path: Path) -> None:
         "gridsim.support.clock",
         "gridsim.engine.calendar_queue",
     )
-    assert outside(path, "numpy", *known) == []
+    assert outside_imports(path, "numpy", *known) == []
 
 
 def test_validation_imports_no_code_of_the_simulator() -> None:
@@ -291,10 +291,10 @@ def test_validation_imports_no_code_of_the_simulator() -> None:
             pending += [entry.target for entry in imports(paths[name]) if not entry.typing]
     assert "gridsim.results.result" in visited and "gridsim.model.faults" in visited
     simulator = "engine", *ORDER[ORDER.index("scheduling") :]
-    assert not {name for name in visited for part in simulator if inside(name, f"gridsim.{part}")}
+    assert not {name for name in visited for part in simulator if is_inside(name, f"gridsim.{part}")}
     # allowed: types, errors about names, and tables of numbers as text
     words = {f"gridcore.common.{name}" for name in ("arrays", "names", "whole_numbers")}
-    assert not {name for name in visited - words if inside(name, "gridcore")}
+    assert not {name for name in visited - words if is_inside(name, "gridcore")}
 
 
 # -- kernels and their companions -------------------------------------------------------------------------

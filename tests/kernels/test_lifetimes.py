@@ -111,7 +111,7 @@ FAILING_CALLS |= {
 }  # fmt: skip
 
 
-def in_use() -> int:
+def allocated_bytes() -> int:
     """Return the number of bytes that the C library has allocated."""
 
     class Info(ctypes.Structure):
@@ -126,15 +126,15 @@ def in_use() -> int:
     return int(info.field_4 + info.field_7)
 
 
-def grows(call: Callable[[], Any], rounds: int = 4) -> int:
+def leaked_bytes(call: Callable[[], Any], rounds: int = 4) -> int:
     """Return the bytes that each further call leaves allocated: the least of some rounds."""
     minimum = sys.maxsize
     for turn in range(6):
-        before = in_use()
+        before = allocated_bytes()
         for _ in range(rounds):
             call()
         if turn:
-            minimum = min(minimum, (in_use() - before) // rounds)
+            minimum = min(minimum, (allocated_bytes() - before) // rounds)
         if minimum < SMALL_LEAK:
             break
     return minimum
@@ -157,7 +157,7 @@ OF_RUNS = ("SummaryTree", "FairTreeNodes", "NodeCore", "DgsNodes")
 @pytest.mark.parametrize("name", work.CALLS)
 def test_a_finished_kernel_frees_its_memory(name: str) -> None:
     # Python itself sometimes keeps memory of a whole run
-    assert grows(work.CALLS[name]) < (20_000 if name in work.RUNS else SMALL_LEAK)
+    assert leaked_bytes(work.CALLS[name]) < (20_000 if name in work.RUNS else SMALL_LEAK)
 
 
 @pytest.mark.slow
@@ -167,7 +167,7 @@ def test_a_rejected_call_frees_its_memory(name: str) -> None:
         with pytest.raises((ValueError, OverflowError)):
             FAILING_CALLS[name]()
 
-    assert grows(call) < SMALL_LEAK
+    assert leaked_bytes(call) < SMALL_LEAK
 
 
 @pytest.mark.slow
@@ -175,12 +175,12 @@ def test_a_rejected_call_frees_its_memory(name: str) -> None:
 def test_states_free_their_memory(name: str) -> None:
     kernel = KERNELS[name]()
     state = deep_copy(kernel.getstate())
-    assert grows(lambda: state_refused(kernel, state)) < SMALL_LEAK
+    assert leaked_bytes(lambda: state_refused(kernel, state)) < SMALL_LEAK
     if name not in OF_RUNS:
-        assert grows(lambda: KERNELS[name]().setstate(state)) < SMALL_LEAK
+        assert leaked_bytes(lambda: KERNELS[name]().setstate(state)) < SMALL_LEAK
 
 
 @pytest.mark.slow
 def test_a_planted_leak_is_detected() -> None:
     malloc = ctypes.CDLL(None).malloc
-    assert grows(lambda: malloc(4000)) >= SMALL_LEAK  # other threads may free some memory meanwhile
+    assert leaked_bytes(lambda: malloc(4000)) >= SMALL_LEAK  # other threads may free some memory meanwhile

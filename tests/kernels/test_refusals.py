@@ -255,20 +255,20 @@ def test_read_only_strided_and_converted_input_is_accepted(function):
         lambda x: x.astype(np.float32),
         lambda x: x.astype(np.int64),
         lambda x: tuple(int(v) for v in x),
-        frozen,
+        read_only_copy,
     ):
         changed = {name: change(value) for name, value in finite.items()}
         np.testing.assert_equal(call(function, **changed), expected)
 
 
-def frozen(values):
+def read_only_copy(values):
     values = values.copy()
     values.flags.writeable = False
     return values
 
 
 def test_input_is_not_changed():
-    cells = frozen(np.full((2, *GRID.shape), 7, dtype=np.uint32))
+    cells = read_only_copy(np.full((2, *GRID.shape), 7, dtype=np.uint32))
     summaries.aggregate(cells)
     summaries.debit(cells[0], GRID, tasks=1, task_size=1.0, size=4.0, stretch=1.0, leaves=1)
     assert (cells == 7).all()

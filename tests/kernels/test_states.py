@@ -46,7 +46,7 @@ def walks() -> tuple[Links, JobWalks]:
     return links, walks
 
 
-def advanced(queue: Any, *more: Any) -> Any:
+def advanced_queue(queue: Any, *more: Any) -> Any:
     """Return a queue that has run for 20 s."""
     queue.run(20 * work.SECOND, *more)
     return queue
@@ -60,10 +60,10 @@ def manual_queue() -> Any:
 
 def pull_queue() -> Any:
     queue, options = work.pull()
-    return advanced(queue, *options[1:])
+    return advanced_queue(queue, *options[1:])
 
 
-def halfway(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
+def policy_in_progress(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
     """Return the policy of a run with messages, searches and so on in progress."""
     run = Simulation(scenario, scheduler, Options(record=True))
     waves = 0
@@ -81,15 +81,16 @@ def halfway(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
 
 #: Kernels with a state, in the middle of their work.
 KERNELS: dict[str, Callable[[], Any]] = {
-    "JobQueue": lambda: advanced(work.backfill(60)), "WorkQueue": lambda: advanced(work.work_queue(60)),
+    "JobQueue": lambda: advanced_queue(work.backfill(60)),
+    "WorkQueue": lambda: advanced_queue(work.work_queue(60)),
     "ManualQueue": manual_queue, "PullQueue": pull_queue, "TaskQueues": lambda: work.task_queues(30),
     "DataQueues": lambda: work.data_queues(30),
     "SlotSchedules": lambda: work.schedules(50)[0], "Views": lambda: work.schedules(50)[1],
     "JobWalks": lambda: walks()[1], "Links": lambda: walks()[0],
-    "SummaryTree": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).tree,
-    "FairTreeNodes": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).compiled,
-    "NodeCore": lambda: halfway(work.bags(), gs.ExpandingRing()).core,
-    "DgsNodes": lambda: halfway(
+    "SummaryTree": lambda: policy_in_progress(work.bags(), gs.FairTree(samples=(4, 3, 3))).tree,
+    "FairTreeNodes": lambda: policy_in_progress(work.bags(), gs.FairTree(samples=(4, 3, 3))).compiled,
+    "NodeCore": lambda: policy_in_progress(work.bags(), gs.ExpandingRing()).core,
+    "DgsNodes": lambda: policy_in_progress(
         work.rigid(), gs.DgsAsap(degree=8, slot=10.0, overlay="cyclon", cycle=2.0)
     ).compiled,
 }  # fmt: skip

@@ -58,7 +58,7 @@ def test_concurrent_results_equal_sequential_results(rounds: int) -> None:
     names = list(work.CALLS)
     barrier = threading.Barrier(THREADS)
 
-    def one(number: int) -> None:
+    def call_kernels(number: int) -> None:
         for round in range(rounds):
             # each thread begins elsewhere, so that all pairs of calls meet; half run the same calls
             first = (number // 2 * 5 + round) % len(names)
@@ -67,7 +67,7 @@ def test_concurrent_results_equal_sequential_results(rounds: int) -> None:
                 np.testing.assert_equal(work.CALLS[name](), alone[name], err_msg=name)
 
     with switching(1e-5), ThreadPoolExecutor(THREADS) as pool:
-        for item in [pool.submit(one, number) for number in range(THREADS)]:
+        for item in [pool.submit(call_kernels, number) for number in range(THREADS)]:
             try:
                 item.result()
             except BaseException:
@@ -82,13 +82,13 @@ def runs_concurrently(call: Callable[[], Any], concurrent: Callable[[], Any], ti
     """Return whether another thread runs during `call`, which must release the GIL by itself."""
     go, completed = threading.Event(), threading.Event()
 
-    def other() -> None:
+    def run_concurrent() -> None:
         go.wait()
         concurrent()
         completed.set()
 
     with switching(1000.0):
-        thread = threading.Thread(target=other)
+        thread = threading.Thread(target=run_concurrent)
         thread.start()
         go.set()
         for _ in range(times):
@@ -217,23 +217,27 @@ def methods(kernel: Any) -> list[str]:
 def test_a_call_on_an_object_in_use_is_rejected(name: str) -> None:
     """A callback calls all public methods, so that timing is irrelevant."""
     kernels = work.objects()
-    own = {what: item for what, item in kernels.items() if what == name or what.startswith(f"{name}: ")}
+    own_kernels = {
+        kernel_name: item
+        for kernel_name, item in kernels.items()
+        if kernel_name == name or kernel_name.startswith(f"{name}: ")
+    }
     refused: set[tuple[str, str]] = set()
 
-    def meddle() -> None:
-        for what, kernel in own.items():
+    def call_all_methods() -> None:
+        for kernel_name, kernel in own_kernels.items():
             for method in methods(kernel):
                 parameters = list(inspect.signature(getattr(kernel, method)).parameters.values())
                 positional, named = arguments(method, parameters)
                 with pytest.raises(RuntimeError, match=IN_USE):
                     getattr(kernel, method)(*positional, **named)
-                refused.add((what, method))
+                refused.add((kernel_name, method))
 
     with pytest.raises(ValueError, match="state must have an entry"):
-        kernels[name].setstate(ReentrantState(meddle))
+        kernels[name].setstate(ReentrantState(call_all_methods))
     assert {(name, "getstate"), (name, "setstate")} <= refused
-    assert len({what for what, _ in refused}) == len(own)
-    for kernel in own.values():
+    assert len({kernel_name for kernel_name, _ in refused}) == len(own_kernels)
+    for kernel in own_kernels.values():
         assert kernel.getstate()  # the object is free again
 
 

@@ -71,12 +71,12 @@ def test_long_lists_are_archived_as_arrays(scenario: gs.Scenario) -> None:
     tables = tomllib.loads(archived.toml)
     tables.pop("schedulers", None)
 
-    def longest(value: Any) -> int:
+    def longest_list(value: Any) -> int:
         if isinstance(value, dict):
-            return max(map(longest, value.values()), default=0)
+            return max(map(longest_list, value.values()), default=0)
         return len(value) if isinstance(value, list) else 0
 
-    assert longest(tables) <= MAX_INLINE and has_references(tables)
+    assert longest_list(tables) <= MAX_INLINE and has_references(tables)
     for array in archived.arrays.values():
         assert array.ndim == 1 and not array.flags.writeable
 

@@ -67,12 +67,12 @@ def test_jobs_with_the_same_suitable_machines_are_one_group(
 
 
 def test_drawn_attributes_are_independent() -> None:
-    def drawn(**more: Any) -> Any:
+    def drawn_platform(**more: Any) -> Any:
         return gs.Platform.equal(300, attributes=gs.DrawnAttributes(seed=5, **more)).attributes
 
-    every = drawn(memory=(1e9, 2e9, 2e9), kinds=("a", "b"), side=7.0)
-    assert np.array_equal(every.memory, drawn(memory=(1e9, 2e9, 2e9)).memory)
-    assert np.array_equal(every.places, drawn(kinds=("a", "b"), side=7.0).places)
+    every = drawn_platform(memory=(1e9, 2e9, 2e9), kinds=("a", "b"), side=7.0)
+    assert np.array_equal(every.memory, drawn_platform(memory=(1e9, 2e9, 2e9)).memory)
+    assert np.array_equal(every.places, drawn_platform(kinds=("a", "b"), side=7.0).places)
     assert 0.6 < (every.memory == 2e9).mean() < 0.73 and set(every.kind.tolist()) == {"a", "b"}
     assert every.places.shape == (300, 2) and 0 <= every.places.min() < 1 and 6 < every.places.max() < 7
 
@@ -94,13 +94,15 @@ def test_tasks_of_a_bag_have_suitable_machines() -> None:
 
 def test_suitable_machines_have_the_required_disk() -> None:
     """Disks are drawn independently, and rigid jobs run on machines with enough disk."""
-    drawn = [
+    drawn_platform = [
         gs.Platform.equal(50, attributes=gs.DrawnAttributes(seed=5, memory=(1e9, 2e9), **more)).attributes
         for more in ({}, {"disk": (1.0, 4.0)})
     ]
-    assert drawn[0] is not None and drawn[1] is not None and drawn[1].disk is not None
-    assert np.array_equal(drawn[0].memory, drawn[1].memory)
-    assert not np.array_equal(drawn[1].memory == 1e9, drawn[1].disk == 1.0)
+    assert (
+        drawn_platform[0] is not None and drawn_platform[1] is not None and drawn_platform[1].disk is not None
+    )
+    assert np.array_equal(drawn_platform[0].memory, drawn_platform[1].memory)
+    assert not np.array_equal(drawn_platform[1].memory == 1e9, drawn_platform[1].disk == 1.0)
     two = gs.Platform.equal(2, attributes=gs.ListedAttributes(disk=(1.0, 4.0)))
     result = gs.simulate(gs.Scenario(two, gs.Workload.jobs_of([0.0], 1, 5.0, disk=2.0)), gs.DgsAsap())
     assert result.machines["tasks"].tolist() == [0, 1] and result.applications["disk"].tolist() == [2.0]

@@ -66,7 +66,7 @@ def test_listed_outages_are_relative_to_the_origin(base: float) -> None:
 @given(BASES)
 @settings(max_examples=20, deadline=None)
 def test_stated_times_of_jobs_are_relative_to_the_origin(base: float) -> None:
-    def realized(instant: float) -> list[object]:
+    def realized_jobs(instant: float) -> list[object]:
         jobs = gs.Workload.jobs_of(
             instant + RELEASES,
             2,
@@ -81,7 +81,7 @@ def test_stated_times_of_jobs_are_relative_to_the_origin(base: float) -> None:
             jobs.ready.tolist(),
         ]
 
-    assert realized(0.0) == realized(base)
+    assert realized_jobs(0.0) == realized_jobs(base)
 
 
 def test_outages_before_the_origin_are_dropped_or_continue() -> None:
@@ -195,12 +195,12 @@ def test_a_result_without_origin_begins_at_time_0(tmp_path: Path) -> None:
         for name in archive.namelist():
             content = archive.read(name)
             if name.endswith(".json"):
-                about = json.loads(content)
-                about["provenance"].pop("origin")
-                about["provenance"]["scenario"] = about["provenance"]["scenario"].replace(
+                metadata = json.loads(content)
+                metadata["provenance"].pop("origin")
+                metadata["provenance"]["scenario"] = metadata["provenance"]["scenario"].replace(
                     "origin = 0.0\n", ""
                 )
-                content = json.dumps(about).encode()
+                content = json.dumps(metadata).encode()
             old_archive.writestr(name, content)
     loaded = gs.Result.load(old)
     assert loaded.scenario.workload.origin == 0.0 and not validate_result(loaded)

@@ -164,24 +164,24 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def realized(workload: gs.Workload, platform: gs.Platform = CLUSTER) -> gs.Applications:
+def realize_with_warning(workload: gs.Workload, platform: gs.Platform = CLUSTER) -> gs.Applications:
     with pytest.warns(TraceWarning):
         return workload.realize(platform)
 
 
 def test_jobs_of_a_log_become_rigid_applications(log: Path) -> None:
-    actual = realized(gs.Workload.jobs_from_log(log, procs_per_node=4))
+    actual = realize_with_warning(gs.Workload.jobs_from_log(log, procs_per_node=4))
     assert actual.release.tolist() == [0.0, 50.0, 100.0, 1000.0] and actual.tasks.tolist() == [1, 3, 1, 10]
     assert (actual.task_size / 500.0).tolist() == [60.0, 600.0, 1.0, 300.0]
     assert actual.requested is not None and actual.requested.tolist() == [120.0, 600.0, 120.0, 120.0]
-    window = realized(gs.Workload.jobs_from_log(log, start=50.0, end=900.0))
+    window = realize_with_warning(gs.Workload.jobs_from_log(log, start=50.0, end=900.0))
     assert window.release.tolist() == [0.0, 50.0] and window.tasks.tolist() == [9, 1]
-    small = realized(gs.Workload.jobs_from_log(log, max_nodes=9))
+    small = realize_with_warning(gs.Workload.jobs_from_log(log, max_nodes=9))
     assert small.tasks.tolist() == [4, 9, 1]
 
 
 def test_submit_times_of_a_log_are_compressed_to_a_utilization(log: Path) -> None:
-    actual = realized(gs.Workload.jobs_from_log(log, utilization=0.95))
+    actual = realize_with_warning(gs.Workload.jobs_from_log(log, utilization=0.95))
     assert math.isclose(utilization(actual, CLUSTER), 0.95, rel_tol=1e-6)
 
 
@@ -210,9 +210,9 @@ def test_utilizations_too_small_for_a_log_are_rejected(log: Path, copies: int) -
 
 
 def test_copies_of_a_log_keep_its_load(log: Path) -> None:
-    once = realized(gs.Workload.jobs_from_log(log, at_home=True, seed=3))
+    once = realize_with_warning(gs.Workload.jobs_from_log(log, at_home=True, seed=3))
     workload = gs.Workload.jobs_from_log(log, copies=20, jitter=10.0, at_home=True, seed=3)
-    many = realized(workload, gs.Platform.equal(2000))
+    many = realize_with_warning(workload, gs.Platform.equal(2000))
     assert len(many) == 80 and sorted(many.tasks.tolist()) == sorted(once.tasks.tolist() * 20)
     later = np.sort(many.release) - np.sort(np.tile(once.release, 20))
     assert later.min() == 0.0 and later.max() <= 10.0 and (many.release[:1] == 0.0).all()
@@ -220,7 +220,7 @@ def test_copies_of_a_log_keep_its_load(log: Path) -> None:
     assert len(set(many.submitter[many.tasks == 4].tolist())) > 10
     assert once.submitter[0] == once.submitter[2]
     compressed = gs.Workload.jobs_from_log(log, copies=20, jitter=0.0, utilization=0.5)
-    assert math.isclose(utilization(realized(compressed), CLUSTER), 0.5, rel_tol=1e-6)
+    assert math.isclose(utilization(realize_with_warning(compressed), CLUSTER), 0.5, rel_tol=1e-6)
 
 
 def test_copies_are_delayed_by_at_most_the_jitter(tmp_path: Path) -> None:
@@ -301,8 +301,11 @@ def test_jobs_without_a_requested_time_are_counted_once_and_have_their_run_time(
     scenario = gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_from_log(log))
     with pytest.warns(gs.TraceWarning) as warned:
         found = gs.compare(scenario, {"easy": gs.BatchQueue(), "asap": gs.Asap()})
-    said = [str(entry.message) for entry in warned if "requested time" in str(entry.message)]
-    assert len(said) == 1 and "x.swf:2: 2 jobs without a requested time, counted as their run time" in said[0]
+    messages = [str(entry.message) for entry in warned if "requested time" in str(entry.message)]
+    assert (
+        len(messages) == 1
+        and "x.swf:2: 2 jobs without a requested time, counted as their run time" in messages[0]
+    )
     for result in found.all_results.values():
         assert result.applications["requested"].tolist() == [60, 90, 40]
 

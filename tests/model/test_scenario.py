@@ -46,7 +46,7 @@ def listed_workloads(draw):
 
 
 @st.composite
-def task_by_task(draw):
+def task_lists(draw):
     count = draw(st.integers(1, 4))
     sizes = draw(st.lists(st.lists(POSITIVE, min_size=1, max_size=4), min_size=count, max_size=count))
     release = draw(st.lists(st.floats(0, 1e300), min_size=count, max_size=count))
@@ -56,7 +56,7 @@ def task_by_task(draw):
 
 WORKLOADS = st.one_of(
     listed_workloads(),
-    task_by_task(),
+    task_lists(),
     st.builds(
         Workload.bags,
         st.integers(1, 1000),

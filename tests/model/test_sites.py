@@ -192,12 +192,12 @@ def test_a_site_by_itself_has_its_machines_and_jobs(logs: list[Path]) -> None:
 
 
 @pytest.fixture
-def daily(tmp_path: Path) -> Path:
+def daily_log(tmp_path: Path) -> Path:
     """Return a log of one job a day for 25 days, of three users; job k runs k seconds."""
     return swf(tmp_path / "daily.swf", *((k, (k - 1) * DAY, k, 1 + k % 3, 100, k % 3) for k in range(1, 26)))
 
 
-def realized(path: Path, blocks: Any, seed: int = 1) -> gs.Applications:
+def realize_resampled(path: Path, blocks: Any, seed: int = 1) -> gs.Applications:
     workload = gs.Workload.jobs_from_log(path, resample=blocks, seed=seed)
     return workload.realize(gs.Platform.equal(3))
 
@@ -207,11 +207,11 @@ def fields(jobs: gs.Applications) -> list[tuple[int, ...]]:
     return list(zip(jobs.job.tolist(), jobs.tasks.tolist(), (jobs.task_size / 1000.0).tolist(), strict=True))
 
 
-def test_whole_weeks_are_drawn_and_keep_the_time_of_the_week(daily: Path) -> None:
+def test_whole_weeks_are_drawn_and_keep_the_time_of_the_week(daily_log: Path) -> None:
     """The log has three whole weeks; the jobs of its last four days are left out."""
     found = set()
     for seed in range(8):
-        jobs = realized(daily, "weeks", seed)
+        jobs = realize_resampled(daily_log, "weeks", seed)
         numbers = [job for job, *_ in fields(jobs)]
         assert fields(jobs) == [(job, 1 + job % 3, float(job)) for job in numbers]
         assert jobs.release.tolist() == [k * DAY for k in range(21)]  # a job each day, in order
@@ -220,14 +220,16 @@ def test_whole_weeks_are_drawn_and_keep_the_time_of_the_week(daily: Path) -> Non
             assert first in (1, 8, 15) and others == list(range(first + 1, first + 7))
         found.add(tuple(numbers))
     assert len(found) > 4
-    assert fields(realized(daily, "weeks", 5)) == fields(realized(daily, "weeks", 5))
+    assert fields(realize_resampled(daily_log, "weeks", 5)) == fields(
+        realize_resampled(daily_log, "weeks", 5)
+    )
 
 
-def test_drawn_users_come_with_all_their_jobs(daily: Path) -> None:
+def test_drawn_users_come_with_all_their_jobs(daily_log: Path) -> None:
     jobs_of = {user: [k for k in range(1, 26) if k % 3 == user] for user in range(3)}
     shifted = False
     for seed in range(8):
-        jobs = realized(daily, "users", seed)
+        jobs = realize_resampled(daily_log, "users", seed)
         assert jobs.user is not None and jobs.job is not None
         offset = None
         for user in range(3):
@@ -242,15 +244,15 @@ def test_drawn_users_come_with_all_their_jobs(daily: Path) -> None:
     assert shifted  # the jobs of a user who is drawn twice need not come twice at once
 
 
-def test_resampled_logs_have_the_stated_utilization(daily: Path) -> None:
-    workload = gs.Workload.jobs_from_log(daily, resample="users", utilization=0.7, copies=2, jitter=0.0)
+def test_resampled_logs_have_the_stated_utilization(daily_log: Path) -> None:
+    workload = gs.Workload.jobs_from_log(daily_log, resample="users", utilization=0.7, copies=2, jitter=0.0)
     jobs = workload.realize(gs.Platform.equal(4))
     assert jobs.size.sum() / (4000.0 * jobs.release[-1]) == pytest.approx(0.7)
 
 
-def test_sites_draw_the_same_weeks(daily: Path, tmp_path: Path) -> None:
+def test_sites_draw_the_same_weeks(daily_log: Path, tmp_path: Path) -> None:
     other = swf(tmp_path / "o.swf", *((k, (k - 1) * DAY, 50 + k, 1, 100, 1) for k in range(1, 26)))
-    workload = gs.Workload.jobs_from_logs([daily, other], resample="weeks")
+    workload = gs.Workload.jobs_from_logs([daily_log, other], resample="weeks")
     jobs = workload.realize(gs.Platform.sites([3, 1]))
     assert jobs.job is not None and jobs.site is not None and len(jobs) == 42
     assert jobs.job[jobs.site == 0].tolist() == jobs.job[jobs.site == 1].tolist()
@@ -260,20 +262,20 @@ def test_logs_too_short_to_draw_from_are_rejected(logs: list[Path], tmp_path: Pa
     with pytest.raises(
         gs.ScenarioError, match='workload.resample = "weeks" requires a log of at least 2 weeks'
     ):
-        realized(logs[0], "weeks")
+        realize_resampled(logs[0], "weeks")
     alone = swf(tmp_path / "alone.swf", (1, 0, 1, 1, 1, 4), (2, 9, 1, 1, 1, 4))
     with pytest.raises(gs.ScenarioError, match='"users" requires a log of at least 2 users, got 1'):
-        realized(alone, "users")
+        realize_resampled(alone, "users")
     unknown = swf(tmp_path / "unknown.swf", (1, 0, 1, 1, 1, -1), (2, 9, 1, 1, 1, -1))
     with pytest.raises(gs.ScenarioError, match='"users" requires a log with users, got one without'):
-        realized(unknown, "users")
+        realize_resampled(unknown, "users")
 
 
-def test_replications_of_a_resampled_log_have_other_jobs(daily: Path) -> None:
+def test_replications_of_a_resampled_log_have_other_jobs(daily_log: Path) -> None:
     """A central queue does not depend on submitters, so that without resampling all replications agree."""
     values = {}
     for blocks in (None, "weeks"):
-        workload = gs.Workload.jobs_from_log(daily, resample=blocks, utilization=0.9)
+        workload = gs.Workload.jobs_from_log(daily_log, resample=blocks, utilization=0.9)
         scenario = gs.Scenario(gs.Platform.equal(3), workload)
         queue = {"easy": gs.BatchQueue()}
         found = gs.replicate(scenario, queue, replicates=4, metrics=["mean_waiting"])

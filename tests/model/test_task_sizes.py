@@ -29,7 +29,7 @@ def split(found: Applications) -> list[list[float]]:
     return [part.tolist() for part in np.split(found.sizes(), found.offsets[1:-1])]
 
 
-def differ(one: Applications, other: Applications) -> list[str]:
+def differing_columns(one: Applications, other: Applications) -> list[str]:
     """Return the columns in which two workloads differ."""
     return [
         name
@@ -103,7 +103,7 @@ def test_equal_task_sizes_are_not_stored(rows: list[tuple[int, float]]) -> None:
     release = [float(i % 3) for i in range(len(rows))]
     plain = Workload.of(release, *zip(*rows, strict=True)).realize(GRID)
     applications = Workload.of_tasks(release, [[a] * n for n, a in rows]).realize(GRID)
-    assert applications.task_sizes is None and differ(plain, applications) == []
+    assert applications.task_sizes is None and differing_columns(plain, applications) == []
     assert np.array_equal(applications.sizes(), np.repeat(plain.task_size, plain.tasks))
     assert applications.extremes()[0] is applications.extremes()[1] is applications.task_size
 
@@ -170,7 +170,11 @@ def test_a_spread_changes_only_the_task_sizes(spread: gs.Normal | gs.LogUniform)
     common = {"applications": 20, "task_size": [100.0, 200.0], "seed": 4}
     plain = Workload.bags(**common).realize(GRID)
     applications = Workload.bags(**common, spread=spread).realize(GRID)
-    assert differ(plain, applications) == ["task_size", "size"] and applications.unequal and not plain.unequal
+    assert (
+        differing_columns(plain, applications) == ["task_size", "size"]
+        and applications.unequal
+        and not plain.unequal
+    )
     assert np.array_equal(applications.sizes(), Workload.bags(**common, spread=spread).realize(GRID).sizes())
     # each task has the size of its application times a factor
     sample = spread.factors(Streams(4)("workload.spread"), int(plain.tasks.sum()))
@@ -180,7 +184,7 @@ def test_a_spread_changes_only_the_task_sizes(spread: gs.Normal | gs.LogUniform)
 def test_a_workload_without_spread_has_equal_task_sizes() -> None:
     plain = Workload.bags(20, seed=4).realize(GRID)
     for spread in (None, gs.Normal(0), gs.LogUniform(1)):
-        assert differ(plain, Workload.bags(20, seed=4, spread=spread).realize(GRID)) == []
+        assert differing_columns(plain, Workload.bags(20, seed=4, spread=spread).realize(GRID)) == []
     assert plain.task_sizes is None
 
 
@@ -204,7 +208,7 @@ def test_each_task_has_the_run_time_of_its_job(log) -> None:
     applications = Workload.from_log(log, own_sizes=True, reference_speed=2.0).realize(GRID)
     assert split(applications) == [[20.0, 80.0, 80.0], [60.0], [2.0, 6.0]]  # 0 s counts as 1 s
     mean = Workload.from_log(log, reference_speed=2.0).realize(GRID)
-    assert differ(mean, applications) == [] and not mean.unequal  # sums and means are the same
+    assert differing_columns(mean, applications) == [] and not mean.unequal  # sums and means are the same
     assert Workload.from_log(log, own_sizes=True).realize(GRID).sizes().max() == 40.0 * 2000
 
 

@@ -52,7 +52,7 @@ def exact_end(count, speeds):
     return ends[count - 1]
 
 
-def by_subsets(release, size, need, latency=Fraction(0)):
+def subset_bound(release, size, need, latency=Fraction(0)):
     """Return max over J of min over j of (r_J + T(J) - r_j) / w_j; r_J is its earliest release."""
     n, best = len(release), Fraction(0)
     r, w = [Fraction(float(x)) for x in release], [Fraction(float(x)) for x in size]
@@ -74,7 +74,7 @@ def test_the_fluid_bound_is_the_best_of_all_subsets(instance, latency):
     total = Fraction(sum(speeds))
     actual = fluid_bound(release, size, float(total), latency=latency)
     work = [Fraction(float(x)) for x in size]
-    best = by_subsets(release, size, lambda J: sum(work[j] for j in J) / total, Fraction(latency))
+    best = subset_bound(release, size, lambda J: sum(work[j] for j in J) / total, Fraction(latency))
     assert Fraction(actual.stretch) <= best
     assert actual.stretch == pytest.approx(float(best), rel=1e-14)
     assert actual.verify(release, size, speeds) == best == actual.verify(release, size, float(total))
@@ -92,7 +92,7 @@ def check_discrete(release, task_size, tasks, speeds, latency, thresholds):
                 terms.append(Fraction(level) * exact_end(count, tuple(speeds)))
         return max(terms)
 
-    best = by_subsets(release, size, need, Fraction(latency))
+    best = subset_bound(release, size, need, Fraction(latency))
     assert Fraction(actual.stretch) <= best
     assert actual.stretch == pytest.approx(float(best), rel=1e-14)
     assert actual.verify(release, size, speeds, task_size=a, tasks=n) == pytest.approx(best, rel=1e-14)
@@ -149,7 +149,7 @@ def test_the_discrete_bound_is_the_best_with_late_releases(instance, speeds, str
     )
 
 
-def divisible(linprog, release, size, speeds, due, whole=False):
+def meets_deadlines_divisibly(linprog, release, size, speeds, due, whole=False):
     """Return whether divisible work with preemption can meet the deadlines on these machines.
 
     whole : each row is a task, which is on one machine at a time, and may migrate.
@@ -188,17 +188,20 @@ def test_the_fluid_bound_is_the_optimum_of_divisible_tasks(seed):
     release = rng.integers(0, 10, n).astype(float)
     size, speeds = rng.integers(1, 20, n).astype(float), rng.integers(1, 5, rng.integers(1, 4))
     best = least_stretch(
-        release, size, speeds, lambda due: divisible(optimize.linprog, release, size, speeds, due)
+        release,
+        size,
+        speeds,
+        lambda due: meets_deadlines_divisibly(optimize.linprog, release, size, speeds, due),
     )
     assert fluid_bound(release, size, speeds.sum()).stretch == pytest.approx(best, rel=1e-6)
 
 
-def least_stretch(release, size, speeds, feasible):
+def least_stretch(release, size, speeds, is_feasible):
     """Return the smallest S for which the deadlines r + S w are feasible."""
     low, high = 0.5 / speeds.sum(), (release.max() + size.sum()) / speeds.min() / size.min()
     while high - low > 1e-7 * high:
         middle = math.sqrt(low * high)
-        if feasible(release + middle * size):
+        if is_feasible(release + middle * size):
             high = middle
         else:
             low = middle
@@ -215,10 +218,12 @@ def test_no_schedule_with_migration_beats_the_bound(seed):
     task_size, speeds = rng.integers(1, 9, n).astype(float), rng.integers(1, 5, rng.integers(1, 5))
     size, rows = tasks * task_size, np.repeat(np.arange(n), tasks)
 
-    def feasible(due):
-        return divisible(optimize.linprog, release[rows], task_size[rows], speeds, due[rows], whole=True)
+    def is_feasible(due):
+        return meets_deadlines_divisibly(
+            optimize.linprog, release[rows], task_size[rows], speeds, due[rows], whole=True
+        )
 
-    best = least_stretch(release, size, speeds, feasible)
+    best = least_stretch(release, size, speeds, is_feasible)
     bound = discrete_bound(release, size, task_size, tasks, speeds, migration=True)
     assert fluid_bound(release, size, speeds.sum()).stretch <= bound.stretch * (1 + 1e-12)
     assert bound.stretch <= best * (1 + 1e-6)
@@ -259,7 +264,7 @@ def optimum(release, task_size, tasks, speeds):
     return best
 
 
-def tiny(seed):
+def tiny_instance(seed):
     """Return a random instance of 2 machines and at most 5 tasks: release, task_size, tasks, speeds."""
     rng = np.random.default_rng([7, seed])
     applications = int(rng.integers(1, 5))
@@ -275,7 +280,7 @@ def quality(seeds):
     """Return the exact ratios of the bounds of tiny instances to the optimum: [(fluid, discrete)]."""
     ratios = []
     for seed in seeds:
-        release, task_size, tasks, speeds = tiny(seed)
+        release, task_size, tasks, speeds = tiny_instance(seed)
         r, w, a, n = columns(release, task_size, tasks)
         machines, best = [float(s) for s in speeds], optimum(release, task_size, tasks, speeds)
         fluid, disc = fluid_bound(r, w, sum(machines)), discrete_bound(r, w, a, n, machines)
@@ -441,7 +446,7 @@ def test_the_bound_stays_exact_near_cancellation(offset):
         release = offset + np.array([0.0, 0.0, 1e7]) + rng.uniform(0, 1e-3, 3)
         size = np.array([1e7, 2e7, 1e-4]) * rng.uniform(0.5, 1, 3)
         actual = fluid_bound(release, size, 3.0)
-        best = by_subsets(release, size, lambda J, w=size: sum(Fraction(w[j]) for j in J) / 3)
+        best = subset_bound(release, size, lambda J, w=size: sum(Fraction(w[j]) for j in J) / 3)
         assert Fraction(actual.stretch) <= best
         assert actual.stretch == pytest.approx(float(best), rel=1e-7)
 

@@ -186,7 +186,7 @@ def labels_of(axis):
     return {item.get_text(): item.get_window_extent() for item in displayed if item.get_visible()}
 
 
-def overlapping(axis) -> list[tuple[str, str]]:
+def overlapping_labels(axis) -> list[tuple[str, str]]:
     actual = list(labels_of(axis).items())
     return [(a, b) for k, (a, one) in enumerate(actual) for b, two in actual[:k] if one.overlaps(two)]
 
@@ -199,7 +199,7 @@ def test_labels_of_logarithmic_axes_do_not_overlap(width, span) -> None:
         log_scale(axes, name)
     for low in (1.8e-6, 250.0):
         axes.set(xlim=(low, low * span), ylim=(low, low * span))
-        assert overlapping(axes.xaxis) == overlapping(axes.yaxis) == []
+        assert overlapping_labels(axes.xaxis) == overlapping_labels(axes.yaxis) == []
         assert labels_of(axes.xaxis) and len(labels_of(axes.yaxis)) > 1
 
 
@@ -226,7 +226,9 @@ def test_charts_with_logarithmic_axes_have_labels_without_overlaps() -> None:
     plots.intervals(samples, estimates, axes=left)
     plots.scaling([1000, 30_000], {"a": [2e-6, 4e-5]}, axes=right)
     for axis in (left.xaxis, right.xaxis, right.yaxis):
-        assert axis.axes.get_figure() is instance and overlapping(axis) == [] and len(labels_of(axis)) > 1
+        assert (
+            axis.axes.get_figure() is instance and overlapping_labels(axis) == [] and len(labels_of(axis)) > 1
+        )
 
 
 @pytest.mark.parametrize("count", [6, 14, 30])

@@ -157,7 +157,7 @@ class JobQueue:
 
     # -- helpers ----------------------------------------------------------------------------------------
 
-    def _free(self) -> list[int]:
+    def _free_machines(self) -> list[int]:
         """Return the machines of the partition that are free and up, ascending."""
         in_use = self._down.union(*self._machines_of.values())
         return [u for u in self._own_machines() if u not in in_use]
@@ -211,7 +211,7 @@ class JobQueue:
             job = queue.pop(0)
             if self._is_limited(job):
                 continue
-            if self._nodes[job] > len(self._free()):
+            if self._nodes[job] > len(self._free_machines()):
                 left = [job, *queue]
                 break
             self._begin(job)
@@ -221,11 +221,11 @@ class JobQueue:
             self._start_by_profile(left)
             return
         shadow, extra = self._reservation(self._nodes[left[0]])
-        kept = self._kept(left[0], shadow) if self._concrete else []
+        kept = self._reserved_machines(left[0], shadow) if self._concrete else []
         for job in left[1:]:
-            if self._nodes[job] > len(self._free()) or self._is_limited(job):
+            if self._nodes[job] > len(self._free_machines()) or self._is_limited(job):
                 continue
-            outside = [u for u in self._free() if u not in kept]
+            outside = [u for u in self._free_machines() if u not in kept]
             if self.now + self._estimate[job] <= shadow:
                 self._begin(job)
             elif self._concrete:
@@ -235,13 +235,13 @@ class JobQueue:
                 extra -= self._nodes[job]
                 self._begin(job)
 
-    def _kept(self, head: int, shadow: float) -> list[int]:
+    def _reserved_machines(self, head: int, shadow: float) -> list[int]:
         """Return the machines of a concrete reservation."""
         if shadow == math.inf:
             return []
         ends = {job: max(self._start[job] + self._estimate[job], self.now) for job in self._running()}
         free = [
-            *self._free(),
+            *self._free_machines(),
             *(u for job, held in self._running().items() if ends[job] <= shadow for u in held),
         ]
         return sorted(free)[: self._nodes[head]]
@@ -261,7 +261,7 @@ class JobQueue:
                 self._reserved[job] = start
         self._reserved.clear()
 
-    def _in_use(self, instant: int, left_out: int) -> int:
+    def _count_used(self, instant: int, left_out: int) -> int:
         """Return the number of machines that are used, reserved or down at an instant, by the estimates."""
         return (
             len(self._down.intersection(self._own_machines()))
@@ -294,14 +294,15 @@ class JobQueue:
             last = instant + self._estimate[job]
             instants = [instant, *(each for each in starts if instant < each < last)]
             if any(
-                self._in_use(each, job) + self._nodes[job] > self._sizes[self._examined] for each in instants
+                self._count_used(each, job) + self._nodes[job] > self._sizes[self._examined]
+                for each in instants
             ):
                 continue
-            if instant > self.now or self._nodes[job] <= len(self._free()):
+            if instant > self.now or self._nodes[job] <= len(self._free_machines()):
                 return instant
             if self._conservative:
                 now_is_next = (
-                    self._in_use(self.now + 1, job) + self._nodes[job] <= self._sizes[self._examined]
+                    self._count_used(self.now + 1, job) + self._nodes[job] <= self._sizes[self._examined]
                 )
                 clear = all(not self.now + 1 < each < self.now + 1 + self._estimate[job] for each in starts)
                 if now_is_next and (clear or self._fits(job, self.now + 1, starts)):
@@ -311,7 +312,7 @@ class JobQueue:
     def _fits(self, job: int, instant: int, starts: list[int]) -> bool:
         instants = [instant, *(each for each in starts if instant < each < instant + self._estimate[job])]
         return all(
-            self._in_use(each, job) + self._nodes[job] <= self._sizes[self._examined] for each in instants
+            self._count_used(each, job) + self._nodes[job] <= self._sizes[self._examined] for each in instants
         )
 
     def _place_all(self) -> None:
@@ -321,7 +322,9 @@ class JobQueue:
             self._early.discard(self._examined)
             for job in self._queue():
                 start = self._reserved.get(job)
-                is_moved = start is not None and start <= self.now and self._nodes[job] > len(self._free())
+                is_moved = (
+                    start is not None and start <= self.now and self._nodes[job] > len(self._free_machines())
+                )
                 if start is None or is_moved or (compresses and start > self.now):
                     waits, sooner = job in self._waits_for_end, self._earliest(job)
                     if start is None or is_moved or sooner is not None and sooner < start:
@@ -345,7 +348,7 @@ class JobQueue:
         """Return when `need` machines will be free by the estimates, and how many more are then."""
         ends = {job: max(self._start[job] + self._estimate[job], self.now) for job in self._running()}
         for instant in sorted(set(ends.values())):
-            free = len(self._free()) + sum(
+            free = len(self._free_machines()) + sum(
                 self._nodes[job] for job in self._running() if ends[job] <= instant
             )
             if free >= need:
@@ -356,7 +359,7 @@ class JobQueue:
         if self.now + self._run[job] > LAST:
             raise OverflowError("jobs must end by 2**62 ns")
         self._waiting.remove(job)
-        self._machines_of[job] = (self._free() if free is None else free)[: self._nodes[job]]
+        self._machines_of[job] = (self._free_machines() if free is None else free)[: self._nodes[job]]
         self._start[job] = self.now
         if self._first_start[job] < 0:
             self._first_start[job] = self.now

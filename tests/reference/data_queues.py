@@ -76,7 +76,7 @@ class DataQueues(TaskQueues):
         )
         return fetch, self._duration(u, application), send
 
-    def _taken_at(self, u: int, application: int) -> int:
+    def _tasks_taken_at(self, u: int, application: int) -> int:
         stages = self._stages[u]
         return stages.fetching if self._times(u, application)[0] else stages.free
 
@@ -109,7 +109,7 @@ class DataQueues(TaskQueues):
                     stages.active.remove(task)
             if not stages.active:
                 m.running = -1
-            if not m.queue or self._taken_at(u, m.queue[0].application) >= until:
+            if not m.queue or self._tasks_taken_at(u, m.queue[0].application) >= until:
                 return
             self._start(u)
 
@@ -171,7 +171,7 @@ class DataQueues(TaskQueues):
 
     # -- queries --------------------------------------------------------------------------------------
 
-    def _later(self, u: int) -> DataQueues:
+    def _advanced_copy(self, u: int) -> DataQueues:
         """Return a copy in which machine `u` may be advanced."""
         later = DataQueues([m.speed for m in self._machine], bandwidth=self.bandwidth, order=self.order)
         later._machine, later._application = deepcopy(self._machine), deepcopy(self._application)
@@ -179,7 +179,7 @@ class DataQueues(TaskQueues):
         return later
 
     def _change(self, u: int) -> int:
-        later, ends = self._later(u), list[int]()
+        later, ends = self._advanced_copy(u), list[int]()
         while later._machine[u].queue:
             later._start(u)
         ends = [task.arrival for task in later._stages[u].active]
@@ -189,10 +189,10 @@ class DataQueues(TaskQueues):
 
     def _projected_queue(self, u: int, at: int) -> edf.Queue:
         """Return the queue that `u` will hold at `at` ns, without a task that can be taken then."""
-        later = self._later(u)
+        later = self._advanced_copy(u)
         later._advance(u, at)
         queue = later._machine[u].queue
-        while queue and later._taken_at(u, queue[0].application) <= at:
+        while queue and later._tasks_taken_at(u, queue[0].application) <= at:
             later._start(u)
         return later._as_queue(u, at)
 

@@ -450,7 +450,7 @@ class Tree:
         children = (2 * k + 1, 2 * k + 2)
         room = [self._room(request, summary)[-1 if sample is None else sample] for summary in known]
         hosted = min(request.tasks, sum(room))
-        others = by_speed(request.tasks - hosted, [self._speed(child) for child in children])
+        others = split_by_speed(request.tasks - hosted, [self._speed(child) for child in children])
         stretch = BEYOND if sample is None else self.stretches[sample]
         sent: Wave = []
         for child, part, more, n, summary in zip(
@@ -548,7 +548,7 @@ class Tree:
         return sum(self.leaves[machine].speed for machine in self.below[node])
 
 
-def by_speed(tasks: int, speeds: Sequence[float]) -> list[int]:
+def split_by_speed(tasks: int, speeds: Sequence[float]) -> list[int]:
     """Return tasks in proportion to the speeds, by largest remainder."""
     exact = [tasks * speed / sum(speeds) for speed in speeds]
     shares = [math.floor(x) for x in exact]

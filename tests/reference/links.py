@@ -40,7 +40,7 @@ class Message:
     is_counted: bool = True
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         """Whether it does not count, as it stays on its machine or is of a kind that is not counted."""
         return self.source == self.target or not self.is_counted
 
@@ -105,7 +105,7 @@ class Links:
             self._sequence += 1
             self._flight.append(m)
             m.lost = self._down[source] or self._down[target]
-            if m.local:
+            if m.is_local:
                 m.end = now
                 continue
             if self._fifo:
@@ -142,7 +142,7 @@ class Links:
         m = Message(number, kind, node, source, target, now, 0, nbytes, record[0].copy(), now + delay)
         m.is_counted, m.lost = is_counted, self._down[source] or self._down[target]
         self._flight.append(m)
-        if not m.local:
+        if not m.is_local:
             self._count_sent(m, sender, now)
 
     def _headers(self, records: NDArray[Any]) -> list[tuple[int, ...]]:
@@ -230,7 +230,7 @@ class Links:
     def drain(self, until: int) -> list[tuple[int, Bytes, Integers]]:
         """Return the deferred messages delivered by `until` ns, with times, by (kind, machine, time)."""
         messages = self._take(until, is_deferred=True)
-        messages.sort(key=self._in_box)
+        messages.sort(key=self._mailbox_key)
         return [
             (
                 kind,
@@ -240,10 +240,10 @@ class Links:
             for kind in sorted({m.kind for _, m in messages})
         ]
 
-    def _in_box(self, row: tuple[int, Message]) -> tuple[int, int, int]:
+    def _mailbox_key(self, row: tuple[int, Message]) -> tuple[int, int, int]:
         """Return the sort key of a deferred message: machine, delivery, and arrival at the interface."""
         end, m = row
-        return m.target, end, m.start + m.latency if self._fifo and not m.local else -1
+        return m.target, end, m.start + m.latency if self._fifo and not m.is_local else -1
 
     def _take(
         self, until: int, *, is_deferred: bool, kind: int | None = None, number: int | None = None
@@ -261,7 +261,7 @@ class Links:
         for end, m in deliveries:
             self._flight.remove(m)
             m.lost = m.lost or (not is_deferred and m.node in self._detached_nodes)
-            if not m.local:
+            if not m.is_local:
                 self._end(m, DROPPED if m.lost else end)
                 (self.dropped if m.lost else self.delivered)[m.kind] += 1
                 self.bytes_in[m.target] += 0 if m.lost else m.nbytes

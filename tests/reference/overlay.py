@@ -32,18 +32,18 @@ class Views:
             if self.nodes - 1 <= 2 * self.degree:
                 others = [v for v in range(self.nodes) if v != u]
                 for k in range(min(self.degree, len(others))):
-                    j = k + self._below(len(others) - k)
+                    j = k + self._draw_below(len(others) - k)
                     others[j], others[k] = others[k], others[j]
                     row.append([others[k], 0])
             while len(row) < min(self.degree, self.nodes - 1):
-                other = self._below(self.nodes)
+                other = self._draw_below(self.nodes)
                 if other != u and not self._knows(u, other):
                     row.append([other, 0])
 
-    def _below(self, n: int) -> int:
-        return (self._next() >> 32) * n >> 32
+    def _draw_below(self, n: int) -> int:
+        return (self._next_bits() >> 32) * n >> 32
 
-    def _next(self) -> int:
+    def _next_bits(self) -> int:
         self._state = (self._state + 0x9E3779B97F4A7C15) & _BITS
         x = self._state
         x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _BITS
@@ -81,15 +81,15 @@ class Views:
         seed: int = 0,
         known_down: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        gone = [False] * self.nodes if known_down is None else self._there(known_down)
+        gone = [False] * self.nodes if known_down is None else self._presence(known_down)
         before, offsets, chosen = self._state, [0], []
         for node, a, b in zip(integers(nodes), integers(first), integers(second), strict=True):
             self._state = seed
-            self._state = self._next() ^ (a & _BITS)
-            self._state = self._next() ^ (b & _BITS)
+            self._state = self._next_bits() ^ (a & _BITS)
+            self._state = self._next_bits() ^ (b & _BITS)
             known = [other for other, _ in self._rows[node] if not gone[other]]
             for k in range(min(len(known), count)):
-                j = k + self._below(len(known) - k)
+                j = k + self._draw_below(len(known) - k)
                 known[k], known[j] = known[j], known[k]
                 chosen.append(known[k])
             offsets.append(len(chosen))
@@ -99,7 +99,7 @@ class Views:
     # -- shuffling --------------------------------------------------------------------------------------
 
     def cycle(self, up: NDArray[np.bool_] | None = None) -> tuple[int, int, int]:
-        there = self._there(up)
+        there = self._presence(up)
         exchanges = dropped = new = 0
         for u, row in enumerate(self._rows):
             if not there[u] or not row:
@@ -114,8 +114,8 @@ class Views:
                 dropped += 1
                 continue
             m, j = min(self.shuffle, len(row)), min(self.shuffle, len(self._rows[q]))
-            self._to_the_end(row, 1, m)
-            self._to_the_end(self._rows[q], 0, j)
+            self._move_sample_to_end(row, 1, m)
+            self._move_sample_to_end(self._rows[q], 0, j)
             mine = [[u, 0], *(list(row[-1 - k]) for k in range(1, m))]
             theirs = [list(self._rows[q][-1 - k]) for k in range(j)]
             exchanges += 1
@@ -123,9 +123,9 @@ class Views:
             new += self._take(u, m, theirs)
         return exchanges, dropped, new
 
-    def _to_the_end(self, row: list[list[int]], first: int, m: int) -> None:
+    def _move_sample_to_end(self, row: list[list[int]], first: int, m: int) -> None:
         for k in range(first, m):
-            a, b = self._below(len(row) - k), len(row) - 1 - k
+            a, b = self._draw_below(len(row) - k), len(row) - 1 - k
             row[a], row[b] = row[b], row[a]
 
     def _take(self, u: int, given: int, got: list[list[int]]) -> int:
@@ -152,27 +152,27 @@ class Views:
     def join(
         self, node: int, introducer: int, *, steps: int = 5, up: NDArray[np.bool_] | None = None
     ) -> None:
-        there = self._there(up)
+        there = self._presence(up)
         for _ in range(self.degree):
             at = introducer
             for _ in range(steps):
                 if not self._rows[at]:
                     break
-                onward = self._rows[at][self._below(len(self._rows[at]))][0]
+                onward = self._rows[at][self._draw_below(len(self._rows[at]))][0]
                 if onward != node and there[onward]:
                     at = onward
             row = self._rows[at]
             known = at
             if not self._knows(at, node):
                 if len(row) == self.degree:
-                    k = self._below(len(row))
+                    k = self._draw_below(len(row))
                     known, row[k] = row[k][0], [node, 0]
                 else:
                     row.append([node, 0])
             if known != node and not self._knows(node, known):
                 self._rows[node].append([known, 0])
 
-    def _there(self, up: Any) -> list[bool]:
+    def _presence(self, up: Any) -> list[bool]:
         if up is None:
             return [True] * self.nodes
         there: list[bool] = up.tolist()

@@ -42,7 +42,7 @@ class SlotSchedules:
         of = integers(jobs)
         completed = []
         for node, start, count, job in zip(u, at, length, of, strict=True):
-            free = all(not self._covers(item, start, start + count) for item in self._standing(node))
+            free = all(not self._covers(item, start, start + count) for item in self._valid_bookings(node))
             completed.append(free)
             if free:
                 self._bookings[node].append(Booking(start, start + count, job, now))
@@ -65,7 +65,7 @@ class SlotSchedules:
         for k, (node, start, end) in enumerate(zip(u, at, to, strict=True)):
             actual = [
                 item
-                for item in self._standing(node)
+                for item in self._valid_bookings(node)
                 if item.start == start and item.end > end and (of is None or item.job == of[k])
             ]
             completed.append(bool(actual))
@@ -79,11 +79,13 @@ class SlotSchedules:
     def extend(self, node: int, start: int, end: int, job: int, now: int) -> tuple[Integers, Integers] | None:
         integers([node])
         own = [
-            item for item in self._standing(node) if (item.start, item.job) == (start, job) and item.end < end
+            item
+            for item in self._valid_bookings(node)
+            if (item.start, item.job) == (start, job) and item.end < end
         ]
         if not own:
             return None
-        met = [item for item in self._standing(node) if start < item.start < end]
+        met = [item for item in self._valid_bookings(node) if start < item.start < end]
         for item in own + met:
             item.dropped = now
         self._bookings[node].append(Booking(start, end, job, now))
@@ -94,7 +96,7 @@ class SlotSchedules:
     def lose(self, nodes: ArrayLike, slot: int, now: int) -> tuple[Integers, Integers, Integers, Integers]:
         lost = []
         for node in integers(nodes):
-            for item in self._standing(node):
+            for item in self._valid_bookings(node):
                 if item.end > slot:
                     item.dropped = now
                     lost.append((node, item.job, item.start, item.end))
@@ -108,7 +110,9 @@ class SlotSchedules:
             ]
 
     def reservations(self, node: int) -> tuple[Integers, Integers, Integers]:
-        rows = np.array([(b.start, b.end, b.job) for b in self._standing(node)], np.int64).reshape(-1, 3)
+        rows = np.array([(b.start, b.end, b.job) for b in self._valid_bookings(node)], np.int64).reshape(
+            -1, 3
+        )
         return rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2].copy()
 
     # -- looking for room -------------------------------------------------------------------------------
@@ -117,7 +121,7 @@ class SlotSchedules:
         self, nodes: ArrayLike, start: int, slots: int, as_of: ArrayLike | None = None
     ) -> NDArray[np.bool_]:
         u = integers(nodes)
-        seen = self._as_of(as_of, len(u), "node")
+        seen = self._booking_instants(as_of, len(u), "node")
         return np.array([self._fits(n, s, start, slots) for n, s in zip(u, seen, strict=True)], np.bool_)
 
     def earliest_start(
@@ -129,7 +133,7 @@ class SlotSchedules:
         as_of: ArrayLike | None = None,
     ) -> tuple[int, Integers] | None:
         u = integers(candidates)
-        seen = self._as_of(as_of, len(u), "candidate")
+        seen = self._booking_instants(as_of, len(u), "candidate")
         return self._earliest(list(zip(u, seen, strict=True)), n_nodes, slots, not_before)
 
     def _earliest(
@@ -163,9 +167,9 @@ class SlotSchedules:
         until: int = 0,
     ) -> tuple[Integers, Integers, Integers, Integers, Integers]:
         u = integers(searchers)
-        seen = self._as_of(as_of, self.nodes, "node")
-        expected, length = _each(n_nodes, len(u)), _each(slots, len(u))
-        since, without = _each(not_before, len(u)), _each(exclude, len(u))
+        seen = self._booking_instants(as_of, self.nodes, "node")
+        expected, length = _repeat_scalar(n_nodes, len(u)), _repeat_scalar(slots, len(u))
+        since, without = _repeat_scalar(not_before, len(u)), _repeat_scalar(exclude, len(u))
         if poll_period:
             seen = [max([-1, *range(at, until + 1, poll_period)]) for at in seen]
         starts, chosen, reached, opened = [], [], [], []
@@ -217,7 +221,7 @@ class SlotSchedules:
 
     # -- helpers ----------------------------------------------------------------------------------------
 
-    def _standing(self, node: int) -> list[Booking]:
+    def _valid_bookings(self, node: int) -> list[Booking]:
         return [item for item in self._bookings[node] if item.dropped == NEVER]
 
     @staticmethod
@@ -230,7 +234,7 @@ class SlotSchedules:
             for item in self._bookings[node]
         )
 
-    def _as_of(self, as_of: Any, n: int, what: str) -> list[int]:
+    def _booking_instants(self, as_of: Any, n: int, name: str) -> list[int]:
         if as_of is None:
             return [NEVER - 1] * n
         if isinstance(as_of, int | np.integer):
@@ -238,7 +242,7 @@ class SlotSchedules:
         return integers(as_of)
 
 
-def _each(value: ArrayLike, n: int) -> list[int]:
+def _repeat_scalar(value: ArrayLike, n: int) -> list[int]:
     if isinstance(value, int | np.integer):
         return [int(value)] * n
     return integers(value)

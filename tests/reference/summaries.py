@@ -135,7 +135,7 @@ def debit_drop(tasks: npt.ArrayLike, task_size: npt.ArrayLike, cell_task_size: f
     return _drop(counts, sizes, float(cell_task_size), leaves)
 
 
-def _printed(count: int, task_size: float, cell: float) -> int:
+def _paper_count(count: int, task_size: float, cell: float) -> int:
     """Return the paper's ceil(N*a/a_B)."""
     if cell == task_size:
         return count
@@ -164,14 +164,14 @@ def debit(
     drops = []
     for cell in grid.task_size.tolist():
         if rule == "printed":
-            drops.append(sum(_printed(count, a, cell) for count, a in zip(counts, sizes, strict=True)))
+            drops.append(sum(_paper_count(count, a, cell) for count, a in zip(counts, sizes, strict=True)))
         else:
             drops.append(_drop(counts, sizes, cell, leaves))
     left = np.maximum(0, cells.astype(np.int64) - [min(drop, TOP) for drop in drops])
-    return left.astype(np.uint32) if rule == "printed" else closed(left, grid, counts, w, s, ages)
+    return left.astype(np.uint32) if rule == "printed" else closed_cells(left, grid, counts, w, s, ages)
 
 
-def closed(
+def closed_cells(
     result: npt.NDArray[np.int64],
     grid: SummaryGrid,
     counts: Sequence[int],

@@ -13,13 +13,13 @@ from tests._helpers.report_pages import NAMES, bags, read, rigid
 
 
 @pytest.fixture(autouse=True)
-def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+def skip_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip fsync, which would take most of the time of these tests."""
     monkeypatch.setattr("os.fsync", lambda _: None)
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Any:
+def write_report(tmp_path: Path) -> Any:
     """Return a function that writes a report and reads it."""
 
     def write(results: Any, **more: Any) -> SimpleNamespace:
@@ -31,12 +31,12 @@ def written(tmp_path: Path) -> Any:
 
 
 @pytest.fixture(scope="session")
-def single() -> gs.Result:
+def single_run() -> gs.Result:
     return gs.simulate(bags(), gs.FairTree(), record=True)
 
 
 @pytest.fixture(scope="session")
-def compared() -> gs.Comparison:
+def comparison() -> gs.Comparison:
     return gs.compare(bags(), NAMES, record=True)
 
 

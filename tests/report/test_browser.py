@@ -48,8 +48,8 @@ def missing_requirement() -> str:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if what := missing_requirement():
-        message = f"a browser needs {what}"
+    if requirement := missing_requirement():
+        message = f"a browser needs {requirement}"
         pytest.fail(message) if os.environ.get("GRIDSIM_BROWSER") else pytest.skip(message)
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
@@ -68,18 +68,18 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def pages(
     tmp_path_factory: pytest.TempPathFactory,
-    single: gs.Result,
-    compared: gs.Comparison,
+    single_run: gs.Result,
+    comparison: gs.Comparison,
     compared_jobs: gs.Comparison,
     replicates: gs.Replicates,
 ) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     reported = {
-        "single": single,
+        "single": single_run,
         "rigid": compared_jobs,
         "replicates": replicates,
-        "names": {NAME: single, "mincent": compared["mincent"]},
-        "long": {LONG: compared["mincent"], "fcfs": compared["fcfs"]},
+        "names": {NAME: single_run, "mincent": comparison["mincent"]},
+        "long": {LONG: comparison["mincent"], "fcfs": comparison["fcfs"]},
         "raster": gs.simulate(bags(130), gs.FairTree(), record=True),
     }
     for name, results in reported.items():
@@ -123,9 +123,9 @@ def requested_addresses(driver: Any) -> list[str]:
     return [url for item in sent if not (url := item["request"]["url"]).startswith(("data:", "blob:"))]
 
 
-def brightness(driver: Any, what: str) -> float:
+def brightness(driver: Any, expression: str) -> float:
     """Return the brightness of a colour of the page, 0 to 255."""
-    text = driver.execute_script(f"return {what}")
+    text = driver.execute_script(f"return {expression}")
     return sum(map(float, text[text.index("(") + 1 : text.index(")")].split(",")[:3])) / 3
 
 
@@ -199,13 +199,15 @@ def test_the_theme_changes_by_keyboard(browser: Any, pages: dict[str, Path]) -> 
     assert browser.get_log("browser") == []
 
 
-def test_the_copy_button_copies_the_scenario(browser: Any, pages: dict[str, Path], single: gs.Result) -> None:
+def test_the_copy_button_copies_the_scenario(
+    browser: Any, pages: dict[str, Path], single_run: gs.Result
+) -> None:
     from selenium.webdriver.common.by import By
 
     show(browser, pages["single"])
     browser.find_element(By.TAG_NAME, "summary").click()
     text = browser.find_element(By.CSS_SELECTOR, "details code").get_attribute("textContent")
-    assert gs.Scenario.from_toml(text).to_toml() == single.scenario.to_toml()
+    assert gs.Scenario.from_toml(text).to_toml() == single_run.scenario.to_toml()
     browser.find_element(By.CSS_SELECTOR, "details .copy").click()
     wait(browser, "document.querySelector('details .copy').textContent === 'Copied'")
 

@@ -45,55 +45,57 @@ def with_tables(result: gs.Result, **tables: gs.Table) -> gs.Result:
 # -- numbers ----------------------------------------------------------------------------------------------
 
 
-def test_report_of_a_run_has_its_printed_lines(single: gs.Result, written: Any) -> None:
-    actual = written(single)
-    for key, line in single.lines().items():
+def test_report_of_a_run_has_its_printed_lines(single_run: gs.Result, write_report: Any) -> None:
+    actual = write_report(single_run)
+    for key, line in single_run.lines().items():
         if key in ("platform", "workload", "load", "makespan", "utilization", "digest"):
             assert line in actual.text, key
-    assert f"{single.max_stretch:.6g} s/Mflop" in actual.text
-    assert f"max stretch over the discrete bound, {single.bound().stretch:.6g} s/Mflop" in actual.text
+    assert f"{single_run.max_stretch:.6g} s/Mflop" in actual.text
+    assert f"max stretch over the discrete bound, {single_run.bound().stretch:.6g} s/Mflop" in actual.text
     messages = actual.tables["Messages"]
     assert messages[0] == ["kind", "sent", "delivered", "dropped", "in flight", "bytes B"]
-    assert messages[1:] == [[str(cell) for cell in row.values()] for row in single.messages.rows()]
+    assert messages[1:] == [[str(cell) for cell in row.values()] for row in single_run.messages.rows()]
     quantiles = actual.tables["Quantiles of the stretch"][1]
-    stretch = single.applications["stretch_agg"]
+    stretch = single_run.applications["stretch_agg"]
     assert quantiles[1:3] == ["8 of 8", f"{stretch.min():.6g}"]
     assert quantiles[4::3] == [f"{np.median(stretch):.6g}", f"{stretch.max():.6g}"]
     facts = dict(actual.tables["Facts reported by the schedulers"][1:])
-    assert facts["ledger_end_s"] == f"{single.facts['ledger_end_s']:.8g}"
+    assert facts["ledger_end_s"] == f"{single_run.facts['ledger_end_s']:.8g}"
     assert dict(actual.tables["Parameters"][1:])["samples"] == "720"
     assert actual.tables["Digests"][1] == [
         "fair-tree",
         "gridsim:FairTree",
-        single.digest,
+        single_run.digest,
     ]
-    assert single.provenance["scenario"].strip() in actual.html.replace("&#34;", '"')
+    assert single_run.provenance["scenario"].strip() in actual.html.replace("&#34;", '"')
     assert "gridsim run scenario.toml --scheduler fair-tree # digest" in actual.text
 
 
-def test_report_of_a_comparison_has_the_table_of_compare(compared: gs.Comparison, written: Any) -> None:
-    actual = written(compared)
+def test_report_of_a_comparison_has_the_table_of_compare(
+    comparison: gs.Comparison, write_report: Any
+) -> None:
+    actual = write_report(comparison)
     rows = actual.tables["Schedulers compared"]
-    printed = compared.format(width=500, verbose=True).splitlines()
+    printed = comparison.format(width=500, verbose=True).splitlines()
     start = next(i for i, line in enumerate(printed) if line.startswith("scheduler"))
     for row, line in zip(rows[1:], printed[start + 2 :], strict=False):
         assert row == re.split("  +", line)
     assert "stretch max" in rows[0] and "relative to mincent" in rows[0]
     assert "mincent (ratios are relative to it)" in actual.text
     # the facts of the schedulers have another table
-    for line in compared.format(width=500).splitlines()[start + 6 :]:
+    for line in comparison.format(width=500).splitlines()[start + 6 :]:
         assert line in actual.text
     assert "mincent: Centralized heuristic for the smallest" in actual.text
     bars = actual.charts["summary-0"]["data"][0]
     assert bars["x"] == pytest.approx(
-        [compared[name].applications["stretch_agg"].max() for name in NAMES], rel=1e-6
+        [comparison[name].applications["stretch_agg"].max() for name in NAMES], rel=1e-6
     )
-    assert bars["text"] == [f"{compared.ratio(name):.3f}" for name in NAMES]
+    assert bars["text"] == [f"{comparison.ratio(name):.3f}" for name in NAMES]
 
 
-def test_replications_have_confidence_intervals(replicates: gs.Replicates, written: Any) -> None:
+def test_replications_have_confidence_intervals(replicates: gs.Replicates, write_report: Any) -> None:
     read = dataclasses.replace(replicates, files={"my.swf": "5" * 64})
-    actual = written(read, scenario=bags(), command="gridsim compare scenario.toml --replicates 6")
+    actual = write_report(read, scenario=bags(), command="gridsim compare scenario.toml --replicates 6")
     assert all(line in actual.text for line in ("my.swf", "5" * 64, *replicates.about.values()))
     printed = replicates.format()
     for caption, rows in list(actual.tables.items())[: len(replicates.values)]:
@@ -109,26 +111,26 @@ def test_replications_have_confidence_intervals(replicates: gs.Replicates, writt
     assert actual.tables["Digests"][1][1] == replicates.digests["fair-tree"][0]
     assert "gridsim compare scenario.toml --replicates 6" in actual.text
     # without a command, the report has no section on it
-    assert "Run it again" not in written(replicates, scenario=bags()).text
+    assert "Run it again" not in write_report(replicates, scenario=bags()).text
 
 
-def test_charts_show_the_series(single: gs.Result, written: Any) -> None:
-    actual = written(single).charts
+def test_charts_show_the_series(single_run: gs.Result, write_report: Any) -> None:
+    actual = write_report(single_run).charts
     titles = {key: figure["layout"]["yaxis"]["title"]["text"] for key, figure in actual.items()}
     assert titles["time-0"] == "applications released and not finished"
     assert titles["time-2"] == "busy machines"
     for number, quantity in enumerate(get_args(series.Quantity)):
-        key, steps = f"time-{number}", series.over_time(single, quantity)
+        key, steps = f"time-{number}", series.over_time(single_run, quantity)
         line = actual[key]["data"][0]
         assert line["x"] == pytest.approx(steps.times, rel=1e-6) and line["y"] == steps.values.tolist()
         assert line["line"]["shape"] == "hv"
-    gantt, table = actual["machines-1"]["data"][0], single.tables["schedule"]
+    gantt, table = actual["machines-1"]["data"][0], single_run.tables["schedule"]
     assert gantt["base"] == pytest.approx(table["start"], rel=1e-6)
     assert np.add(gantt["base"], gantt["x"]) == pytest.approx(table["end"], rel=1e-6)
     assert gantt["y"] == table["machine"].tolist()
     assert sum(actual["machines-0"]["data"][0]["y"]) == 30
     sent = [sum(bar["x"]) for bar in actual["messages-1"]["data"]]
-    assert sum(sent) == pytest.approx(single.messages["bytes"].sum() / 1e6)
+    assert sum(sent) == pytest.approx(single_run.messages["bytes"].sum() / 1e6)
 
 
 def test_invalid_utilization_is_visible() -> None:
@@ -143,10 +145,10 @@ def test_invalid_utilization_is_visible() -> None:
         assert trace["y"][-1] == 2 and 145.0 < trace["x"][-1] <= 150.0
 
 
-def test_axis_of_a_single_value_includes_zero(written: Any) -> None:
+def test_axis_of_a_single_value_includes_zero(write_report: Any) -> None:
     work = gs.Workload.bags(1, 10.0, 1.0, task_size=1e6, seed=1)
     result = gs.simulate(gs.Scenario(gs.Platform.equal(1), work), gs.Fcfs(), record=True)
-    actual = written(result)
+    actual = write_report(result)
     size, stretch = (float(result.applications[name][0]) for name in ("size", "stretch_agg"))
     ranges = [
         [actual.charts[chart]["layout"][axis].get("range") for axis in ("xaxis", "yaxis")]
@@ -161,11 +163,11 @@ def test_axis_of_a_single_value_includes_zero(written: Any) -> None:
     )
 
 
-def test_missing_values_have_no_chart(written: Any, compared_jobs: gs.Comparison) -> None:
+def test_missing_values_have_no_chart(write_report: Any, compared_jobs: gs.Comparison) -> None:
     run = compared_jobs["easy"]
     unknown = {name: np.full(40, np.nan) for name in ("waiting", "slowdown")}
     jobs = gs.Table(dict(run.applications.items()) | unknown)
-    actual = written(with_tables(run, applications=jobs))
+    actual = write_report(with_tables(run, applications=jobs))
     assert not [chart for chart in actual.charts if chart.startswith("applications")]
     assert "Quantiles of the slowdown" in actual.tables
 
@@ -179,16 +181,18 @@ LONG = [
 ]
 
 
-def test_long_names_stay_distinct(single: gs.Result, written: Any) -> None:
-    actual = written(dict.fromkeys(LONG, single)).charts
+def test_long_names_stay_distinct(single_run: gs.Result, write_report: Any) -> None:
+    actual = write_report(dict.fromkeys(LONG, single_run)).charts
     legend = [trace["name"] for trace in actual["time-0"]["data"]]
     rows = actual["summary-0"]["layout"]["yaxis"]["ticktext"]
     for labels in (legend, rows):
         assert [html.unescape(item.replace("<br>", " ")) for item in labels] == LONG
         assert max(len(html.unescape(line)) for item in labels for line in item.split("<br>")) <= 24
     assert html.unescape(rows[3]).count("<br>") == 4
-    (chart,) = [c for c in charts.over_time(dict.fromkeys(LONG, single)) if c.title == "Active applications"]
-    short = charts.over_time({str(k): single for k in range(len(LONG))})
+    (chart,) = [
+        c for c in charts.over_time(dict.fromkeys(LONG, single_run)) if c.title == "Active applications"
+    ]
+    short = charts.over_time({str(k): single_run for k in range(len(LONG))})
     assert chart.pixels > next(short).pixels
 
 
@@ -222,10 +226,10 @@ CHARTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("kind", SEVERAL)
-def test_every_scheduler_has_a_report(kind: str, recorded: bool, written: Any, tmp_path: Path) -> None:
+def test_every_scheduler_has_a_report(kind: str, recorded: bool, write_report: Any, tmp_path: Path) -> None:
     scenario, schedulers = SEVERAL[kind]
     results = {name: gs.simulate(scenario, item, record=recorded) for name, item in schedulers.items()}
-    actual = written(results)
+    actual = write_report(results)
     titles = set(re.findall(r'aria-label="Chart\. ([^:"]*):', actual.html))
     assert CHARTS.get(kind, set()) | {"Active jobs" if kind == "rigid" else "Active applications"} <= titles
     assert ("Busy machines" in titles) == recorded
@@ -246,7 +250,7 @@ def test_every_scheduler_has_a_report(kind: str, recorded: bool, written: Any, t
         assert ("<h3>Schedule</h3>" in one) == recorded and f"<dd>{makespan}" in one
 
 
-def test_charts_of_several_runs_name_the_run(written: Any) -> None:
+def test_charts_of_several_runs_name_the_run(write_report: Any) -> None:
     """Only one run was recorded, sends messages or has cycles."""
     work = gs.Workload.bags(3, 10.0, 4.0, task_size=1e6, seed=1)
     scenario = gs.Scenario(gs.Platform.desktop_grid(9, 1), work)
@@ -254,7 +258,7 @@ def test_charts_of_several_runs_name_the_run(written: Any) -> None:
     results = {
         name: gs.simulate(scenario, item, record=name == "WQR-FT") for name, item in schedulers.items()
     }
-    actual = written(results)
+    actual = write_report(results)
     titles = dict(re.findall(r'aria-label="Chart\. ([^:"]*):[^"]*" id="([^"]*)"', actual.html))
     completion = actual.charts[titles["Distribution of the completion time"]]
     for trace, result in zip(completion["data"], results.values(), strict=True):
@@ -267,10 +271,10 @@ def test_charts_of_several_runs_name_the_run(written: Any) -> None:
     assert {"Messages by kind, fair-tree", "Schedule of WQR-FT"} <= set(titles)
 
 
-def test_long_times_are_in_hours_and_days(written: Any) -> None:
+def test_long_times_are_in_hours_and_days(write_report: Any) -> None:
     jobs = gs.Workload.jobs_of([0.0, 0.0], [2, 2], [14_400.0, 36_000.0])
     scenario = gs.Scenario(gs.Platform.equal(2), jobs)
-    actual = written(gs.compare(scenario, ["backfill", "asap"], record=True))
+    actual = write_report(gs.compare(scenario, ["backfill", "asap"], record=True))
     head, *rows = actual.tables["Schedulers compared"]
     place = {title: k for k, title in enumerate(head)}
     assert rows[0][place["waiting mean, h"]] == "2" and rows[0][place["makespan h"]] == "14"
@@ -279,15 +283,15 @@ def test_long_times_are_in_hours_and_days(written: Any) -> None:
     assert actual.charts["time-0"]["layout"]["xaxis"]["title"]["text"] == "time (h)"
     assert actual.charts["machines-1"]["data"][0]["base"] == [0.0, 0.0, 4.0, 4.0]
     long = gs.Scenario(gs.Platform.equal(2), gs.Workload.jobs_of([0.0], 1, 864_000.0))
-    assert "<dd>10 days</dd>" in written(gs.simulate(long, "backfill")).html
+    assert "<dd>10 days</dd>" in write_report(gs.simulate(long, "backfill")).html
 
 
-def test_a_schedule_shows_when_machines_were_down(written: Any) -> None:
+def test_a_schedule_shows_when_machines_were_down(write_report: Any) -> None:
     jobs = gs.Workload.jobs_of([0.0, 5.0], [1, 2], [100.0, 50.0])
     faults = gs.Faults.of([1, 2, 3, 4], [20.0, 30.0, 0.0, 1e6], [60.0, 30.0, math.inf, math.inf])
     scenario = gs.Scenario(gs.Platform.equal(6), jobs, faults=faults)
     result = gs.simulate(scenario, gs.BatchQueue(), record=True)
-    actual = written(result)
+    actual = write_report(result)
     down, pieces = checked_figure(actual.charts["machines-1"]).data
     last = float(result.tables["schedule"]["end"].max())
     first = float(result.tables["schedule"]["start"].min())
@@ -299,23 +303,23 @@ def test_a_schedule_shows_when_machines_were_down(written: Any) -> None:
     ]
     assert pieces.text[0].startswith("job 0, ")
     assert "pale: not completed, grey: down or transient failure." in actual.text
-    calm = written(gs.simulate(gs.Scenario(scenario.platform, jobs), gs.BatchQueue(), record=True))
+    calm = write_report(gs.simulate(gs.Scenario(scenario.platform, jobs), gs.BatchQueue(), record=True))
     assert len(calm.charts["machines-1"]["data"]) == 1 and "grey" not in calm.text
 
 
-def test_schedule_of_a_log_has_a_report(tmp_path: Path, written: Any) -> None:
+def test_schedule_of_a_log_has_a_report(tmp_path: Path, write_report: Any) -> None:
     log = tmp_path / "log.swf"
     rest = "1 7 1 1 1 1 -1 -1"
     log.write_text(f"; MaxProcs: 4\n1 0 5 60 2 -1 -1 2 90 -1 {rest}\n2 9 -1 60 1 -1 -1 1 90 -1 {rest}\n")
     with pytest.warns(gs.TraceWarning):
         result = gs.result_from_log(log)
-    actual = written({"log": result, "easy": gs.simulate(rigid(), gs.BatchQueue())})
+    actual = write_report({"log": result, "easy": gs.simulate(rigid(), gs.BatchQueue())})
     assert "it cannot be repeated" in actual.text and "different scenarios" in actual.text
     assert [str(log), next(iter(result.provenance["files"].values()))] in actual.tables["Trace files"]
     assert actual.tables["Scenarios"][1][0] == "platform"
 
 
-def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, written: Any) -> None:
+def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, write_report: Any) -> None:
     """The scenarios differ, but have the same jobs and machines."""
     log = tmp_path / "log.swf"
     rest = "1 7 1 1 1 1 -1 -1"
@@ -326,7 +330,7 @@ def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, written: Any) -> 
     easy = gs.simulate(scenario, gs.BatchQueue())
     assert own.scenario != scenario
     for results in ({"log": own, "easy": easy}, {"easy": easy, "log": own}):
-        actual = written(results)
+        actual = write_report(results)
         assert "different scenarios" not in actual.text and "Scenarios" not in actual.tables
         assert "In this run" not in actual.text  # one scheduler, which the log does not compete with
         row = next(row for row in actual.tables["Schedulers compared"] if row[0] == "log")
@@ -335,7 +339,7 @@ def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, written: Any) -> 
         bars = actual.charts["summary-0"]["data"][0]
         colours = dict(zip(bars["customdata"], bars["marker"]["color"], strict=True))
         assert colours["log"] == TOTAL_COLOUR != colours["easy"] and "reference" in bars["text"]
-    alone = written(own).text
+    alone = write_report(own).text
     assert "54.0 % until the last end" in alone and "messages" not in alone and "nan" not in alone.split()
     other = gs.Workload.jobs_of(release=[0.0, 9.0], nodes=[2, 3], run_time=61.0, requested=90.0)
     slow = gs.Network(latency=1.0)
@@ -345,7 +349,7 @@ def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, written: Any) -> 
         gs.Scenario(gs.Platform.equal(4), listed, network=slow),
     ):
         results = {"easy": easy, "other": gs.simulate(unlike, gs.BatchQueue()), "log": own}
-        assert "different scenarios" in written(results).text
+        assert "different scenarios" in write_report(results).text
 
 
 def test_quantiles_are_as_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,15 +369,15 @@ def test_utilization_bars_are_centred_in_their_bins() -> None:
     assert [(x, y) for x, y in zip(bars["x"], bars["y"], strict=True) if y] == [(51.25, 1)]
 
 
-def test_a_minimal_run_has_a_report(written: Any) -> None:
+def test_a_minimal_run_has_a_report(write_report: Any) -> None:
     """The result has no provenance and an unknown scheduler."""
     tables = {name: gs.Table(dict(t.items())) for name, t in gs.simulate(bags(1), gs.Fcfs()).tables.items()}
     scheduler = {"name": "mine", "class": "nobody:Knows", "parameters": {}}
     little = gs.Result(tables=tables, facts={}, scheduler=scheduler, provenance={})
-    actual = written({"a": little, "b": little})
+    actual = write_report({"a": little, "b": little})
     assert list(actual.tables) == ["Schedulers compared", "Quantiles of the stretch", "Digests"]
     assert "Run it again" not in actual.text and "a (ratios are relative to it)" in actual.text
-    assert "mine on 1 machine" in written(little).text
+    assert "mine on 1 machine" in write_report(little).text
 
 
 def test_large_schedules_are_rasters_and_long_series_thinned() -> None:
@@ -400,8 +404,8 @@ def test_large_schedules_are_rasters_and_long_series_thinned() -> None:
 # -- one file ---------------------------------------------------------------------------------------------
 
 
-def test_a_report_is_self_contained(compared: gs.Comparison, written: Any) -> None:
-    actual = written(compared)
+def test_a_report_is_self_contained(comparison: gs.Comparison, write_report: Any) -> None:
+    actual = write_report(comparison)
     assert len(actual.scripts) == 3 and len(actual.scripts[1]) > 3e6
     assert actual.html.count("plotly.js v") == 1
     for tag, attributes in actual.tags:
@@ -414,9 +418,9 @@ def test_a_report_is_self_contained(compared: gs.Comparison, written: Any) -> No
     assert policy is not None and policy.startswith("default-src 'none'") and "eval" not in policy
 
 
-def test_names_with_markup_are_shown_as_text(single: gs.Result, written: Any) -> None:
+def test_names_with_markup_are_shown_as_text(single_run: gs.Result, write_report: Any) -> None:
     wrong = "</script><script>alert('x')</script><!--&amp;\u2028"
-    actual = written({wrong: single, "<b>": single}, title=wrong)
+    actual = write_report({wrong: single_run, "<b>": single_run}, title=wrong)
     assert len(actual.scripts) == 3 and not {tag for tag, _ in actual.tags} & {"b"}
     assert actual.tables["Digests"][1][0] == wrong
     assert "alert('x')" not in actual.scripts[0] and "<" not in actual.scripts[0]
@@ -425,15 +429,15 @@ def test_names_with_markup_are_shown_as_text(single: gs.Result, written: Any) ->
             assert "<" not in trace.get("name", "").replace("<br>", "")
 
 
-def test_equal_results_give_equal_files(single: gs.Result, tmp_path: Path) -> None:
-    single.save(tmp_path / "r.gridsim")
-    for name, result in (("a.html", single), ("b.html", gs.Result.load(tmp_path / "r.gridsim"))):
+def test_equal_results_give_equal_files(single_run: gs.Result, tmp_path: Path) -> None:
+    single_run.save(tmp_path / "r.gridsim")
+    for name, result in (("a.html", single_run), ("b.html", gs.Result.load(tmp_path / "r.gridsim"))):
         gs.write_report(result, tmp_path / name)
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 
-def test_headings_and_links_are_consistent(compared: gs.Comparison, written: Any) -> None:
-    actual = written(compared)
+def test_headings_and_links_are_consistent(comparison: gs.Comparison, write_report: Any) -> None:
+    actual = write_report(comparison)
     levels = [int(tag[1]) for tag, _ in actual.tags if re.fullmatch(r"h\d", tag)]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(b <= a + 1 for a, b in zip(levels, levels[1:], strict=False))
@@ -466,40 +470,40 @@ def test_headings_and_links_are_consistent(compared: gs.Comparison, written: Any
     ],
 )
 def test_invalid_input_is_rejected(
-    results: Any, path: str, more: Any, message: str, single: gs.Result, tmp_path: Path
+    results: Any, path: str, more: Any, message: str, single_run: gs.Result, tmp_path: Path
 ) -> None:
     with pytest.raises(gs.ScenarioError) as excinfo:
-        gs.write_report(single if results == "single" else results, tmp_path / path, **more)
+        gs.write_report(single_run if results == "single" else results, tmp_path / path, **more)
     assert message in str(excinfo.value) and list(tmp_path.iterdir()) == []
 
 
 def test_bags_and_rigid_jobs_are_not_compared(
-    single: gs.Result, compared_jobs: gs.Comparison, tmp_path: Path
+    single_run: gs.Result, compared_jobs: gs.Comparison, tmp_path: Path
 ) -> None:
     with pytest.raises(gs.ScenarioError, match="must all be of rigid jobs or all of bags to be compared"):
-        gs.write_report({"a": single, "b": compared_jobs["easy"]}, tmp_path / "x.html")
+        gs.write_report({"a": single_run, "b": compared_jobs["easy"]}, tmp_path / "x.html")
 
 
-def test_failed_runs_are_reported(written: Any) -> None:
+def test_failed_runs_are_reported(write_report: Any) -> None:
     options = {"baseline": "fcfs", "errors": "record", "metrics": ["max_stretch"], "time_limit": 1.0}
     actual = gs.replicate(bags(), NAMES, replicates=2, **options)
-    page = written(actual)
+    page = write_report(actual)
     assert "failed: fcfs, replication 0: ScenarioError: fcfs did not end within time_limit" in page.text
     assert all(math.isnan(value) for value in actual["max_stretch"]["fcfs"])
     assert page.tables["Digests"][1][1:] == ["failed"] * 3
 
 
-def test_reports_use_the_colour_order_of_plots(compared: gs.Comparison) -> None:
+def test_reports_use_the_colour_order_of_plots(comparison: gs.Comparison) -> None:
     from gridsim.plots import COLOURS
 
-    chart = next(charts.distributions(compared.results))
+    chart = next(charts.distributions(comparison.results))
     assert tuple(trace["line"]["color"] for trace in chart.figure["data"]) == COLOURS[:3]
 
 
-def test_a_sweep_report_begins_with_the_verdict(written: Any) -> None:
+def test_a_sweep_report_begins_with_the_verdict(write_report: Any) -> None:
     over = {"network.latency": ["50 ms", "2 s"], "platform.nodes": [20, 30]}
     swept = gs.sweep(bags(), ["mincent", "fcfs"], over, replicates=2, baseline="mincent")
-    actual = written(swept, scenario=bags(), command="gridsim sweep study.toml")
+    actual = write_report(swept, scenario=bags(), command="gridsim sweep study.toml")
     assert actual.text.index(swept.verdict()) < actual.text.index("Comparison")
     assert "latency (s)" in actual.html and "gridsim sweep study.toml" in actual.text
     ratio = actual.charts["summary-2"]["layout"]["yaxis"]
@@ -509,10 +513,10 @@ def test_a_sweep_report_begins_with_the_verdict(written: Any) -> None:
     assert len(rows) == 9 and rows[1][:3] == ["50 ms", "20", "mincent"]
 
 
-def test_a_ladder_has_a_report(written: Any) -> None:
+def test_a_ladder_has_a_report(write_report: Any) -> None:
     """Each step's bar begins where the step above ends; comparisons beside the ladder are notes."""
     actual = gs.ladder(bags(9), 2)
-    page = written(actual, scenario=bags(9), command="gridsim ladder scenario.toml")
+    page = write_report(actual, scenario=bags(9), command="gridsim ladder scenario.toml")
     rows = actual.table()
     (bars,) = page.charts["summary-0"]["data"]
     steps = [row for row in rows if not row["beside"]]

@@ -15,7 +15,7 @@ from gridsim.reproduce.others.probes import LOGS, SIMULATOR, ProbeLog, allowed_r
 
 
 @pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def small_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return a log of 40 jobs, every fourth of them long, instead of Google's."""
     rng, lines = np.random.default_rng(1), []
     for job in range(40):
@@ -29,9 +29,9 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("name", ["sparrow", "hawk", "eagle"])
-def test_a_small_log_does_not_reproduce_the_printed_values(name: str, small: str, tmp_path: Path) -> None:
+def test_a_small_log_does_not_reproduce_the_printed_values(name: str, small_log: str, tmp_path: Path) -> None:
     arguments = ("reproduce", name, "--quick", "--json", "--workers", "1", "--out", str(tmp_path))
-    answer = CliRunner().invoke(cli, [*arguments, "--trace", small])
+    answer = CliRunner().invoke(cli, [*arguments, "--trace", small_log])
     assert answer.exit_code == 0, answer.output
     (report,) = json.loads(answer.stdout)["reproductions"]
     same = [row for row in report["rows"] if row["claim"] == SIMULATOR]
@@ -68,10 +68,10 @@ def test_accepted_ranges_contain_the_authors_values() -> None:
     ],
 )
 def test_invalid_traces_are_rejected(
-    name: str, more: tuple[str, ...], message: str, small: str, tmp_path: Path
+    name: str, more: tuple[str, ...], message: str, small_log: str, tmp_path: Path
 ) -> None:
     other = tmp_path / "other.tr"
     other.write_text("0 1 5 5\n")
-    arguments = [item.format(small=small, other=other) for item in more]
+    arguments = [item.format(small=small_log, other=other) for item in more]
     answer = CliRunner().invoke(cli, ["reproduce", name, *arguments])
     assert answer.exit_code == 2 and message in answer.stderr

@@ -50,7 +50,7 @@ def invoke(*arguments):
     return CliRunner().invoke(cli, ["reproduce", *map(str, arguments)])
 
 
-def wrong(*arguments):
+def error_of(*arguments):
     answer = invoke(*arguments)
     assert (answer.exit_code, answer.stdout) == (2, ""), answer.output
     return answer.stderr
@@ -237,19 +237,19 @@ def test_the_number_of_workers_does_not_change_the_report():
     ],
 )
 def test_invalid_arguments_are_rejected(arguments, message):
-    assert message in wrong(*arguments)
+    assert message in error_of(*arguments)
 
 
 def test_out_must_be_a_folder(tmp_path):
     (tmp_path / "file").write_text("")
-    assert "--out must name a folder" in wrong("celaya-fig4b", "--out", tmp_path / "file")
+    assert "--out must name a folder" in error_of("celaya-fig4b", "--out", tmp_path / "file")
     under = tmp_path / "file" / "under"
-    assert "--out must name a folder that can be created" in wrong("celaya-fig4b", "--out", under)
+    assert "--out must name a folder that can be created" in error_of("celaya-fig4b", "--out", under)
 
 
 def test_a_missing_extra_is_reported_before_the_runs(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert 'pip install "gridsched[plot]"' in wrong("celaya-fig4b", "--out", tmp_path)
+    assert 'pip install "gridsched[plot]"' in error_of("celaya-fig4b", "--out", tmp_path)
 
 
 def test_importing_the_command_loads_neither_numpy_scipy_nor_matplotlib():
@@ -333,7 +333,7 @@ def test_dgs_whole_runs_all_jobs_of_a_log(log, tmp_path):
 
 def test_a_log_without_jobs_is_rejected(tmp_path):
     (tmp_path / "none.swf").write_text("; nothing\n")
-    assert "no jobs in this log" in wrong("dgs-fig5", "--log", tmp_path / "none.swf")
+    assert "no jobs in this log" in error_of("dgs-fig5", "--log", tmp_path / "none.swf")
 
 
 def test_windows_of_a_log_are_drawn_by_seed(log):

@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
-def counted(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def run_counted(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return a function that runs a script with counted allocations and returns its lines."""
     if not sys.platform.startswith("linux"):
         pytest.skip("requires LD_PRELOAD and glibc")

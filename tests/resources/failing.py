@@ -36,13 +36,13 @@ def with_retry(call: Callable[..., Any]) -> Callable[..., Any]:
     return call_twice
 
 
-def _on(on: Callable[..., None]) -> Callable[..., None]:
+def _on_with_retry(on: Callable[..., None]) -> Callable[..., None]:
     """Return `Engine.on` for handlers with a second attempt."""
 
-    def registered(self: Engine, kind: str, handler: Callable[[Any], None], **rest: Any) -> None:
+    def register(self: Engine, kind: str, handler: Callable[[Any], None], **rest: Any) -> None:
         on(self, kind, with_retry(handler), **rest)
 
-    return registered
+    return register
 
 
 def outcome_of(gate: Gate, case: Callable[[], Any], k: int) -> str:
@@ -74,7 +74,7 @@ def violations(gate: Gate, case: Callable[[], Any], plan: dict[int, str], middle
                 f"{location} goes on: {continues}", file=sys.stderr, flush=True
             )  # shown if the process crashes
             if continues:
-                Engine.on, Engine._poll = _on(original[0]), with_retry(original[1])
+                Engine.on, Engine._poll = _on_with_retry(original[0]), with_retry(original[1])
             outcome = outcome_of(gate, case, k)
             Engine.on, Engine._poll = original
             gc.collect()
@@ -105,8 +105,8 @@ def main(names: list[str]) -> None:
             for k in {ks[0], ks[len(ks) // 2], ks[-1]}
         }
         messages = violations(gate, case, failing, {ks[len(ks) // 2] for ks in sites.values()})
-        about = {"case": name, "failed": len(failing), "sites": sorted(sites), "wrong": messages}
-        print(json.dumps(about), flush=True)
+        record = {"case": name, "failed": len(failing), "sites": sorted(sites), "wrong": messages}
+        print(json.dumps(record), flush=True)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:
     second.run()
 
 
-def alone(name: str, scheduler: gs.Scheduler) -> None:
+def run_kernel_only(name: str, scheduler: gs.Scheduler) -> None:
     """Run `scheduler` in its kernel only, without failures and records."""
     actual = dataclasses.replace(scenario(name), faults=None, network=gs.Network())
     gs.simulate(actual, scheduler, threads=2, time_limit=LONGEST)
@@ -138,10 +138,10 @@ def schedulers() -> dict[str, gs.Scheduler]:
 def functions() -> None:
     """Call the kernel functions outside of classes."""
     queue = [0.0, 1.0, 2.0], [4000.0, 8000.0, 500.0], [2000.0, 900.0, 500.0]
-    alone = {"speed": 1000.0, "free_at": 3.0, "running_release": 0.5, "running_size": 700.0}
+    machine = {"speed": 1000.0, "free_at": 3.0, "running_release": 0.5, "running_size": 700.0}
     grid = SummaryGrid.geometric((1e-3, 1.0, 4), (1e3, 1e5, 3), (1e3, 1e5, 3))
-    availability.gap(0.01, 3.0, 5000.0, *queue, **alone)
-    availability.sample_availability(grid, 3.0, *queue, **alone)
+    availability.gap(0.01, 3.0, 5000.0, *queue, **machine)
+    availability.sample_availability(grid, 3.0, *queue, **machine)
     machines = {"speed": [1000.0, 2000.0], "free_at": [3.0, 3.0]}
     cells = availability.sample_availability_batch(grid, 3.0, [0, 2, 3], *queue, **machines)
     for method in ("exact", "bisection"):
@@ -175,8 +175,8 @@ CASES: dict[str, Callable[[], Any]] = {
     for name, scheduler in schedulers().items()
 } | {
     "functions": functions,
-    "flow": partial(alone, "few", gs.FairTree(samples=(3, 3, 3))),
-    "jobflow": partial(alone, "dgs-asap", gs.DgsAsap(degree=6, slot=10.0)),
+    "flow": partial(run_kernel_only, "few", gs.FairTree(samples=(3, 3, 3))),
+    "jobflow": partial(run_kernel_only, "dgs-asap", gs.DgsAsap(degree=6, slot=10.0)),
     "few": partial(run, scenario("few"), gs.FairTree(samples=(3, 3, 3))),
     "data": partial(run, scenario("data"), gs.MinCent(mode="once")),
     "data; fair-tree": partial(run, scenario("data"), gs.FairTree(samples=(3, 3, 3))),

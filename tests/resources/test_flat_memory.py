@@ -35,15 +35,15 @@ def check(lines: list[str]) -> None:
         assert growth["python"] <= times * growth["tables"] + OF_CHANCE + starts, entry
 
 
-def test_memory_does_not_grow_during_long_runs(counted: Any) -> None:
+def test_memory_does_not_grow_during_long_runs(run_counted: Any) -> None:
     """The load is about one half, so that queues become empty."""
     check(
-        counted(
+        run_counted(
             "flat.py", "1,5,10", "fair-tree", "dgs-asap", "rjss", "backfill", "rendezvous", "GreatET-AllInfo"
         )
     )
 
 
 @pytest.mark.claims
-def test_memory_does_not_grow_with_any_scheduler(counted: Any) -> None:
-    check(counted("flat.py", "2,10,20"))
+def test_memory_does_not_grow_with_any_scheduler(run_counted: Any) -> None:
+    check(run_counted("flat.py", "2,10,20"))

@@ -66,7 +66,7 @@ def stored_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture
-def full(tmp_path: Path) -> Iterator[Path]:
+def full_folder(tmp_path: Path) -> Iterator[Path]:
     """Return a folder on a small file system, which `fill` fills with a file ``filler``."""
     folder = tmp_path / "full"
     folder.mkdir()
@@ -103,15 +103,15 @@ def check_failed_write(command: list[str], folder: Path, stored_files: dict[str,
 
 
 @pytest.mark.parametrize("what", WRITERS)
-def test_a_full_disk_leaves_the_old_file(what: str, full: Path, stored_files: dict[str, str]) -> None:
+def test_a_full_disk_leaves_the_old_file(what: str, full_folder: Path, stored_files: dict[str, str]) -> None:
     for old in ("file", "file.html", "file.png", "file.svg", "file.csv", "file.parquet"):
-        (full / old).write_text("old")
-    fill(full)
-    check_failed_write(WRITERS[what], full, stored_files, "No space left on device")
+        (full_folder / old).write_text("old")
+    fill(full_folder)
+    check_failed_write(WRITERS[what], full_folder, stored_files, "No space left on device")
     assert (
-        (full / "file").read_text()
-        == (full / "file.html").read_text()
-        == (full / "file.csv").read_text()
+        (full_folder / "file").read_text()
+        == (full_folder / "file.html").read_text()
+        == (full_folder / "file.csv").read_text()
         == "old"
     )
 
@@ -207,35 +207,35 @@ def test_the_error_of_a_removed_folder_names_the_file(tmp_path: Path) -> None:
     assert actual.value.filename == str(folder / "file")
 
 
-def test_a_run_continues_if_the_disk_has_no_room_for_its_checkpoint(full: Path) -> None:
-    fill(full)
-    file = str(full / "file")
+def test_a_run_continues_if_the_disk_has_no_room_for_its_checkpoint(full_folder: Path) -> None:
+    fill(full_folder)
+    file = str(full_folder / "file")
     answer = invoke(*RUN, "--checkpoint", file, "--checkpoint-every", "0")
-    assert answer.exit_code == 0 and sorted(os.listdir(full)) == ["filler"]
+    assert answer.exit_code == 0 and sorted(os.listdir(full_folder)) == ["filler"]
     message = f"{file}: no checkpoint could be written (No space left on device); the run continues"
     assert answer.stderr == f"gridsim: warning: {message}\n"
 
 
 @pytest.mark.parametrize("keep", [[], ["--keep-results"]])
 def test_a_sweep_continues_when_the_disk_has_room_again(
-    keep: list[str], full: Path, stored_files: dict[str, str]
+    keep: list[str], full_folder: Path, stored_files: dict[str, str]
 ) -> None:
     """Wherever the disk was full, the stored runs are valid, and all are there at the end."""
-    command = ["sweep", stored_files["SWEEP"], "--store", str(full / "st"), "--workers", "1", *keep]
+    command = ["sweep", stored_files["SWEEP"], "--store", str(full_folder / "st"), "--workers", "1", *keep]
     for free in (20, 32, 44):
-        fill(full)
-        os.truncate(full / "filler", (64 - free) << 10)
+        fill(full_folder)
+        os.truncate(full_folder / "filler", (64 - free) << 10)
         answer = invoke(*command)
         assert answer.exit_code in (0, 1, 2) and "Traceback" not in answer.output
-        assert not [path for path in full.rglob("*") if path.name.endswith(".tmp")]
-        subprocess.run(["mount", "-o", "remount,size=1m", full], check=True)
-        before = len(gs.Store(full / "st"))
+        assert not [path for path in full_folder.rglob("*") if path.name.endswith(".tmp")]
+        subprocess.run(["mount", "-o", "remount,size=1m", full_folder], check=True)
+        before = len(gs.Store(full_folder / "st"))
         assert invoke(*command).exit_code == 0
-        after = gs.Store(full / "st")
+        after = gs.Store(full_folder / "st")
         assert len(after) == 8 >= before and not any(after.to_arrow()["error"].to_pylist())
-        shutil.rmtree(full / "st")
-        os.truncate(full / "filler", 0)
-        subprocess.run(["mount", "-o", "remount,size=64k", full], check=True)
+        shutil.rmtree(full_folder / "st")
+        os.truncate(full_folder / "filler", 0)
+        subprocess.run(["mount", "-o", "remount,size=64k", full_folder], check=True)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")

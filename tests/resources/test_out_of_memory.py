@@ -36,9 +36,9 @@ def check(lines: list[str], cases: Any) -> set[str]:
     return {site.partition("+")[0] for entry in actual for site in entry["sites"]}
 
 
-def test_a_failed_allocation_raises_only_a_memory_error(counted: Any) -> None:
+def test_a_failed_allocation_raises_only_a_memory_error(run_counted: Any) -> None:
     """Wherever it fails, no memory leaks, no array is overrun, and later calls do not crash."""
-    kernels = check(counted("failing.py", *QUICK), QUICK)
+    kernels = check(run_counted("failing.py", *QUICK), QUICK)
     assert kernels >= {"queues.edf", "queues.availability", "queues.task_queues", "network.links"}
     assert kernels >= {"fair_tree.summaries", "fair_tree.summary_tree", "fair_tree.nodes", "dgs.slots"}
     assert kernels >= {"dgs.nodes", "work_queue.dispatch", "random_walk.walk", "rigid_queue.batch_queue"}
@@ -46,8 +46,8 @@ def test_a_failed_allocation_raises_only_a_memory_error(counted: Any) -> None:
 
 
 @pytest.mark.claims
-def test_failed_allocations_raise_memory_errors_in_every_scheduler(counted: Any) -> None:
-    kernels = check(counted("failing.py"), CASES)
+def test_failed_allocations_raise_memory_errors_in_every_scheduler(run_counted: Any) -> None:
+    kernels = check(run_counted("failing.py"), CASES)
     assert len(kernels | WITHOUT) == 28, "each kernel has an allocation that failed"
 
 
@@ -170,12 +170,12 @@ def cannot_start(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
     """Make threads with `which` in their names fail to start."""
     start = threading.Thread.start
 
-    def no(thread: threading.Thread) -> None:
+    def refuse_thread(thread: threading.Thread) -> None:
         if which in f"{type(thread).__name__} {thread.name}":
             raise RuntimeError("can't start new thread")
         start(thread)
 
-    monkeypatch.setattr(threading.Thread, "start", no)
+    monkeypatch.setattr(threading.Thread, "start", refuse_thread)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -254,10 +254,10 @@ def test_a_run_without_memory_can_be_resumed_with_more(tmp_path: Path) -> None:
 def test_a_run_continues_without_memory_for_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def none(*_: Any, **__: Any) -> Any:
+    def raise_memory_error(*_: Any, **__: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr("gridsim.simulation.checkpoint.save", none)
+    monkeypatch.setattr("gridsim.simulation.checkpoint.save", raise_memory_error)
     with pytest.warns(
         gs.CheckpointWarning, match=r"kept: no checkpoint .* \(not enough memory\); the run continues"
     ):

@@ -26,7 +26,7 @@ from gridsim.studies.execution.store import Store
 from gridsim.studies.replicate import replication
 from gridsim.support.columns import content_name
 from gridsim.validation.results import validate_result
-from tests._helpers.checkpoints import edited
+from tests._helpers.checkpoints import edit_checkpoint
 
 COUNT = 300
 RELEASE = np.random.default_rng(1).uniform(0.0, 100.0, COUNT)
@@ -54,13 +54,15 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], Any], about: str) -> None:
+def rewrite_archive(
+    path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], Any], metadata_member: str
+) -> None:
     """Change the JSON and the members of an archive."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    answers = json.loads(members[about])
+    answers = json.loads(members[metadata_member])
     change(answers, members)
-    members[about] = json.dumps(answers).encode()
+    members[metadata_member] = json.dumps(answers).encode()
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
@@ -81,18 +83,18 @@ def test_a_result_keeps_long_lists(result: gs.Result, tmp_path: Path) -> None:
     assert second.read_bytes() == path.read_bytes()
 
 
-def inline(told: dict[str, Any], members: dict[str, bytes], scenario: gs.Scenario) -> None:
+def convert_to_format_1(metadata: dict[str, Any], members: dict[str, bytes], scenario: gs.Scenario) -> None:
     """Convert a result to format 1, in which the text has all lists."""
-    told["format"] = 1
-    told["provenance"]["scenario"] = scenario.to_toml()
-    for name in told.pop("arrays"):
+    metadata["format"] = 1
+    metadata["provenance"]["scenario"] = scenario.to_toml()
+    for name in metadata.pop("arrays"):
         del members[f"scenario/{name}.npy"]
 
 
 def test_a_result_with_all_lists_in_its_text_is_read(result: gs.Result, tmp_path: Path) -> None:
     path = tmp_path / "r.npz"
     result.save(path)
-    rewritten(path, lambda *archive: inline(*archive, result.scenario), "result.json")
+    rewrite_archive(path, lambda *archive: convert_to_format_1(*archive, result.scenario), "result.json")
     loaded = gs.Result.load(path)
     assert loaded.scenario == result.scenario and loaded.digest == result.digest
     assert validate_result(loaded) == []
@@ -119,7 +121,7 @@ def npy(values: Any) -> bytes:
     ("array", "message"),
     [
         (RELEASE[::-1], "does not have the SHA-256 in its name"),
-        (RELEASE[None], "must be a list of numbers or strings, got 2-d float64"),
+        (RELEASE[None], "must be 1-d int64, float64 or str, got 2-d float64"),
         (RELEASE > 5, "must be a list of .* got 1-d bool"),
         (RELEASE.astype("f4"), "must be a list of .* got 1-d float32"),
         (RELEASE.astype("M8[s]"), "must be a list of .* got 1-d datetime64.s."),
@@ -128,7 +130,7 @@ def npy(values: Any) -> bytes:
 )
 def test_an_invalid_array_gives_one_error(file: Path, array: Any, message: str) -> None:
     member = {f"scenario/{content_name(RELEASE)}.npy": npy(array)}
-    rewritten(file, lambda about, members: members.update(member), "result.json")
+    rewrite_archive(file, lambda metadata_member, members: members.update(member), "result.json")
     with pytest.raises(GridSimError, match=message) as excinfo:
         gs.Result.load(file)
     assert str(excinfo.value).startswith(f"{file}: ")
@@ -163,7 +165,7 @@ def test_a_checkpoint_with_all_lists_in_its_text_is_resumed(tmp_path: Path) -> N
         document["about"]["scenario"] = BAGS.to_toml()
         document["about"].pop("arrays")
 
-    edited(path, change)
+    edit_checkpoint(path, change)
     assert gs.resume(path).digest == gs.simulate(BAGS, gs.Fcfs()).digest
 
 
@@ -174,7 +176,7 @@ def test_a_changed_array_of_a_checkpoint_gives_one_error(tmp_path: Path) -> None
     def change(document: Any) -> None:
         document["about"]["arrays"][content_name(RELEASE)] = document["more"][0]
 
-    edited(path, change, more=(RELEASE[1:],))
+    edit_checkpoint(path, change, more=(RELEASE[1:],))
     with pytest.raises(GridSimError, match="not a valid checkpoint .*does not have the SHA-256 in its name"):
         gs.resume(path)
 

@@ -26,7 +26,7 @@ from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.simulation.simulate import execute
 from gridsim.validation.results import validate_result
-from tests._helpers.archives import changed
+from tests._helpers.archives import change_archive
 from tests._helpers.toy import Toy, ToyPolicy
 
 #: Parameters with which schedulers use all of their features on the scenario; some jobs are long.
@@ -178,13 +178,13 @@ def server_result(tmp_path: Path) -> Path:
 def test_servers_in_files_of_earlier_versions_are_read(declared: int | None, server_result: Path) -> None:
     """They state the number of machines and servers in the log, or neither."""
 
-    def earlier(about: Any) -> None:
-        del about["provenance"]["servers"]
+    def remove_servers(metadata: Any) -> None:
+        del metadata["provenance"]["servers"]
         if declared is not None:
-            about["provenance"]["message_log"]["machines"] = declared
+            metadata["provenance"]["message_log"]["machines"] = declared
 
     digest = Result.load(server_result).digest
-    loaded = Result.load(changed(server_result, about=earlier))
+    loaded = Result.load(change_archive(server_result, edit_json=remove_servers))
     assert loaded.servers == 2 and loaded.digest == digest and validate_result(loaded) == []
 
 
@@ -195,22 +195,22 @@ def test_servers_in_files_of_earlier_versions_are_read(declared: int | None, ser
 def test_a_log_names_only_existing_machines(
     number: int, states: bool, column: str, server_result: Path
 ) -> None:
-    def earlier(about: Any) -> None:
+    def remove_servers(metadata: Any) -> None:
         if not states:
-            del about["provenance"]["servers"]
+            del metadata["provenance"]["servers"]
 
     values = Result.load(server_result).tables["message_log"][column].copy()
     values[2] = number
     maximum = (
         6 if states or number < 0 else 7
     )  # if it is not stated, the number of servers is that in the log
-    changed(server_result, {f"tables/message_log/{column}.npy": as_npy(values)}, earlier)
+    change_archive(server_result, {f"tables/message_log/{column}.npy": npy_bytes(values)}, remove_servers)
     expected = rf"message_log.{column}\[2\] must be in 0..{maximum}, got {number}"
     with pytest.raises(gs.GridSimError, match=expected):
         Result.load(server_result)
 
 
-def as_npy(values: Any) -> bytes:
+def npy_bytes(values: Any) -> bytes:
     stream = io.BytesIO()
     np.save(stream, values)
     return stream.getvalue()

@@ -92,17 +92,17 @@ def test_a_result_survives_the_loss_of_its_traces(toy, tmp_path):
 
 
 def test_a_failed_save_leaves_no_file(result, tmp_path, monkeypatch):
-    def broken(*_):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(gridsim.support.files.os, "replace", broken)
+    monkeypatch.setattr(gridsim.support.files.os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         result.save(tmp_path / "r.npz")
     assert os.listdir(tmp_path) == []
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory, toy):
+def saved_bytes(tmp_path_factory, toy):
     """Return the bytes of a saved result."""
     path = tmp_path_factory.mktemp("sound") / "r.npz"
     simulate(SCENARIO, toy()).save(path)
@@ -111,9 +111,9 @@ def sound(tmp_path_factory, toy):
 
 @settings(deadline=None, max_examples=30)
 @given(st.data())
-def test_a_damaged_file_gives_one_error(sound, tmp_path_factory, data):
+def test_a_damaged_file_gives_one_error(saved_bytes, tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "damaged.npz"
-    content = bytearray(sound)
+    content = bytearray(saved_bytes)
     position = data.draw(st.integers(0, len(content) - 1))
     if data.draw(st.booleans()):
         del content[position:]
@@ -125,7 +125,7 @@ def test_a_damaged_file_gives_one_error(sound, tmp_path_factory, data):
     except GridSimError as error:
         assert str(error).startswith(f"{path}: ")
     else:  # no reader uses this byte, such as one of a time stamp
-        (path.parent / "sound.npz").write_bytes(sound)
+        (path.parent / "sound.npz").write_bytes(saved_bytes)
         assert loaded.tables == Result.load(path.parent / "sound.npz").tables
 
 
@@ -133,9 +133,9 @@ def rewrite(path, change):
     """Change the metadata of a file, with valid checksums."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    about = json.loads(members["result.json"])
-    change(about, members)
-    members["result.json"] = json.dumps(about).encode()
+    metadata = json.loads(members["result.json"])
+    change(metadata, members)
+    members["result.json"] = json.dumps(metadata).encode()
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
@@ -144,14 +144,17 @@ def rewrite(path, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda about, members: about["facts"].update(pause=7.0), "the file states digest"),
-        (lambda about, members: about.update(digest="0"), "the file states digest '0', but its tables have"),
-        (lambda about, members: about.update(format=9), "format of a result must be 1 or 2, got 9"),
-        (lambda about, members: about.pop("tables"), "not a valid result file"),
-        (lambda about, members: about["tables"].pop("machines"), "not a valid result file"),
-        (lambda about, members: about["tables"].update(x=["y"]), "not a valid result file"),
+        (lambda metadata, members: metadata["facts"].update(pause=7.0), "the file states digest"),
         (
-            lambda about, members: members.update({"tables/machines/busy.npy": b"no"}),
+            lambda metadata, members: metadata.update(digest="0"),
+            "the file states digest '0', but its tables have",
+        ),
+        (lambda metadata, members: metadata.update(format=9), "format of a result must be 1 or 2, got 9"),
+        (lambda metadata, members: metadata.pop("tables"), "not a valid result file"),
+        (lambda metadata, members: metadata["tables"].pop("machines"), "not a valid result file"),
+        (lambda metadata, members: metadata["tables"].update(x=["y"]), "not a valid result file"),
+        (
+            lambda metadata, members: members.update({"tables/machines/busy.npy": b"no"}),
             "not a valid result file",
         ),
     ],
@@ -169,7 +172,7 @@ def test_pickles_are_never_read(result, tmp_path):
     path = tmp_path / "r.npz"
     result.save(path)
 
-    def change(about, members):
+    def change(metadata, members):
         import io
 
         member = io.BytesIO()

@@ -152,28 +152,28 @@ def test_an_atomic_file_is_written_completely_or_not_at_all(tmp_path):
 def test_a_new_file_replaces_no_file(tmp_path, monkeypatch, links):
     """A file that was created meanwhile is not overwritten if the disk has hard links."""
 
-    def none(*_):
+    def refuse_link(*_):
         raise PermissionError("no links here")
 
     if not links:
-        monkeypatch.setattr("os.link", none)
+        monkeypatch.setattr("os.link", refuse_link)
     path = tmp_path / "x"
     with atomic_file(path, new=True) as stream:
         stream.write(b"one")
     assert path.read_bytes() == b"one" and os.listdir(tmp_path) == ["x"]
     path.unlink()
 
-    def comes():
+    def write_concurrently():
         with atomic_file(path, new=True) as stream:
             path.write_bytes(b"another")
             stream.write(b"two")
 
     if links:
         with pytest.raises(FileExistsError, match=re.escape(str(path))):
-            comes()
+            write_concurrently()
         assert path.read_bytes() == b"another"
     else:
-        comes()
+        write_concurrently()
         assert path.read_bytes() == b"two"
     assert os.listdir(tmp_path) == ["x"]
 

@@ -33,7 +33,7 @@ def bags() -> Ladder:
     return ladder(BAGS, 3, scheduler=gs.FairTree(samples=(4, 3, 2), bound=3.0))
 
 
-def by_name(found: Ladder) -> dict[str, Step]:
+def steps_by_name(found: Ladder) -> dict[str, Step]:
     return {step.name: step for step in found.steps}
 
 
@@ -50,7 +50,7 @@ def test_each_step_of_the_fair_tree_adds_one_restriction(bags: Ladder) -> None:
         "early acceptance",
         "failures",
     ]
-    steps = by_name(bags)
+    steps = steps_by_name(bags)
     root, limited, early = (steps[name].scheduler for name in (names[4], names[6], names[7]))
     assert isinstance(root, gs.FairTree) and isinstance(early, gs.FairTree)
     assert (root.bound, root.update_rate, root.samples) == (0.0, 0.0, (4, 3, 2))
@@ -66,7 +66,7 @@ def test_each_step_of_the_fair_tree_adds_one_restriction(bags: Ladder) -> None:
 
 
 def test_values_equal_those_of_single_runs_of_each_replication(bags: Ladder) -> None:
-    steps = by_name(bags)
+    steps = steps_by_name(bags)
     for name in ("central, bound at release", "tree, summaries", "early acceptance", "failures"):
         for k in range(3):
             alone = gs.simulate(replication(steps[name].scenario, k), steps[name].scheduler)
@@ -81,7 +81,7 @@ def test_values_equal_those_of_single_runs_of_each_replication(bags: Ladder) -> 
 
 def test_failures_are_those_of_the_papers(bags: Ladder) -> None:
     """Each machine is reset once in four hours on average."""
-    last = by_name(bags)["failures"]
+    last = steps_by_name(bags)["failures"]
     assert last.adds == "machines fail (poisson, once in 14400 s)"
     assert last.scenario.faults is not None and last.scenario.faults.recipe.mean == 4 * 3600
 
@@ -153,7 +153,7 @@ def test_one_replication_has_no_intervals() -> None:
 
 def test_the_ladder_of_rigid_jobs_has_the_steps_of_dgs_asap() -> None:
     actual = ladder(JOBS, 2, scheduler=gs.DgsAsap(slot=30.0, poll_period=300.0))
-    steps = by_name(actual)
+    steps = steps_by_name(actual)
     assert list(steps) == ["whole grid", "2 hops, fresh views", "messages take time", "1 hop", "stale views"]
     schedulers = [step.scheduler for step in actual.steps]
     assert schedulers == [
@@ -180,16 +180,16 @@ def test_only_the_second_step_of_rigid_jobs_has_free_messages() -> None:
 
 def test_failures_of_rigid_jobs_are_those_of_the_scenario() -> None:
     failing = dataclasses.replace(JOBS, faults=gs.Faults.of([3], [100.0], [4000.0]))
-    actual = by_name(ladder(failing, 1))
+    actual = steps_by_name(ladder(failing, 1))
     assert list(actual)[-2:] == ["failures", "whole grid, with failures"]
     assert actual["failures"].scenario == failing and actual["stale views"].scenario == JOBS
     other = gs.Faults.of([4], [100.0], [4000.0])
-    assert by_name(ladder(failing, 1, faults=other))["failures"].scenario.faults == other
+    assert steps_by_name(ladder(failing, 1, faults=other))["failures"].scenario.faults == other
 
 
 def test_parameters_of_the_scheduler_come_from_the_scenario() -> None:
     answers = dataclasses.replace(JOBS, schedulers={"dgs-asap": {"hops": 3, "policy": "pull", "degree": 5}})
-    actual = by_name(ladder(answers, 1))
+    actual = steps_by_name(ladder(answers, 1))
     assert actual["3 hops, fresh views"].scheduler == gs.DgsAsap(hops=3, policy="pull", degree=5)
 
 
@@ -202,7 +202,7 @@ def test_a_name_stands_for_the_scheduler_with_the_parameters_of_the_scenario() -
 def test_each_age_of_views_is_a_step_and_later_steps_keep_the_last() -> None:
     informed = gs.LeastWork(refresh="periodic", error=0.2)
     actual = ladder(BAGS, 2, scheduler=informed, ages=(0.0, 5.0, 60.0))
-    steps = by_name(actual)
+    steps = steps_by_name(actual)
     assert [step.name for step in actual.steps if not step.beside] == [
         "lower bound",
         "central, replanning",
@@ -222,7 +222,7 @@ def test_each_age_of_views_is_a_step_and_later_steps_keep_the_last() -> None:
     assert steps["errors"].scenario.network.latency == 0.0
     assert steps["messages take time"].scenario == BAGS
     own = ladder(BAGS, 1, scheduler=gs.LeastWork(age=7.0))
-    assert "views 7 s old" in by_name(own) and "errors" not in by_name(own)
+    assert "views 7 s old" in steps_by_name(own) and "errors" not in steps_by_name(own)
 
 
 def test_the_ladder_of_any_decentralized_scheduler_has_free_messages_and_failures() -> None:
@@ -250,7 +250,7 @@ def test_the_ladder_of_any_decentralized_scheduler_has_free_messages_and_failure
             "must be decentralized, derive from BoardScheduler or define ladder_steps, got MinCent",
         ),
         (BAGS, {"ages": (1.0,)}, "ages requires a scheduler that derives from BoardScheduler, got FairTree"),
-        (BAGS, {"scheduler": gs.LeastWork(), "ages": (2.0, 1.0)}, "ages must be ascending"),
+        (BAGS, {"scheduler": gs.LeastWork(), "ages": (2.0, 1.0)}, "ages must be strictly ascending"),
         (JOBS, {"scheduler": gs.FairTree()}, "scheduler must be a Scheduler of rigid jobs, got FairTree"),
         (BAGS, {"faults": 3.0}, "faults must be Faults or None, got 3.0"),
     ],

@@ -17,7 +17,7 @@ from gridsim.support.text import to_json
 SCHEDULERS = {"tree": gs.FairTree(), "central": gs.MinCent(), "fcfs": gs.Fcfs(mode="random")}
 
 
-def small(seed: int) -> gs.Scenario:
+def small_scenario(seed: int) -> gs.Scenario:
     return gs.Scenario(
         gs.Platform.pareto(12, seed), gs.Workload.bags(applications=8, tasks_per_node=3, seed=seed), seed=seed
     )
@@ -29,21 +29,21 @@ def response(result: gs.Result) -> float:
 
 @pytest.fixture(scope="module")
 def replicates() -> Replicates:
-    return replicate(small, SCHEDULERS, range(1, 6), metrics=("max_stretch", "gap"))
+    return replicate(small_scenario, SCHEDULERS, range(1, 6), metrics=("max_stretch", "gap"))
 
 
 def test_every_scheduler_runs_the_scenario_of_each_seed(replicates: Replicates) -> None:
     assert replicates.schedulers == tuple(SCHEDULERS) and replicates.seeds == (1, 2, 3, 4, 5)
     for i, seed in enumerate(replicates.seeds):
         for name, scheduler in SCHEDULERS.items():
-            result = gs.simulate(small(seed), scheduler)
+            result = gs.simulate(small_scenario(seed), scheduler)
             assert replicates["max_stretch"][name][i] == result.max_stretch
             assert replicates["gap"][name][i] == result.gap()
 
 
 def test_the_scenario_is_made_once_per_seed() -> None:
     seen: list[int] = []
-    replicate(lambda seed: seen.append(seed) or small(seed), SCHEDULERS, [3, 1])
+    replicate(lambda seed: seen.append(seed) or small_scenario(seed), SCHEDULERS, [3, 1])
     assert seen == [3, 1]
 
 
@@ -76,7 +76,9 @@ class ReverseExecutor(Executor):
 
 def test_values_do_not_depend_on_the_executor() -> None:
     def all_values(executor):
-        actual = replicate(small, SCHEDULERS, [1, 2], metrics={"response": response}, executor=executor)
+        actual = replicate(
+            small_scenario, SCHEDULERS, [1, 2], metrics={"response": response}, executor=executor
+        )
         return to_json(actual.to_dict())
 
     serial = all_values(None)
@@ -87,9 +89,9 @@ def test_values_do_not_depend_on_the_executor() -> None:
 
 
 def test_a_pool_of_spawned_processes_gives_equal_values() -> None:
-    serial = replicate(small, SCHEDULERS, [1, 2])
+    serial = replicate(small_scenario, SCHEDULERS, [1, 2])
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pooled = replicate(small, SCHEDULERS, [1, 2], executor=pool)
+        pooled = replicate(small_scenario, SCHEDULERS, [1, 2], executor=pool)
     assert to_json(pooled.to_dict()) == to_json(serial.to_dict())
 
 
@@ -156,14 +158,16 @@ def test_a_statistic_of_two_samples_has_an_interval() -> None:
 
 
 def test_replications_of_the_same_seeds_can_be_joined(replicates: Replicates) -> None:
-    other = replicate(small, {"pull": gs.Fcfs(mode="pull")}, replicates.seeds, metrics=("max_stretch", "gap"))
+    other = replicate(
+        small_scenario, {"pull": gs.Fcfs(mode="pull")}, replicates.seeds, metrics=("max_stretch", "gap")
+    )
     both = replicates.joined(other)
     assert both.schedulers == (*SCHEDULERS, "pull") and both.ratio("pull", "central").seeds == 5
     with pytest.raises(gs.ScenarioError, match="pull are in both"):
         both.joined(other)
     with pytest.raises(gs.ScenarioError, match="same seeds"):
         replicates.joined(
-            replicate(small, {"pull": gs.Fcfs(mode="pull")}, [1], metrics=("max_stretch", "gap"))
+            replicate(small_scenario, {"pull": gs.Fcfs(mode="pull")}, [1], metrics=("max_stretch", "gap"))
         )
 
 
@@ -195,12 +199,12 @@ def test_text_and_dict_of_replications_have_means_and_ratios(replicates: Replica
 def test_invalid_arguments_are_rejected(change: dict, message: str) -> None:
     arguments = {"schedulers": SCHEDULERS, "seeds": [1], "metrics": ["max_stretch"], **change}
     with pytest.raises(gs.ScenarioError, match=message):
-        replicate(small, arguments["schedulers"], arguments["seeds"], metrics=arguments["metrics"])
+        replicate(small_scenario, arguments["schedulers"], arguments["seeds"], metrics=arguments["metrics"])
 
 
 @pytest.mark.parametrize("width", [1e-150, 1e-300, 5e-324])
 def test_replications_stop_at_the_maximum_if_intervals_stay_too_wide(width: float) -> None:
-    replicates = replicate(small(1), {"fcfs": gs.Fcfs()}, half_width=width, at_most=11)
+    replicates = replicate(small_scenario(1), {"fcfs": gs.Fcfs()}, half_width=width, at_most=11)
     assert len(replicates.seeds) == 11 and replicates.reached is False
     assert replicates.overview().failures == ["max_stretch: not all intervals are as narrow as was asked for"]
 
@@ -208,7 +212,7 @@ def test_replications_stop_at_the_maximum_if_intervals_stay_too_wide(width: floa
 def test_extreme_values_of_metrics_are_accepted() -> None:
     values = iter([1.7e308, 1.5e308, -1.7e308, 1.6e308, 5e-324, 0.0])
     replicates = replicate(
-        small, SCHEDULERS, [1, 2], metrics={"m": lambda result: next(values)}, baseline="tree"
+        small_scenario, SCHEDULERS, [1, 2], metrics={"m": lambda result: next(values)}, baseline="tree"
     )
     assert replicates["m"]["tree"].tolist() == [1.7e308, 1.6e308] and "1.65e+308" in replicates.format()
     assert replicates.difference("fcfs", "tree", "m").note == "not all values are finite"
@@ -222,7 +226,7 @@ def test_without_scipy_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch
 
 
 def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    replicate(small, SCHEDULERS, [1], progress="force")
+    replicate(small_scenario, SCHEDULERS, [1], progress="force")
     actual = capsys.readouterr()
     assert actual.out == "" and "3/3" in actual.err
 
@@ -230,14 +234,14 @@ def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_metric_of_the_user_has_no_unit() -> None:
     """A function called ``makespan`` need not measure seconds."""
     replicates = gs.replicate(
-        small(1), {"a": gs.Fcfs()}, replicates=1, metrics={"makespan": response, "v": response}
+        small_scenario(1), {"a": gs.Fcfs()}, replicates=1, metrics={"makespan": response, "v": response}
     )
     assert replicates.units == {}
-    usual = gs.replicate(small(1), {"a": gs.Fcfs()}, replicates=1, metrics=["makespan"])
+    usual = gs.replicate(small_scenario(1), {"a": gs.Fcfs()}, replicates=1, metrics=["makespan"])
     assert usual.units == {"makespan": "s"}
     for name in ("", "a\nb", "\ud800"):
         with pytest.raises(gs.ScenarioError, match="^metrics"):
-            gs.replicate(small(1), {"a": gs.Fcfs()}, replicates=1, metrics={name: len})
+            gs.replicate(small_scenario(1), {"a": gs.Fcfs()}, replicates=1, metrics={name: len})
 
 
 def test_a_table_leaves_out_schedulers_without_the_metric() -> None:

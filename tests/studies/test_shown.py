@@ -34,7 +34,7 @@ class _Tags(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def displayed() -> dict[str, Any]:
+def study_results() -> dict[str, Any]:
     compared = gs.compare(SCENARIO, ["mincent", gs.Fcfs()])
     few = {"a & <b>": gs.MinCent(), "fcfs": gs.Fcfs()}
     return {
@@ -50,8 +50,8 @@ def displayed() -> dict[str, Any]:
     }
 
 
-def test_public_objects_have_html_and_a_short_repr(displayed: dict[str, Any]) -> None:
-    for what, item in displayed.items():
+def test_public_objects_have_html_and_a_short_repr(study_results: dict[str, Any]) -> None:
+    for what, item in study_results.items():
         actual = item._repr_html_()
         tags = _Tags()
         tags.feed(actual)
@@ -60,26 +60,26 @@ def test_public_objects_have_html_and_a_short_repr(displayed: dict[str, Any]) ->
         if what != "table":
             assert "\n" not in repr(item) and len(repr(item)) < 200, what
     assert (
-        "In this run" in displayed["comparison"]._repr_html_()
-        and "not charged" in displayed["comparison"]._repr_html_()
+        "In this run" in study_results["comparison"]._repr_html_()
+        and "not charged" in study_results["comparison"]._repr_html_()
     )
-    assert repr(displayed["scheduler"]) == "FairTree(bound=2.0)"
+    assert repr(study_results["scheduler"]) == "FairTree(bound=2.0)"
     assert repr(SCENARIO) == "<Scenario: platform 12 machines (uniform), workload bags, seed 1>"
     listed = repr(gs.Platform.of([1000.0] * 500))
     assert len(listed) < 150 and "1000.0, ...: 500 entries" in listed
 
 
-def test_all_results_become_frames_and_figures(displayed: dict[str, Any]) -> None:
+def test_all_results_become_frames_and_figures(study_results: dict[str, Any]) -> None:
     rows = {"comparison": 2, "result": 4, "table": 4, "replicates": 4, "swept": 8, "why": 1}
     for what, count in rows.items():
-        assert len(displayed[what].to_pandas()) == displayed[what].to_arrow().num_rows >= count, what
-    assert list(displayed["replicates"].to_pandas()["scheduler"]) == ["a & <b>", "fcfs"] * 2
-    assert len(displayed["result"].to_pandas("machines")) == 12
+        assert len(study_results[what].to_pandas()) == study_results[what].to_arrow().num_rows >= count, what
+    assert list(study_results["replicates"].to_pandas()["scheduler"]) == ["a & <b>", "fcfs"] * 2
+    assert len(study_results["result"].to_pandas("machines")) == 12
     for what in ("comparison", "result", "replicates", "swept"):
-        figure = displayed[what].plot()
+        figure = study_results[what].plot()
         assert figure.axes and figure._repr_png_().startswith(b"\x89PNG"), what  # what notebooks show
     with pytest.raises(gs.ScenarioError, match="kind must be one of .*did you mean gantt"):
-        displayed["result"].plot("gant")
+        study_results["result"].plot("gant")
 
 
 def test_schedulers_are_given_by_name_or_as_a_list() -> None:
@@ -100,25 +100,25 @@ def test_schedulers_are_given_by_name_or_as_a_list() -> None:
 @pytest.mark.parametrize(
     ("wrong", "close"),
     [
-        (lambda displayed: displayed["comparison"]["mincen"], "mincent"),
-        (lambda displayed: displayed["comparison"]["mincent"].to_pandas("machine"), "machines"),
-        (lambda displayed: displayed["table"]["relase"], "release"),
-        (lambda displayed: displayed["replicates"]["max_strech"], "max_stretch_agg"),
-        (lambda displayed: gs.FairTree(bund=1.0), "bound"),
-        (lambda displayed: gs.FairTree(update_on="completin"), "completion"),
-        (lambda displayed: gs.compare(SCENARIO, ["fair-tre"]), "fair-tree"),
-        (lambda displayed: gs.compare(SCENARIO, ["fcfs"], baseline="fcsf"), "fcfs"),
-        (lambda displayed: gs.replicate(SCENARIO, ["fcfs"], replicates=2, metrics=["makspan"]), "makespan"),
-        (lambda displayed: SCENARIO.replaced({"platform.kind": "unifrm"}), "uniform"),
-        (lambda displayed: SCENARIO.replaced({"netwrk.latency": 1.0}), "network"),
-        (lambda displayed: gs.FairTre, "FairTree"),
+        (lambda shown: shown["comparison"]["mincen"], "mincent"),
+        (lambda shown: shown["comparison"]["mincent"].to_pandas("machine"), "machines"),
+        (lambda shown: shown["table"]["relase"], "release"),
+        (lambda shown: shown["replicates"]["max_strech"], "max_stretch_agg"),
+        (lambda shown: gs.FairTree(bund=1.0), "bound"),
+        (lambda shown: gs.FairTree(update_on="completin"), "completion"),
+        (lambda shown: gs.compare(SCENARIO, ["fair-tre"]), "fair-tree"),
+        (lambda shown: gs.compare(SCENARIO, ["fcfs"], baseline="fcsf"), "fcfs"),
+        (lambda shown: gs.replicate(SCENARIO, ["fcfs"], replicates=2, metrics=["makspan"]), "makespan"),
+        (lambda shown: SCENARIO.replaced({"platform.kind": "unifrm"}), "uniform"),
+        (lambda shown: SCENARIO.replaced({"netwrk.latency": 1.0}), "network"),
+        (lambda shown: gs.FairTre, "FairTree"),
     ],
 )  # fmt: skip
 def test_errors_about_unknown_names_suggest_the_closest_name(
-    displayed: dict[str, Any], wrong: Any, close: str
+    study_results: dict[str, Any], wrong: Any, close: str
 ) -> None:
     with pytest.raises((gs.GridSimError, KeyError, AttributeError), match=rf"did you mean {close}\?"):
-        wrong(displayed)
+        wrong(study_results)
 
 
 def test_the_help_has_every_public_name() -> None:

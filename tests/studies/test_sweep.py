@@ -15,7 +15,7 @@ from gridsim.studies.sweep_result import SweepResult
 from gridsim.support.text import to_json
 
 
-def small() -> gs.Scenario:
+def small_scenario() -> gs.Scenario:
     workload = gs.Workload.bags(applications=4, tasks_per_node=2, seed=1)
     return gs.Scenario(gs.Platform.pareto(6, 1), workload, seed=1)
 
@@ -31,7 +31,7 @@ OVER = {
 @pytest.fixture(scope="module")
 def finished_sweep() -> SweepResult:
     return sweep(
-        small(), SCHEDULERS, OVER, replicates=2, metrics=("max_stretch", "makespan"), baseline="fcfs"
+        small_scenario(), SCHEDULERS, OVER, replicates=2, metrics=("max_stretch", "makespan"), baseline="fcfs"
     )
 
 
@@ -41,7 +41,7 @@ def test_each_row_equals_a_single_run_of_its_point(finished_sweep: SweepResult) 
     assert list(table)[:5] == ["platform_nodes", "schedulers_tree_bound", "load", "scheduler", "replicate"]
     for row in table.rows():
         between = {"light": 100.0, "heavy": 1.0}[row["load"]]
-        scenario = small().replaced(
+        scenario = small_scenario().replaced(
             {"platform.nodes": row["platform_nodes"], "workload.interarrival": between}
         )
         scheduler = (
@@ -52,10 +52,10 @@ def test_each_row_equals_a_single_run_of_its_point(finished_sweep: SweepResult) 
         assert (row["max_stretch"], row["makespan"]) == (result.max_stretch, result.makespan)
 
 
-def test_equal_runs_at_several_points_are_run_once(ran: list[int]) -> None:
-    sweep(small(), SCHEDULERS, OVER, replicates=2)
+def test_equal_runs_at_several_points_are_run_once(run_counts: list[int]) -> None:
+    sweep(small_scenario(), SCHEDULERS, OVER, replicates=2)
     # of the 16 cells of fcfs those that differ in the tree's bound are the same
-    assert ran == [16 + 8]
+    assert run_counts == [16 + 8]
 
 
 def test_points_are_selected_by_their_labels(finished_sweep: SweepResult) -> None:
@@ -96,13 +96,13 @@ def test_xarray_pandas_and_arrow_have_the_values_of_the_table(finished_sweep: Sw
 def test_means_are_those_of_the_table() -> None:
     """The schedulers of a point share the lowest bound, also in the table: WQR-FT may copy tasks."""
     schedulers = {"central": gs.MinCent(), "copies": gs.WqrFt()}
-    actual = sweep(small(), schedulers, {"platform.nodes": [6, 12]}, replicates=2, metrics=["gap"])
+    actual = sweep(small_scenario(), schedulers, {"platform.nodes": [6, 12]}, replicates=2, metrics=["gap"])
     table = actual.table()
     for labels, point_ in actual.each():
         for name in schedulers:
             rows = (table["platform_nodes"] == labels["platform.nodes"]) & (table["scheduler"] == name)
             assert table["gap"][rows].tolist() == point_["gap"][name].tolist()
-    alone = gs.simulate(replication(small().replaced({"platform.nodes": 6}), 0), gs.MinCent())
+    alone = gs.simulate(replication(small_scenario().replaced({"platform.nodes": 6}), 0), gs.MinCent())
     assert table["gap"][0] > alone.gap()
 
 
@@ -124,7 +124,7 @@ def test_text_and_json_of_a_sweep_have_its_values(finished_sweep: SweepResult) -
 
 
 def test_a_failed_run_is_recorded() -> None:
-    actual = sweep(small(), {"fcfs": gs.Fcfs(), "dgs": gs.DgsAsap()}, {}, replicates=2)
+    actual = sweep(small_scenario(), {"fcfs": gs.Fcfs(), "dgs": gs.DgsAsap()}, {}, replicates=2)
     assert actual.table()["error"].tolist()[::2] == ["", ""]
     assert actual.errors and "dgs-asap" in actual.errors[0]
     assert "failed: ScenarioError: " in actual.format() and np.isnan(actual.at()["stretch"]["dgs"]).all()
@@ -137,27 +137,31 @@ def test_the_order_of_entries_in_a_case_has_no_effect() -> None:
     other = dict(reversed(one.items()))
     for cases in ({"one": one}, {"other": other}, {"one": one, "other": other}, {"other": other, "one": one}):
         finished_sweep = Sweep(
-            scenario=small(), schedulers={"fcfs": gs.Fcfs()}, over={"load": cases}, replicates=1, hold=PARTS
+            scenario=small_scenario(),
+            schedulers={"fcfs": gs.Fcfs()},
+            over={"load": cases},
+            replicates=1,
+            hold=PARTS,
         )
         assert [cell.scenario.workload.recipe.applications for cell in finished_sweep.cells] == [20] * len(
             cases
         )
         assert {cell.scenario.workload.recipe.seed for cell in finished_sweep.cells} == {2}
-    assert small().replaced(one) == small().replaced(other)
+    assert small_scenario().replaced(one) == small_scenario().replaced(other)
 
 
 def test_an_entry_that_another_overrides_is_rejected() -> None:
     message = "workload.tasks_per_node does not support workload.tasks, which overrides it; set one of them"
     both = {"workload.tasks_per_node": 2.0, "workload.tasks": 7.0}
     finished_sweep = Sweep(
-        scenario=small(),
+        scenario=small_scenario(),
         schedulers={"fcfs": gs.Fcfs()},
         over={name: [value] for name, value in both.items()},
         replicates=1,
     )
     with pytest.raises(gs.ScenarioError, match=f"^{message}$"):
         finished_sweep.run()
-    assert small().replaced({**both, "workload.tasks": None}).workload.recipe.tasks is None
+    assert small_scenario().replaced({**both, "workload.tasks": None}).workload.recipe.tasks is None
 
 
 @pytest.mark.parametrize(
@@ -174,16 +178,18 @@ def test_an_entry_that_another_overrides_is_rejected() -> None:
 )
 def test_invalid_and_reserved_names_of_metrics_are_rejected(name: str, message: str) -> None:
     with pytest.raises(gs.ScenarioError, match="^metrics: ") as refused:
-        sweep(small(), {"fcfs": gs.Fcfs()}, {}, replicates=1, metrics={name: len})
+        sweep(small_scenario(), {"fcfs": gs.Fcfs()}, {}, replicates=1, metrics={name: len})
     assert message in str(refused.value)
 
 
 def test_values_on_an_axis_may_be_tables_or_none() -> None:
     faults = gs.Scenario(
-        small().platform, small().workload, faults=gs.Faults.exponential(up=1e4, down=10.0, seed=3)
+        small_scenario().platform,
+        small_scenario().workload,
+        faults=gs.Faults.exponential(up=1e4, down=10.0, seed=3),
     ).document()["faults"]
     over = {"faults": [None, faults]}
-    finished_sweep = Sweep(scenario=small(), schedulers={"fcfs": gs.Fcfs()}, over=over, replicates=1)
+    finished_sweep = Sweep(scenario=small_scenario(), schedulers={"fcfs": gs.Fcfs()}, over=over, replicates=1)
     assert finished_sweep.run().axes == {"faults": ("null", json.dumps(faults, sort_keys=True))}
     first, second = (cell.scenario.faults for cell in finished_sweep.cells)
     assert first is None and second is not None and second.recipe.up == 1e4
@@ -207,7 +213,9 @@ heavy = { "workload.interarrival" = 1.0, "schedulers.fair-tree.bound" = 3.0 }
 
 
 def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
-    dataclasses.replace(small(), schedulers={"fair-tree": {"bound": 1.5}}).save(tmp_path / "scenario.toml")
+    dataclasses.replace(small_scenario(), schedulers={"fair-tree": {"bound": 1.5}}).save(
+        tmp_path / "scenario.toml"
+    )
     (tmp_path / "s.toml").write_text(FILE)
     finished_sweep = Sweep.from_toml(tmp_path / "s.toml")
     assert (
@@ -222,17 +230,19 @@ def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
         ["platform"],
     )
     assert len(finished_sweep.cells) == 2 * 2 * 3 * 2
-    assert {cell.scenario.platform for cell in finished_sweep.cells} == {small().platform}
+    assert {cell.scenario.platform for cell in finished_sweep.cells} == {small_scenario().platform}
     trees = [cell.scheduler.bound for cell in finished_sweep.cells if isinstance(cell.scheduler, gs.FairTree)]
     assert trees == [1.5, 1.5, 1.5, 3.0, 3.0, 3.0] * 2
     other = Sweep.from_toml(
         tmp_path / "s.toml", schedulers=["mincent"], baseline="mincent", over={}, replicates=1
     )
     assert [type(cell.scheduler) for cell in other.cells] == [gs.MinCent]
-    inline = FILE.replace('scenario = "scenario.toml"', "") + small().to_toml().replace("seed = 1\n\n", "", 1)
+    inline = FILE.replace('scenario = "scenario.toml"', "") + small_scenario().to_toml().replace(
+        "seed = 1\n\n", "", 1
+    )
     inline = inline.replace("[platform]", "[scenario.platform]").replace("[workload]", "[scenario.workload]")
     (tmp_path / "inline.toml").write_text(inline.replace("[network]", "[scenario.network]"))
-    assert Sweep.from_toml(tmp_path / "inline.toml").scenario.platform == small().platform
+    assert Sweep.from_toml(tmp_path / "inline.toml").scenario.platform == small_scenario().platform
 
 
 @pytest.mark.parametrize(
@@ -300,7 +310,7 @@ def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_sweep_files_are_rejected(tmp_path: Path, change: tuple[str, str], message: str) -> None:
-    small().save(tmp_path / "scenario.toml")
+    small_scenario().save(tmp_path / "scenario.toml")
     assert change[0] in FILE
     (tmp_path / "s.toml").write_text(FILE.replace(*change))
     with pytest.raises(gs.ScenarioError, match=message):
@@ -316,11 +326,11 @@ def test_paths_on_axes_are_relative_to_the_sweep_file(
     for folder, up in ((Path(), 7.0), (Path("study"), 2.0)):
         for name in ("a.avt", "b.avt"):
             (folder / name).write_text(f"x 1 0 {up}\n")
-    small().save("study/scenario.toml")
-    about = 'scenario = "scenario.toml"\nschedulers = ["fcfs"]\nreplicates = 1\n[over]\n'
+    small_scenario().save("study/scenario.toml")
+    head = 'scenario = "scenario.toml"\nschedulers = ["fcfs"]\nreplicates = 1\n[over]\n'
     elsewhere = json.dumps(str(tmp_path / "a.avt"))
     Path("study/tables.toml").write_text(
-        f'{about}faults = [{{ kind = "trace", path = "a.avt", seed = 1 }}, '
+        f'{head}faults = [{{ kind = "trace", path = "a.avt", seed = 1 }}, '
         f'{{ kind = "trace", path = {elsewhere}, seed = 1 }}]'
     )
     finished_sweep = Sweep.from_toml("study/tables.toml")
@@ -330,13 +340,15 @@ def test_paths_on_axes_are_relative_to_the_sweep_file(
         (str(tmp_path / "a.avt"),),
     ]
     Path("study/cases.toml").write_text(
-        f'{about}[over.up]\na = {{ "faults.kind" = "trace", "faults.seed" = 1, "faults.path" = "a.avt" }}\n'
+        f'{head}[over.up]\na = {{ "faults.kind" = "trace", "faults.seed" = 1, "faults.path" = "a.avt" }}\n'
         'b = { faults = { kind = "trace", seed = 2, path = "b.avt" } }\n'
     )
     finished_sweep = Sweep.from_toml("study/cases.toml")
     assert [cell.scenario.files for cell in finished_sweep.cells] == [("study/a.avt",), ("study/b.avt",)]
-    small().replaced({"faults": {"kind": "trace", "seed": 1, "path": "a.avt"}}).save("study/scenario.toml")
-    Path("study/paths.toml").write_text(f'{about}"faults.path" = ["b.avt", "a.avt"]')
+    small_scenario().replaced({"faults": {"kind": "trace", "seed": 1, "path": "a.avt"}}).save(
+        "study/scenario.toml"
+    )
+    Path("study/paths.toml").write_text(f'{head}"faults.path" = ["b.avt", "a.avt"]')
     finished_sweep = Sweep.from_toml("study/paths.toml")
     assert finished_sweep.labels["faults.path"] == ("b.avt", "a.avt")
     assert [cell.scenario.files for cell in finished_sweep.cells] == [("study/b.avt",), ("study/a.avt",)]
@@ -357,15 +369,17 @@ def test_paths_on_axes_are_relative_to_the_sweep_file(
 def test_an_axis_of_whole_schedulers_is_rejected(over: dict[str, Any]) -> None:
     message = "over.schedulers must be of one parameter, schedulers.NAME.PARAMETER"
     with pytest.raises(gs.ScenarioError, match=message):
-        sweep(small(), SCHEDULERS, over, replicates=1)
+        sweep(small_scenario(), SCHEDULERS, over, replicates=1)
 
 
 def test_a_parameter_fixed_by_the_name_of_a_scheduler_is_no_axis() -> None:
     over = {"schedulers.fcfs-pull.mode": ["pull", "random"]}
     schedulers = {"fcfs-pull": gs.Fcfs(mode="pull"), "mine": gs.Fcfs(mode="pull")}
     with pytest.raises(gs.ScenarioError, match="^fcfs-pull.mode"):
-        Sweep(scenario=small(), schedulers=schedulers, over=over).cells  # noqa: B018
-    own = Sweep(scenario=small(), schedulers=schedulers, over={"schedulers.mine.mode": ["pull", "random"]})
+        Sweep(scenario=small_scenario(), schedulers=schedulers, over=over).cells  # noqa: B018
+    own = Sweep(
+        scenario=small_scenario(), schedulers=schedulers, over={"schedulers.mine.mode": ["pull", "random"]}
+    )
     assert [cell.scheduler.mode for cell in own.cells[:2]] == ["pull", "pull"]  # type: ignore[attr-defined]
     assert [cell.scheduler.mode for cell in own.cells[-2:]] == ["pull", "random"]  # type: ignore[attr-defined]
 
@@ -375,7 +389,7 @@ def test_invalid_tables_of_unused_schedulers_are_rejected(tmp_path: Path) -> Non
         ({"fair_tree": {"bound": 1.25}}, "unknown scheduler 'fair_tree'"),
         ({"mincent": {"x": 1}}, "mincent.x is not a parameter"),
     ):
-        dataclasses.replace(small(), schedulers=tables).save(tmp_path / "scenario.toml")
+        dataclasses.replace(small_scenario(), schedulers=tables).save(tmp_path / "scenario.toml")
         (tmp_path / "s.toml").write_text(FILE)
         with pytest.raises(gs.ScenarioError, match=message):
             Sweep.from_toml(tmp_path / "s.toml")
@@ -383,7 +397,7 @@ def test_invalid_tables_of_unused_schedulers_are_rejected(tmp_path: Path) -> Non
 
 def test_labels_of_axes_are_printed_on_one_line() -> None:
     over = {"ax": {"a\nsaved /x": {"platform.nodes": 3}, "b\u202e": {"platform.nodes": 4}}}
-    lines = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1).format().splitlines()
+    lines = sweep(small_scenario(), {"fcfs": gs.Fcfs()}, over, replicates=1).format().splitlines()
     assert [line.strip().split("  ")[0] for line in lines[2:]] == ["a saved /x", "b\\u202e"]
     assert len({line.index("fcfs") for line in lines[2:]}) == 1
 
@@ -405,55 +419,57 @@ def test_labels_of_axes_are_printed_on_one_line() -> None:
 )
 def test_contradictory_axes_are_rejected(over: Any, message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
-        Sweep(scenario=small(), schedulers=SCHEDULERS, over=over)
+        Sweep(scenario=small_scenario(), schedulers=SCHEDULERS, over=over)
 
 
 def test_integers_beyond_int64_become_floats() -> None:
     """Labels in tables, JSON and charts are floats."""
     over = {"network.bandwidth": [10**22, 2**63 - 1, 1]}
-    finished_sweep = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1)
+    finished_sweep = sweep(small_scenario(), {"fcfs": gs.Fcfs()}, over, replicates=1)
     assert finished_sweep.axes == {"network.bandwidth": (1e22, 2**63 - 1, 1)} and not finished_sweep.errors
     column = finished_sweep.table()["network_bandwidth"]
     assert column.tolist() == [1e22, 2.0**63, 1.0] and column.dtype == float
     message = json.loads(to_json(finished_sweep.to_dict()))
     assert [point["point"]["network.bandwidth"] for point in message["points"]] == [1e22, 2**63 - 1, 1]
     finished_sweep.figure()
-    other = Sweep(scenario=small(), schedulers=SCHEDULERS, over={"seed": [1 - 2**64, 2**64, -(2**63)]})
+    other = Sweep(
+        scenario=small_scenario(), schedulers=SCHEDULERS, over={"seed": [1 - 2**64, 2**64, -(2**63)]}
+    )
     assert [type(label) for label in other.labels["seed"]] == [float, float, int]
     with pytest.raises(gs.ScenarioError, match="^over.seed"):
-        Sweep(scenario=small(), schedulers=SCHEDULERS, over={"seed": [10**400]})
+        Sweep(scenario=small_scenario(), schedulers=SCHEDULERS, over={"seed": [10**400]})
 
 
 def test_names_of_axes_become_names_of_columns() -> None:
     over = {"größe (m²)": {"a": {"seed": 1}, "b": {"seed": 2}}, "٣": {"a": {"workload.seed": 1}}}
-    finished_sweep = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1)
+    finished_sweep = sweep(small_scenario(), {"fcfs": gs.Fcfs()}, over, replicates=1)
     assert list(finished_sweep.table())[:2] == ["gr__e__m__", "_"] and set(finished_sweep.axes) == set(over)
     assert finished_sweep.at(gr__e__m__="b")["makespan"]["fcfs"].size == 1
     with pytest.raises(gs.ScenarioError, match="no axis may be called 'grüße': gr__e is that of 'größe'"):
-        Sweep(scenario=small(), schedulers=SCHEDULERS, over={"größe": [1], "grüße": [2]})
+        Sweep(scenario=small_scenario(), schedulers=SCHEDULERS, over={"größe": [1], "grüße": [2]})
 
 
 def test_time_limits_become_floats_or_are_rejected() -> None:
     """Invalid limits are rejected before the runs; stores hold limits as floats."""
-    finished_sweep = Sweep(scenario=small(), schedulers=SCHEDULERS, time_limit=2**53 + 1)
+    finished_sweep = Sweep(scenario=small_scenario(), schedulers=SCHEDULERS, time_limit=2**53 + 1)
     assert type(finished_sweep.time_limit) is float and type(finished_sweep.cells[0].time_limit) is float
     with pytest.raises(gs.ScenarioError, match="^time_limit"):
-        gs.replicate(small(), SCHEDULERS, replicates=1, time_limit=True)
+        gs.replicate(small_scenario(), SCHEDULERS, replicates=1, time_limit=True)
     with pytest.raises(gs.ScenarioError, match="^time_limit"):
-        gs.replicate(small(), SCHEDULERS, replicates=1, time_limit=10**400)
+        gs.replicate(small_scenario(), SCHEDULERS, replicates=1, time_limit=10**400)
 
 
 def test_replaced_changes_single_entries_of_a_scenario() -> None:
-    finished_sweep = small().replaced(
+    finished_sweep = small_scenario().replaced(
         {"network.latency": 0.25, "faults.kind": "poisson", "faults.mean": 5.0, "faults.seed": 2}
     )
     assert finished_sweep.network.latency == 0.25 and finished_sweep.faults == gs.Faults.poisson(5.0, 2)
     assert finished_sweep.replaced({"faults": None}).faults is None
-    assert small().replaced({}) == small()
-    many = small().replaced({"workload.tasks": 500.0})
+    assert small_scenario().replaced({}) == small_scenario()
+    many = small_scenario().replaced({"workload.tasks": 500.0})
     few = many.replaced({"workload.tasks_per_node": 1.0})  # which tasks would override
     assert (few.workload.recipe.tasks, few.workload.recipe.tasks_per_node) == (None, 1.0)
     with pytest.raises(gs.ScenarioError, match="^seed.x: seed"):
-        small().replaced({"seed.x": 3})
+        small_scenario().replaced({"seed.x": 3})
     with pytest.raises(gs.ScenarioError, match="^the path of an entry"):
-        small().replaced({1: 3})  # type: ignore[dict-item]
+        small_scenario().replaced({1: 3})  # type: ignore[dict-item]

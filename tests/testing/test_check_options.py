@@ -280,13 +280,13 @@ def test_variants_of_a_scenario_keep_to_the_horizon(tmp_path: Any, monkeypatch: 
         spans.append(span(scenario))
         return inner(scenario, *arguments, **options)
 
-    def observed(scenario: gs.Scenario, *arguments: Any, **options: Any) -> gs.Result:
+    def record_latency(scenario: gs.Scenario, *arguments: Any, **options: Any) -> gs.Result:
         latencies.append(scenario.network.latency)
         return inner(scenario, *arguments, **options)
 
     monkeypatch.setattr(conformance, "simulate", simulate)
     monkeypatch.setattr(clairvoyance, "simulate", simulate)
-    monkeypatch.setattr(run_traces, "simulate", observed)
+    monkeypatch.setattr(run_traces, "simulate", record_latency)
     _check(gs.Fcfs(), tmp_path, examples=20, horizon=40.0)
     assert 40.0 < max(spans) < 81.0
     _check(HandingScheduler(), tmp_path, examples=4, faults=False, horizon=40.0)
@@ -318,10 +318,10 @@ def test_an_endless_variant_is_no_violation(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_report_counts_endless_variants(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(*arguments: Any) -> None:
+    def raise_endless(*arguments: Any) -> None:
         raise gs.SchedulerError("t = 1 s: handing did not end within events_limit = 200000")
 
-    monkeypatch.setattr(conformance, "locality_violation", endless)
+    monkeypatch.setattr(conformance, "locality_violation", raise_endless)
     monkeypatch.setattr(conformance, "foresight_violation", lambda *arguments: arguments[-1].add("it rains"))
     report = str(_check(HandingScheduler(), tmp_path, examples=3, faults=False))
     end = "of some scenarios, 3 do not end within 200,000 events if"

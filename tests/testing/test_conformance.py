@@ -43,7 +43,7 @@ HELPERS = Path(__file__).parents[1] / "_helpers"
 
 
 @pytest.fixture
-def wrong(monkeypatch: pytest.MonkeyPatch) -> Any:
+def faulty_module(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the module of faulty schedulers, which other interpreters can also import."""
     monkeypatch.syspath_prepend(HELPERS)
     return import_module("wrong_schedulers")
@@ -280,8 +280,8 @@ def test_fair_tree_loses_no_task_in_ten_thousand_failure_schedules(tmp_path: Pat
     assert report.with_failures >= 10_000
 
 
-def test_a_sound_scheduler_passes(wrong: Any, tmp_path: Path) -> None:
-    report = check_scheduler(wrong.Shares(), examples=6, folder=tmp_path)
+def test_a_sound_scheduler_passes(faulty_module: Any, tmp_path: Path) -> None:
+    report = check_scheduler(faulty_module.Shares(), examples=6, folder=tmp_path)
     assert report.examples >= 6 and report.left_out == {}
     assert str(report).startswith("shares: 6 scenarios, ") and list(tmp_path.iterdir()) == []
 
@@ -310,8 +310,8 @@ FAST = ("DoubleBooking", "MissingDecisions")
 @pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in FAULTS]
 )
-def test_faulty_scheduler_is_detected(name: str, wrong: Any, tmp_path: Path) -> None:
-    scheduler, (law, message) = getattr(wrong, name)(), FAULTS[name]
+def test_faulty_scheduler_is_detected(name: str, faulty_module: Any, tmp_path: Path) -> None:
+    scheduler, (law, message) = getattr(faulty_module, name)(), FAULTS[name]
     with pytest.raises(ConformanceError, match=message) as excinfo:
         seeds = law == "hash seed"  # other interpreters are slow to start
         check_scheduler(scheduler, examples=300, max_nodes=4, hash_seeds=seeds, folder=tmp_path / "new")
@@ -359,15 +359,15 @@ def test_invalid_arguments_are_rejected(arguments: dict[str, Any], message: str)
 
 @pytest.mark.parametrize("handler", ["start", "on_share"])
 def test_exit_of_the_process_breaks_the_invariant_named_runs(
-    handler: str, wrong: Any, tmp_path: Path
+    handler: str, faulty_module: Any, tmp_path: Path
 ) -> None:
     """The scheduler is saved although its name is too long for a file name."""
 
-    class ExitingPolicy(wrong.SharesPolicy):
+    class ExitingPolicy(faulty_module.SharesPolicy):
         def on_share(self, rows: Any) -> None:
             raise SystemExit(0)
 
-    class Long(wrong.Shares, frozen=True, kw_only=True):
+    class Long(faulty_module.Shares, frozen=True, kw_only=True):
         name: ClassVar[str] = "ends" * 100
 
         def start(self, run: Any) -> gs.Policy:
@@ -380,15 +380,17 @@ def test_exit_of_the_process_breaks_the_invariant_named_runs(
     assert excinfo.value.law == "runs" and excinfo.value.file == str(next(tmp_path.iterdir()))
 
 
-def test_error_with_cut_cohorts_breaks_the_invariant_named_cohorts(wrong: Any, tmp_path: Path) -> None:
+def test_error_with_cut_cohorts_breaks_the_invariant_named_cohorts(
+    faulty_module: Any, tmp_path: Path
+) -> None:
     """The scheduler fails with single rows, but not with whole cohorts."""
 
-    class SingleRowPolicy(wrong.SharesPolicy):
+    class SingleRowPolicy(faulty_module.SharesPolicy):
         def on_share(self, rows: Any) -> None:
             assert len(rows) > 1 or self.run.engine.whole_cohorts, "alone"
             super().on_share(rows)
 
-    class SingleRowScheduler(wrong.Shares, frozen=True, kw_only=True):
+    class SingleRowScheduler(faulty_module.Shares, frozen=True, kw_only=True):
         def start(self, run: Any) -> gs.Policy:
             return SingleRowPolicy(run)
 
@@ -397,8 +399,8 @@ def test_error_with_cut_cohorts_breaks_the_invariant_named_cohorts(wrong: Any, t
     assert excinfo.value.law == "cohorts" and excinfo.value.file is not None
 
 
-def test_a_scheduler_with_an_unknown_order_is_reported(wrong: Any, tmp_path: Path) -> None:
-    class UnknownOrderScheduler(wrong.Shares, frozen=True, kw_only=True):
+def test_a_scheduler_with_an_unknown_order_is_reported(faulty_module: Any, tmp_path: Path) -> None:
+    class UnknownOrderScheduler(faulty_module.Shares, frozen=True, kw_only=True):
         promised_order = "somehow"
 
     with pytest.raises(ConformanceError, match="Scheduler.promised_order") as excinfo:
@@ -406,8 +408,10 @@ def test_a_scheduler_with_an_unknown_order_is_reported(wrong: Any, tmp_path: Pat
     assert excinfo.value.law == "order"
 
 
-def test_a_scheduler_with_an_unknown_kind_of_foresight_is_reported(wrong: Any, tmp_path: Path) -> None:
-    class UnknownForesightScheduler(wrong.Shares, frozen=True, kw_only=True):
+def test_a_scheduler_with_an_unknown_kind_of_foresight_is_reported(
+    faulty_module: Any, tmp_path: Path
+) -> None:
+    class UnknownForesightScheduler(faulty_module.Shares, frozen=True, kw_only=True):
         foresees = ("weather",)
 
     with pytest.raises(ConformanceError, match="Scheduler.foresees") as excinfo:
@@ -439,28 +443,30 @@ def test_registered_scheduler_is_saved_with_its_parameters(
 
 def test_parameter_that_is_a_function_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conformance, "validate_result", lambda result: ["everything"])
-    scheduler = gs.WqrFt(task_order=_greatest)
+    scheduler = gs.WqrFt(task_order=_longest_task)
     with pytest.raises(ConformanceError, match="everything") as excinfo:
         check_scheduler(scheduler, examples=1, folder=tmp_path, hash_seeds=False, shrink=False)
     assert gs.Scenario.from_toml(tmp_path / "WQR-FT-sound.toml") == excinfo.value.scenario
     assert "without parameters of the scheduler: schedulers.WQR-FT.task_order" in str(excinfo.value)
 
 
-def _greatest(tasks: Any) -> int:
+def _longest_task(tasks: Any) -> int:
     return int(tasks.residual.argmax())
 
 
-def test_failures_and_hash_seeds_can_be_excluded(wrong: Any, tmp_path: Path) -> None:
-    report = check_scheduler(wrong.TaskLoss(), examples=4, faults=False, hash_seeds=False, folder=tmp_path)
+def test_failures_and_hash_seeds_can_be_excluded(faulty_module: Any, tmp_path: Path) -> None:
+    report = check_scheduler(
+        faulty_module.TaskLoss(), examples=4, faults=False, hash_seeds=False, folder=tmp_path
+    )
     assert report.with_failures == 0
     assert report.left_out == {"failures": "not requested", "hash seed": "not requested"}
 
 
-def test_scheduler_that_cannot_handle_failures_gets_none(wrong: Any, tmp_path: Path) -> None:
-    class NoFailuresPolicy(wrong.SharesPolicy):
+def test_scheduler_that_cannot_handle_failures_gets_none(faulty_module: Any, tmp_path: Path) -> None:
+    class NoFailuresPolicy(faulty_module.SharesPolicy):
         on_faults = gs.Policy.on_faults
 
-    class NoFailuresScheduler(wrong.Shares, frozen=True, kw_only=True):
+    class NoFailuresScheduler(faulty_module.Shares, frozen=True, kw_only=True):
         def start(self, run: Any) -> gs.Policy:
             return NoFailuresPolicy(run)
 

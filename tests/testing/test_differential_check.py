@@ -17,18 +17,22 @@ HELPERS = Path(__file__).parents[1] / "_helpers"
 
 
 @pytest.fixture
-def wrong(monkeypatch: pytest.MonkeyPatch) -> Any:
+def faulty_module(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(HELPERS)
     return import_module("wrong_schedulers")
 
 
 @pytest.mark.slow
-def test_a_difference_is_shrunk_and_saved(wrong: Any, tmp_path: Path) -> None:
+def test_a_difference_is_shrunk_and_saved(faulty_module: Any, tmp_path: Path) -> None:
     report = differential(
-        [wrong.ReverseOrder(), wrong.Shares()], runs=40, max_nodes=4, processes=False, folder=tmp_path
+        [faulty_module.ReverseOrder(), faulty_module.Shares()],
+        runs=40,
+        max_nodes=4,
+        processes=False,
+        folder=tmp_path,
     )
     (error,) = report.differences
-    assert error.law == "cut at 1" and error.scheduler == wrong.ReverseOrder()
+    assert error.law == "cut at 1" and error.scheduler == faulty_module.ReverseOrder()
     assert gs.Scenario.from_toml(error.file) == error.scenario
     assert 20 < report.pairs <= 40  # smaller scenarios tried after a difference do not count
     assert "1 difference;" in str(report) and "takes-the-last-first cut at 1: " in str(report)
@@ -88,9 +92,11 @@ def test_difference_that_does_not_recur_is_called_nondeterministic(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SetOrderDependence", "StateLoss"])
 def test_runs_in_other_processes_and_from_checkpoints_are_compared(
-    name: str, wrong: Any, tmp_path: Path
+    name: str, faulty_module: Any, tmp_path: Path
 ) -> None:
-    (error,) = differential([getattr(wrong, name)()], runs=60, max_nodes=4, folder=tmp_path).differences
+    (error,) = differential(
+        [getattr(faulty_module, name)()], runs=60, max_nodes=4, folder=tmp_path
+    ).differences
     assert error.law == {"SetOrderDependence": "another process", "StateLoss": "resumed"}[name]
 
 

@@ -73,13 +73,13 @@ def lose_one_arrival_in_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove arrivals between scenario and engine."""
     realize = gs.Workload.realize
 
-    def lossy(self: gs.Workload, platform: gs.Platform) -> Any:
+    def realize_lossy(self: gs.Workload, platform: gs.Platform) -> Any:
         applications = realize(self, platform)
         kept = np.arange(len(applications)) % 1000 != 500
         columns = [getattr(applications, name) for name in type(applications).__slots__]
         return type(applications)(*(None if column is None else column[kept] for column in columns))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(gs.Workload, "realize", lossy)
+    monkeypatch.setattr(gs.Workload, "realize", realize_lossy)
     monkeypatch.setattr("gridsim.simulation.simulate._LAST_WORKLOAD._entry", None)
 
 
@@ -111,14 +111,16 @@ class LowestNode(PowerNode):
             self.decide(view, message.request)
 
 
-class LowestScheduler(PowerOfD, frozen=True, kw_only=True):
+class LowestNumberScheduler(PowerOfD, frozen=True, kw_only=True):
     policy = LowestNode
 
 
 def test_biased_ties_change_the_shares() -> None:
     """Servers are alike, so the winner of a tie affects no queue length, only the shares of machines."""
     size = ExperimentSize(6, 20, 100.0, 20.0)
-    rows = verdicts(check_experiment(queue("supermarket-0.5", size, LowestScheduler(instant=True, room=1))))
+    rows = verdicts(
+        check_experiment(queue("supermarket-0.5", size, LowestNumberScheduler(instant=True, room=1)))
+    )
     assert not rows["share of tasks on the first half"] and rows["mean response, s"]
     assert all(verdicts(check_experiment(queue("supermarket-0.5", size))).values())
 

@@ -70,7 +70,7 @@ def test_rows_without_speed_or_computers_are_left_out(write):
             "the header must have column computers once",
         ),
         ("", 1, "the header must have column cpu_model, got nothing"),
-        (HEAD, 1, "no hosts in this table"),
+        (HEAD, 1, "the table must have a host with a speed > 0 and computers > 0, got none"),
         (HEAD + "\0", 2, "binary data"),
     ],
 )

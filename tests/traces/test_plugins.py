@@ -69,11 +69,11 @@ pause = 1.0
 def installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Install a package into a folder on the search path; return a scenario that uses it."""
     site = tmp_path / "site"
-    about = site / "others_of_gridsim-1.0.dist-info"
-    about.mkdir(parents=True)
+    package_info = site / "others_of_gridsim-1.0.dist-info"
+    package_info.mkdir(parents=True)
     (site / "others_of_gridsim.py").write_text(MODULE)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: others-of-gridsim\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(ENTRIES)
+    (package_info / "METADATA").write_text("Metadata-Version: 2.1\nName: others-of-gridsim\nVersion: 1.0\n")
+    (package_info / "entry_points.txt").write_text(ENTRIES)
     (tmp_path / "scenario.toml").write_text(SCENARIO)
     (tmp_path / "small.jobs.csv").write_text("0,100,1\n5,200,1\n700,50,2\n")
     monkeypatch.chdir(tmp_path)

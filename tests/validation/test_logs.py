@@ -148,7 +148,7 @@ SHORT = "job_id,submission_time,requested_number_of_resources,starting_time,exec
 SHORT += "allocated_resources"
 
 
-def short(path: Path, *rows: str, more: str = "") -> Path:
+def write_short(path: Path, *rows: str, more: str = "") -> Path:
     """Write a table with only the required columns."""
     path.write_text("\n".join((SHORT + more, *rows)) + "\n")
     return path
@@ -158,16 +158,16 @@ def test_job_of_a_log_may_run_only_once(tmp_path: Path) -> None:
     """The workload in front of the job number, or in its own column, makes no difference."""
     log = swf(tmp_path / "log.swf", [(1, 0, 0, 10, 2, 10)])
     rows = ("w0!1,0,2,0,10,10,0-1", "w1!1,0,2,20,10,30,0-1", "1,0,2,40,10,50,0-1")
-    path = short(tmp_path / "jobs.csv", *rows)
+    path = write_short(tmp_path / "jobs.csv", *rows)
     assert validate_batsim(path) == []  # three workloads, or none
     for k in range(3):
-        assert validate_batsim(short(path, rows[k]), job_log=log) == []
-    (violation,) = validate_batsim(short(path, *rows), machines=4, job_log=log)
+        assert validate_batsim(write_short(path, rows[k]), job_log=log) == []
+    (violation,) = validate_batsim(write_short(path, *rows), machines=4, job_log=log)
     assert (violation.law, violation.count, violation.where) == ("done twice", 2, f"{path}:3")
     answer = CliRunner().invoke(cli, ["validate", str(path), "--nodes", "4", "--job-log", str(log)])
     assert answer.exit_code == 1 and f"job w1!1 is already at {path}:2 (and 1 more)" in answer.stdout
     named = ("1,0,2,0,10,10,0-1,w0", "1,0,2,20,10,30,0-1,w1", "w0!1,0,2,40,10,50,0-1,w0")
-    short(path, *named, more=",workload_name")
+    write_short(path, *named, more=",workload_name")
     assert [(item.law, item.count) for item in validate_batsim(path)] == [("done twice", 1)]
     assert [(item.law, item.count) for item in validate_batsim(path, job_log=log)] == [("done twice", 2)]
 
@@ -177,10 +177,10 @@ def test_wrong_durations_and_overlaps_at_late_times_are_detected(tmp_path: Path)
     path = tmp_path / "jobs.csv"
     for instant, lasts in ((28_763_000, 25), (1_700_000_000, 1600)):
         rows = [f"{k + 1},{instant},1,{instant + k},{lasts},{instant + k + 1},0" for k in range(2)]
-        violations = validate_batsim(short(path, *rows), machines=1)
+        violations = validate_batsim(write_short(path, *rows), machines=1)
         assert [(item.law, item.count) for item in violations] == [("duration", 2)]
         rows = [f"{k + 1},{instant},1,{instant + k},{lasts},{instant + k + lasts},0" for k in range(2)]
-        assert laws(validate_batsim(short(path, *rows), machines=1)) == {"overlap"}
+        assert laws(validate_batsim(write_short(path, *rows), machines=1)) == {"overlap"}
 
 
 #: Error (s) larger than any rounding.
@@ -203,7 +203,7 @@ def test_times_have_a_tolerance_of_six_decimals(tmp_path: Path, instant: int) ->
         t = {name: f"{value + moved.get(name, 0) * by:.6f}" for name, value in base.items()}
         row = f"1,{t['submit']},1,{t['start']},{t['lasts']},{t['finish']},0,{t['wait']},{t['turn']}"
         free = f"2,{instant},1,{instant + 15},1,{instant + 16},0,15,16"
-        path = short(tmp_path / "jobs.csv", row, free, more=",waiting_time,turnaround_time")
+        path = write_short(tmp_path / "jobs.csv", row, free, more=",waiting_time,turnaround_time")
         return laws(validate_batsim(path, machines=1))
 
     moves: list[tuple[dict[str, int], str]] = [
@@ -216,7 +216,7 @@ def test_times_have_a_tolerance_of_six_decimals(tmp_path: Path, instant: int) ->
     for moved, law in moves:
         assert violation_count(1e-6, moved) == set() and law in violation_count(SMALL_ERROR, moved), moved
     base = f"1,{instant + SMALL_ERROR:.6f},1,{instant},1,{instant + 1},0"
-    assert laws(validate_batsim(short(tmp_path / "early.csv", base))) == {"before submission"}
+    assert laws(validate_batsim(write_short(tmp_path / "early.csv", base))) == {"before submission"}
 
 
 @settings(max_examples=50, deadline=None)
@@ -249,7 +249,7 @@ def test_rounded_times_are_accepted(
         instant = finish
     if rows:
         path = tmp_path_factory.getbasetemp() / "rounded.csv"
-        short(path, *rows, more=",waiting_time,turnaround_time,stretch")
+        write_short(path, *rows, more=",waiting_time,turnaround_time,stretch")
         assert validate_batsim(path, machines=1) == []
 
 
@@ -263,11 +263,14 @@ def test_rounded_times_are_accepted(
     ],
 )
 def test_job_that_ran_without_resources_is_detected(tmp_path: Path, row: str, more: str) -> None:
-    path, log = short(tmp_path / "jobs.csv", row, more=more), swf(tmp_path / "a.swf", [(1, 0, 0, 10, 2, 10)])
+    path, log = (
+        write_short(tmp_path / "jobs.csv", row, more=more),
+        swf(tmp_path / "a.swf", [(1, 0, 0, 10, 2, 10)]),
+    )
     for job_log in (None, log):
         (violation,) = validate_batsim(path, job_log=job_log)
         assert violation.law == "size" and "job 1 has run, but has no resources" in str(violation)
-    short(path, "1,0,2,-1,-1,-1,,0,REJECTED", more=",success,final_state")
+    write_short(path, "1,0,2,-1,-1,-1,,0,REJECTED", more=",success,final_state")
     assert validate_batsim(path, job_log=log) == []
 
 

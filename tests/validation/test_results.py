@@ -153,13 +153,13 @@ def test_wrong_counts_of_failures_are_detected(name: str) -> None:
             for k in range(len(result.tables[table])):
                 columns = {item: values.copy() for item, values in result.tables[table].items()}
                 columns[column][k] += by
-                violations = [item.law for item in validate_result(_with(result, table, columns))]
+                violations = [item.law for item in validate_result(_with_table(result, table, columns))]
                 # tasks that waited on a failed machine are resubmitted, but are in no schedule
                 is_possible = column == "resubmitted" and waits and columns[column][k] >= cut[k]
                 assert law in violations or is_possible, (column, k, by)
 
 
-def _with(result: gs.Result, table: str, columns: dict[str, NDArray[Any]]) -> gs.Result:
+def _with_table(result: gs.Result, table: str, columns: dict[str, NDArray[Any]]) -> gs.Result:
     return gs.Result(
         tables={**result.tables, table: gs.Table(columns)},
         facts=result.facts,
@@ -173,7 +173,7 @@ def test_failure_counts_without_failures_are_detected(table: str, column: str) -
     result = gs.simulate(scenario(), gs.Fcfs(), record=False)
     columns = {name: values.copy() for name, values in result.tables[table].items()}
     columns[column][3] = 1
-    (violation,) = validate_result(_with(result, table, columns))
+    (violation,) = validate_result(_with_table(result, table, columns))
     assert violation.where == f"{table}.{column}[3]"
 
 
@@ -248,7 +248,7 @@ def alter(path: Path, target: Path, table: str, change: Callable[[Columns], None
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sound_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("results") / "sound.gridsim"
     gs.simulate(scenario(FAULTS["outages"]), gs.FairTree(samples=(6, 4, 3)), record=True).save(path)
     return path
@@ -340,10 +340,10 @@ PLANTED: dict[str, tuple[str, Callable[[Columns], None], str]] = {
 
 
 @pytest.mark.parametrize("fault", PLANTED)
-def test_planted_fault_is_detected(sound: Path, tmp_path: Path, fault: str) -> None:
+def test_planted_fault_is_detected(sound_file: Path, tmp_path: Path, fault: str) -> None:
     table, change, law = PLANTED[fault]
     path = tmp_path / "altered.gridsim"
-    alter(sound, path, table, change)
+    alter(sound_file, path, table, change)
     violations = {violation.law: violation for violation in validate_result(path)}
     assert law in violations, violations
     assert ("digest" in violations) == (table not in ("schedule", "arrivals"))
@@ -351,11 +351,14 @@ def test_planted_fault_is_detected(sound: Path, tmp_path: Path, fault: str) -> N
     assert answer.exit_code == 1 and str(violations[law]) in answer.stdout
 
 
-def test_command_accepts_a_sound_result(sound: Path) -> None:
-    answer = CliRunner().invoke(cli, ["validate", str(sound)])
-    assert (answer.exit_code, answer.stdout) == (0, f"{sound}: a result with its schedule, no violations\n")
-    output = json.loads(CliRunner().invoke(cli, ["validate", str(sound), "--json"]).stdout)
-    assert output == {"file": str(sound), "kind": "a result with its schedule", "violations": []}
+def test_command_accepts_a_sound_result(sound_file: Path) -> None:
+    answer = CliRunner().invoke(cli, ["validate", str(sound_file)])
+    assert (answer.exit_code, answer.stdout) == (
+        0,
+        f"{sound_file}: a result with its schedule, no violations\n",
+    )
+    output = json.loads(CliRunner().invoke(cli, ["validate", str(sound_file), "--json"]).stdout)
+    assert output == {"file": str(sound_file), "kind": "a result with its schedule", "violations": []}
 
 
 def test_command_run_records_the_schedule(tmp_path: Path) -> None:
@@ -374,8 +377,8 @@ def test_command_run_records_the_schedule(tmp_path: Path) -> None:
     assert answer.exit_code == 0 and "with its schedule" in answer.stdout
 
 
-def test_options_of_other_schedules_are_rejected(sound: Path) -> None:
-    answer = CliRunner().invoke(cli, ["validate", str(sound), "--nodes", "8"])
+def test_options_of_other_schedules_are_rejected(sound_file: Path) -> None:
+    answer = CliRunner().invoke(cli, ["validate", str(sound_file), "--nodes", "8"])
     assert answer.exit_code == 2 and "a result does not support --nodes" in answer.stderr
 
 

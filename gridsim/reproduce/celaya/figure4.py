@@ -93,7 +93,7 @@ TREES: dict[str, Mapping[str, Any]] = {
 }
 #: Maximum share of requests decided at the root, %, up to which the loss is judged: decisions below the root
 #: cause it.
-MOST_AT_ROOT = 75.0
+MAX_AT_ROOT = 75.0
 #: The range that counts as "almost twice": within a tenth of 2.
 ALMOST_TWICE = ClaimedRange("almost 2", 1.8, 2.2)
 CALM: Mapping[str, gs.Scheduler] = {
@@ -155,7 +155,7 @@ def _losses(label: str, name: str, values: Replicates) -> list[Row]:
     if name != TREE:
         return [Row(LOSS, quantity, test.paper, ratio, why=reason)]
     ratios = {quantity: ratio, f"{quantity}, ratio of the means": values.ratio_of_means(name, BASE)}
-    if share > MOST_AT_ROOT:
+    if share > MAX_AT_ROOT:
         reason += ", so it says nothing of decisions below"
         return [incomparable(LOSS, key, test.paper, value, reason) for key, value in ratios.items()]
     return [judge(LOSS, key, value, test, why=reason) for key, value in ratios.items()]
@@ -195,7 +195,7 @@ FIG4A_REMARKS = (
     "many samples a summary has, nor how FCFS chooses a machine.  Three calibrations (U is literal: uniform "
     "speeds, one task size), several rules of acceptance and both readings of FCFS are shown.",
     "The loss is judged for the paper's tree, and only where its root decides at most "
-    f"{MOST_AT_ROOT:g} % of the requests: a tree that decides everything at its root is a centralized "
+    f"{MAX_AT_ROOT:g} % of the requests: a tree that decides everything at its root is a centralized "
     "scheduler, and its loss says nothing of decentralized decisions.  The other trees are shown beside it.",
     "All ratios are to MinCent without failures, also where the other scheduler meets failures.",
     "The paper divides means over simulations; here it is the mean of the ratios of each seed, and for the "

@@ -260,7 +260,7 @@ ORDER = "poll exchanges most schedules, push fewest, and pull over push rises wi
 FOLLOWS = "(not in the paper) pull over push follows from the protocol"
 RARER = "failures under poll grow rarer with a shorter period"
 NO_FAILURES = "one at a time, push and pull have no failures"
-WHOLE_OVERLAP = "effective utilization nearly overlaps request utilization at low load"
+EFFECTIVE_OVERLAP = "effective utilization nearly overlaps request utilization at low load"
 OVER_90 = "it is over 90 % when overbooked"
 
 PROFILE = "ricc2010"
@@ -282,7 +282,7 @@ CENTRALIZED_SCHEDULERS: dict[str, gs.Scheduler] = {
     "fcfs": gs.BatchQueue(estimate="run", backfill="none"),
 }
 FEW_POLICIES = {name: POLICIES[name] for name in (PUSH, PULL)}
-WHOLE_COLUMNS = {
+UTILIZATION_COLUMNS = {
     "average": "EU of the time of submissions (%)",
     "ideal": "largest EU without waiting (%)",
     "peak": "largest EU (%)",
@@ -301,9 +301,9 @@ def _jobs_of_log(run: Run) -> dict[str, GridJobs]:
     return {"own load": replace(high, load=None), f"RU {HIGH:g}": high}
 
 
-def _whole_cases(run: Run) -> dict[tuple[str, str], Case]:
+def _log_cases(run: Run) -> dict[tuple[str, str], Case]:
     (low, as_is), (high, compressed) = _jobs_of_log(run).items()
-    metrics = METRICS | {name: UTILIZATION[name] for name in WHOLE_COLUMNS}
+    metrics = METRICS | {name: UTILIZATION[name] for name in UTILIZATION_COLUMNS}
     return {
         ("loads", low): Case(as_is, POLICIES | PERIODS | CENTRALIZED_SCHEDULERS, metrics),
         ("loads", high): Case(compressed, POLICIES | CENTRALIZED_SCHEDULERS, metrics),
@@ -311,7 +311,7 @@ def _whole_cases(run: Run) -> dict[tuple[str, str], Case]:
     }
 
 
-def _whole_rows(data: Measurements) -> Iterator[Row]:
+def _log_rows(data: Measurements) -> Iterator[Row]:
     loads, separate = data.groups["loads"], data.groups["separate"].first
     low, high = loads
     ratios = {case: values["schedules"][PULL] / values["schedules"][PUSH] for case, values in loads.items()}
@@ -331,30 +331,32 @@ def _whole_rows(data: Measurements) -> Iterator[Row]:
         quantity = f"{low}: first commits refused, {name}, one submission at a time, messages take no time"
         yield judge(NO_FAILURES, quantity, separate.mean(name, "refused"), ZERO, unit="%")
     quantity = f"{low}: distance of EU from that without waiting, below 60 %"
-    yield judge(WHOLE_OVERLAP, quantity, loads[low].mean(PUSH, "distance"), SMALL_DISTANCE, unit="% points")
+    yield judge(
+        EFFECTIVE_OVERLAP, quantity, loads[low].mean(PUSH, "distance"), SMALL_DISTANCE, unit="% points"
+    )
     yield judge(OVER_90, f"{high}: largest EU", loads[high].mean(PUSH, "peak"), HIGH_PEAK, unit="%")
 
 
-def _whole_grids(data: Measurements) -> Iterator[ResultGrid]:
+def _log_grids(data: Measurements) -> Iterator[ResultGrid]:
     loads, names = data.groups["loads"], [*POLICIES, *PERIODS]
     columns = {"schedules": "schedules", "per node": "per node"}
     yield MetricTable("Schedules exchanged", columns, names).grid(loads)
     yield conflict_table(names).grid(loads)
     yield cost_table(names).grid(loads)
     yield price_table(loads, PUSH, CENTRALIZED_NAMES)
-    yield MetricTable("Effective utilization", WHOLE_COLUMNS, (PUSH, "easy")).grid(loads)
+    yield MetricTable("Effective utilization", UTILIZATION_COLUMNS, (PUSH, "easy")).grid(loads)
 
 
 WHOLE_LOG = Reproduction(
     name="dgs-whole",
     title="a whole log, as it is and at a load of 95 %: messages, conflicts, waiting, utilization",
     paper="Vasilakos, Sacha and Pierre, Table I and Figure 4, on whole logs",
-    claims=(ORDER, FOLLOWS, RARER, NO_FAILURES, WHOLE_OVERLAP, OVER_90),
+    claims=(ORDER, FOLLOWS, RARER, NO_FAILURES, EFFECTIVE_OVERLAP, OVER_90),
     files="job log",
     seeds=(5, 5),
-    cases=_whole_cases,
-    rows=_whole_rows,
-    grids=_whole_grids,
+    cases=_log_cases,
+    rows=_log_rows,
+    grids=_log_grids,
     remarks=lambda data: (
         *about_jobs(data.run, PROFILE, whole_log=True),
         "A log has the same jobs with each seed; what differs is where they are submitted, who knows whom, "

@@ -253,7 +253,7 @@ def allowed_range(scheduler: str, metric: str, text: str) -> ClaimedRange:
 
 def _against_simulator(title: str, values: Replicates) -> Iterator[Row]:
     """Return the rows that compare each scheduler and percentile with the authors' simulator."""
-    log = _log_called(title)
+    log = _log_by_title(title)
     for scheduler in values.schedulers:
         for metric, text in log.values_of(scheduler).items():
             test, value = allowed_range(scheduler, metric, text), values.mean(scheduler, metric)
@@ -270,7 +270,7 @@ def _against_simulator(title: str, values: Replicates) -> Iterator[Row]:
             )
 
 
-def _log_called(title: str) -> ProbeLog:
+def _log_by_title(title: str) -> ProbeLog:
     return next(log for log in LOGS if log.title == title)
 
 
@@ -284,7 +284,7 @@ def _gain(
     test: ClaimedRange | None = None,
 ) -> Row:
     """Return a row on how much faster `a` is than `b`, %, here and in the authors' simulator."""
-    log, times = _log_called(title), values[metric]
+    log, times = _log_by_title(title), values[metric]
     measured_gain, published_gain = (_mean(log.values_of(name)[metric]) for name in (a, b))
     quantity = f"{title}: {metric}, {a.capitalize()} faster than {b.capitalize()} by"
     why = f"in the authors' simulator {100 * (1 - measured_gain / published_gain):.3g}"

@@ -1,8 +1,8 @@
-"""The fair tree, its baselines, probe-based schedulers and classic policies on the same bags of tasks.
+"""Comparison of the fair tree with probe-based schedulers and classic policies on the same bags of tasks.
 
-The claims are those of J. Celaya and L. Marchal (fair tree), of P. Delgado et al., "Hawk: hybrid datacenter
-scheduling" (USENIX ATC 2015), and of the same, "Job-aware scheduling in Eagle" (SoCC 2016), here on other
-workloads and another network.
+The claims are those of J. Celaya and L. Marchal (fair tree) and of P. Delgado et al., "Hawk: hybrid
+datacenter scheduling" (USENIX ATC 2015) and "Job-aware scheduling in Eagle" (SoCC 2016).  They are judged
+here on other workloads and another network.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ EAGLE_SHORT = "Eagle completes short jobs earlier than Hawk"
 LOAD = 0.8
 #: Task size above which a bag is long, Mflop: the default of `Hawk`, to which task sizes are scaled.
 CUTOFF = 1e6
-#: Maximum number of tasks of a bag that a node requests at once.
-ROOM = 4096
+#: Maximum number of tasks of a bag in one request of a node (`PowerOfD.room`).
+REQUEST_CAPACITY = 4096
 #: Time after which an idle machine requests work again, s.
 PAUSE = 60.0
 
@@ -218,7 +218,7 @@ def schedulers_for(reserved: float) -> dict[str, gs.Scheduler]:
         "hawk": gs.Hawk(cutoff=CUTOFF, reserved=reserved),
         "sparrow": gs.Sparrow(),
         "work-stealing": _Stealing(pause=PAUSE),
-        "power-of-d": gs.PowerOfD(room=ROOM),
+        "power-of-d": gs.PowerOfD(room=REQUEST_CAPACITY),
         "join-idle-queue": gs.JoinIdleQueue(),
     }
 
@@ -312,7 +312,7 @@ REMARKS = (
     "Stretch: (C - r) / (w / aggregate speed); on machines of one speed a bag of one task has at least "
     "the number of machines.",
     "Defaults of all schedulers, but for `reserved` (hawk, eagle, lwl), about the share of short bags in the "
-    f"work, `room` {ROOM} (power-of-d), and `pause` {PAUSE:g} s (work-stealing): with 5 s, "
+    f"work, `room` {REQUEST_CAPACITY} (power-of-d), and `pause` {PAUSE:g} s (work-stealing): with 5 s, "
     "the default, machines that are idle send most of the messages of a run.",
 )
 

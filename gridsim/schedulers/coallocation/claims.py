@@ -25,7 +25,7 @@ MESSAGES = {
     "reply": Message(SMALL, application=int, attempt=int, taken=int),
 }
 #: Maximum number of times that the lead time of a job's claims is doubled.
-_MOST_DOUBLINGS = 20
+_MAX_DOUBLINGS = 20
 
 
 class ClaimRecord(JobRecord):
@@ -60,7 +60,7 @@ class ClaimingNode(NodeProgram):
         job.phase, job.nodes, job.claimed_nodes, job.has_lost_node = COMMITTING, nodes, [], False
         job.missing = len(nodes)
         lead = 3 * (view.jobs.latency + (len(nodes) + 1) * view.jobs.transfer_time(SMALL))
-        job.start = view.now_ns + (lead << min(job.late, _MOST_DOUBLINGS))
+        job.start = view.now_ns + (lead << min(job.late, _MAX_DOUBLINGS))
         for node in nodes:
             view.send(node, "claim", application=job.number, attempt=job.attempt, start=job.start)
 

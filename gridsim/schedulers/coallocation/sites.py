@@ -1,7 +1,7 @@
 """A metascheduler over sites: it sends each job to the site with the best prospects by its last report.
 
 After what KOALA (Mohamed and Epema) and GridWay (Huedo, Montero and Llorente) have in common, reduced to
-rigid jobs.  docs/background/dgs_asap.md says what is from where.
+rigid jobs.  docs/background/dgs_asap.md names the source of each rule.
 
 Nodes 0..m - 1 are the machines.  Behind them come the front-ends of the sites and the metascheduler, each on
 a further machine, which never fails.
@@ -163,7 +163,7 @@ class MetaNode(ClaimingNode):
                 self.try_wide(view)
 
     def dispatch(self, view: View, job: Any, left: int) -> None:
-        """Send a job to a site; left : the site that it has left, which gets it if no other can."""
+        """Send a job to a site; it returns to site `left`, which it has left, only if it fits no other."""
         sizes, of = self.sizes, self.parameters
         fits = [k for k in range(len(sizes)) if sizes[k] >= job.tasks]
         candidates = [k for k in fits if k != left] or fits
@@ -329,7 +329,7 @@ class FrontNode(ClaimingNode):
                 return
 
     def on_over(self, view: View, message: Any) -> None:
-        """Note that a machine has ended a job; the job's machines are free after the last report."""
+        """Record that a machine has ended a job, whose machines are all freed at the last such report."""
         entry = self.running[message.application]
         entry[2] -= 1
         if not entry[2]:
@@ -496,7 +496,7 @@ class Metascheduler(RigidNodeScheduler, frozen=True, kw_only=True):
         return {k: kind for k, kind in self.messages.items() if k != "pull" or self.pull < math.inf}
 
     def site_sizes(self, machines: int) -> tuple[int, ...]:
-        """Return the number of machines of each site, of a platform without sites of its own."""
+        """Return the number of machines of each site of a platform that states no sites."""
         if self.sizes is None:
             size, larger = divmod(machines, min(self.sites, machines))
             return (size + 1,) * larger + (size,) * (min(self.sites, machines) - larger)

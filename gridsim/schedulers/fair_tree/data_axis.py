@@ -82,7 +82,7 @@ class DataAxis:
         self._grids: dict[tuple[float, float], list[tuple[SummaryGrid, int]]] = {}
 
     def slice_of(self, application: Application) -> int | None:
-        """Return the index of the smallest sample that is not below the application's value, or None."""
+        """Return the index of the smallest sample >= the application's bytes per Mflop, or None."""
         index = int(np.searchsorted(self.samples, application.bytes_per_mflop * (1.0 - 1e-12)))
         return index if index < len(self.samples) else None
 

@@ -1,4 +1,4 @@
-"""One queue of rigid jobs for the whole grid, as the batch systems of sites have it."""
+"""One queue of rigid jobs for the whole grid, as in the batch systems of sites."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class BatchQueuePolicy(JobQueuePolicy):
         return self.queue.run(until)
 
     def _discipline(self) -> dict[str, Any]:
-        """Return the arguments of the kernel that say which jobs start, and in which order."""
+        """Return the arguments of the kernel that determine which jobs start, and in which order."""
         parameters, jobs = self.parameters, self.run.applications
         arguments: dict[str, Any] = {
             "depth": 0 if parameters.backfill == "none" else parameters.depth,
@@ -250,7 +250,7 @@ class BatchQueuePolicy(JobQueuePolicy):
         return arguments
 
     def _check_widths(self, field: str, machines: Any) -> None:
-        """Raise ScenarioError if a job requests more than `machines`, of all jobs or of each one."""
+        """Raise ScenarioError if a job requests more than `machines`: one number, or one for each job."""
         tasks, machines = self.run.applications.tasks, np.broadcast_to(machines, len(self.resubmitted))
         numbers = self.run.applications.job
         for k in np.flatnonzero(tasks > machines)[:1]:
@@ -261,7 +261,7 @@ class BatchQueuePolicy(JobQueuePolicy):
             )
 
     def _static_keys(self) -> Floats:
-        """Return the keys of the jobs by a static order, those of the lowest first: float64[jobs]."""
+        """Return the keys of a static order, float64[jobs]: jobs with lower keys are first."""
         jobs, seconds = self.run.applications, self.estimate / NS
         nodes = jobs.tasks.astype(np.float64)
         keys: dict[str, Floats] = {

@@ -105,7 +105,7 @@ class SearchLog(Stateful):
 
 
 class LoggedSearches:
-    """The rows of a log, with the job and the nodes of each row and the turnarounds that it implies.
+    """Rows of a search log, each with its job, its nodes and their predicted turnarounds.
 
     Parameters
     ----------

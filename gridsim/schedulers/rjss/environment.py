@@ -1,4 +1,4 @@
-"""The environment of RJSS's nodes: the network, the rates of releases, and random numbers of jobs."""
+"""Environment of RJSS nodes: network parameters, release rates, the overlay, and random numbers of jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.common.state import LATEST
-from gridcore.random_walk.state import MOST_BYTES
+from gridcore.random_walk.state import MAX_BYTES
 from gridsim.errors import ScenarioError
 from gridsim.results.table import frozen
 from gridsim.schedulers.rjss.decisions import SearchLog, note_walks
@@ -136,9 +136,9 @@ def _check_sizes(parameters: Any, run: Run) -> None:
     data = run.applications.data
     job = 0 if data is None else int(data.max())
     state = parameters.state if run.faults and parameters.migrates else 0
-    if job + state > MOST_BYTES:
+    if job + state > MAX_BYTES:
         raise ScenarioError(
-            f"{parameters.name}.state must be at most {MOST_BYTES - job} bytes with jobs of up to {job} "
+            f"{parameters.name}.state must be at most {MAX_BYTES - job} bytes with jobs of up to {job} "
             f"bytes, got {state}"
         )
     run.network.check_transfer("job with its state" if state else "job", job + state)

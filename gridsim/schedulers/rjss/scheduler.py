@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from gridcore.random_walk.state import MOST_BYTES
+from gridcore.random_walk.state import MAX_BYTES
 from gridsim.errors import CompileError, ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.results.decisions import DecisionTexts
@@ -108,12 +108,12 @@ class _Prober(_Walker, frozen=True, kw_only=True):
     k: Annotated[float, Limits(low=0, high=1)] = 0.1
     probe_latency: ProbeLatency = 0.0
     dispatcher: Literal["queue", "parallel"] = "queue"
-    load_packet: Annotated[int, Limits(low=0, high=MOST_BYTES)] = 100
+    load_packet: Annotated[int, Limits(low=0, high=MAX_BYTES)] = 100
     overlay: Annotated[int, Limits(low=1)] | None = None
     on_return: Literal["restart", "home", "migrate"] = "restart"
     predictor: Literal["none", "exact", "past", "age"] = "none"
     prefer: Literal["stay", "completion"] = "stay"
-    state: Annotated[int, Limits(low=0, high=MOST_BYTES)] = 0
+    state: Annotated[int, Limits(low=0, high=MAX_BYTES)] = 0
     retry: Annotated[float, Limits(low=1e-3, high=1e6, unit="s")] = 600.0
 
     owners: ClassVar[bool] = True

@@ -92,7 +92,7 @@ class VolunteerEnvironment(RjssEnvironment):
         np.maximum(self.peaks, counts["peaks"], out=self.peaks)
 
     def complete(self, outcome: Outcome) -> None:
-        """Replace the outcome by one from the runs of jobs, which nodes execute themselves."""
+        """Compute the outcome from the tables of job runs and results that the nodes have written."""
         runs, results, run = outcome.tables["runs"], outcome.tables["results"], self.run
         order = np.lexsort((runs["start"], runs["machine"]))
         runs = {name: column[order] for name, column in runs.items()}

@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from gridcore.work_queue.state import MOST_REPLICAS
+from gridcore.work_queue.state import MAX_REPLICAS
 from gridsim.errors import ScenarioError
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.wqr.compiled import CompiledWorkQueue
@@ -37,7 +37,7 @@ from gridsim.support.parameters import Limits
 #: Largest checkpoint interval and costs, s; with a longer interval there are no checkpoints.
 MAX_SECONDS = 1e9
 #: Largest `prediction_error`: its exponential is finite for every random number.
-MOST_ERROR = 100.0
+MAX_ERROR = 100.0
 
 
 def _true_up_time(truth: Truth, node: int, machine: int) -> tuple[float, float]:
@@ -132,14 +132,14 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
     bag_order: Literal["fcfs-share", "fcfs-excl", "rr", "rr-nrf", "longidle"] = "fcfs-share"
     task_order: Any = "random"  # str | TaskOrder; a function is replaced by its name
     machine_choice: Any = "none"  # str | MachineChoice
-    max_replicas: Annotated[int, Limits(low=1, high=MOST_REPLICAS)] = 2
+    max_replicas: Annotated[int, Limits(low=1, high=MAX_REPLICAS)] = 2
     exclude: Annotated[float, Limits(low=0)] | None = None
     checkpoint_interval: float | Literal["young"] = "young"
     checkpoint_cost: Annotated[float, Limits(low=0, high=MAX_SECONDS, unit="s")] = 10.0
     restore_cost: Annotated[float, Limits(low=0, high=MAX_SECONDS, unit="s")] = 10.0
     checkpoint_store: Literal["server", "local"] = "server"
     predictor: Literal["exact", "past", "age"] = "exact"
-    prediction_error: Annotated[float, Limits(low=0, high=MOST_ERROR)] = 0.0
+    prediction_error: Annotated[float, Limits(low=0, high=MAX_ERROR)] = 0.0
     as_printed: bool = False
 
     @classmethod

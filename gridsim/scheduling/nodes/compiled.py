@@ -31,7 +31,7 @@ from gridcore.nodes.state import ARRAY_TYPES
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.errors import CompileError
 from gridsim.scheduling.nodes.attributes import attributes_of
-from gridsim.scheduling.nodes.compilable import compile_error, place_of
+from gridsim.scheduling.nodes.compile_errors import compile_error, place_of
 from gridsim.scheduling.nodes.handlers import handler_of, takes_value, timers_of
 from gridsim.scheduling.nodes.memory_types import symbols_of, type_key
 from gridsim.scheduling.nodes.program import ArrayField, Message, NodeProgram, kinds_of
@@ -430,7 +430,7 @@ def _key(policy: type, *dependencies: Any) -> str:
             ]
         )
     folder = Path(__file__).parent
-    modules = [folder / f"{name}.py" for name in ("compilable", "compiled", "memory_types", "rewrites")]
+    modules = [folder / f"{name}.py" for name in ("compile_errors", "compiled", "memory_types", "rewrites")]
     for source in (*sorted(folder.glob("numba_*.py")), *modules):
         digest.update(source.read_bytes())
     add(dependencies)

@@ -11,7 +11,7 @@ from gridcore.nodes.kinds import Received, Request
 from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.view import View
 from gridsim.scheduling.contract import Scheduler
-from gridsim.scheduling.nodes.compilable import place_of, place_text
+from gridsim.scheduling.nodes.compile_errors import place_of, place_text
 from gridsim.scheduling.nodes.program import NodeProgram
 
 __all__ = ["class_text", "handler_call", "handler_text", "location_note", "name_known_attributes"]

@@ -17,7 +17,7 @@ from numba.extending import lower_builtin
 from numba.np import arrayobj
 
 from gridcore.common.names import listed
-from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.compile_errors import NotCompiled
 from gridsim.scheduling.nodes.numba_calls import (
     bind_arguments,
     define_method,

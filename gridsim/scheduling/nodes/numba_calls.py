@@ -16,7 +16,7 @@ from numba.core.typing import signature, templates
 from numba.extending import lower_builtin
 
 from gridcore.common.names import listed
-from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.compile_errors import NotCompiled
 from gridsim.scheduling.nodes.numba_types import I64, METHODS, type_text
 
 __all__ = [

@@ -33,7 +33,7 @@ from numba.extending import intrinsic, overload
 from gridcore.fair_tree.summaries import aggregate, debit, lookup, lowest_stretch, split
 from gridcore.nodes.containers import Container, Heap
 from gridsim.errors import SchedulerError
-from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.compile_errors import NotCompiled
 from gridsim.scheduling.nodes.numba_flow import CatchInLoopsPass, RefuseUnsetPass
 from gridsim.scheduling.nodes.numba_lines import record_lines
 from gridsim.scheduling.nodes.numba_types import (

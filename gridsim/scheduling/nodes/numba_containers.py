@@ -21,7 +21,7 @@ from numba.extending import lower_builtin, register_model
 
 from gridcore.common.names import listed
 from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet
-from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.compile_errors import NotCompiled
 from gridsim.scheduling.nodes.numba_calls import number_type
 from gridsim.scheduling.nodes.numba_types import (
     F64,

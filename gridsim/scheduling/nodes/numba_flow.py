@@ -17,7 +17,7 @@ from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions, mk_unique_var
 from numba.core.unsafe import eh
 
-from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.compile_errors import NotCompiled
 
 __all__ = ["CatchInLoopsPass", "RefuseUnsetPass"]
 

@@ -22,7 +22,7 @@ from numba.np import arrayobj
 
 from gridcore.fair_tree import summaries
 from gridcore.queues.summary_grid import SummaryGrid
-from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.compile_errors import NotCompiled
 from gridsim.scheduling.nodes.numba_calls import (
     bind_arguments,
     define_method,

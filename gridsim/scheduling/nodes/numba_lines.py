@@ -17,7 +17,7 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 
 from gridcore.nodes.compiled_calls import CONTEXT
-from gridsim.scheduling.nodes.compilable import place_number
+from gridsim.scheduling.nodes.compile_errors import place_number
 from gridsim.scheduling.nodes.numba_types import I64, NodeType
 
 __all__ = ["record_lines"]

@@ -25,7 +25,7 @@ from numba.np.numpy_support import as_dtype
 from gridcore.common.names import listed
 from gridcore.nodes.state import ARRAY_TYPES
 from gridsim.errors import SchedulerError
-from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.compile_errors import NotCompiled
 from gridsim.scheduling.nodes.numba_calls import (
     bind_arguments,
     define_method,
@@ -443,7 +443,10 @@ class _Later:
         kinds = view.program.local_kinds
         kind_type = args[1] if len(args) > 1 else dict(kws).get("kind")
         if kind_type is None or len(args) > 2:
-            raise NotCompiled("view.later takes the time, the kind, and the fields by their names")
+            raise NotCompiled(
+                "view.later must have the time, the kind, and the fields by name, got "
+                f"{len(args)} arguments by position"
+            )
         kind = literal_text("the kind of a local message", kind_type, kinds)
         fields = view.program.kinds[kind]
         names = ("seconds", "kind", *fields)

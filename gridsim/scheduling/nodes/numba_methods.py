@@ -21,7 +21,7 @@ from gridsim.scheduling.nodes import (  # noqa: F401  (they register types and m
     numba_messages,
     numba_timers,
 )
-from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.compile_errors import NotCompiled
 from gridsim.scheduling.nodes.numba_calls import (
     bind_arguments,
     define_method,

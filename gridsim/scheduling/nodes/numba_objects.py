@@ -18,7 +18,7 @@ from numba.extending import lower_builtin
 from numba.np import arrayobj
 
 from gridcore.common.names import listed
-from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.compile_errors import NotCompiled
 from gridsim.scheduling.nodes.memory_types import FUNCTIONS, function_symbol, method_symbol
 from gridsim.scheduling.nodes.numba_calls import number_type
 from gridsim.scheduling.nodes.numba_messages import load_contents, strided

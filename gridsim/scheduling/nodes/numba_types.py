@@ -34,7 +34,7 @@ from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.shared_array import SharedArray
 from gridcore.nodes.view import View
 from gridsim.model.applications import Application
-from gridsim.scheduling.nodes.compilable import NotCompiled, compilable_function
+from gridsim.scheduling.nodes.compile_errors import NotCompiled, compilable_function
 from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.scheduling.nodes.rewrites import method_text, split_base_name
 from gridsim.scheduling.nodes.slots import MachineSlots

@@ -39,7 +39,7 @@ __all__ = [
 
 
 def base_name(name: str, start: int) -> str:
-    """Return the name of the member `name` that is looked up from class number `start` on."""
+    """Return the attribute name for `super().name`, which is looked up from class number `start` on."""
     return f"{name}@{start}"
 
 

@@ -554,7 +554,7 @@ class RigidAdapter(Adapter):
         if until >= self.now:
             self.wake(until, "outlived", job)
             return
-        # the last reply arrived after the end, before which its machines had no reason to extend it
+        # The last reply arrived after the reserved end, so the machines could not extend the reservation.
         job.phase = int(BROKEN)
         self.run.engine.at(self.now, "unheard", claimed(job.number, job.attempt))
         self.core.wake(self.now)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from gridcore.nodes.kinds import MAX_TIMER_FIELDS
 from gridsim.errors import ScenarioError
-from gridsim.scheduling.nodes.compilable import place_of
+from gridsim.scheduling.nodes.compile_errors import place_of
 from gridsim.scheduling.nodes.program import NodeProgram
 
 __all__ = ["Timer", "handler_name", "location", "methods_that_call", "own_timers", "strings", "uses"]

@@ -16,7 +16,7 @@ from gridsim.support.progress import Progress, bar
 from gridsim.support.provenance import TraceDigests
 
 #: Maximum number of runs of a study, since all are objects in memory before the first one begins.
-MOST_RUNS = 10_000_000
+MAX_RUNS = 10_000_000
 _LOG = logging.getLogger(__name__)
 
 

@@ -130,7 +130,7 @@ def test_empty_queues_and_the_longest_tasks_are_accepted() -> None:
     assert queue.free_at.tolist() == [NEVER] and len(queue.starts()[0]) == 0
 
 
-def running() -> Any:
+def running_queue() -> Any:
     """Return a queue of two applications that has run until 9 ns."""
     queue = central.PullQueue([1.0], 2)
     queue.run(9, [0], np.array([1, 1]), [1e-9, 1.0])
@@ -190,7 +190,7 @@ def run_late() -> Any:
         (lambda: run_released(n_released=3), ValueError, "^n_released"),
         (lambda: run_released(left=(-1, 1)), ValueError, r"^left\[0\]"),
         *(
-            (lambda name=name, rest=rest: getattr(running(), name)(*rest), error, message)
+            (lambda name=name, rest=rest: getattr(running_queue(), name)(*rest), error, message)
             for name in ("fail", "restore")
             for rest, error, message in (
                 (([0, 1], 9), ValueError, r"^machines\[1\]"),
@@ -261,7 +261,7 @@ class PullQueueComparison(RuleBasedStateMachine):
         self.call_both("restore", machines, self.now)
 
     @invariant()
-    def equal(self) -> None:
+    def check_equality(self) -> None:
         if not hasattr(self, "queues"):
             return
         kernel, other = self.queues

@@ -16,7 +16,7 @@ from tests.reference.overlay import Views as Reference
 BOTH = [Views, Reference]
 
 
-def sound(views: Any) -> None:
+def check_views(views: Any) -> None:
     """Check that no view has its own node or duplicates, and that empty entries are last."""
     for u, row in enumerate(views.views.tolist()):
         known = [entry for entry in row if entry >= 0]
@@ -67,11 +67,11 @@ def test_kernel_and_reference_are_equal(size: tuple[int, int], seed: int, data: 
         assert np.array_equal(pair[0].views, pair[1].views)
         assert np.array_equal(pair[0].ages, pair[1].ages)
         assert np.array_equal(pair[0].in_degree(), pair[1].in_degree())
-        sound(pair[0])
+        check_views(pair[0])
         k = data.draw(st.integers(0, 3))
         sample = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=k, max_size=k)
-        who = data.draw(st.lists(st.integers(0, nodes - 1), min_size=k, max_size=k))
-        arguments = who, data.draw(sample), data.draw(sample), data.draw(st.integers(0, 6))
+        nodes_drawn = data.draw(st.lists(st.integers(0, nodes - 1), min_size=k, max_size=k))
+        arguments = nodes_drawn, data.draw(sample), data.draw(sample), data.draw(st.integers(0, 6))
         away = data.draw(st.sampled_from((None, ~up)))
         one, two = ([c.tolist() for c in item.pick(*arguments, seed=seed, known_down=away)] for item in pair)
         assert one == two
@@ -100,7 +100,7 @@ def test_kernel_and_reference_are_equal_while_many_nodes_come_and_go() -> None:
             assert pair[0].cycle(up) == pair[1].cycle(up)
         assert np.array_equal(pair[0].views, pair[1].views)
         assert np.array_equal(pair[0].ages, pair[1].ages)
-        sound(pair[0])
+        check_views(pair[0])
 
 
 def test_defaults_of_kernel_and_reference_are_equal() -> None:

@@ -79,14 +79,14 @@ REFUSED = [
         ValueError,
         r"release\[0\] must",
     ),
-    (lambda: small().leave([2, 3]), ValueError, r"^nodes\[1\] must be in 0\.\.2, got 3$"),
-    (lambda: small().silence([0.5]), TypeError, "^nodes must hold integers, got dtype float64$"),
-    (lambda: small().reset([0.5]), TypeError, "^nodes must hold integers, got dtype float64$"),
-    (lambda: small().add_applications([0.0], [1.0], [0.0]), ValueError, r"^task_size\[0\] must be"),
+    (lambda: small_tree().leave([2, 3]), ValueError, r"^nodes\[1\] must be in 0\.\.2, got 3$"),
+    (lambda: small_tree().silence([0.5]), TypeError, "^nodes must hold integers, got dtype float64$"),
+    (lambda: small_tree().reset([0.5]), TypeError, "^nodes must hold integers, got dtype float64$"),
+    (lambda: small_tree().add_applications([0.0], [1.0], [0.0]), ValueError, r"^task_size\[0\] must be"),
 ]
 
 
-def small():
+def small_tree():
     return tree.SummaryTree(GRID, [1.0, 1.0], **OPTIONS)
 
 
@@ -96,7 +96,7 @@ def test_bad_input_is_rejected(call, error, message):
         call()
 
 
-def halfway():
+def tree_in_use():
     """Return a tree in the middle of a run, with summaries in use."""
     scenario = gs.Scenario(
         gs.Platform.of([1.0] * 5), gs.Workload.of([0.0, 3.0], [40, 9], 1.0, [2, 4]), gs.Network(jitter=0.04)
@@ -116,19 +116,19 @@ def test_the_number_of_payloads_stays_bounded():
     )
     run = Simulation(scenario, gs.FairTree(samples=(4, 3, 2), heartbeat=20.0), Options())
     seen = []
-    run.engine.at_wave_end(lambda: seen.append((run.policy.tree.payloads_in_use, in_flight(run))))
+    run.engine.at_wave_end(lambda: seen.append((run.policy.tree.payloads_in_use, messages_in_flight(run))))
     run.engine.run()
     nodes = 2 * 20 - 1
     assert len(seen) > 50 and all(used <= 2 * nodes + flying for used, flying in seen)
 
 
-def in_flight(run):
+def messages_in_flight(run):
     return int(run.network.links.in_flight()[0]) + 20  # and those that stay on their machine
 
 
 def test_a_state_that_is_rejected_late_leaves_no_summary_in_use():
     """A summary both in use and free would be freed twice."""
-    policy = halfway()
+    policy = tree_in_use()
     one = policy.tree
     state = one.getstate()
     narrow = list(state["narrow"])

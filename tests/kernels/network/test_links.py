@@ -21,7 +21,7 @@ bandwidths = st.sampled_from([math.inf, 1e9, 3e8, 1e8])
 sizes = st.sampled_from([0, 1, 2, 7, 50])
 
 
-def equal(actual, expected):
+def assert_equal(actual, expected):
     assert len(actual) == len(expected)
     for a, b in zip(actual, expected, strict=True):
         assert a[0] == b[0]
@@ -73,17 +73,17 @@ class Program(RuleBasedStateMachine):
                 break
             assert self.now <= actual <= limit
             self.now = actual
-            equal(*self.call("collect", actual))
+            assert_equal(*self.call("collect", actual))
         self.now = limit
 
     @rule(step=st.integers(0, 60))
-    def to_the_first(self, step):
+    def advance_to_next_delivery(self, step):
         """Advance to the next delivery, so that later calls come between deliveries."""
         actual, expected = self.call("advance", self.now + step)
         assert actual == expected
         self.now = min(actual, self.now + step)
         if actual < NEVER:
-            equal(*self.call("collect", actual))
+            assert_equal(*self.call("collect", actual))
 
     @rule(data=st.data(), down=st.booleans())
     def fail(self, data, down):
@@ -110,7 +110,7 @@ class Program(RuleBasedStateMachine):
             self.call("detach", [node])
 
     @rule()
-    def lost(self):
+    def compare_lost(self):
         actual, expected = self.call("lost")
         assert len(actual) == len(expected)
         for (kind, record), (same, other) in zip(actual, expected, strict=True):
@@ -120,7 +120,7 @@ class Program(RuleBasedStateMachine):
     @rule()
     def go_on(self):
         """Continue with another kernel from the state of this one."""
-        self.lost()
+        self.compare_lost()
         restored = make(links, *self.settings)
         restored.watch(20, 400, 30)
         if self.limit is not None:
@@ -130,7 +130,7 @@ class Program(RuleBasedStateMachine):
 
     @rule()
     def drain(self):
-        equal(*self.call("drain", self.now))
+        assert_equal(*self.call("drain", self.now))
 
     @precondition(lambda self: hasattr(self, "kernels"))
     @invariant()
@@ -144,7 +144,7 @@ class Program(RuleBasedStateMachine):
         assert actual.sent.tolist() == self.remote
         assert (flight >= 0).all()
         # the reference implementation still lists the messages in flight
-        listed = [m.kind for m in expected._flight if not m.local]
+        listed = [m.kind for m in expected._flight if not m.is_local]
         assert flight.tolist() == [listed.count(kind) for kind in range(3)]
         self.check_log()
 
@@ -260,7 +260,7 @@ def test_direct_messages_equal_the_reference(steps, delays, fail_at, latency, is
                     call_both("take_first", 1 + direct.index(min(direct)))
                 else:
                     call_both("take", 0, now)
-            equal(*(one.lost() for one in kernels))
+            assert_equal(*(one.lost() for one in kernels))
         now = max(now, until)
 
     for k, step in enumerate(steps):
@@ -311,10 +311,10 @@ def test_many_messages_equal_reference():
                     one.move([int(batch[0, 0])], machines[:1])
             now += int(rng.integers(0, 40))
             while (instant := kernels[0].advance(now)) == kernels[1].advance(now) != NEVER:
-                equal(*(one.collect(instant) for one in kernels))
+                assert_equal(*(one.collect(instant) for one in kernels))
             assert instant == NEVER
             if draw > 0.8:
-                equal(*(one.drain(now) for one in kernels))
+                assert_equal(*(one.drain(now) for one in kernels))
             assert [(k, x.tolist()) for k, x in kernels[0].lost()] == [
                 (k, x.tolist()) for k, x in kernels[1].lost()
             ]

@@ -38,7 +38,9 @@ class Reference:
             factor = math.exp(self.sigma * self.random.normal() - self.sigma * self.sigma / 2)
         self.published[node, column].append((now, value, falling, factor, self.refreshes))
 
-    def shown(self, node: int, now: int, column: int) -> tuple[tuple[int, int], int, float, bool, float]:
+    def visible_number(
+        self, node: int, now: int, column: int
+    ) -> tuple[tuple[int, int], int, float, bool, float]:
         """Return the visible number: its publication and refresh (ns), value, whether it falls, factor."""
         publications = self.published[node, column]
         if self.refresh == "decisions":
@@ -61,12 +63,12 @@ class Reference:
         return key, at, value, falling, factor
 
     def number(self, node: int, now: int, column: int) -> float:
-        _, _, value, _, factor = self.shown(node, now, column)
+        _, _, value, _, factor = self.visible_number(node, now, column)
         return value * factor
 
     def add(self, node: int, deltas: Any, now: int) -> None:
         for column, delta in deltas:
-            key, at, value, falling, factor = self.shown(node, now, column)
+            key, at, value, falling, factor = self.visible_number(node, now, column)
             self.changed[node, column] = key, at, value * factor + delta, falling
         self.additions += 1
         if self.refresh == "decisions" and self.additions % self.batch == 0:
@@ -122,11 +124,13 @@ def test_shown_numbers_are_those_of_the_reference(
             board.setstate(state)
         reading, k = rng.random(), int(rng.integers(NODES + 2))
         if reading < 0.5:
-            shown = np.array([reference.number(item, now, column) for item in range(NODES)])
-            assert board.least(k, now, column) == tuple(np.argsort(shown, kind="stable")[:k].tolist())
-            assert board.number(node, now, column) == shown[node]
+            visible_number = np.array([reference.number(item, now, column) for item in range(NODES)])
+            assert board.least(k, now, column) == tuple(
+                np.argsort(visible_number, kind="stable")[:k].tolist()
+            )
+            assert board.number(node, now, column) == visible_number[node]
             if reading < 0.1:
-                np.testing.assert_array_equal(board.read(now, column), shown, strict=True)
+                np.testing.assert_array_equal(board.read(now, column), visible_number, strict=True)
 
 
 def test_errors_have_mean_1_and_the_stated_deviation_and_change_no_zeros() -> None:
@@ -135,10 +139,10 @@ def test_errors_have_mean_1_and_the_stated_deviation_and_change_no_zeros() -> No
     for now in range(20_000):
         board.publish(0, 10.0, False, now)
         board.publish(1, 0.0, False, now)
-        shown = board.read(now)
-        assert shown[0] == board.read(now)[0]  # another read draws no new error
-        factors.append(shown[0] / 10.0)
-        zeros.append(shown[1])
+        visible_number = board.read(now)
+        assert visible_number[0] == board.read(now)[0]  # another read draws no new error
+        factors.append(visible_number[0] / 10.0)
+        zeros.append(visible_number[1])
     assert np.mean(factors) == pytest.approx(1.0, abs=0.02) and not any(zeros)
     assert np.std(factors) == pytest.approx(0.5, abs=0.02)
 

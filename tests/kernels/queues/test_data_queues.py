@@ -60,7 +60,7 @@ class DataQueueComparison(Program):
         self.rows += zip(release, size, task_size, whose, *bytes_, strict=True)
         self.applications += k
 
-    def running(self):
+    def running_tasks(self):
         return int(self.kernel.getstate()["n_active"].sum())
 
     @rule()
@@ -86,7 +86,7 @@ def test_a_task_that_ends_a_nanosecond_later_still_runs():
     program.call_both("enqueue", [1], [0], [3], 0)  # no data, and 0.666666667 s per task
     program.call_both("advance", 2 * NS, None)
     program.now, program.enqueued = 2 * NS, 3
-    program.equal()
+    program.check_equality()
 
 
 for _program in (DataQueueComparison, NoDataQueueComparison):

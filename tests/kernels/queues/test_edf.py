@@ -102,7 +102,7 @@ def test_the_tolerance_of_deadlines_is_relative():
             assert edf.meets_deadlines([unit * (1 + steps * 2.0**-52)], [unit], speed=1.0, now=0.0) is kept
 
 
-def one_by_one(batch):
+def arguments_by_node(batch):
     """Return the arguments of `optimal_stretch` for each node of a batch."""
     for u, (start, end) in enumerate(zip(batch["offsets"][:-1], batch["offsets"][1:], strict=True)):
         running = {name: batch[name][u] for name in ("running_release", "running_size")}
@@ -132,7 +132,7 @@ def many_queues(seed, nodes):
 
 
 def test_many_stretches_equal_reference():
-    for entries, options in one_by_one(many_queues(6, 250)):
+    for entries, options in arguments_by_node(many_queues(6, 250)):
         for more in ({}, {"method": "bisection"}, {"method": "bisection", "rtol": 0.25}):
             result = edf.optimal_stretch(*entries, **options, **more)
             assert result == reference.optimal_stretch(*entries, **options, **more)

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from gridcore.common.state import NEVER
 from gridcore.queues.task_queues import TaskQueues
-from tests._helpers.small_queues import quarters, same, speeds, steps
+from tests._helpers.small_queues import assert_same_values, quarters, speeds, steps
 from tests.reference.own_sizes import OwnSizes
 
 SIZES = st.lists(st.lists(quarters, min_size=1, max_size=6), min_size=1, max_size=3)
@@ -47,7 +47,7 @@ class Program(RuleBasedStateMachine):
 
     def call_both(self, call, *arguments):
         actual = getattr(self.kernel, call)(*arguments)
-        same(actual, getattr(self.reference, call)(*arguments))
+        assert_same_values(actual, getattr(self.reference, call)(*arguments))
         return actual
 
     @rule(data=st.data(), order=st.booleans())
@@ -81,7 +81,7 @@ class Program(RuleBasedStateMachine):
         self.call_both("advance", self.now)
 
     @rule()
-    def next(self):
+    def advance_to_next_change(self):
         at = self.call_both("next_change")
         if at < NEVER:
             self.now = max(self.now, at)
@@ -96,7 +96,7 @@ class Program(RuleBasedStateMachine):
             actual, expected = getattr(self.kernel, name)(), getattr(self.reference, name)()
             assert actual.keys() == expected.keys()
             for k in actual:
-                same(actual[k], expected[k])
+                assert_same_values(actual[k], expected[k])
 
     @rule()
     def restore(self):

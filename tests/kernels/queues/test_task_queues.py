@@ -16,9 +16,9 @@ from tests._helpers.small_queues import (
     GRID,
     NS,
     TOLERANCES,
+    assert_same_values,
     quarters,
     restored,
-    same,
     simple,
     sizes,
     speeds,
@@ -52,7 +52,7 @@ class Program(RuleBasedStateMachine):
 
     def call_both(self, call, *arguments, **options):
         actual = getattr(self.kernel, call)(*arguments, **options)
-        same(actual, getattr(self.reference, call)(*arguments, **options))
+        assert_same_values(actual, getattr(self.reference, call)(*arguments, **options))
         return actual
 
     def pick(self, data):
@@ -126,13 +126,13 @@ class Program(RuleBasedStateMachine):
         self.lost += int(tasks.sum())
 
     @rule(step=steps)
-    def due(self, step):
+    def advance_due(self, step):
         self.now += step
         self.call_both("due", self.now)
         assert self.kernel.next_change() > self.now
 
     @rule()
-    def next(self):
+    def advance_to_next_change(self):
         at = self.kernel.next_change()
         if at < NEVER:
             self.now = max(self.now, at)
@@ -149,13 +149,13 @@ class Program(RuleBasedStateMachine):
         new = [data.draw(x) for x in (quarters, sizes, quarters)]
         question = (new[0], self.now / NS, new[1], new[2], self.now)
         some = self.call_both("available", *question, machines=machines)
-        same(some, self.call_both("available", *question)[machines])
+        assert_same_values(some, self.call_both("available", *question)[machines])
 
-    def running(self):
+    def running_tasks(self):
         return sum(self.kernel.queue(u)[2] >= 0 for u in range(self.machines))
 
     @invariant()
-    def equal(self):
+    def check_equality(self):
         if not hasattr(self, "kernel"):
             return
         totals = totals_of(self.kernel)
@@ -166,7 +166,7 @@ class Program(RuleBasedStateMachine):
             rows, theirs = getattr(self.kernel, kind)(), getattr(self.reference, kind)()
             assert list(rows) == list(theirs)
             for name, column in rows.items():
-                same(column, theirs[name])
+                assert_same_values(column, theirs[name])
         if self.kernel.record:
             ran = self.kernel.schedule()
             assert self.kernel.arrivals()["tasks"].sum() == self.enqueued
@@ -178,7 +178,7 @@ class Program(RuleBasedStateMachine):
         everyone = list(range(self.machines))
         self.call_both("is_busy", everyone)
         self.call_both("summaries", everyone, GRID, self.now)
-        waiting = self.running()
+        waiting = self.running_tasks()
         for u in everyone:
             waiting += int(self.call_both("queue", u)[1].sum())
         totals = totals_of(self.kernel)
@@ -204,7 +204,7 @@ def test_long_runs_equal_reference(order, watch):
 
     def call_both(call, *arguments, **options):
         actual, expected = (getattr(store, call)(*arguments, **options) for store in stores)
-        same(actual, expected)
+        assert_same_values(actual, expected)
 
     call_both("add_applications", *rows)
     now = 0

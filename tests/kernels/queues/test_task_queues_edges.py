@@ -9,7 +9,7 @@ import pytest
 
 from gridcore.common.state import NEVER
 from gridcore.queues import task_queues as queues
-from tests._helpers.small_queues import GRID, NS, same, simple, totals_of
+from tests._helpers.small_queues import GRID, NS, assert_same_values, simple, totals_of
 from tests.reference import task_queues as reference
 
 
@@ -70,18 +70,18 @@ def test_empty_calls_are_accepted():
     none = np.zeros(0, np.int64)
     store.enqueue([], [], [], 0)
     store.reschedule([], 0)
-    same(store.advance(5, []), (none, none, none, none))
-    same(store.fail([], 5), (none, none, none))
-    same(store.due(5), none)
-    same(store.minimum_stretch([], 5), np.zeros(0))
-    same(store.is_busy([]), np.zeros(0, np.bool_))
-    same(store.summaries([], GRID, 5), np.zeros((0, *GRID.shape), np.uint32))
+    assert_same_values(store.advance(5, []), (none, none, none, none))
+    assert_same_values(store.fail([], 5), (none, none, none))
+    assert_same_values(store.due(5), none)
+    assert_same_values(store.minimum_stretch([], 5), np.zeros(0))
+    assert_same_values(store.is_busy([]), np.zeros(0, np.bool_))
+    assert_same_values(store.summaries([], GRID, 5), np.zeros((0, *GRID.shape), np.uint32))
     nobody = queues.TaskQueues([])
     assert nobody.next_change() == NEVER
     assert {column.dtype for column in nobody.totals().values()} == {np.dtype(np.int64)}
-    same(nobody.due(5), none)
-    same(nobody.available(1.0, 0.0, 1.0, 1.0, 0), none)
-    same(store.available(1.0, 0.0, 1.0, 1.0, 5, []), none)
+    assert_same_values(nobody.due(5), none)
+    assert_same_values(nobody.available(1.0, 0.0, 1.0, 1.0, 0), none)
+    assert_same_values(store.available(1.0, 0.0, 1.0, 1.0, 5, []), none)
     assert nobody.machines == 0
 
 
@@ -224,9 +224,9 @@ def test_many_shares_on_one_machine_equal_reference():
             store.enqueue(*row)
             store.reschedule([now // NS % 2], now)
         if now % (5 * NS) == 0:
-            same(*(store.withdraw(0, int(row[1][0]), 2, now) for store in (actual, expected)))
+            assert_same_values(*(store.withdraw(0, int(row[1][0]), 2, now) for store in (actual, expected)))
     for u in (0, 1):
-        same(actual.queue(u), expected.queue(u))
+        assert_same_values(actual.queue(u), expected.queue(u))
     assert totals_of(actual) == totals_of(expected)
 
 
@@ -234,20 +234,20 @@ def test_machines_of_very_many_applications_are_counted():
     """With too many applications for a bit per machine, totals are the same, even after a restart."""
     machines, few, many = 4096, 6, 2**17 + 8
 
-    def fresh(count):
+    def new_queues(count):
         kernel = queues.TaskQueues(np.ones(machines), order="fifo")
         kernel.add_applications(np.zeros(count), np.full(count, 4.0), np.full(count, 2.0))
         return kernel
 
     results = []
     for count, numbers in ((few, np.arange(few)), (many, np.arange(few) * (many // few))):
-        store, rng = fresh(count), np.random.default_rng(2)
+        store, rng = new_queues(count), np.random.default_rng(2)
         for now in range(0, 40 * NS, NS):
             u = np.unique(rng.integers(0, 8, 3))
             store.enqueue(u, numbers[rng.integers(0, few, len(u))], np.full(len(u), 2), now)
             if now == 20 * NS:
                 store.fail(np.array([3]), now)
-                restored = fresh(count)
+                restored = new_queues(count)
                 restored.setstate(store.getstate())
                 store = restored
         results.append((store.totals()["nodes_used"][numbers].tolist(), store.getstate()["used"].nbytes))

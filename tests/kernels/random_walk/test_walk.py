@@ -32,7 +32,7 @@ def make(case: Case) -> tuple[Links, JobWalks]:
     return links, JobWalks(links, case["speed"], kinds=[0, 1, 2, 3], **arguments)
 
 
-def plain(**changes: Any) -> Case:
+def two_node_case(**changes: Any) -> Case:
     """Return two nodes, the second twice as fast; 1 s from one to the other, and 1 ms more per byte."""
     case: Case = {
         "network": {"latency": S, "bandwidth": 1000.0, "fifo": False},
@@ -141,10 +141,10 @@ def test_the_log_changes_no_result(case: Case) -> None:
     ends = looks["verdict"] >= VERDICTS.index("moves")
     # a row for each answer, and one for each job with its destination
     assert (~ends).sum() == links.sent[1] and sorted(looks["job"][ends]) == list(range(len(jobs["machine"])))
-    went = np.where(
+    jobs_after = np.where(
         looks["node"][ends] < 0, np.array(case["node"], np.int64)[looks["job"][ends]], looks["node"][ends]
     )
-    assert went.tolist() == [jobs["machine"][job] for job in looks["job"][ends]]
+    assert jobs_after.tolist() == [jobs["machine"][job] for job in looks["job"][ends]]
     assert (looks["heard"] - looks["asked"])[~ends].tolist() == [
         case["probe_time"] - case["probe_time"] // 2
     ] * int((~ends).sum())
@@ -155,7 +155,7 @@ def test_the_log_changes_no_result(case: Case) -> None:
 
 def test_a_dispatcher_busy_beyond_the_last_instant_raises_an_error() -> None:
     """All jobs move to the faster node, and three are decided before the first one arrives there."""
-    case = plain(
+    case = two_node_case(
         release=[0] * 9, node=[0] * 9, work=[1.0] * 9, data=[0] * 9, pick="fastest", rule="none",
         probe_time=2**60 - 1,
     )  # fmt: skip
@@ -167,7 +167,7 @@ def test_a_dispatcher_busy_beyond_the_last_instant_raises_an_error() -> None:
 
 def test_each_other_node_is_probed_once_and_equally_often() -> None:
     nodes, jobs = 12, 3000
-    case = plain(
+    case = two_node_case(
         speed=[100.0] * nodes, release=[0] * jobs, node=[5] * jobs, work=[1.0] * jobs, data=[0] * jobs,
         rate=[0.0] * nodes, probes=4, min_speed=1000.0,
     )  # fmt: skip
@@ -182,7 +182,7 @@ def test_each_other_node_is_probed_once_and_equally_often() -> None:
 
 def test_probes_of_an_instant_precede_its_releases() -> None:
     """A probe of 3 ns arrives after 1 ns, before the node's first job, because of which it would decline."""
-    case = plain(
+    case = two_node_case(
         release=[0, 1], node=[0, 1], work=[1000.0, 1.0], data=[0, 0], rate=[np.nan] * 2,
         rule="at-least-one", probe_time=3,
     )  # fmt: skip
@@ -197,8 +197,8 @@ def test_probes_of_an_instant_precede_its_releases() -> None:
 def test_an_observed_rate_at_time_zero_is_infinite() -> None:
     """At 0 s the rate of node 1, which has received a job, is infinite if the job takes any time."""
 
-    def went(latency: int = S, **changes: Any) -> int:
-        case = plain(
+    def jobs_after(latency: int = S, **changes: Any) -> int:
+        case = two_node_case(
             release=[0, 0], node=[1, 0], work=[1.0, 1000.0], data=[0, 0], rate=[np.nan] * 2, **changes
         )
         case["network"]["latency"] = latency
@@ -206,23 +206,23 @@ def test_an_observed_rate_at_time_zero_is_infinite() -> None:
         walks.advance(NEVER)
         return int(walks.jobs()["machine"][1])
 
-    assert went() == 1  # exactly one arrival is impossible at an infinite rate
-    assert went(rule="at-least-one") == 0
-    assert went(0, rule="at-least-one") == 1
-    assert went(0, rule="at-least-one", local_threshold=0.0) == 0  # 0 is not below 0
+    assert jobs_after() == 1  # exactly one arrival is impossible at an infinite rate
+    assert jobs_after(rule="at-least-one") == 0
+    assert jobs_after(0, rule="at-least-one") == 1
+    assert jobs_after(0, rule="at-least-one", local_threshold=0.0) == 0  # 0 is not below 0
 
 
 def test_a_difference_of_one_nanosecond_decides() -> None:
-    def went(**changes: Any) -> dict[str, Any]:
-        _, walks = make(plain(node=[0, 0], release=[0, 0], data=[0, 0], **changes))
+    def jobs_after(**changes: Any) -> dict[str, Any]:
+        _, walks = make(two_node_case(node=[0, 0], release=[0, 0], data=[0, 0], **changes))
         walks.advance(NEVER)
         return {name: column.tolist() for name, column in walks.jobs().items()}
 
     # 1 s to go, and a queue of 1 s and 1 ns at home
-    assert went(printed=True, work=[100.0000001, 1000.0])["machine"] == [0, 1]
-    assert went(printed=True, work=[100.0, 1000.0])["machine"] == [0, 0]
+    assert jobs_after(printed=True, work=[100.0000001, 1000.0])["machine"] == [0, 1]
+    assert jobs_after(printed=True, work=[100.0, 1000.0])["machine"] == [0, 0]
     # 1000 s to send the data, and 1 s more: 999 s before node 1 is free
-    case = plain(release=[0, 0], node=[1, 0], work=[400_000.0, 1e6], data=[0, 10**6], rule="none")
+    case = two_node_case(release=[0, 0], node=[1, 0], work=[400_000.0, 1e6], data=[0, 10**6], rule="none")
     _, walks = make(case)
     walks.advance(NEVER)
     assert walks.jobs()["predicted"].tolist() == [-1, 999 * S]
@@ -232,7 +232,7 @@ def test_a_difference_of_one_nanosecond_decides() -> None:
 
 
 def test_a_full_log_counts_the_dropped_rows() -> None:
-    _, walks = make(plain(log=1))
+    _, walks = make(two_node_case(log=1))
     walks.advance(NEVER)
     assert walks.looks()["verdict"].tolist() == [VERDICTS.index("fits")] and walks.unlogged == 1
 
@@ -270,13 +270,13 @@ BAD: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("changes", "message"), BAD)
 def test_wrong_input_is_rejected(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as excinfo:
-        make(plain(**changes))
+        make(two_node_case(**changes))
     assert str(excinfo.value) == message
 
 
 def test_unsuitable_kinds_and_links_are_rejected() -> None:
-    links, _ = make(plain())
-    arguments = {name: value for name, value in plain().items() if name not in ("network", "speed")}
+    links, _ = make(two_node_case())
+    arguments = {name: value for name, value in two_node_case().items() if name not in ("network", "speed")}
     with pytest.raises(ValueError, match=r"^kinds\[3\]"):
         JobWalks(links, [1.0, 1.0], kinds=[0, 1, 2, 4], **arguments)
     more = {**arguments, "rate": [0.0] * 3}
@@ -285,17 +285,17 @@ def test_unsuitable_kinds_and_links_are_rejected() -> None:
 
 
 def test_a_job_beyond_the_last_instant_raises_an_error() -> None:
-    _, walks = make(plain(work=[1e300], probes=0))
+    _, walks = make(two_node_case(work=[1e300], probes=0))
     walks.advance(NEVER)
     assert walks.jobs()["end"].tolist() == [2**61]  # the last instant at which a job may end
-    _, walks = make(plain(release=[S], work=[1e300], probes=0))
+    _, walks = make(two_node_case(release=[S], work=[1e300], probes=0))
     with pytest.raises(OverflowError, match="^jobs of node 0 must end by 2305843009213693952 ns$"):
         walks.advance(NEVER)
 
 
 def test_a_job_too_long_to_queue_raises_in_each_call_of_advance() -> None:
     """A node can be probed repeatedly; otherwise no node would be left to probe."""
-    case = plain(speed=[100.0] * 3, rate=[0.0] * 3, release=[S], work=[1e300], probes=2)
+    case = two_node_case(speed=[100.0] * 3, rate=[0.0] * 3, release=[S], work=[1e300], probes=2)
     _, walks = make(case)
     for _ in range(3):
         with pytest.raises(OverflowError, match="^jobs of node 0 must end by 2305843009213693952 ns$"):

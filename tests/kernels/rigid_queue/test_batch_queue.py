@@ -75,14 +75,14 @@ def logs(draw: st.DrawFn) -> tuple[int, list[int], list[int], list[int], list[in
     return (*load, sorted(draw(st.lists(st.integers(0, 30), min_size=n, max_size=n))))
 
 
-def plain(columns: Any) -> Any:
+def to_lists(columns: Any) -> Any:
     if isinstance(columns, dict):
         return {name: column.tolist() for name, column in columns.items()}
     return [column.tolist() for column in columns]
 
 
 def outcome(queue: Any) -> Any:
-    return queue.now, queue.next_end(), plain(queue.totals()), plain(queue.starts())
+    return queue.now, queue.next_end(), to_lists(queue.totals()), to_lists(queue.starts())
 
 
 # -- examples worked by hand --------------------------------------------------------------------------------
@@ -143,13 +143,13 @@ class QueueComparison(RuleBasedStateMachine):
         self.call_both("restore", self.pick(data), self.queues[0].now)
 
     @rule()
-    def from_a_checkpoint(self) -> None:
+    def restore_checkpoint(self) -> None:
         restored = JobQueue(*self.load, **self.options, log=True)
         restored.setstate(self.queues[0].getstate())
         self.queues[0] = restored
 
     @invariant()
-    def equal(self) -> None:
+    def check_equality(self) -> None:
         if hasattr(self, "queues"):
             assert outcome(self.queues[0]) == outcome(self.queues[1])
 
@@ -159,7 +159,7 @@ class QueueComparison(RuleBasedStateMachine):
             for queue in self.queues:
                 queue.submit(range(self.next, self.jobs), max(queue.now, self.since))
             self.call_both("run", NEVER)
-            self.equal()
+            self.check_equality()
 
 
 TestQueueComparison = QueueComparison.TestCase
@@ -207,7 +207,7 @@ def test_a_long_queue_equals_reference(machines: int, jobs: int) -> None:
         for queue in queues:
             queue.restore(who[:4], stop)
     assert queues[0].run(NEVER) == queues[1].run(NEVER)
-    assert plain(queues[0].totals()) == plain(queues[1].totals())
+    assert to_lists(queues[0].totals()) == to_lists(queues[1].totals())
     assert outcome(queues[0]) == outcome(queues[1])
 
 
@@ -222,10 +222,10 @@ def test_thousands_of_waiting_jobs_start_as_in_a_simple_list() -> None:
     queue = JobQueue(machines, nodes, run, estimate)
     queue.submit(range(jobs), instants)
     assert queue.run(30_000) < jobs - 1000
-    assert queue.totals()["start"].tolist() == by_list(machines, nodes, run, estimate, instants, 30_000)
+    assert queue.totals()["start"].tolist() == easy_starts(machines, nodes, run, estimate, instants, 30_000)
 
 
-def by_list(machines: int, nodes: Any, run: Any, estimate: Any, at: Any, until: int) -> list[int]:
+def easy_starts(machines: int, nodes: Any, run: Any, estimate: Any, at: Any, until: int) -> list[int]:
     """Return the start of each job by a plain EASY on machine counts only, -1 if it is after `until`."""
     starts = [-1] * len(nodes)
     waiting: list[int] = []
@@ -370,7 +370,7 @@ def test_a_queue_without_jobs_ends_at_once(kind: Callable[..., Any]) -> None:
     queue = kind(3, [], [], [], log=True)
     queue.submit([], 5)
     assert (queue.run(7), queue.run(3), queue.now, queue.next_end()) == (0, 0, 7, NEVER)
-    assert queue.fail([0, 2], 7).tolist() == [] and plain(queue.starts()) == [[]] * 5
+    assert queue.fail([0, 2], 7).tolist() == [] and to_lists(queue.starts()) == [[]] * 5
     assert [len(column) for column in queue.totals().values()] == [0, 0, 0, 0, 3, 3, 3]
     assert (queue.machines, queue.jobs, queue.depth, queue.log) == (3, 0, 1, True)
 

@@ -37,10 +37,10 @@ class Case:
     cuts: list[int]
     looks: list[int]
 
-    def first(self) -> list[int]:
+    def first_failures(self) -> list[int]:
         """Return the first failure of each machine."""
-        first = {u: at for at, u, up, _ in reversed(self.changes) if not up}
-        return [first.get(u, NEVER) for u in range(len(self.speed))]
+        first_failures = {u: at for at, u, up, _ in reversed(self.changes) if not up}
+        return [first_failures.get(u, NEVER) for u in range(len(self.speed))]
 
     def blocks(self) -> Iterator[list[Change]]:
         edges = [0, *self.cuts, len(self.changes)]
@@ -117,7 +117,7 @@ def cases(draw: st.DrawFn, **fixed: Any) -> Case:
 
 
 def queue_of(case: Case) -> Any:
-    return dispatch.WorkQueue(case.speed, case.tasks, case.sizes, case.first(), **case.rules)
+    return dispatch.WorkQueue(case.speed, case.tasks, case.sizes, case.first_failures(), **case.rules)
 
 
 def run(queue: Any, until: int, blocks: Iterator[list[Change]]) -> str:

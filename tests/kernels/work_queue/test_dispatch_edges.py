@@ -27,7 +27,7 @@ def release(queue: Any, *bags: int) -> Any:
     return queue
 
 
-def fed(queue: Any, *rows: tuple[int, int, bool, int]) -> Any:
+def feed(queue: Any, *rows: tuple[int, int, bool, int]) -> Any:
     queue.feed(*(list(column) for column in zip(*rows, strict=True)) if rows else ((), (), (), ()))
     return queue
 
@@ -102,10 +102,10 @@ def test_a_checkpoint_is_read_before_the_last_instant() -> None:
     for more in (pace, {}):
         queue = single_task_queue(8.1e9, interval=10**18, restore=10**18, faults=True, **more)
         assert queue.run(NEVER) == "blocks"
-        fed(queue, (8 * 10**18, 0, False, 0), (85 * 10**17, 0, True, NEVER))
+        feed(queue, (8 * 10**18, 0, False, 0), (85 * 10**17, 0, True, NEVER))
         assert queue.run(NEVER) == "blocks"
         with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
-            fed(queue).run(NEVER)
+            feed(queue).run(NEVER)
 
 
 def test_a_machine_is_chosen_if_it_stays_up_until_its_task_ends_near_the_last_instant() -> None:
@@ -134,9 +134,9 @@ def test_predictions_use_the_last_32_up_times() -> None:
     for k in range(1, 41):
         rows += [(now + k * S, 0, False, 0), (now + k * S + 1, 0, True, NEVER)]
         now += k * S + 1
-    fed(queue, *rows, (now, 0, False, 0), (now, 0, True, NEVER))
+    feed(queue, *rows, (now, 0, False, 0), (now, 0, True, NEVER))
     assert queue.run(NEVER) == "blocks"
-    assert fed(queue).run(now + 1) == "reached"
+    assert feed(queue).run(now + 1) == "reached"
     release(queue)
     free, until = queue.idle_machines()
     assert (free.tolist(), until.tolist()) == ([0, 1], [now + 24_500_000_000, 2 * (now + 1)])
@@ -147,9 +147,9 @@ def test_predictions_do_not_exceed_the_last_instant() -> None:
     for back, until in ((82 * 10**17 - 1024, LONGEST - 1024), (82 * 10**17, NEVER), (85 * 10**17, NEVER)):
         queue = simple(faults=True, prediction="past", choice="avail")
         assert queue.run(NEVER) == "blocks"
-        fed(queue, (10**18, 0, False, back), (back, 0, True, NEVER))
+        feed(queue, (10**18, 0, False, back), (back, 0, True, NEVER))
         assert queue.run(NEVER) == "blocks"
-        assert fed(queue).run(back + 1) == "reached"
+        assert feed(queue).run(back + 1) == "reached"
         # machine 1 has been up all the time: predicted for as long again, but not beyond the last instant
         assert queue.idle_machines()[1].tolist()[0] == until
         release(queue)
@@ -210,8 +210,8 @@ def test_the_printed_rule_may_choose_no_machine() -> None:
 def test_run_returns_the_reason_of_its_stop() -> None:
     queue = simple(faults=True)
     assert queue.run(0) == "reached" and queue.run(S) == "blocks"
-    assert fed(queue, (S, 0, False, S), (S, 1, False, S)).run(9 * S) == "blocks"
-    assert fed(release(queue)).run(9 * S) == "over" and queue.now == S
+    assert feed(queue, (S, 0, False, S), (S, 1, False, S)).run(9 * S) == "blocks"
+    assert feed(release(queue)).run(9 * S) == "over" and queue.now == S
     assert queue.totals()["completed_queue"].tolist() == [0]
     done = release(simple())
     assert [done.run(until) for until in (NEVER, S, NEVER)] == ["done"] * 3
@@ -221,9 +221,9 @@ def test_recovery_of_a_machine_that_is_up_is_ignored() -> None:
     """A failure of a machine that is down is ignored, too."""
     queue = release(simple(faults=True, log=True, prediction="age", max_replicas=1))
     assert queue.run(NEVER) == "blocks"
-    fed(queue, (S, 0, True, 5 * S), (S, 1, True, 5 * S), (3 * S, 1, False, 0), (5 * S, 1, False, 0))
+    feed(queue, (S, 0, True, 5 * S), (S, 1, True, 5 * S), (3 * S, 1, False, 0), (5 * S, 1, False, 0))
     assert queue.run(NEVER) == "blocks"
-    assert fed(queue, (6 * S, 1, True, 9 * S)).run(NEVER) == "blocks" and fed(queue).run(7 * S) == "reached"
+    assert feed(queue, (6 * S, 1, True, 9 * S)).run(NEVER) == "blocks" and feed(queue).run(7 * S) == "reached"
     # machine 1 had task 0 until 2 s; machine 0 is up from 0 s and runs the other until 8 s
     assert [column.tolist() for column in queue.idle_machines()] == [[1], [6 * S]]
     assert queue.run(NEVER) == "done"
@@ -308,7 +308,7 @@ def test_limits_of_arguments_are_accepted() -> None:
         checkpoint=10**18, restore=10**18, seed=2**64 - 1, period=10**16, factors=[0.5],
         series=[0], first=[0],
     )  # fmt: skip
-    assert fed(failing(), (0, 1, False, 0), (0, 0, False, 0)).run(NEVER) == "blocks"
+    assert feed(failing(), (0, 1, False, 0), (0, 0, False, 0)).run(NEVER) == "blocks"
 
 
 def completed_queue(**options: Any) -> Any:
@@ -317,7 +317,7 @@ def completed_queue(**options: Any) -> Any:
     return queue
 
 
-def asking(**options: Any) -> Any:
+def asking_queue(**options: Any) -> Any:
     """Return a queue in which task 0 runs on machine 1, and task 1 is next."""
     queue = release(simple(**ASK, **options))
     assert queue.run(NEVER) == "decide"
@@ -335,10 +335,10 @@ def failed_queue() -> Any:
     """Return a queue whose machines 0 and 1 failed at 1 s with tasks 0 and 1, which are next in order."""
     queue = release(simple(faults=True, **ASK))
     assert queue.run(NEVER) == "blocks"
-    assert fed(queue, *((S, u, up, NEVER) for u in (0, 1) for up in (False, True))).run(NEVER) == "decide"
+    assert feed(queue, *((S, u, up, NEVER) for u in (0, 1) for up in (False, True))).run(NEVER) == "decide"
     for u in (0, 1):
         queue.assign(0, u, u)
-    assert queue.run(NEVER) == "blocks" and fed(queue).run(NEVER) == "decide"
+    assert queue.run(NEVER) == "blocks" and feed(queue).run(NEVER) == "decide"
     return queue
 
 
@@ -355,16 +355,16 @@ CALLS: list[tuple[Any, str]] = [
     ),
     (lambda: simple().submit(0, [1, 1]), "sequence[1] must differ from the entries before it, got 1"),
     (lambda: release(simple(), 0, 0), "bag must not be released yet, got 0"),
-    (lambda: fed(simple()), LATER),
-    (lambda: fed(fed(failing(), (5, 0, False, 9))), LATER),
+    (lambda: feed(simple()), LATER),
+    (lambda: feed(feed(failing(), (5, 0, False, 9))), LATER),
     (
-        lambda: fed(failing(), (2, 0, False, 3), (1, 1, False, 3)),
+        lambda: feed(failing(), (2, 0, False, 3), (1, 1, False, 3)),
         "time[1] must be >= time[0], 2, got 1",
     ),
-    (lambda: fed(failing(), (-1, 0, False, 3)), "time[0] must be >= 0, got -1"),
-    (lambda: fed(failing(), (2, 0, False, -3)), "until[0] must be >= 0, got -3"),
-    (lambda: fed(failing(), (2, 2, False, 3)), "machine[0] must be in 0..1, got 2"),
-    (lambda: fed(failing(), (0.5, 0, False, 3)), "time must hold integers, got dtype float64"),
+    (lambda: feed(failing(), (-1, 0, False, 3)), "time[0] must be >= 0, got -1"),
+    (lambda: feed(failing(), (2, 0, False, -3)), "until[0] must be >= 0, got -3"),
+    (lambda: feed(failing(), (2, 2, False, 3)), "machine[0] must be in 0..1, got 2"),
+    (lambda: feed(failing(), (0.5, 0, False, 3)), "time must hold integers, got dtype float64"),
     (
         lambda: failing().feed([1], [0, 1], [True], [1]),
         "machine must have as many entries as time, got 2 and 1",
@@ -382,15 +382,15 @@ CALLS: list[tuple[Any, str]] = [
     (lambda: completed_queue(max_replicas=3).assign(0, 0, 0), NEXT.format(0, 0)),
     (lambda: two_bags().assign(1, 0, 0), NEXT.format(0, 1)),
     (lambda: failed_queue().assign(0, 1, 0), NEXT.format(1, 0)),
-    (lambda: asking(max_replicas=1).assign(0, 0, 0), NEXT.format(0, 0)),
-    (lambda: asking().assign(0, 1, 1), "machine must be free, got 1"),
-    (lambda: asking().assign(0, 1, 2), "machine must be free, got 2"),
-    (lambda: asking().assign(0, 1, -1), "machine must be free, got -1"),
-    (lambda: asking().assign(0, 2, 0), "task must be in 0..1, got 2"),
-    (lambda: asking().assign(0, -1, 0), "task must be in 0..1, got -1"),
-    (lambda: asking().weigh(0, 1, 1), "machine must be free, got 1"),
-    (lambda: asking().pick_task(), "pick_task does not support order 'ask'"),
-    (lambda: asking().pick_machine(0, 1), "pick_machine does not support choice 'ask'"),
+    (lambda: asking_queue(max_replicas=1).assign(0, 0, 0), NEXT.format(0, 0)),
+    (lambda: asking_queue().assign(0, 1, 1), "machine must be free, got 1"),
+    (lambda: asking_queue().assign(0, 1, 2), "machine must be free, got 2"),
+    (lambda: asking_queue().assign(0, 1, -1), "machine must be free, got -1"),
+    (lambda: asking_queue().assign(0, 2, 0), "task must be in 0..1, got 2"),
+    (lambda: asking_queue().assign(0, -1, 0), "task must be in 0..1, got -1"),
+    (lambda: asking_queue().weigh(0, 1, 1), "machine must be free, got 1"),
+    (lambda: asking_queue().pick_task(), "pick_task does not support order 'ask'"),
+    (lambda: asking_queue().pick_machine(0, 1), "pick_machine does not support choice 'ask'"),
 ]
 
 

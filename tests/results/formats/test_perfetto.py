@@ -76,7 +76,7 @@ def tracks(events: list[Event]) -> dict[tuple[int, int], list[Event]]:
     return actual
 
 
-def enclosing(slices: list[Event], ts: int) -> Event:
+def open_slice(slices: list[Event], ts: int) -> Event:
     """Return the slice that is open at `ts`."""
     index = int(np.searchsorted([event["ts"] for event in slices], ts, side="right")) - 1
     assert index >= 0 and ts < slices[index]["ts"] + slices[index]["dur"]
@@ -98,7 +98,7 @@ def test_a_trace_is_valid_and_has_the_numbers_of_the_result(result: gs.Result, t
     for event in events:
         if event["ph"] in "sf":
             ends[event["cat"], event["name"], event["id"]][event["ph"]] = event
-            within = enclosing(threads[event["pid"], event["tid"]], event["ts"])
+            within = open_slice(threads[event["pid"], event["tid"]], event["ts"])
             assert within["ts"] == event["ts"] and places[id(within)] < places[id(event)]
     assert all(set(pair) == {"s", "f"} and pair["s"]["ts"] <= pair["f"]["ts"] for pair in ends.values())
     if "message_log" in result.tables and len(log := result.tables["message_log"]):
@@ -115,7 +115,7 @@ def test_a_trace_is_valid_and_has_the_numbers_of_the_result(result: gs.Result, t
     else:
         assert len(ends) == len(result.tables["schedule"])
         for pair in ends.values():
-            piece = enclosing(threads[pair["f"]["pid"], pair["f"]["tid"]], pair["f"]["ts"])
+            piece = open_slice(threads[pair["f"]["pid"], pair["f"]["tid"]], pair["f"]["ts"])
             i = piece["args"]["application"]
             assert machine(pair["s"]) == result.applications["submitter"][i]
             assert pair["s"]["ts"] / 1e9 == result.applications["release"][i]

@@ -34,11 +34,11 @@ RIGID = [
 
 
 def test_metrics_are_requested_by_name_and_by_function():
-    def twice(result):
+    def twice_makespan(result):
         return 2 * result.makespan
 
     assert requested_metrics(["gap", "failed"]) == {"gap": None, "failed": None}
-    assert requested_metrics({"twice": twice, "gap": len}) == {"twice": twice, "gap": len}
+    assert requested_metrics({"twice": twice_makespan, "gap": len}) == {"twice": twice_makespan, "gap": len}
 
 
 @pytest.mark.parametrize(

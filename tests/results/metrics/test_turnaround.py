@@ -24,7 +24,7 @@ SCENARIO = gs.Scenario(
 METRICS = "mean_turnaround", "migrated", "prediction_error", "prediction_undefined", "messages_per_job"
 
 
-def by_hand(**changes: Any) -> gs.Result:
+def result_by_hand(**changes: Any) -> gs.Result:
     """Return a result of four jobs that return at 20, 9, 12 and 12 s; two moved, of which one waited."""
     run = gs.simulate(SCENARIO, gs.NoMigration())
     jobs = {
@@ -66,20 +66,20 @@ def test_prediction_errors_are_as_computed_by_hand() -> None:
 
 
 def test_the_series_of_turnaround_is_as_computed_by_hand() -> None:
-    actual = series(by_hand())
+    actual = series(result_by_hand())
     assert actual.time.tolist() == [9.0, 12.0, 12.0, 20.0]
     assert actual.mean_turnaround.tolist() == [5.0, 6.5, 5.0, 8.75]
     # three jobs were submitted by 9 s, all four by 12 s
     assert actual.observation.tolist() == [3.0, 3.0, 3.0, 5.0]
     # a job that is submitted at 10 s counts at 10 s
-    at_once = series(by_hand(turnaround=[10.0, 9.0, 9.0, 5.0]))
+    at_once = series(result_by_hand(turnaround=[10.0, 9.0, 9.0, 5.0]))
     assert (at_once.time[0], at_once.observation[0]) == (10.0, 2.5)
     with pytest.raises(KeyError, match="jobs"):
         series(gs.simulate(SCENARIO, gs.Fcfs()))
 
 
 def test_the_mean_until_an_instant_is_as_computed_by_hand() -> None:
-    result = by_hand()
+    result = result_by_hand()
     assert math.isnan(mean_until(result, 8.9))
     assert [mean_until(result, instant) for instant in (9.0, 11.9, 12.0, 19.9, 20.0, 1e9)] == [
         5,
@@ -95,7 +95,7 @@ def test_the_mean_until_an_instant_is_as_computed_by_hand() -> None:
 
 
 def test_a_result_has_the_metrics_of_turnaround() -> None:
-    result = by_hand()
+    result = result_by_hand()
     assert [getattr(result, name) for name in METRICS] == [8.75, 0.5, 0.5, 1.0, 1.5]
     summary = result.summary()
     assert [summary[name] for name in METRICS] == [8.75, 0.5, 0.5, 1.0, 1.5]
@@ -107,7 +107,7 @@ def test_a_result_has_the_metrics_of_turnaround() -> None:
 
 def test_predictions_without_a_wait_have_no_error() -> None:
     """No job that moved had to wait."""
-    result = by_hand(waited=[10.0, 0.0, 0.0, 4.0])
+    result = result_by_hand(waited=[10.0, 0.0, 0.0, 4.0])
     assert result.prediction_undefined == 2
     assert math.isnan(result.prediction_error) and "predicted" not in result.format()
     assert "nan" not in gs.simulate(SCENARIO, gs.NoMigration()).format().split("wall time")[0]

@@ -22,7 +22,7 @@ def scenario(nodes: int, interarrival: float, seed: int, **bags: Any) -> gs.Scen
     return gs.Scenario(gs.Platform.desktop_grid(nodes, seed), workload, FREE, seed=seed)
 
 
-def downwards(room: list[int], count: int, node: int = 0) -> list[tuple[int, int]]:
+def leaf_tasks(room: list[int], count: int, node: int = 0) -> list[tuple[int, int]]:
     """Return leaf and tasks of all leaves below `node`, by recursion."""
     routers = len(room) - 1
     if node >= routers:
@@ -32,7 +32,7 @@ def downwards(room: list[int], count: int, node: int = 0) -> list[tuple[int, int
         return room[k - routers] if k >= routers else holds(2 * k + 1) + holds(2 * k + 2)
 
     shares = split(np.array([holds(2 * node + 1), holds(2 * node + 2)]), count).tolist()
-    return [pair for j, share in enumerate(shares) for pair in downwards(room, share, 2 * node + 1 + j)]
+    return [pair for j, share in enumerate(shares) for pair in leaf_tasks(room, share, 2 * node + 1 + j)]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=20), st.data())
@@ -41,7 +41,7 @@ def test_routers_divide_tasks_between_two_children(room: list[int], data: st.Dat
 
     count = data.draw(st.integers(0, sum(room)))
     tasks = TreeDivision.divide(None, np.array(room), count)  # type: ignore[arg-type]
-    assert dict(enumerate(tasks.tolist())) == dict(downwards(room, count))
+    assert dict(enumerate(tasks.tolist())) == dict(leaf_tasks(room, count))
     assert tasks.sum() == count and (tasks <= room).all()
 
 

@@ -28,51 +28,49 @@ def drawn_case(seed: int) -> tuple[gs.Scenario, gs.DgsAsap]:
     """Return a scenario with failures and a scheduler, drawn from `seed`."""
     draw = np.random.default_rng(seed)
 
-    def one_of(*values: Any) -> Any:
+    def pick(*values: Any) -> Any:
         return values[int(draw.integers(len(values)))]
 
-    nodes, count, latency = one_of(3, 5, 8, 12, 20), int(draw.integers(3, 20)), one_of(0.0, 0.05, 1.0)
+    nodes, count, latency = pick(3, 5, 8, 12, 20), int(draw.integers(3, 20)), pick(0.0, 0.05, 1.0)
     network = gs.Network(
         latency=latency,
-        jitter=one_of(0.0, latency / 2),
-        bandwidth=one_of(math.inf, 1e6, 2000.0),
-        interfaces=one_of("fifo", "equal"),
+        jitter=pick(0.0, latency / 2),
+        bandwidth=pick(math.inf, 1e6, 2000.0),
+        interfaces=pick("fifo", "equal"),
     )
-    run_time = [one_of(1.0, 30.0, 60.0, 100.0, 600.0) for _ in range(count)]
+    run_time = [pick(1.0, 30.0, 60.0, 100.0, 600.0) for _ in range(count)]
     workload = gs.Workload.jobs_of(
         sorted(int(draw.integers(400)) for _ in range(count)),
         [int(draw.integers(1, 1 + nodes // 2)) for _ in range(count)],
         run_time,
-        requested=one_of(None, [2.0 * item for item in run_time]),
+        requested=pick(None, [2.0 * item for item in run_time]),
         submitter=[int(draw.integers(nodes)) for _ in range(count)],
         origin=0.0,
     )
     failure_pairs = [[int(draw.integers(nodes)), int(draw.integers(600))] for _ in range(8)]
     first = {machine: down for machine, down in failure_pairs}
-    faults = one_of(
+    faults = pick(
         gs.Faults.exponential(up=2000.0, down=200.0, seed=seed),
-        gs.Faults.of(
-            list(first), list(first.values()), [down + one_of(0, 5, 100) for down in first.values()]
-        ),
+        gs.Faults.of(list(first), list(first.values()), [down + pick(0, 5, 100) for down in first.values()]),
     )
     scheduler = gs.DgsAsap(
-        policy=one_of("push", "pull", "poll"),
-        overlay=one_of("static", "cyclon"),
-        degree=one_of(2, 3, 6),
+        policy=pick("push", "pull", "poll"),
+        overlay=pick("static", "cyclon"),
+        degree=pick(2, 3, 6),
         shuffle=2,
-        forward=one_of(1, 3),
-        slot=one_of(1.0, 10.0, 60.0),
-        hops=one_of(1, 2, 3),
-        candidates=one_of("all", "others"),
-        wide=one_of("widen", "fail"),
-        estimate=one_of("run", "requested"),
-        rounds=one_of(1, 3),
-        retry=one_of(10.0, 600.0),
+        forward=pick(1, 3),
+        slot=pick(1.0, 10.0, 60.0),
+        hops=pick(1, 2, 3),
+        candidates=pick("all", "others"),
+        wide=pick("widen", "fail"),
+        estimate=pick("run", "requested"),
+        rounds=pick(1, 3),
+        retry=pick(10.0, 600.0),
         tries=10,
-        detection=one_of(1.0, 60.0),
-        patience=one_of(2.0, 120.0),
-        poll_period=one_of(7.0, 120.0),
-        cycle=one_of(13.0, 600.0),
+        detection=pick(1.0, 60.0),
+        patience=pick(2.0, 120.0),
+        poll_period=pick(7.0, 120.0),
+        cycle=pick(13.0, 600.0),
     )
     return gs.Scenario(gs.Platform.equal(nodes), workload, network, seed=seed, faults=faults), scheduler
 

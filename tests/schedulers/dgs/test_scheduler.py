@@ -23,7 +23,7 @@ def run(workload: gs.Workload, nodes: int, network: gs.Network = IDEAL, **parame
     return result
 
 
-def one_at_a_time(jobs: int, utilization: float = 0.9, seed: int = 3) -> gs.Workload:
+def jobs_at_distinct_times(jobs: int, utilization: float = 0.9, seed: int = 3) -> gs.Workload:
     """Return jobs of which no two are released at one instant."""
     workload = gs.Workload.jobs(jobs, utilization=utilization, max_nodes=30, seed=seed)
     applications = workload.realize(gs.Platform.equal(100))
@@ -230,7 +230,7 @@ def test_the_policy_poll_counts_sent_schedules() -> None:
 
 @pytest.mark.parametrize("policy", ["push", "pull"])
 def test_single_jobs_without_latency_have_no_conflicts(policy: str) -> None:
-    actual = run(one_at_a_time(250), 100, policy=policy, degree=8)
+    actual = run(jobs_at_distinct_times(250), 100, policy=policy, degree=8)
     assert actual.applications["conflicts"].sum() == 0
     assert (actual.applications["searches"] == 1).all() and actual.failed == 0
     # two jobs at one instant conflict

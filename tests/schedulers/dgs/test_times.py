@@ -25,7 +25,7 @@ IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
 
 
 @st.composite
-def stating(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
+def timed_scenarios(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
     """Draw scenarios whose jobs state times, at which other events may happen, too."""
     actual = draw(scenarios(fails=fails))
     recipe: Any = actual.workload.recipe
@@ -47,7 +47,7 @@ def stating(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
 def test_both_forms_of_nodes_have_equal_and_valid_runs(
     data: st.DataObject, fails: bool, scheduler: gs.DgsAsap
 ) -> None:
-    scenario = data.draw(stating(fails=fails))
+    scenario = data.draw(timed_scenarios(fails=fails))
     one, other = (run(scenario, scheduler, record=("schedule", "decisions"), nodes=form) for form in FORMS)
     if isinstance(one, str) or isinstance(other, str):
         assert one == other and fails
@@ -72,7 +72,7 @@ def test_cancellation_at_the_last_event_is_sent(cancel_at: float) -> None:
 @settings(max_examples=15, deadline=None)
 @given(data=st.data(), fails=st.booleans())
 def test_asap_runs_with_stated_times_are_valid(data: st.DataObject, fails: bool) -> None:
-    result = run(data.draw(stating(fails=fails)), gs.Asap(slot=10.0), record=True)  # type: ignore[arg-type]
+    result = run(data.draw(timed_scenarios(fails=fails)), gs.Asap(slot=10.0), record=True)  # type: ignore[arg-type]
     assert isinstance(result, str) or validate_result(result) == []
 
 

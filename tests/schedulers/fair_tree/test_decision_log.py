@@ -65,7 +65,7 @@ class Case:
             rooms = self.queues.available(stretch, *bag, NOW, machines)
         return float(rooms.sum())
 
-    def smallest(self, tasks: int, application: int, machines: Integers) -> float:
+    def least_stretch(self, tasks: int, application: int, machines: Integers) -> float:
         if not len(machines):
             return np.inf
         low, high = 0.0, tasks * self.task_size[application] / self.size[application]
@@ -86,7 +86,7 @@ def test_true_values_are_those_of_the_machines_that_are_up_and_suit(moves_data: 
         for node in range(2 * MACHINES - 1):
             application, tasks = int(case.random.integers(APPLICATIONS)), int(case.random.integers(1, 90))
             up, machines = case.leaves(node, application)
-            truth = case.smallest(tasks, application, machines)
+            truth = case.least_stretch(tasks, application, machines)
             # what routers see is near the true value, or far from it, or they see no room
             for saw in (truth * case.random.choice([0.3, 0.999, 1.0, 1.2]), np.inf):
                 columns = {"tasks": tasks, "among": -1, "saw": saw, "limit": 0.5, "age": NOW - 5}

@@ -155,8 +155,8 @@ def storms(draw: st.DrawFn) -> tuple[gs.Faults, int]:
     )
     up = [instant + last for instant, last in zip(down, lasts, strict=True)]
     subset = draw(st.lists(st.booleans(), min_size=machines, max_size=machines))
-    who = [machine for machine in range(machines) if subset[machine]]
-    return gs.Faults.of(who, [down[k] for k in who], [up[k] for k in who]), machines
+    failing = [machine for machine in range(machines) if subset[machine]]
+    return gs.Faults.of(failing, [down[k] for k in failing], [up[k] for k in failing]), machines
 
 
 @settings(max_examples=8, deadline=None)

@@ -121,10 +121,10 @@ def test_every_slice_of_a_debited_summary_stays_a_bound(machines, before, new, m
         "tasks": [sum(parts)], "task_size": [task_size], "size": [size], "stretch": [stretch], "age": [0.0]
     }  # fmt: skip
 
-    def less(cells, count):
+    def debited_cells(cells, count):
         return debit(cells, GRID, leaves=count, **dispatched)
 
-    debited = leaves.axis.debit(before_it, 0, less)
+    debited = leaves.axis.debit(before_it, 0, debited_cells)
     assert (debited <= leaves.cells()).all()
     everything = debit(before_it[0], GRID, leaves=len(machines), **dispatched)
     assert (

@@ -93,7 +93,7 @@ class RouterBench:
         self.router = Router(self.parameters)
         self.numbers = [0, 0]
 
-    def see(self, now: float = 0.0) -> Any:
+    def make_view(self, now: float = 0.0) -> Any:
         return RecordingView(self.node, round(now * NS), self.applications, self.below)
 
     def tell(
@@ -110,11 +110,11 @@ class RouterBench:
                 "echo": echo, "release": 0.0, "minimum": 1.0, "since": NEVER, "oldest": 0, **fields,
             }
         )  # fmt: skip
-        self.router.on_summary(self.see(), message)
+        self.router.on_summary(self.make_view(), message)
 
     def ask(self, application: int, tasks: int, now: float = 0.0, **fields: Any) -> Any:
         """Handle a request; return the tasks for each child, or None if it is passed up."""
-        view = self.see(now)
+        view = self.make_view(now)
         message = SimpleNamespace(
             **{"number": CLIMBING, "minimum": math.nan, "hops": 0, "application": application,
                "tasks": tasks, **fields}
@@ -128,11 +128,11 @@ class RouterBench:
         return shares
 
     def room(self, application: int = 0, now: float = 0.0) -> list[list[int]]:
-        each = [self.router.room(self.see(now), k, self.applications[application]) for k in range(2)]
+        each = [self.router.room(self.make_view(now), k, self.applications[application]) for k in range(2)]
         return [list(pair) for pair in zip(*(column.tolist() for column in each), strict=True)]
 
-    def known(self, which: int = 0, now: float = 0.0) -> Any:
-        return self.router.debited_summary(self.see(now), which)
+    def debited_summary_of(self, which: int = 0, now: float = 0.0) -> Any:
+        return self.router.debited_summary(self.make_view(now), which)
 
     def debt_of(self, which: int) -> int:
         return sum(tasks for _, tasks, *_ in self.router.debts[which])
@@ -153,7 +153,7 @@ def test_leaf_reports_the_release_of_its_sample() -> None:
             asked.append(instant)
             return np.zeros(GRID.shape, np.uint32)
 
-        view: Any = one.see(7.0)
+        view: Any = one.make_view(7.0)
         view.machine, view.speed, view.minimum_stretch, view.sample = 0, 1.0, minimum, sample
         actual = Leaf(one.parameters).availability(view)
         assert actual[:2] == (release, minimum if minimum < math.inf else 1.0)
@@ -185,7 +185,7 @@ class StaticTree:
         self.down: dict[int, list[Any]] = {node: [] for node in range(1, len(self.nodes))}
         self.up: dict[int, list[Any]] = {node: [] for node in range(1, len(self.nodes))}
 
-    def see(self, node: int) -> Any:
+    def make_view(self, node: int) -> Any:
         view: Any = RecordingView(node, 0, self.applications, self.below)
         if node >= self.first_leaf:
             view.machine = machine = node - self.first_leaf
@@ -195,18 +195,18 @@ class StaticTree:
         return view
 
     def report(self, node: int) -> None:
-        view = self.see(node)
+        view = self.make_view(node)
         self.nodes[node].report(view)
         self.up[node] += view.sent
 
     def hear(self, node: int) -> None:
         """Deliver the next summary of `node` to its parent."""
         parent = (node - 1) // 2
-        self.nodes[parent].on_summary(self.see(parent), self.up[node].pop(0))
+        self.nodes[parent].on_summary(self.make_view(parent), self.up[node].pop(0))
 
     def route(self, node: int, message: Any) -> dict[str, Any]:
         """Return the decision of a router."""
-        view = self.see(node)
+        view = self.make_view(node)
         self.nodes[node].on_request(view, message)
         for sent in view.sent:
             self.down[sent.to].append(sent)
@@ -224,12 +224,16 @@ class StaticTree:
         self.queues.enqueue(machine, [message.application], [message.tasks], 0)
         self.queues.reschedule(machine, 0)
 
-    def known(self, node: int) -> Any:
+    def debited_summary_of(self, node: int) -> Any:
         """Return the debited summary that the parent of `node` has."""
         parent, which = self.nodes[(node - 1) // 2], (node - 1) % 2
-        return 0 if parent.cells[which] is None else parent.debited_summary(self.see((node - 1) // 2), which)
+        return (
+            0
+            if parent.cells[which] is None
+            else parent.debited_summary(self.make_view((node - 1) // 2), which)
+        )
 
-    def truth(self, node: int) -> Any:
+    def true_summary(self, node: int) -> Any:
         below = [node]
         while below[0] < self.first_leaf:
             below = sorted(
@@ -268,7 +272,7 @@ def test_parent_never_overestimates_the_room_of_children(data: Any) -> None:
             one.go_on(data.draw(st.sampled_from(ready)))
         else:
             of = applications[data.draw(st.integers(len(old), len(applications) - 1))]
-            rooms = [one.nodes[0].room(one.see(0), choice, of) for choice in range(2)]
+            rooms = [one.nodes[0].room(one.make_view(0), choice, of) for choice in range(2)]
             total = rooms[0] + rooms[1]
             if total[-1] == 0:
                 continue
@@ -279,7 +283,7 @@ def test_parent_never_overestimates_the_room_of_children(data: Any) -> None:
             assert sample == summaries.lowest_stretch(total, tasks)
             promised.append((of, grid.stretch[sample]))
         for node in range(1, len(one.nodes)):
-            assert (one.known(node) <= one.truth(node)).all()
+            assert (one.debited_summary_of(node) <= one.true_summary(node)).all()
     for node in sorted(one.down):  # all requests come down
         while one.down[node]:
             one.go_on(node)

@@ -50,13 +50,13 @@ class MessageLog(list[tuple[int, str, Any]]):
 class LoggedFairTree(FairTree, frozen=True, kw_only=True):
     """Fair tree that logs sent messages, or received ones if it runs as a node program."""
 
-    said: MessageLog
-    got: MessageLog
+    sent_log: MessageLog
+    received_log: MessageLog
 
     def start(self, run: Run) -> Policy:
         def look(now: int, name: str, rows: Any, opaque: tuple[str, ...]) -> None:
             for row in rows:
-                self.said.add(now, name, **dict(zip(row.dtype.names, row.tolist(), strict=True)))
+                self.sent_log.add(now, name, **dict(zip(row.dtype.names, row.tolist(), strict=True)))
 
         run.network.observe(look)
         if run.nodes != "interpreted":
@@ -76,7 +76,7 @@ def hearing(kind: str, base: Any) -> Any:
 
     def handler(self: Any, view: Any, message: Any) -> None:
         row = {name: getattr(message, name) for name in fields if name != "cells"}
-        log = self.parameters.got
+        log = self.parameters.received_log
         log.add(view.now_ns, kind, node=view.node, sender=message.sender, **row)
         getattr(base, f"on_{kind}")(self, view, message)
 
@@ -108,27 +108,29 @@ def scenario(
     )
 
 
-def run(what: gs.Scenario, **parameters: Any) -> gs.Result:
-    return gs.simulate(what, FairTree(**{**BY_THE_PAPER, "samples": SMALL, **parameters}))
+def run(tree_scenario: gs.Scenario, **parameters: Any) -> gs.Result:
+    return gs.simulate(tree_scenario, FairTree(**{**BY_THE_PAPER, "samples": SMALL, **parameters}))
 
 
-def run_with_logs(what: gs.Scenario, **parameters: Any) -> tuple[gs.Result, MessageLog, MessageLog]:
+def run_with_logs(tree_scenario: gs.Scenario, **parameters: Any) -> tuple[gs.Result, MessageLog, MessageLog]:
     """Return the result, the messages sent by the compiled protocol, and those received by nodes."""
     compiled, interpreted = (
         LoggedFairTree(
-            said=MessageLog(), got=MessageLog(), **{**BY_THE_PAPER, "samples": SMALL, **parameters}
+            sent_log=MessageLog(),
+            received_log=MessageLog(),
+            **{**BY_THE_PAPER, "samples": SMALL, **parameters},
         )
         for _ in range(2)
     )
-    result = gs.simulate(what, compiled)
-    same = gs.simulate(what, interpreted, nodes="interpreted")
+    result = gs.simulate(tree_scenario, compiled)
+    same = gs.simulate(tree_scenario, interpreted, nodes="interpreted")
     assert same.digest == result.digest
     ways = [
         sorted((instant, kind, row["node"], row["sender"]) for instant, kind, row in log)
-        for log in (compiled.said, interpreted.said)
+        for log in (compiled.sent_log, interpreted.sent_log)
     ]
     assert ways[0] == ways[1]
-    return result, compiled.said, interpreted.got
+    return result, compiled.sent_log, interpreted.received_log
 
 
 def ledger(result: gs.Result) -> dict[str, dict[str, int]]:
@@ -179,26 +181,28 @@ def test_messages_of_two_machines_arrive_at_the_times_computed_by_hand(nodes: An
 
 def test_first_summaries_of_four_machines_arrive_at_the_times_computed_by_hand() -> None:
     """Machine 0 takes router 1's and router 2's summaries one after the other, twice."""
-    result, message, got = run_with_logs(scenario(4))
+    result, message, received_log = run_with_logs(scenario(4))
     first = LATENCY + SUMMARY_NS
     # leaves 4 and 5 sit with their parents: these report at 0, and again when the other leaf is in
-    assert got.times("summary", node=1)[:2] == got.times("summary", node=2)[:2] == [0, first]
+    assert (
+        received_log.times("summary", node=1)[:2] == received_log.times("summary", node=2)[:2] == [0, first]
+    )
     assert message.times("summary", node=0)[:4] == [0, 0, first, first]
     expected = [first, first + SUMMARY_NS, 2 * first, 2 * first + SUMMARY_NS]
-    assert got.times("summary", node=0) == expected
-    assert [row["sender"] for _, row in got.of("summary", node=0)] == [1, 2, 1, 2]
+    assert received_log.times("summary", node=0) == expected
+    assert [row["sender"] for _, row in received_log.of("summary", node=0)] == [1, 2, 1, 2]
     assert result.tables["updates"]["arrived"].tolist() == [instant / NS for instant in expected]
     # what they tell first is of time 0, of the leaf beside the router; then that of the other leaf
     assert result.tables["updates"]["age"].tolist() == [instant / NS for instant in expected]
 
 
 def test_a_request_passes_four_machines_at_the_times_computed_by_hand() -> None:
-    result, message, got = run_with_logs(scenario(4))
+    result, message, received_log = run_with_logs(scenario(4))
     hop = LATENCY + REQUEST_NS
     instant = 10 * NS
     # machine 0's own router is the root; its two requests leave one after the other, and so do router 1's
     # and router 2's, whose other share stays on the machine
-    assert [(when - instant, row["node"], row["tasks"]) for when, row in got.of("request")] == [
+    assert [(when - instant, row["node"], row["tasks"]) for when, row in received_log.of("request")] == [
         (0, 0, 4),
         (hop, 1, 2),
         (hop, 4, 1),
@@ -224,10 +228,12 @@ def test_a_request_passes_four_machines_at_the_times_computed_by_hand() -> None:
 
 def test_accept_of_a_leaf_follows_the_request_of_its_router() -> None:
     """Leaf 4 and router 1 share machine 1's interface: 170 bytes of request, then 120 of accept."""
-    _, _, got = run_with_logs(scenario(4), run_on=True)
+    _, _, received_log = run_with_logs(scenario(4), run_on=True)
     hop = LATENCY + REQUEST_NS
     arrived = 10 * NS + hop + REQUEST_NS + LATENCY + ACCEPT_NS
-    assert arrived <= got.times("accept", sender=4)[0] <= 300 * NS  # the submitter examines it on demand
+    assert (
+        arrived <= received_log.times("accept", sender=4)[0] <= 300 * NS
+    )  # the submitter examines it on demand
     actual = ledger(run(scenario(4), run_on=True))["accept"]
     assert actual["sent"] == actual["delivered"] == 3
 
@@ -314,10 +320,12 @@ def test_unchanged_summaries_are_not_sent() -> None:
 
 def test_child_answers_each_request() -> None:
     """After each request from the parent, a summary echoes its number, so that debits are settled."""
-    _, message, got = run_with_logs(busy_scenario(), run_on=True)
+    _, message, received_log = run_with_logs(busy_scenario(), run_on=True)
     for node in range(1, 25):
         asked = [
-            (instant, row["number"]) for instant, row in got.of("request", node=node) if row["number"] >= 0
+            (instant, row["number"])
+            for instant, row in received_log.of("request", node=node)
+            if row["number"] >= 0
         ]
         for instant, number in asked:
             answers = [row["echo"] for when, row in message.of("summary", sender=node) if when >= instant]
@@ -343,11 +351,11 @@ def test_ages_are_counted_from_changes() -> None:
 
 def test_overtaken_summaries_do_not_inform_the_root() -> None:
     """Delays differ by more than the gap between two summaries, so that some come after newer ones."""
-    what = busy_scenario(latency=1.0, jitter=1.0, interfaces="equal")
-    result, _, got = run_with_logs(what, update_rate=0.0, run_on=True)
+    tree_scenario = busy_scenario(latency=1.0, jitter=1.0, interfaces="equal")
+    result, _, received_log = run_with_logs(tree_scenario, update_rate=0.0, run_on=True)
     newest = {1: -1, 2: -1}
     arrived, overtaken = [], 0
-    for instant, row in got.of("summary", node=0):
+    for instant, row in received_log.of("summary", node=0):
         if row["number"] < newest[row["sender"]]:
             overtaken += 1
         elif row["since"] < NEVER:
@@ -358,7 +366,7 @@ def test_overtaken_summaries_do_not_inform_the_root() -> None:
 
 @pytest.mark.parametrize("spread", ["heartbeat", "change"])
 def test_minimum_stretch_is_sent_down_the_tree(spread: str) -> None:
-    _, message, got = run_with_logs(busy_scenario(), spread=spread, heartbeat=5.0, run_on=True)
+    _, message, received_log = run_with_logs(busy_scenario(), spread=spread, heartbeat=5.0, run_on=True)
     rows = message.of("spread")
     assert {row["node"] for _, row in rows} == set(range(1, 12))  # to routers only
     assert all(row["sender"] == (row["node"] - 1) // 2 for _, row in rows)
@@ -385,8 +393,8 @@ def test_copies_of_the_summary_of_the_root_reach_all_routers(spread: str) -> Non
 
 @pytest.mark.parametrize("interfaces", ["fifo", "equal"])
 def test_completions_are_reported_once_per_heartbeat(interfaces: str) -> None:
-    what = busy_scenario(interfaces=interfaces)
-    result, message, got = run_with_logs(what, heartbeat=5.0, run_on=True)
+    tree_scenario = busy_scenario(interfaces=interfaces)
+    result, message, received_log = run_with_logs(tree_scenario, heartbeat=5.0, run_on=True)
     reports = [(instant, row["sender"], row["application"]) for instant, row in message.of("completion")]
     assert len(set(reports)) == len(reports)
     assert all(instant % (5 * NS) == 0 for instant, _, _ in reports)
@@ -408,12 +416,12 @@ def test_completions_are_reported_once_per_heartbeat(interfaces: str) -> None:
 @pytest.mark.parametrize("cell", [300.0, 7.0])
 def test_promises_hold_with_release_cells(cell: float) -> None:
     """Every leaf samples each cell anew; promises are kept if requests arrive quickly."""
-    what = gs.Scenario(
+    tree_scenario = gs.Scenario(
         gs.Platform.desktop_grid(13, seed=3),
         gs.Workload.bags(12, interarrival=60.0, task_size=[20_000.0, 40_000.0], seed=4),
         gs.Network(latency=0.0, bandwidth=inf),
     )
-    result, message, _ = run_with_logs(what, release_cell=cell, samples=(12, 6, 2))
+    result, message, _ = run_with_logs(tree_scenario, release_cell=cell, samples=(12, 6, 2))
     assert result.applications["tasks"].sum() == result.machines["tasks"].sum()
     requests = result.tables["requests"]
     assert requests["guaranteed"].sum() > 0
@@ -424,16 +432,16 @@ def test_promises_hold_with_release_cells(cell: float) -> None:
     }
     assert beats or cell > result.facts["ledger_end_s"]
     assert (
-        gs.simulate(what, FairTree(**BY_THE_PAPER, release_cell=cell, samples=(12, 6, 2))).digest
+        gs.simulate(tree_scenario, FairTree(**BY_THE_PAPER, release_cell=cell, samples=(12, 6, 2))).digest
         == result.digest
     )
 
 
 def test_a_release_cell_costs_small_applications_their_promise() -> None:
     """The shift of w by (cell - release) / S leaves nothing of a small one."""
-    what = scenario(4, release=(10.0,), tasks=4)
+    tree_scenario = scenario(4, release=(10.0,), tasks=4)
     for cell, promised_stretch in (0.0, 1), (300.0, 0):
-        result = run(what, release_cell=cell, samples=(4, 1, 1))
+        result = run(tree_scenario, release_cell=cell, samples=(4, 1, 1))
         assert result.tables["requests"]["guaranteed"].tolist() == [promised_stretch]
 
 
@@ -508,23 +516,25 @@ def test_facts_contain_the_explicit_grid() -> None:
 # -- what the schedules are worth ---------------------------------------------------------------------------
 
 
-def near_exact(workload: gs.Workload, seed: int, **parameters: Any) -> tuple[float, int]:
+def near_exact_ratio(workload: gs.Workload, seed: int, **parameters: Any) -> tuple[float, int]:
     """Return the maximum stretch relative to MinCent's, with nearly exact summaries at the root; and how many
     decisions found no room in the stretch window."""
-    what = gs.Scenario(
+    tree_scenario = gs.Scenario(
         gs.Platform.desktop_grid(64, seed=seed),
         workload,
         gs.Network(latency=0.0, bandwidth=inf, interfaces="equal"),
     )
-    tree = gs.simulate(what, FairTree(bound=0, update_rate=0, **{"samples": (60, 30, 20), **parameters}))
+    tree = gs.simulate(
+        tree_scenario, FairTree(bound=0, update_rate=0, **{"samples": (60, 30, 20), **parameters})
+    )
     above = tree.facts["decisions_above_window"]
-    return tree.max_stretch / gs.simulate(what, gs.MinCent(mode="once")).max_stretch, above
+    return tree.max_stretch / gs.simulate(tree_scenario, gs.MinCent(mode="once")).max_stretch, above
 
 
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(10), marks=pytest.mark.claims)])
 def test_nearly_exact_summaries_give_the_central_schedule(seeds: range) -> None:
     bags = [gs.Workload.bags(60, task_size=(65536.0, 131072.0), seed=seed + 100) for seed in seeds]
-    ratios, above = zip(*map(near_exact, bags, seeds), strict=True)
+    ratios, above = zip(*map(near_exact_ratio, bags, seeds), strict=True)
     assert max(ratios) <= 1.05 and np.mean(ratios) <= 1.02 and not any(above)
 
 
@@ -537,7 +547,7 @@ def test_nearly_exact_summaries_of_long_tasks_need_refreshes() -> None:
     lost = {}
     for refresh in (0.0, 10.0):
         pairs = [
-            near_exact(
+            near_exact_ratio(
                 gs.Workload.bags(40, interarrival=300.0, task_size=CLASSES, seed=seed + 100),
                 seed,
                 samples=(90, 60, 20),
@@ -552,7 +562,7 @@ def test_nearly_exact_summaries_of_long_tasks_need_refreshes() -> None:
 
 def test_refresh_reports_that_a_long_task_nears_its_end() -> None:
     """Two machines with tasks of 100 s; a bag of 10 s tasks arrives at 92 s, 2 s after the last refresh."""
-    what = gs.Scenario(
+    tree_scenario = gs.Scenario(
         gs.Platform.of([1000.0, 1000.0]),
         gs.Workload.of(release=[0.0, 92.0], tasks=[2, 2], task_size=[1e5, 1e4], submitter=[0, 0]),
         gs.Network(latency=0.0, bandwidth=inf, interfaces="equal"),
@@ -561,7 +571,7 @@ def test_refresh_reports_that_a_long_task_nears_its_end() -> None:
 
     def promised_stretch(refresh: float) -> float:
         tree = FairTree(grid=grid, update_rate=0, bound=0, refresh=refresh)
-        return float(gs.simulate(what, tree).tables["requests"]["promised_stretch"][1] * 2e4)
+        return float(gs.simulate(tree_scenario, tree).tables["requests"]["promised_stretch"][1] * 2e4)
 
     assert promised_stretch(0.0) == pytest.approx(
         100.0 + 10.0, rel=0.02
@@ -569,7 +579,7 @@ def test_refresh_reports_that_a_long_task_nears_its_end() -> None:
     assert promised_stretch(5.0) == pytest.approx(10.0 + 10.0, rel=0.02)  # it had 10 s left at 90 s
 
 
-def everyday(machines: int, seed: int) -> gs.Scenario:
+def desktop_scenario(machines: int, seed: int) -> gs.Scenario:
     return gs.Scenario(
         gs.Platform.desktop_grid(machines, seed=seed),
         gs.Workload.bags(100, task_size=65536.0, seed=seed + 100),
@@ -578,8 +588,11 @@ def everyday(machines: int, seed: int) -> gs.Scenario:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_decentralization_costs_at_most_35_percent(seed: int) -> None:
-    what = everyday(200, seed)
-    ratio = gs.simulate(what, FairTree()).max_stretch / gs.simulate(what, gs.MinCent()).max_stretch
+    tree_scenario = desktop_scenario(200, seed)
+    ratio = (
+        gs.simulate(tree_scenario, FairTree()).max_stretch
+        / gs.simulate(tree_scenario, gs.MinCent()).max_stretch
+    )
     assert 1.0 <= ratio <= 1.35
 
 
@@ -587,9 +600,9 @@ def test_decentralization_costs_at_most_35_percent(seed: int) -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_thousand_machines_agree_with_the_paper(seed: int) -> None:
     """The paper: less than 1.25 times the central schedule; updates known at the root within 3.68 s."""
-    what = everyday(1000, seed)
-    result = gs.simulate(what, FairTree(update_rate=10_000.0))
-    ratio = result.max_stretch / gs.simulate(what, gs.MinCent()).max_stretch
+    tree_scenario = desktop_scenario(1000, seed)
+    result = gs.simulate(tree_scenario, FairTree(update_rate=10_000.0))
+    ratio = result.max_stretch / gs.simulate(tree_scenario, gs.MinCent()).max_stretch
     assert 1.0 <= ratio <= 1.35
     updates = result.tables["updates"]
     after = updates["arrived"] > result.applications["release"].min()

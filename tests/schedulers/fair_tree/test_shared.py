@@ -19,7 +19,7 @@ from gridsim.simulation.shared import sharing
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.testing import scenarios
 from tests._helpers.scenarios import fair_trees
-from tests._helpers.sharing import shared
+from tests._helpers.sharing import run_in_parts
 
 QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 #: A day's and a night's worth.
@@ -39,7 +39,7 @@ def scenario(nodes: int = 40, faults: gs.Faults | None = None, **network: Any) -
 
 def check_parts(given: gs.Scenario, scheduler: gs.FairTree, parts: int) -> None:
     assume(parts <= given.platform.nodes and given.network.latency > given.network.jitter)
-    alone, together = gs.simulate(given, scheduler), shared(given, scheduler, parts)
+    alone, together = gs.simulate(given, scheduler), run_in_parts(given, scheduler, parts)
     assert together.tables == alone.tables
     assert together.digest == alone.digest
 
@@ -70,7 +70,7 @@ def test_large_messages_are_sent_in_parts(network: dict[str, Any]) -> None:
     """With room for a few summaries at a time; 4,000 bytes a summary."""
     scheduler = gs.FairTree(update_on="change", spread="change")
     case = scenario(60, record_use=True, **network)
-    assert shared(case, scheduler, 3, room=2**14).tables == gs.simulate(case, scheduler).tables
+    assert run_in_parts(case, scheduler, 3, room=2**14).tables == gs.simulate(case, scheduler).tables
 
 
 def test_shared_run_equals_a_single_process() -> None:

@@ -94,7 +94,7 @@ def test_compiled_and_interpreted_forms_have_equal_digests(name: str, failing: b
     assert len(set(digests)) == 1
 
 
-def plain(scheduler: gs.Scheduler) -> gs.Scheduler:
+def without_cython_handlers(scheduler: gs.Scheduler) -> gs.Scheduler:
     """Return a scheduler with the same parameters, and without its handlers in Cython."""
     kind = type(scheduler)
     options = {name: getattr(scheduler, name) for name in kind.__struct_fields__}
@@ -114,7 +114,7 @@ def test_the_programs_compile(name: str, tmp_path: Path, monkeypatch: pytest.Mon
     pytest.importorskip("numba", reason="needs the extra jit")
     monkeypatch.setenv("GRIDSIM_CACHE", str(tmp_path))
     scenario = jobs(faults=gs.Faults.poisson(400.0, seed=2))
-    scheduler = plain((ALL | SPARROWS)[name])
+    scheduler = without_cython_handlers((ALL | SPARROWS)[name])
     result = gs.simulate(scenario, scheduler, nodes="interpreted", record="decisions")
     for form in ("python", "compiled"):
         assert gs.simulate(scenario, scheduler, nodes=form, record="decisions").digest == result.digest
@@ -147,10 +147,12 @@ def test_resumed_run_has_the_same_digest(name: str, form: Any, tmp_path: Path) -
 
 
 def test_reservations_of_a_job_without_unstarted_tasks_are_cancelled() -> None:
-    plain, cancelling = (gs.simulate(jobs(), gs.Sparrow(cancellation=on)) for on in (False, True))
+    without_cython_handlers, cancelling = (
+        gs.simulate(jobs(), gs.Sparrow(cancellation=on)) for on in (False, True)
+    )
     sent = [
         dict(zip(result.messages["kind"], result.messages["sent"], strict=True))
-        for result in (plain, cancelling)
+        for result in (without_cython_handlers, cancelling)
     ]
     assert sent[0]["cancel"] == 0 < sent[1]["cancel"]
     assert sent[1]["none"] < sent[0]["none"] / 2

@@ -21,7 +21,7 @@ from gridsim.model.applications import Applications
 from gridsim.results.decisions import DECISIONS_LIMIT
 from gridsim.schedulers.rjss.node import RjssNode
 from gridsim.testing.resuming import resume_difference
-from tests.schedulers.rjss.test_scheduler import ALL, second, small_scenario, streams
+from tests.schedulers.rjss.test_scheduler import ALL, one_second_network, small_scenario, streams
 
 HANDLERS = ("on_probe", "on_load", "on_job", "on_result", "on_walk", "on_passed", "on_scheduled")
 
@@ -172,10 +172,10 @@ def test_both_forms_agree_on_job_streams_with_rates(name: str) -> None:
 
 
 def test_compiled_form_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: Any) -> None:
+    def fail(*_: Any) -> None:
         raise AssertionError("a handler was called")
 
-    monkeypatch.setattr(RjssNode, "on_release", never)
+    monkeypatch.setattr(RjssNode, "on_release", fail)
     gs.simulate(small_scenario([100.0, 200.0]), gs.Rjss(k=1.0))
     with pytest.raises(AssertionError, match="a handler was called"):
         gs.simulate(small_scenario([100.0, 200.0]), gs.Rjss(k=1.0), nodes="interpreted")
@@ -265,4 +265,4 @@ def test_both_forms_agree_if_transfers_take_no_time() -> None:
     result = assert_equal(scenario, gs.Rjss(k=1.0, rule="none"))
     assert result.migrated > 0
     assert_equal(scenario, gs.Rjss(k=1.0, rule="none", probe_latency=5.0, pick="best"))
-    assert_equal(small_scenario([100.0, 200.0], second()), gs.NoMigration())
+    assert_equal(small_scenario([100.0, 200.0], one_second_network()), gs.NoMigration())

@@ -30,7 +30,7 @@ ALL: dict[str, gs.Scheduler] = {
 }
 
 
-def second(bandwidth: float = 1000.0, interfaces: str = "equal") -> gs.Network:
+def one_second_network(bandwidth: float = 1000.0, interfaces: str = "equal") -> gs.Network:
     """Return a network in which a message of b bytes takes 1 s + b / bandwidth."""
     return gs.Network(latency=1.0, bandwidth=bandwidth, interfaces=interfaces)  # type: ignore[arg-type]
 
@@ -46,7 +46,7 @@ def small_scenario(
 ) -> gs.Scenario:
     """Return a scenario of jobs that are all released at machine 0."""
     bags = gs.Workload.of(release, tasks, size, [0] * len(release), data, origin=0.0)
-    return gs.Scenario(gs.Platform.of(speeds), bags, network or second(), seed=1)
+    return gs.Scenario(gs.Platform.of(speeds), bags, network or one_second_network(), seed=1)
 
 
 def streams(
@@ -104,7 +104,7 @@ def test_jobs_that_leave_one_node_wait_for_its_interface() -> None:
     """1000 bytes take 1 s; node 1 needs 0.1 s a job, home 10 s."""
     found = {
         interfaces: gs.simulate(
-            small_scenario([100.0, 10_000.0], second(1000.0, interfaces), tasks=3, data=1000),
+            small_scenario([100.0, 10_000.0], one_second_network(1000.0, interfaces), tasks=3, data=1000),
             gs.Rjss(k=1.0, rule="none"),
             record=True,
         )
@@ -122,7 +122,7 @@ def test_jobs_that_leave_one_node_wait_for_its_interface() -> None:
 def test_tasks_of_different_sizes_are_placed() -> None:
     """A task of 20 s moves (5 s, and 1 s each way without data), and a task of 1 s does not."""
     bags = gs.Workload.of_tasks([0.0, 50.0], [[2000.0, 100.0], [100.0, 2000.0]], [0, 0])
-    scenario = gs.Scenario(gs.Platform.of([100.0, 400.0]), bags, second(), seed=1)
+    scenario = gs.Scenario(gs.Platform.of([100.0, 400.0]), bags, one_second_network(), seed=1)
     result = gs.simulate(scenario, gs.Rjss(k=1.0, rule="none"), record=True)
     assert rows(result, "jobs", "application", "machine", "turnaround") == [
         (0, 1, 7.0), (0, 0, 1.0), (1, 0, 1.0), (1, 1, 7.0)
@@ -207,20 +207,20 @@ def test_best_node_equals_that_of_a_replay() -> None:
     speeds = scenario.platform.speeds
     mean = speeds.mean()
 
-    def best(took: Any, home: int) -> int:
+    def choose_first_result(took: Any, home: int) -> int:
         return int(np.argmin(took))
 
-    def fast_enough(took: Any, home: int) -> int:
+    def choose_above_mean(took: Any, home: int) -> int:
         allowed = (speeds >= mean) | (np.arange(len(speeds)) == home)
         return int(np.argmin(np.where(allowed, took, np.iinfo(np.int64).max)))
 
-    def fastest(took: Any, home: int) -> int:
+    def choose_fastest(took: Any, home: int) -> int:
         return int(np.argmax(speeds))
 
     for scheduler, choose in (
-        (gs.Rjss(k=1.0, pick="best", rule="none"), best),
-        (gs.ResourceExclusion(k=1.0), fast_enough),
-        (gs.ResourceExclusion(k=1.0, reading="fastest"), fastest),
+        (gs.Rjss(k=1.0, pick="best", rule="none"), choose_first_result),
+        (gs.ResourceExclusion(k=1.0), choose_above_mean),
+        (gs.ResourceExclusion(k=1.0, reading="fastest"), choose_fastest),
     ):
         result = gs.simulate(scenario, scheduler)
         machine, turnaround = replay(scenario, choose)
@@ -256,7 +256,7 @@ def test_printed_turnaround_compares_one_transfer_with_the_local_queue() -> None
 def test_rule_counts_jobs_that_arrive_during_the_transfer() -> None:
     """Two jobs at node 1 in 2 s, and 1.1 s in transit: another has probability 1 - exp(-1.1) = 0.667."""
     jobs = gs.Workload.of([1.0, 1.0, 2.0], 1, [1.0, 1.0, 1000.0], [1, 1, 0], 100, origin=0.0)
-    scenario = gs.Scenario(gs.Platform.of([100.0, 200.0]), jobs, second(), seed=1)
+    scenario = gs.Scenario(gs.Platform.of([100.0, 200.0]), jobs, one_second_network(), seed=1)
     for threshold, machine in ((0.66, 0), (0.67, 1)):
         scheduler = gs.Rjss(k=1.0, rule="at-least-one", local_threshold=threshold)
         assert gs.simulate(scenario, scheduler).tables["jobs"]["machine"][2] == machine
@@ -347,12 +347,12 @@ def test_checkpoints_contain_pending_searches(tmp_path: Path, monkeypatch: pytes
         simulation = Simulation(scenario, scheduler, Options(record=True))
         waves = iter(range(1, 100))
 
-        def at_wave_end(last: int = wave, waves: Any = waves, simulation: Any = simulation) -> None:
+        def save_at_wave_end(last: int = wave, waves: Any = waves, simulation: Any = simulation) -> None:
             if next(waves) == last:
                 save(file, simulation, simulation.checkpoint_header(600.0))
                 raise RunInterruption
 
-        simulation.engine.at_wave_end(at_wave_end)
+        simulation.engine.at_wave_end(save_at_wave_end)
         with pytest.raises(RunInterruption):
             simulation.run()
         state = simulation.policy.walks.getstate()  # type: ignore[attr-defined]

@@ -12,14 +12,14 @@ from gridsim.results.result import Result
 from gridsim.scheduling.availability_prediction import MAX_UP_TIMES, add_up_time, predicted_end
 from gridsim.support.clock import NEVER
 from gridsim.validation.results import validate_result
-from tests.schedulers.rjss.test_scheduler import rows, second, small_scenario, streams
+from tests.schedulers.rjss.test_scheduler import one_second_network, rows, small_scenario, streams
 
 NS = 10**9
 #: The owner of the fastest node is back at 3.1 s.
 BACK = gs.Faults.of([1], [3.1], [100.0], reachable=True)
 
 
-def ran(scenario: gs.Scenario, faults: gs.Faults, scheduler: gs.Scheduler) -> Result:
+def run_recorded(scenario: gs.Scenario, faults: gs.Faults, scheduler: gs.Scheduler) -> Result:
     """Run with all records, and check the result."""
     with_owners = gs.Scenario(
         scenario.platform, scenario.workload, scenario.network, scenario.seed, faults=faults
@@ -56,7 +56,7 @@ def stays_of(result: Result) -> list[tuple[Any, ...]]:
 )
 def test_job_leaves_when_the_owner_returns(on_return: Any, last: tuple[Any, ...], back: float) -> None:
     scheduler = gs.Rjss(k=1.0, pick="best", on_return=on_return, state=900)
-    result = ran(small_scenario([100.0, 200.0, 150.0]), BACK, scheduler)
+    result = run_recorded(small_scenario([100.0, 200.0, 150.0]), BACK, scheduler)
     first = (1, 1.1, 3.1, 0, 0.0)
     assert stays_of(result) == [first, last]
     assert result.tables["jobs"]["turnaround"].tolist() == [pytest.approx(back)]
@@ -70,7 +70,7 @@ def test_job_leaves_when_the_owner_returns(on_return: Any, last: tuple[Any, ...]
 def test_waiting_jobs_leave_when_the_owner_returns() -> None:
     """The second job waits at the fast node; both return home, and run there one after the other."""
     scenario = small_scenario([100.0, 400.0], tasks=2)
-    result = ran(scenario, BACK, gs.Rjss(k=1.0, remote_threshold=np.inf, on_return="home"))
+    result = run_recorded(scenario, BACK, gs.Rjss(k=1.0, remote_threshold=np.inf, on_return="home"))
     # the first, 1.1 s to 3.1 s there: 800 Mflop; the second begins at home
     assert stays_of(result) == [(1, 1.1, 3.1, 0, 0.0), (0, 4.2, 6.2, 1, 800.0), (0, 6.2, 16.2, 1, 0.0)]
     assert result.machines["peak_queue"].tolist() == [1, 1]
@@ -79,7 +79,7 @@ def test_waiting_jobs_leave_when_the_owner_returns() -> None:
 def test_a_job_that_arrives_after_the_owner_goes_back_home() -> None:
     """The owner returns while the job is in transit: the job goes back, and nothing is lost."""
     faults = gs.Faults.of([1], [0.5], [100.0], reachable=True)
-    result = ran(small_scenario([100.0, 200.0]), faults, gs.Rjss(k=1.0))
+    result = run_recorded(small_scenario([100.0, 200.0]), faults, gs.Rjss(k=1.0))
     assert stays_of(result) == [(0, 2.2, 12.2, 1, 0.0)]
     assert result.applications["resubmitted"].tolist() == [0]
 
@@ -88,7 +88,7 @@ def test_a_job_that_arrives_after_the_owner_goes_back_home() -> None:
 def test_job_without_a_free_node_waits(home: float, begins: float, machine: int, probes: int) -> None:
     """The search is repeated every 30 s, and when the owner of its node leaves."""
     faults = gs.Faults.of([0, 1], [0.0, 0.0], [home, 50.0], reachable=True)
-    result = ran(small_scenario([100.0, 200.0]), faults, gs.Rjss(k=1.0, retry=30.0))
+    result = run_recorded(small_scenario([100.0, 200.0]), faults, gs.Rjss(k=1.0, retry=30.0))
     assert rows(result, "jobs", "machine", "probes") == [(machine, probes)]
     assert result.applications["first_start"].tolist() == [pytest.approx(begins)]
 
@@ -96,14 +96,14 @@ def test_job_without_a_free_node_waits(home: float, begins: float, machine: int,
 def test_failed_search_admits_slow_nodes() -> None:
     faults = gs.Faults.of([0], [0.0], [900.0], reachable=True)
     scheduler = gs.ResourceExclusion(k=1.0, min_speed=1000.0, retry=30.0)
-    result = ran(small_scenario([100.0, 200.0]), faults, scheduler)
+    result = run_recorded(small_scenario([100.0, 200.0]), faults, scheduler)
     assert rows(result, "jobs", "machine", "probes") == [(1, 2)]
 
 
 def test_a_node_counts_the_way_back_of_jobs_of_others() -> None:
     """At 10 s, with 400 Mflop done, it would be back after 4.1 s, or after 3.7 s from the third node."""
     faults = gs.Faults.of([1, 0, 2], [3.1, 3.0, 0.0], [10.0, 100.0, 9.5], reachable=True)
-    result = ran(small_scenario([100.0, 200.0, 400.0]), faults, gs.Rjss(k=1.0, on_return="migrate"))
+    result = run_recorded(small_scenario([100.0, 200.0, 400.0]), faults, gs.Rjss(k=1.0, on_return="migrate"))
     assert stays_of(result) == [(1, 1.1, 3.1, 0, 0.0), (2, 11.1, 12.6, 1, 400.0)]
     assert result.tables["jobs"]["turnaround"].tolist() == [pytest.approx(13.7)]
 
@@ -111,7 +111,7 @@ def test_a_node_counts_the_way_back_of_jobs_of_others() -> None:
 def test_a_job_that_has_found_a_place_admits_no_slow_nodes_any_more() -> None:
     """It waits from 0 s to 5 s, runs at home until 8 s, and waits again until the owner leaves at 12 s."""
     faults = gs.Faults.of([0, 0], [0.0, 8.0], [5.0, 12.0], reachable=True)
-    result = ran(
+    result = run_recorded(
         small_scenario([100.0, 50.0]), faults, gs.ResourceExclusion(k=1.0, min_speed=80.0, retry=30.0)
     )
     assert stays_of(result) == [(0, 5.0, 8.0, 0, 0.0), (0, 12.0, 22.0, 1, 0.0)]
@@ -137,7 +137,7 @@ def test_exact_predictions_change_the_chosen_node(
     scheduler = gs.Rjss(
         k=1.0, pick="best", predictor="exact", prefer=prefer, on_return=on_return, state=state
     )
-    result = ran(small_scenario([100.0, 200.0, 150.0]), BACK, scheduler)
+    result = run_recorded(small_scenario([100.0, 200.0, 150.0]), BACK, scheduler)
     assert stays_of(result)[0][0] == machine
     assert result.undisturbed == (machine == 2)
 
@@ -145,7 +145,7 @@ def test_exact_predictions_change_the_chosen_node(
 def test_the_age_in_a_decision_is_that_of_the_answer_of_the_chosen_node() -> None:
     """Both nodes are asked, for 1 s each; the job goes to the one asked first, then to the one asked last."""
     for speeds, selection, age in (([100.0, 150.0, 200.0], 2, 1.5), ([100.0, 200.0, 150.0], 1, 0.5)):
-        result = ran(small_scenario(speeds), BACK, gs.Rjss(k=1.0, pick="best", probe_latency=1.0))
+        result = run_recorded(small_scenario(speeds), BACK, gs.Rjss(k=1.0, pick="best", probe_latency=1.0))
         assert rows(result, "decisions", "machine", "time", "age")[0] == (selection, 2.0, age)
 
 
@@ -153,7 +153,11 @@ def test_node_predicts_from_its_own_past() -> None:
     """The owner of node 1 was away for 10 s twice, and left at 40 s: a job fits at 42 s, but not at 46 s."""
     faults = gs.Faults.of([1, 1], [10.0, 30.0], [20.0, 40.0], reachable=True)
     machines = [
-        int(ran(scenario, faults, gs.Rjss(k=1.0, pick="best", predictor="past")).tables["jobs"]["machine"][0])
+        int(
+            run_recorded(scenario, faults, gs.Rjss(k=1.0, pick="best", predictor="past")).tables["jobs"][
+                "machine"
+            ][0]
+        )
         for scenario in (
             small_scenario([100.0, 200.0, 150.0], release=(instant,)) for instant in (42.0, 46.0)
         )
@@ -190,7 +194,7 @@ def test_absent_owners_do_not_change_the_result(scheduler: gs.Scheduler) -> None
     """The result is that of the compiled protocol, which has no owners."""
     scenario = streams(20, horizon=200.0)
     alone = gs.simulate(scenario, scheduler)
-    owned = ran(scenario, gs.Faults.of([0], [1e6], [2e6], reachable=True), scheduler)
+    owned = run_recorded(scenario, gs.Faults.of([0], [1e6], [2e6], reachable=True), scheduler)
     assert owned.tables["jobs"] == alone.tables["jobs"]
     for name in ("first_start", "finish", "nodes_used"):
         np.testing.assert_array_equal(owned.applications[name], alone.applications[name])
@@ -214,7 +218,7 @@ def test_absent_owners_do_not_change_the_result(scheduler: gs.Scheduler) -> None
 )
 def test_unsupported_combinations_are_rejected(scheduler: gs.Scheduler, message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
-        ran(small_scenario([100.0, 200.0]), BACK, scheduler)
+        run_recorded(small_scenario([100.0, 200.0]), BACK, scheduler)
 
 
 @pytest.mark.parametrize(
@@ -229,17 +233,19 @@ def test_unsupported_combinations_are_rejected(scheduler: gs.Scheduler, message:
 )
 def test_states_that_no_message_can_carry_are_rejected(state: int, message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
-        ran(small_scenario([100.0, 200.0]), BACK, gs.Rjss(k=1.0, on_return="home", state=state))
-    ran(
+        run_recorded(small_scenario([100.0, 200.0]), BACK, gs.Rjss(k=1.0, on_return="home", state=state))
+    run_recorded(
         small_scenario([100.0, 200.0]), BACK, gs.Rjss(k=1.0, on_return="restart", state=state)
     )  # this state is not sent
 
 
 def test_wave_schedulers_support_the_same_owners() -> None:
     """Owners equal other outages for them, as they send no messages that could be lost."""
-    scenario = small_scenario([100.0, 200.0], second(), tasks=3)
+    scenario = small_scenario([100.0, 200.0], one_second_network(), tasks=3)
     down = gs.Faults.of([1], [3.1], [100.0])
-    digests = {ran(scenario, faults, gs.Wave(mode="migration-immediate")).digest for faults in (BACK, down)}
+    digests = {
+        run_recorded(scenario, faults, gs.Wave(mode="migration-immediate")).digest for faults in (BACK, down)
+    }
     assert len(digests) == 1
 
 
@@ -252,7 +258,7 @@ def test_wave_schedulers_support_the_same_owners() -> None:
     ],
 )
 def test_validation_detects_wrong_results(table: str, column: str, value: float, law: str) -> None:
-    result = ran(
+    result = run_recorded(
         small_scenario([100.0, 200.0, 150.0]), BACK, gs.Rjss(k=1.0, pick="best", on_return="migrate")
     )
     columns = dict(result.tables[table].items())

@@ -93,16 +93,16 @@ def test_hosts_up_at_night_run_tasks_in_turn(kind: str) -> None:
     rows = decision_rows(gs.simulate(scenario, wave, record="decisions").tables["decisions"])
     sky, hour = "-night" if kind == "wave" else "", 3600.0
 
-    def saw(left: float) -> float:
+    def visible_time(left: float) -> float:
         return left if sky else NAN
 
     assert_rows_equal(
         rows,
         [
-            ("started" + sky, 0.0, 0, 0, 2, 1, saw(6 * hour), 25_000.0, 6 * hour),
+            ("started" + sky, 0.0, 0, 0, 2, 1, visible_time(6 * hour), 25_000.0, 6 * hour),
             ("lost", 6 * hour, 0, 0, 0, -1, NAN, NAN, 16 * hour),
             # 3400 s of the first task are left
-            ("moved" + sky, 10 * hour, 0, 1, 2, 1, saw(8 * hour), 3_400.0, 8 * hour),
+            ("moved" + sky, 10 * hour, 0, 1, 2, 1, visible_time(8 * hour), 3_400.0, 8 * hour),
             (
                 "started" + sky,
                 39_400.0,
@@ -110,7 +110,7 @@ def test_hosts_up_at_night_run_tasks_in_turn(kind: str) -> None:
                 1,
                 1,
                 1,
-                saw(18 * hour - 39_400.0),
+                visible_time(18 * hour - 39_400.0),
                 25_000.0,
                 18 * hour - 39_400.0,
             ),

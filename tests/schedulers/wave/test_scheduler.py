@@ -137,7 +137,7 @@ def test_every_free_host_can_be_drawn() -> None:
 # -- choice of hosts --------------------------------------------------------------------------------------
 
 
-def nightly(seed: int = 1) -> gs.Scenario:
+def nightly_scenario(seed: int = 1) -> gs.Scenario:
     """Return hosts whose owners are absent for much of the day; at times there are fewer hosts than tasks."""
     return gs.Scenario(
         gs.Platform.desktop_grid(48, seed),
@@ -156,7 +156,7 @@ def test_start_counts_as_outside_the_night_if_no_zone_has_night() -> None:
     assert len(result.tables["schedule"]) == 1 and result.facts["outside_night"] == 1
 
 
-def starts_outside(result: gs.Result) -> tuple[int, int]:
+def count_day_moves(result: gs.Result) -> tuple[int, int]:
     """Return the number of moves to hosts by day, and of those made while a free host was at night."""
     faults, nodes = result.scenario.faults, len(result.machines)
     assert faults is not None and faults.time_zones is not None
@@ -189,8 +189,8 @@ def starts_outside(result: gs.Result) -> tuple[int, int]:
 
 @ALL
 def test_waves_prefer_hosts_at_night(mode: str) -> None:
-    result = validated_result(nightly(), mode, migration_cost=60.0)
-    outside, wrong = starts_outside(result)
+    result = validated_result(nightly_scenario(), mode, migration_cost=60.0)
+    outside, wrong = count_day_moves(result)
     assert outside > 50
     if mode.startswith("wave"):
         # a task from the list may also return to its host
@@ -204,7 +204,8 @@ def test_waves_prefer_hosts_at_night(mode: str) -> None:
 def test_lingering_for_no_time_equals_immediate_moves(strategy: str) -> None:
     """No host recovers at the instant at which it fails."""
     ends = [
-        validated_result(nightly(3), f"{strategy}-{kind}", linger=0.0) for kind in ("immediate", "linger")
+        validated_result(nightly_scenario(3), f"{strategy}-{kind}", linger=0.0)
+        for kind in ("immediate", "linger")
     ]
     assert ends[0].tables == ends[1].tables
 

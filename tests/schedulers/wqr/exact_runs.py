@@ -127,14 +127,14 @@ class ExactRun:
         except gs.GridSimError as error:
             return str(error)
         displayed = {
-            name: _plain(getattr(outcome, name))
+            name: _comparable_columns(getattr(outcome, name))
             for name in ("applications", "machines", "cycles", "schedule", "facts")
         }
-        table = None if decisions is None else _plain(dict(decisions.table()))
+        table = None if decisions is None else _comparable_columns(dict(decisions.table()))
         return displayed, table, outages.failures.tolist(), outages.down_time(2**62).tolist()
 
 
-def _plain(columns: Any) -> dict[str, Any]:
+def _comparable_columns(columns: Any) -> dict[str, Any]:
     """Return columns as lists of numbers, with the text of numbers that are not equal to themselves."""
     return {name: repr(np.asarray(column).tolist()) for name, column in columns.items()}
 

@@ -34,18 +34,20 @@ def decisions(result: Result) -> Iterator[tuple[int, Bags]]:
 
     For each of them: the time since which a task has no copy, and whether a task may get one.
     """
-    rows, instance, about = result.tables["schedule"], result.tables["decisions"], result.applications
+    rows, instance, applications = result.tables["schedule"], result.tables["decisions"], result.applications
     columns = (rows[name].tolist() for name in ("machine", "start", "task", "end", "completed"))
     copies = {(machine, start): rest for machine, start, *rest in zip(*columns, strict=True)}
-    begun: list[list[list[tuple[float, int]]]] = [[[] for _ in range(n)] for n in about["tasks"].tolist()]
+    begun: list[list[list[tuple[float, int]]]] = [
+        [[] for _ in range(n)] for n in applications["tasks"].tolist()
+    ]
     columns = (instance[name].tolist() for name in ("time", "application", "machine"))
     for instant, bag, machine in zip(*columns, strict=True):
         bags: Bags = {}
-        for number in np.flatnonzero(about["release"] <= instant).tolist():
+        for number in np.flatnonzero(applications["release"] <= instant).tolist():
             left = [own for own in begun[number] if not any(done and end <= instant for end, done in own)]
             running = [sum(end > instant for end, _ in own) for own in left]
             idle = [own for own, count in zip(left, running, strict=True) if not count]
-            since = [max((end for end, _ in own), default=about["release"][number]) for own in idle]
+            since = [max((end for end, _ in own), default=applications["release"][number]) for own in idle]
             if left:
                 bags[number] = min(since, default=math.inf), min(running) < COPIES
         yield bag, bags

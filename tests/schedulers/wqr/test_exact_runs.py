@@ -112,62 +112,62 @@ def test_functions_are_given_the_same_choices(run: ExactRun) -> None:
     assert seen[0] == seen[1] and seen[0][1]
 
 
-def tiny(seed: int) -> ExactRun:
+def tiny_run(seed: int) -> ExactRun:
     """Draw a run in which single nanoseconds matter: at the beginning, or late, where float64 is coarse."""
     stream = np.random.default_rng(seed)
 
-    def some(high: int, low: int = 0) -> int:
+    def draw_integer(high: int, low: int = 0) -> int:
         return int(stream.integers(low, high))
 
-    def one(*values: Any) -> Any:
-        return values[some(len(values))]
+    def draw_value(*values: Any) -> Any:
+        return values[draw_integer(len(values))]
 
-    machines, start, load = some(6, 1), one(0, 0, 10**17 + 1), None
-    predictor, printed = one("exact", "past", "age"), one(False, True)
+    machines, start, load = draw_integer(6, 1), draw_value(0, 0, 10**17 + 1), None
+    predictor, printed = draw_value("exact", "past", "age"), draw_value(False, True)
     scheduler = gs.WqrFt(
-        task_order=one("random", "small", "great"),
-        machine_choice=one("none", "cpu", "avail", "all"),
-        bag_order=one(*BAG_ORDERS),
-        max_replicas=some(4, 1),
-        checkpoint_interval=(some(6) or math.inf) * 1e-9,
-        checkpoint_cost=one(0, 0, 1, 2, 7) * 1e-9,
-        restore_cost=one(0, 1, 3) * 1e-9,
-        checkpoint_store=one("server", "local"),
+        task_order=draw_value("random", "small", "great"),
+        machine_choice=draw_value("none", "cpu", "avail", "all"),
+        bag_order=draw_value(*BAG_ORDERS),
+        max_replicas=draw_integer(4, 1),
+        checkpoint_interval=(draw_integer(6) or math.inf) * 1e-9,
+        checkpoint_cost=draw_value(0, 0, 1, 2, 7) * 1e-9,
+        restore_cost=draw_value(0, 1, 3) * 1e-9,
+        checkpoint_store=draw_value("server", "local"),
         predictor=predictor,
-        prediction_error=one(0.0, 1.0) if predictor == "exact" else 0.0,
+        prediction_error=draw_value(0.0, 1.0) if predictor == "exact" else 0.0,
         as_printed=printed,
     )
-    if one(False, True):
+    if draw_value(False, True):
         load = {
-            "period": some(7, 1),
+            "period": draw_integer(7, 1),
             "factors": stream.choice([0.25, 0.5, 1.0, 2.0, 0.3], (2, 3)),
             "series": stream.integers(0, 2, machines),
             "first": stream.integers(0, 3, machines),
         }
     rows: list[Change] = []
     for u in range(machines):
-        down = start + some(9)
-        for _ in range(some(4)):
-            back = down + some(5)
-            second = back + some(9, 1)
-            rows += [(down, u, False, back), (back, u, True, one(second, second, NEVER))]
+        down = start + draw_integer(9)
+        for _ in range(draw_integer(4)):
+            back = down + draw_integer(5)
+            second = back + draw_integer(9, 1)
+            rows += [(down, u, False, back), (back, u, True, draw_value(second, second, NEVER))]
             down = second
     return ExactRun(
         speeds=stream.choice([0.5, 1.0, 2.0], machines).tolist(),
-        sizes=[(stream.integers(1, 25, some(5, 1)) * 0.5e-9).tolist() for _ in range(3)],
-        releases=sorted(start + some(20) for _ in range(3)),
+        sizes=[(stream.integers(1, 25, draw_integer(5, 1)) * 0.5e-9).tolist() for _ in range(3)],
+        releases=sorted(start + draw_integer(20) for _ in range(3)),
         scheduler=scheduler,
         changes=sorted(rows),
-        cuts=[some(len(rows) + 1)],
+        cuts=[draw_integer(len(rows) + 1)],
         load=load,
-        records_decisions=one(False, True),
+        records_decisions=draw_value(False, True),
         seed=seed,
     )
 
 
 def test_durations_are_exact_to_the_nanosecond() -> None:
     for seed in range(300):
-        run = tiny(seed)
+        run = tiny_run(seed)
         assert run.play("interpreted") == run.play("compiled"), seed
 
 

@@ -85,7 +85,7 @@ def test_node_programs_equal_the_kernel(
 
 
 @st.composite
-def in_steps(draw: st.DrawFn) -> gs.Scenario:
+def stepped_scenarios(draw: st.DrawFn) -> gs.Scenario:
     """Draw scenarios in which machines fail often, and most events happen at multiples of 2.5 s."""
     rows = []
     nodes = draw(st.integers(1, 12))
@@ -109,7 +109,7 @@ def in_steps(draw: st.DrawFn) -> gs.Scenario:
 
 
 @QUICK
-@given(in_steps(), schedulers(), st.sampled_from((2.5, 5.0, 10.0)), st.sampled_from((0.0, 2.5, 5.0)))
+@given(stepped_scenarios(), schedulers(), st.sampled_from((2.5, 5.0, 10.0)), st.sampled_from((0.0, 2.5, 5.0)))
 def test_node_programs_equal_the_kernel_with_simultaneous_events(
     scenario: gs.Scenario, scheduler: gs.WqrFt, interval: float, cost: float
 ) -> None:
@@ -179,7 +179,7 @@ def test_node_programs_handle_all_events(calls: Counter[str], store: Any) -> Non
     begun_later = int((rows["begin"] > 0).sum())
     assert begun_later - machines["interrupted"].sum() <= restored <= begun_later
     # each of these calls is a separate event
-    signals = sum(calls[f"{who}.on_{kind}"] for who in ("Server", "Worker") for kind in SIGNALS)
+    signals = sum(calls[f"{program}.on_{kind}"] for program in ("Server", "Worker") for kind in SIGNALS)
     timers = restored + written + tasks + failures + calls["Server.on_dispatch"]
     assert outcome.provenance["events"] >= signals + timers + calls["Worker.on_start"] + 2
     compiled = gs.simulate(scenario, scheduler, nodes="compiled")
@@ -211,14 +211,14 @@ def test_work_queue_sends_no_messages() -> None:
 # -- errors -------------------------------------------------------------------------------------------------
 
 
-def breaks(machines: Machines) -> int:
+def raise_key_error(machines: Machines) -> int:
     raise KeyError("no such host")
 
 
 @pytest.mark.parametrize(
     ("scheduler", "error", "message"),
     [
-        (gs.WqrFt(machine_choice=breaks), gs.SchedulerError, "t = 0.0 s: machine_choice: KeyError"),
+        (gs.WqrFt(machine_choice=raise_key_error), gs.SchedulerError, "t = 0.0 s: machine_choice: KeyError"),
         (
             gs.WqrFt(checkpoint_interval=1e-9, checkpoint_cost=1e9),
             gs.ScenarioError,

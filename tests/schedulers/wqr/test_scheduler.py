@@ -116,24 +116,26 @@ def longest_first(tasks: Tasks) -> int:
     return int(np.argmax(tasks.residual))
 
 
-def slowest(machines: Machines) -> int:
+def choose_slowest(machines: Machines) -> int:
     assert len(machines.number) == len(machines.power) == len(machines.lasts) == len(machines.up_time)
     assert (np.diff(machines.number) > 0).all() and (machines.lasts > 0).all()
     return int(np.argmin(machines.power))
 
 
-def out_of_range(tasks: Tasks) -> int:
+def choose_out_of_range(tasks: Tasks) -> int:
     return len(tasks.number)
 
 
 def test_functions_of_users_are_supported() -> None:
     scenario = desktops()
-    mine = gs.WqrFt(task_order=longest_first, machine_choice=slowest)
+    mine = gs.WqrFt(task_order=longest_first, machine_choice=choose_slowest)
     result = gs.simulate(scenario, mine, record=True)
     assert mine.task_order == f"{__name__}:longest_first"
     assert validate_result(result) == []
     assert result.scheduler["parameters"]["machine_choice"] == f"{__name__}:slowest"
-    same = gs.simulate(scenario, gs.WqrFt(task_order=f"{__name__}:longest_first", machine_choice=slowest))
+    same = gs.simulate(
+        scenario, gs.WqrFt(task_order=f"{__name__}:longest_first", machine_choice=choose_slowest)
+    )
     assert same.digest == result.digest
     half = gs.simulate(scenario, gs.WqrFt(task_order=longest_first, machine_choice="cpu"))
     assert half.digest == gs.simulate(scenario, registered_scheduler("GreatET-CpuInfo")).digest
@@ -168,7 +170,10 @@ def test_functions_of_users_are_supported() -> None:
         ({"exclude": -1.0}, "exclude must be .*number >= 0, got -1.0"),
         ({"as_printed": True, "exclude": 1.0}, "as_printed must be false with .* or exclude"),
         ({"as_printed": 1}, "as_printed must be true or false, got 1"),
-        ({"as_printed": True, "machine_choice": slowest}, "as_printed must be false with a machine_choice"),
+        (
+            {"as_printed": True, "machine_choice": choose_slowest},
+            "as_printed must be false with a machine_choice",
+        ),
     ],
 )
 def test_invalid_parameters_are_rejected(parameters: dict[str, Any], message: str) -> None:
@@ -176,7 +181,7 @@ def test_invalid_parameters_are_rejected(parameters: dict[str, Any], message: st
         gs.WqrFt(**parameters)
 
 
-def breaks(machines: Machines) -> int:
+def raise_key_error(machines: Machines) -> int:
     raise KeyError("no such host")
 
 
@@ -198,13 +203,13 @@ class UnprintableError(Exception):
         raise RuntimeError
 
 
-def says_nothing(machines: Machines) -> int:
+def raise_unprintable(machines: Machines) -> int:
     raise UnprintableError
 
 
 def test_errors_of_functions_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(gs.SchedulerError, match="machine_choice: UnprintableError: no text"):
-        gs.simulate(desktops(faults=None), gs.WqrFt(machine_choice=says_nothing))
+        gs.simulate(desktops(faults=None), gs.WqrFt(machine_choice=raise_unprintable))
     (tmp_path / "module_that_ends.py").write_text("raise SystemExit(3)\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(gs.ScenarioError, match="got 'module_that_ends:order': 3"):
@@ -214,14 +219,15 @@ def test_errors_of_functions_are_reported(tmp_path: Path, monkeypatch: pytest.Mo
 def test_unsupported_runs_are_rejected() -> None:
     with pytest.raises(gs.SchedulerError, match="t = 0.0 s: machine_choice: KeyError: 'no such host'"):
         gs.simulate(
-            desktops(faults=None, workload=gs.Workload.of([0.0], 3, 1e6)), gs.WqrFt(machine_choice=breaks)
+            desktops(faults=None, workload=gs.Workload.of([0.0], 3, 1e6)),
+            gs.WqrFt(machine_choice=raise_key_error),
         )
     with pytest.raises(gs.ScenarioError, match="^WQR-FT.checkpoint_cost"):
         gs.simulate(desktops(), gs.WqrFt(checkpoint_interval=1e-9, checkpoint_cost=1e9))
     with pytest.raises(gs.ScenarioError, match="^WQR-FT.task_order"):
         gs.simulate(desktops(), gs.WqrFt(task_order="no.such.module:order"))
     with pytest.raises(gs.SchedulerError, match="t = .* s: task_order"):
-        gs.simulate(desktops(), gs.WqrFt(task_order=out_of_range))
+        gs.simulate(desktops(), gs.WqrFt(task_order=choose_out_of_range))
     with pytest.raises(gs.ScenarioError, match="checkpoint_cost"):
         gs.simulate(desktops(), gs.WqrFt(checkpoint_cost=0.0))
     with pytest.raises(gs.ScenarioError, match="a scenario never imports code"):

@@ -43,14 +43,14 @@ def test_kernel_and_simpy_agree_on_simultaneous_events(
 ) -> None:
     """First tasks end, then machines fail and recover, then tasks start."""
     scenario, scheduler = bench.scenario(60, 400, 4000.0), bench.scheduler(policy, checkpoint_cost=0.0)
-    case = in_steps(*bench.inputs(scenario, scheduler, 10**15))
+    case = round_to_steps(*bench.inputs(scenario, scheduler, 10**15))
     monkeypatch.setattr(bench, "inputs", lambda *_: case)
     kernel = bench.by_queue(scenario, scheduler, 0)()
     assert bench.by_simpy(scenario, scheduler, 0)() == kernel
     assert kernel[1] > 0 and kernel[2] > 0
 
 
-def in_steps(speeds: Any, sizes: Any, sequence: Any, first: Any, failures: Any) -> tuple[Any, ...]:
+def round_to_steps(speeds: Any, sizes: Any, sequence: Any, first: Any, failures: Any) -> tuple[Any, ...]:
     """Return the same scenario with all times at multiples of 60 s."""
     step = 60 * 10**9
     time, machine, up, until = failures

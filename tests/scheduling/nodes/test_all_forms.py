@@ -61,7 +61,7 @@ class Node(gs.NodeProgram):
         self.table = np.arange(6).reshape(2, 3)
         self.levels = np.linspace(0.0, 1.0, 4)
 
-    def any_node(self, view: Any) -> int:
+    def random_node(self, view: Any) -> int:
         """Return a random neighbour, or the node itself."""
         k = view.random.integers(len(view.neighbours) + 1)
         return int(view.neighbours[k]) if k < len(view.neighbours) else view.node
@@ -111,7 +111,7 @@ class Node(gs.NodeProgram):
         view.act(delay)
 
     def send_message(self, view: Any, part: int) -> None:
-        to = self.any_node(view)
+        to = self.random_node(view)
         if part == 4:
             view.send(to, "tell", value=view.work, left=view.random.integers(3))
         elif part == 5:
@@ -134,10 +134,10 @@ class Node(gs.NodeProgram):
         self.table[:, view.random.integers(3)] += view.node
         self.levels[:] = 0.5 * self.levels + view.random.random()
         view.send(
-            self.any_node(view), "arrays", few=np.full(3, self.hints), halves=self.levels,
+            self.random_node(view), "arrays", few=np.full(3, self.hints), halves=self.levels,
             signed=np.full(2, -view.node), wide=self.table[0], words=self.table,
         )  # fmt: skip
-        view.send(self.any_node(view), "matrix", values=self.table[:, ::2], weights=self.levels[::-1])
+        view.send(self.random_node(view), "matrix", values=self.table[:, ::2], weights=self.levels[::-1])
 
     def publish(self, view: Any) -> None:
         if view.random.random() < 0.5:
@@ -237,7 +237,7 @@ class Node(gs.NodeProgram):
 
     def on_nudge(self, view: Any, message: Any) -> None:
         if message.left > 0:
-            view.send(self.any_node(view), "nudge", left=message.left - 1)
+            view.send(self.random_node(view), "nudge", left=message.left - 1)
         self.do(view)
 
     def on_ask(self, view: Any, message: Any) -> None:
@@ -261,7 +261,7 @@ class Node(gs.NodeProgram):
 
     def on_think(self, view: Any, message: Any) -> None:
         self.sum += message.load + int(message.few[0])
-        view.send(self.any_node(view), "nudge", left=message.matrix[1, 0] % 2)
+        view.send(self.random_node(view), "nudge", left=message.matrix[1, 0] % 2)
 
     def on_arrays(self, view: Any, message: Any) -> None:
         double = message.halves + message.halves
@@ -274,7 +274,7 @@ class Node(gs.NodeProgram):
         self.sum += message.values[1, 1] * message.values.shape[1] + len(message.weights)
         if len(message.weights) > 0 and view.random.random() < 0.5:
             self.sum += message.weights[0]
-            view.send(self.any_node(view), "matrix", values=message.values, weights=message.weights[1:])
+            view.send(self.random_node(view), "matrix", values=message.values, weights=message.weights[1:])
         self.do(view)
 
     def on_alarm(self, view: Any, number: int, weight: float = 0.5) -> None:

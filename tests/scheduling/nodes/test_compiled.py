@@ -45,7 +45,7 @@ class RandomActionNode(gs.NodeProgram):
     def holds(self) -> bool:
         return self.tasks > 0
 
-    def _any(self, view: Any) -> int:
+    def _random_node(self, view: Any) -> int:
         others = view.neighbours
         which = view.random.integers(len(others) + 1)
         return others[which] if which < len(others) else view.node
@@ -60,7 +60,7 @@ class RandomActionNode(gs.NodeProgram):
             view.cancel("tick")
         elif draw < 6:
             load = view.work + self.load.max() * self.factor
-            view.send(self._any(view), "note", left=view.random.integers(3), value=load)
+            view.send(self._random_node(view), "note", left=view.random.integers(3), value=load)
         elif draw == 6:
             self.mean += view.random.exponential(2.0) + view.random.uniform(1.0, 2.0) * view.speed
 
@@ -75,7 +75,7 @@ class RandomActionNode(gs.NodeProgram):
             view.decide("ran", number, node=view.node, tasks=here)
             view.enqueue(number, here)
         if here < tasks:
-            view.send(self._any(view), "share", hops=hops + 1, application=number, tasks=tasks - here)
+            view.send(self._random_node(view), "share", hops=hops + 1, application=number, tasks=tasks - here)
 
     def on_start(self, view: Any) -> None:
         self._act(view)
@@ -317,7 +317,7 @@ def _own_stream(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.timer(np.random.random(), "tick")
 
 
-def _no_attribute(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _reads_missing_attribute(self: Any, view: Any, application: Any, tasks: int) -> None:
     tasks.foo()  # type: ignore[attr-defined]
 
 
@@ -325,11 +325,11 @@ def _array_replaced(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.kept = np.zeros(3)
 
 
-def _array_copied(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _assigns_own_array(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.kept = self.kept
 
 
-def _none(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _assigns_none(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.count = None
 
 
@@ -346,7 +346,7 @@ def _walrus(self: Any, view: Any, application: Any, tasks: int) -> None:
         self.count = count
 
 
-def _undefined(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _reads_undefined_name(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.enqueue(application.number, taks)  # type: ignore[name-defined]  # noqa: F821
 
 
@@ -354,7 +354,7 @@ def _global_dict(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.enqueue(application.number, SIZES[tasks])
 
 
-def _of_class(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _reads_class_attribute(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.enqueue(application.number, RandomActionNode.turns)
 
 
@@ -362,11 +362,11 @@ def _setter(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.level = tasks
 
 
-def _of_view(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _assigns_view_attribute(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.now = 3
 
 
-def _static(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _calls_static_method(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.enqueue(application.number, self.fixed(tasks))
 
 
@@ -374,7 +374,7 @@ def _other_arguments(self: Any, view: Any, application: Any, tasks: int) -> None
     self.again()
 
 
-def _builtin(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _calls_unsupported_builtin(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.enqueue(application.number, len(list(reversed([1, 2]))))
 
 
@@ -388,16 +388,19 @@ def _gamma(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_format, "a format in an f-string cannot be compiled"),
         (_star, r"a \* in an assignment cannot be compiled"),
         (_walrus, "count := ... cannot be compiled; write count = ... in a line of its own"),
-        (_undefined, "the name taks is not defined; did you mean tasks?"),
+        (_reads_undefined_name, "the name taks is not defined; did you mean tasks?"),
         (_global_dict, "SIZES is a dict of the module, which cannot be compiled; write a tuple"),
-        (_of_class, "RandomActionNode is a class of nodes; write self.turns"),
+        (_reads_class_attribute, "RandomActionNode is a class of nodes; write self.turns"),
         (_setter, "self.level is read-only when compiled; write a method"),
-        (_of_view, "view.now is read-only"),
-        (_static, "self.fixed is a staticmethod; write it as a method"),
+        (_assigns_view_attribute, "view.now is read-only"),
+        (_calls_static_method, "self.fixed is a staticmethod; write it as a method"),
         (_other_arguments, r"self.again\(self, number: 'int'\).*: missing a required argument: 'number'"),
-        (_builtin, "'view.enqueue.*' cannot be compiled: Numba does not support reversed of Python"),
+        (
+            _calls_unsupported_builtin,
+            "'view.enqueue.*' cannot be compiled: Numba does not support reversed of Python",
+        ),
         (_gamma, "gamma rounds differently when compiled"),
-        (_none, "use a number such as -1 for None"),
+        (_assigns_none, "use a number such as -1 for None"),
         (_fraction, "self.count must be an int, as __init__ sets it, got a fraction"),
         (_many_draws, "draws one number in compiled nodes"),
         (_application, "must be a whole number, got an application, which has a .number"),
@@ -407,7 +410,7 @@ def _gamma(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_python_sum, "sum of floats rounds differently"),
         (_power, "a power of two ints is an int when compiled"),
         (_own_stream, "random draws from a global random stream; draw from view.random"),
-        (_no_attribute, "Unknown attribute 'foo' of type int"),
+        (_reads_missing_attribute, "Unknown attribute 'foo' of type int"),
     ],
 )
 def test_errors_of_compilation_name_the_construct_and_its_line(method: Any, message: str) -> None:
@@ -456,11 +459,11 @@ def test_errors_of_compilation_name_the_method_and_its_caller(method: Any, helpe
         gs.simulate(SMALL, scheduler, nodes="compiled")
 
 
-def _in_place(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _assigns_in_place(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.kept ^= True
 
 
-@pytest.mark.parametrize("method", [_array_replaced, _array_copied, _in_place])
+@pytest.mark.parametrize("method", [_array_replaced, _assigns_own_array, _assigns_in_place])
 def test_an_array_that_is_assigned_as_a_whole_is_named(method: Any) -> None:
     line = inspect.getsourcelines(method)[1] + 1
     with pytest.raises(
@@ -483,7 +486,7 @@ def test_an_attribute_that_is_not_a_number_is_named(kept: Any) -> None:
         gs.simulate(SMALL, scheduler_of(_fraction, kept=kept), nodes="compiled")
 
 
-def _by_zero(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _divides_by_zero(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.enqueue(application.number, tasks // (tasks - 3))
 
 
@@ -523,7 +526,7 @@ def _no_choice(self: Any, view: Any, application: Any, tasks: int) -> None:
 @pytest.mark.parametrize(
     "method",
     [
-        _by_zero,
+        _divides_by_zero,
         _raises,
         _fieldless,
         _no_choice,
@@ -542,16 +545,16 @@ def test_compiled_handlers_raise_the_errors_of_interpreted_ones(method: Any) -> 
             gs.simulate(SMALL, scheduler_of(method), nodes=form)
         errors.append(excinfo.value)
     assert type(errors[0]) is type(errors[1])
-    if method not in (_by_zero, _fieldless):
+    if method not in (_divides_by_zero, _fieldless):
         assert str(errors[0]) == str(errors[1])
 
 
 def test_an_index_out_of_range_is_an_error() -> None:
-    def beyond(self: Any, view: Any, application: Any, tasks: int) -> None:
+    def _sends_to_missing_neighbour(self: Any, view: Any, application: Any, tasks: int) -> None:
         view.send(view.neighbours[tasks + 5], "ask", number=1)
 
     with pytest.raises(IndexError):
-        gs.simulate(SMALL, scheduler_of(beyond), nodes="compiled")
+        gs.simulate(SMALL, scheduler_of(_sends_to_missing_neighbour), nodes="compiled")
 
 
 def test_machine_code_is_stored_and_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -563,7 +566,7 @@ def test_machine_code_is_stored_and_reused(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(compiled, "_compile", lambda *given: items.append("") or real(*given))
 
     def number_of(form: str) -> str:
-        return gs.simulate(SMALL, scheduler_of(_fine), nodes=form).digest  # type: ignore[arg-type]
+        return gs.simulate(SMALL, scheduler_of(_sends_to_next), nodes=form).digest  # type: ignore[arg-type]
 
     assert number_of("compiled") == number_of("interpreted")
     assert number_of("compiled") == number_of("interpreted")
@@ -584,7 +587,7 @@ def test_a_text_that_no_method_reads_needs_no_other_machine_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class TextBoardScheduler(gs.BoardScheduler, frozen=True, kw_only=True):
-        policy = type(scheduler_of(_fine)).policy
+        policy = type(scheduler_of(_sends_to_next)).policy
         messages: ClassVar[dict[str, gs.Message]] = {"ask": gs.Message(64, number=int)}
 
     monkeypatch.setenv("GRIDSIM_CACHE", str(tmp_path))
@@ -594,7 +597,7 @@ def test_a_text_that_no_method_reads_needs_no_other_machine_code(
     assert len([*tmp_path.iterdir()]) == 1
 
 
-def _fine(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _sends_to_next(self: Any, view: Any, application: Any, tasks: int) -> None:
     for _ in range(LIMIT):
         view.send((view.node + 1) % view.machines, "ask", number=tasks)
     view.enqueue(application.number, tasks)
@@ -605,7 +608,7 @@ def test_without_numba_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setitem(sys.modules, "numba", None)
     with pytest.raises(ImportError, match=r'Numba; install it with: pip install "gridsched\[jit\]"'):
-        gs.simulate(SMALL, scheduler_of(_fine), nodes="compiled")
+        gs.simulate(SMALL, scheduler_of(_sends_to_next), nodes="compiled")
 
 
 def test_programs_of_several_classes_cannot_be_compiled() -> None:

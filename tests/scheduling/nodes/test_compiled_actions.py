@@ -281,7 +281,7 @@ def _acts_in_the_past(self: Any, view: Any, application: Any, tasks: int) -> Non
     view.act(-1.0 * tasks)
 
 
-def _at_a_past_instant(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _sets_past_timer(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.at(view.now_ns - tasks, "tick")
 
 
@@ -310,7 +310,7 @@ def _publishes(self: Any, view: Any, application: Any, tasks: int) -> None:
     "method",
     [
         _acts_in_the_past,
-        _at_a_past_instant,
+        _sets_past_timer,
         _later_than_never,
         _unknown_application,
         _negative_size,

@@ -31,7 +31,7 @@ class GossipNode(gs.NodeProgram):
         self.last = np.zeros(WIDTH, np.uint16)
         self.known, self.counts = gs.SharedArray(np.zeros(0)), gs.SharedArray(np.arange(3))
 
-    def _any(self, view: Any) -> Any:
+    def _random_node(self, view: Any) -> Any:
         return view.random.choice(view.neighbours) if view.neighbours else view.node
 
     def on_start(self, view: Any) -> None:
@@ -39,7 +39,9 @@ class GossipNode(gs.NodeProgram):
         view.timer(view.random.integers(3), "round")
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        view.send(self._any(view), "task", application=application.number, tasks=tasks, path=[view.node])
+        view.send(
+            self._random_node(view), "task", application=application.number, tasks=tasks, path=[view.node]
+        )
 
     def on_task(self, view: Any, message: Any) -> None:
         view.note("paths", length=len(message.path), first=message.path[0])
@@ -50,7 +52,7 @@ class GossipNode(gs.NodeProgram):
         path[:-1] = message.path
         path[-1] = view.node
         view.send(
-            self._any(view), "task",
+            self._random_node(view), "task",
             application=message.application, tasks=message.tasks, path=path,
         )  # fmt: skip
 
@@ -61,9 +63,9 @@ class GossipNode(gs.NodeProgram):
         for neighbour in view.neighbours:
             half = self.mass if neighbour % 2 == 0 else self.mass[::-1]
             view.send(neighbour, "push", values=half, weight=self.weight)
-        view.send(self._any(view), "now", column=self.table[:, 1], matrix=self.table[:, ::2])
+        view.send(self._random_node(view), "now", column=self.table[:, 1], matrix=self.table[:, ::2])
         view.send(
-            self._any(view), "counts", few=np.full(WIDTH, view.node), halves=self.mass,
+            self._random_node(view), "counts", few=np.full(WIDTH, view.node), halves=self.mass,
             signed=[-view.node] * 2, wide=self.table[0], words=self.table,
         )  # fmt: skip
         self.rounds += 1
@@ -74,7 +76,7 @@ class GossipNode(gs.NodeProgram):
         self.mass[:] = self.mass + message.values
         self.weight += message.weight
         if view.random.random() < 0.3:
-            view.send(self._any(view), "late", values=message.values)
+            view.send(self._random_node(view), "late", values=message.values)
         view.note("mass", first=self.mass[0], last=self.mass[-1], weight=self.weight)
 
     def on_late(self, view: Any, message: Any) -> None:
@@ -89,9 +91,9 @@ class GossipNode(gs.NodeProgram):
         for value in old:  # a handler may still read an array that has been replaced
             self.checks += value
         if draw < 0.3:
-            view.send(self._any(view), "late", values=self.known.values)
+            view.send(self._random_node(view), "late", values=self.known.values)
         if view.random.random() < 0.5:
-            view.send(self._any(view), "late", values=message.values[1:])
+            view.send(self._random_node(view), "late", values=message.values[1:])
 
     def on_now(self, view: Any, message: Any) -> None:
         self.checks += message.column[0] + message.matrix[1, 1] * message.matrix.shape[1]
@@ -106,7 +108,7 @@ class GossipNode(gs.NodeProgram):
         if self.checks < 1e6:
             halves = [0.5 * k for k in range(view.node)]
             view.send(view.node, "again", few=[0, len(halves)], halves=halves)
-            view.send(self._any(view), "late", values=[len(halves), 7])
+            view.send(self._random_node(view), "late", values=[len(halves), 7])
         view.later(0.75, "thought", matrix=self.table[:, 1:], counts=message.few, k=self.rounds)
 
     def on_thought(self, view: Any, message: Any) -> None:
@@ -239,15 +241,15 @@ def scheduler_of(release: Any, *, receive: Any = None, **fields: Any) -> gs.Node
 SMALL = gs.Scenario(gs.Platform.of([1000.0] * 3), gs.Workload.of([0.0], 1, 1000.0), gs.Network(), seed=1)
 
 
-def _negative(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _sends_negative(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.send(1, "data", values=np.full(2, -1))
 
 
-def _too_large(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _sends_too_large(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.send(1, "data", values=np.full(4, 65536)[::2])
 
 
-@pytest.mark.parametrize("release", [_negative, _too_large])
+@pytest.mark.parametrize("release", [_sends_negative, _sends_too_large])
 def test_elements_out_of_range_are_rejected_in_both_forms(release: Any) -> None:
     errors = set()
     for form in ("interpreted", "compiled"):
@@ -319,7 +321,7 @@ def _changes_shared(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.known.values[0] = 1
 
 
-def _misspells_dtype(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _calls_unknown_method(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.known.put(self.x)
 
 
@@ -357,7 +359,7 @@ def _assigns(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_set_floats, "SharedArray.set takes an array of int of one dimension, got an array of float"),
         (_assigns_shared, "self.known is a SharedArray: only its contents can be changed"),
         (_changes_shared, r"the array is read-only; change a copy, np.array\(...\)"),
-        (_misspells_dtype, "there is no SharedArray.put; known: set, values"),
+        (_calls_unknown_method, "there is no SharedArray.put; known: set, values"),
         (_adds, r"may differ from Python's for numbers of 16 bits, here uint16; convert them first: int\("),
         (_scales, r"of 16 bits, here an array of uint16; convert them first: values.astype\(np.int64\)"),
         (_sums, "of 16 bits, here an array of uint16"),
@@ -386,11 +388,11 @@ def test_changes_of_an_array_in_a_message_are_named_with_the_remedy(receive: Any
     line = inspect.getsourcelines(receive)[1] + 2
     message = r"Node.on_data: message.values is read-only; change a copy: values = np.array\(message.values\)"
     with pytest.raises(gs.CompileError, match=rf"test_compiled_arrays.py:{line}: {message}"):
-        gs.simulate(SMALL, scheduler_of(_negative, receive=receive), nodes="compiled")
+        gs.simulate(SMALL, scheduler_of(_sends_negative, receive=receive), nodes="compiled")
 
 
 def test_arrays_without_a_number_of_dimensions_are_named() -> None:
     with pytest.raises(
         gs.CompileError, match="does not support 'values' of the message 'data': set its ndim in gs.array"
     ):
-        gs.simulate(SMALL, scheduler_of(_negative, values=gs.array(int)), nodes="compiled")
+        gs.simulate(SMALL, scheduler_of(_sends_negative, values=gs.array(int)), nodes="compiled")

@@ -304,15 +304,15 @@ def scheduler_of(release: Any) -> gs.NodeScheduler:
 SMALL = gs.Scenario(gs.Platform.of([1000.0] * 3), gs.Workload.of([1.0], 1, 1000.0), gs.Network(), seed=1)
 
 
-def _past(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _samples_past_instant(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.cells[:] = view.sample(GRID, -1)
 
 
-def _negative(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _splits_negative_counts(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.k = split(self.counts, tasks)[0]
 
 
-def _too_many(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _splits_too_many(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.k = split(np.zeros(3, np.int64), tasks)[0]
 
 
@@ -337,13 +337,13 @@ def _no_leaves(self: Any, view: Any, application: Any, tasks: int) -> None:
     debit(self.cells, GRID, tasks=tasks, task_size=1.0, size=1.0, stretch=1.0, leaves=0)
 
 
-def _falling(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _passes_falling_totals(self: Any, view: Any, application: Any, tasks: int) -> None:
     totals = self.counts + 3
     totals[1] = 1
     lowest_stretch(totals, tasks)
 
 
-def _negative_totals(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _passes_negative_totals(self: Any, view: Any, application: Any, tasks: int) -> None:
     lowest_stretch(self.counts, tasks)
 
 
@@ -360,7 +360,7 @@ def _no_worker(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.records.end(2, view.now)
 
 
-def _infinite(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _begins_at_infinity(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.records.open(2)
     self.records.begin(1, 1.0, math.inf)
 
@@ -377,9 +377,10 @@ def _no_index(self: Any, view: Any, application: Any, tasks: int) -> None:
 @pytest.mark.parametrize(
     "release",
     [
-        _past, _negative, _too_many, _stretch, _leaves, _no_slots, _no_extension, _tasks, _lengths,
-        _no_leaves, _falling, _negative_totals,
-        _no_worker, _infinite, _short, _no_index,
+        _samples_past_instant, _splits_negative_counts, _splits_too_many,
+        _stretch, _leaves, _no_slots, _no_extension, _tasks, _lengths,
+        _no_leaves, _passes_falling_totals, _passes_negative_totals,
+        _no_worker, _begins_at_infinity, _short, _no_index,
     ],
 )  # fmt: skip
 def test_compiled_calls_of_kernels_raise_the_errors_of_interpreted_ones(release: Callable[..., None]) -> None:
@@ -391,7 +392,7 @@ def test_compiled_calls_of_kernels_raise_the_errors_of_interpreted_ones(release:
     assert errors[0] == errors[1]
 
 
-def _any_grid(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _samples_without_grid(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.sample(tasks)
 
 
@@ -399,7 +400,7 @@ def _wide(self: Any, view: Any, application: Any, tasks: int) -> None:
     aggregate(np.zeros((2, 3), np.int64))
 
 
-def _narrow(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _splits_one_row(self: Any, view: Any, application: Any, tasks: int) -> None:
     split(self.cells[0, 0], tasks)
 
 
@@ -419,11 +420,11 @@ def _extends(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.slots.extend(0, 0, 0.5, 1)
 
 
-def _by_name(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _opens_by_keyword(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.records.open(workers=2)
 
 
-def _half(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _opens_fraction(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.records.open(2.5)
 
 
@@ -442,14 +443,14 @@ def _misspells(self: Any, view: Any, application: Any, tasks: int) -> None:
 @pytest.mark.parametrize(
     ("release", "text"),
     [
-        (_by_name, "WaitingTimes.open takes 1 values by position, not by name"),
-        (_half, "argument 1 of WaitingTimes.open must be a whole number, got a fraction"),
+        (_opens_by_keyword, "WaitingTimes.open takes 1 values by position, not by name"),
+        (_opens_fraction, "argument 1 of WaitingTimes.open must be a whole number, got a fraction"),
         (_floats, "argument 1 of WaitingTimes.busy must be a contiguous array of int, got an array of float"),
         (_copies, "compiled nodes do not support WaitingTimes.copy"),
         (_misspells, "there is no WaitingTimes.forgett; did you mean forget"),
-        (_any_grid, "must be a SummaryGrid of the module or of the parameters, got int"),
+        (_samples_without_grid, "must be a SummaryGrid of the module or of the parameters, got int"),
         (_wide, "children of aggregate must be a contiguous array of uint32 of at least 2 dimensions"),
-        (_narrow, "available of split must be a contiguous array of int, got an array of uint32"),
+        (_splits_one_row, "available of split must be a contiguous array of int, got an array of uint32"),
         (_computes_grid, r"numbers of 32 bits, here uint32; convert them first: int\("),
         (_extends, "start of view.slots.extend must be a whole number, got a fraction"),
         (_debits_twice, "task_size of debit must be a contiguous array of float, got an array of int"),

@@ -89,7 +89,7 @@ class Worker(gs.NodeProgram):
         view.send(brokers[view.rank % len(brokers)], "free")
 
 
-def _enqueued(truth: Any, node: int, machine: int) -> float:
+def _enqueued_tasks(truth: Any, node: int, machine: int) -> float:
     return float(truth.memory(machine).enqueued)
 
 
@@ -113,7 +113,7 @@ class BrokerScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     timers: ClassVar[tuple[str, ...]] = ("deal",)
     tables: ClassVar[dict[str, dict[str, type]]] = {"free": {"node": int, "rank": int, "sender": int}}
     decision_words: ClassVar[Any] = {"dealt": ("gave {tasks} tasks to machine {machine}", "", "")}
-    truths: ClassVar[Any] = {"dealt": _enqueued}
+    truths: ClassVar[Any] = {"dealt": _enqueued_tasks}
     brokers: int = 2
     hubs: int = 2
     stride: int = 1

@@ -122,7 +122,7 @@ def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
         def forget(self) -> None:
             self.at = -1.0
 
-    def truth_by(read: Any) -> gs.NodeScheduler:
+    def truth_scheduler(read: Any) -> gs.NodeScheduler:
         class TruthScheduler(ReportScheduler, frozen=True, kw_only=True):
             policy = TotalsNode
             truths: ClassVar[dict[str, Any]] = {"keep": lambda truth, node, _: read(truth.memory(node))}
@@ -137,9 +137,9 @@ def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
         return float(node.queue.pop())  # from a copy
 
     case = scenario([0.0, 1.75])
-    outcome = gs.simulate(case, truth_by(reads), record="decisions")
+    outcome = gs.simulate(case, truth_scheduler(reads), record="decisions")
     assert outcome.tables["decisions"]["true"][0] == 2.0
-    outcome = gs.simulate(scenario([0.0, 0.5, 1.0]), truth_by(pops), record="decisions")
+    outcome = gs.simulate(scenario([0.0, 0.5, 1.0]), truth_scheduler(pops), record="decisions")
     assert [row["true"] for row in outcome.tables["decisions"].rows() if row["action"] == "keep"] == [3.0] * 3
     for write in (
         lambda node: setattr(node, "at", 1.0),
@@ -150,7 +150,7 @@ def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
         lambda node: node.list.append(1.0),
     ):
         with pytest.raises((AttributeError, TypeError, ValueError, gs.SchedulerError)):
-            gs.simulate(case, truth_by(write), record="decisions")
+            gs.simulate(case, truth_scheduler(write), record="decisions")
 
 
 def test_invalid_decisions_are_rejected() -> None:

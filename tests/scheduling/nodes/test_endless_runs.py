@@ -17,9 +17,9 @@ from tests._helpers.toy import Toy, ToyPolicy
 class Node(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
-        self._again(view)
+        self._send_again(view)
 
-    def _again(self, view: Any, message: Any = None) -> None:
+    def _send_again(self, view: Any, message: Any = None) -> None:
         how, sender = self.parameters.how, view.node if message is None else message.sender
         if how in ("timer", "timer and message"):
             view.timer(0.0, "soon")
@@ -33,20 +33,20 @@ class Node(gs.NodeProgram):
             view.act()
 
     def on_timer(self, view: Any, name: str) -> None:
-        self._again(view)
+        self._send_again(view)
 
     def on_act(self, view: Any) -> None:
-        self._again(view)
+        self._send_again(view)
 
     def on_note(self, view: Any, message: Any) -> None:
         if self.parameters.how == "message to itself":
-            self._again(view)
+            self._send_again(view)
 
     def on_own(self, view: Any, message: Any) -> None:
-        self._again(view)
+        self._send_again(view)
 
     def on_now(self, view: Any, message: Any) -> None:
-        self._again(view, message)
+        self._send_again(view, message)
 
 
 class EndlessScheduler(gs.NodeScheduler, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ class Node(gs.NodeProgram):
 
     def say(self, view: Any, what: str, *more: Any) -> None:
         self.calls += 1
-        self.parameters.told.append((round(view.now, 6), view.node, what, *more, self.calls))
+        self.parameters.calls_log.append((round(view.now, 6), view.node, what, *more, self.calls))
 
     def on_start(self, view: Any) -> None:
         self.say(view, "start")
@@ -52,7 +52,7 @@ class HalfScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = Node
     messages: ClassVar[dict[str, gs.Message]] = {"share": SHARE}
     timers: ClassVar[tuple[str, ...]] = ("tick",)
-    told: list[Any] = []
+    calls_log: list[Any] = []
 
 
 def scenario(machines: int = 2, **further: Any) -> gs.Scenario:
@@ -65,9 +65,9 @@ def scenario(machines: int = 2, **further: Any) -> gs.Scenario:
 
 
 def test_nodes_get_the_calls_expected_by_hand() -> None:
-    told: list[Any] = []
-    result = gs.simulate(scenario(), HalfScheduler(told=told))
-    assert told == [
+    calls_log: list[Any] = []
+    result = gs.simulate(scenario(), HalfScheduler(calls_log=calls_log))
+    assert calls_log == [
         (0.0, 0, "start", 1),
         (0.0, 1, "start", 1),
         (1.0, 0, "release", 0, 5, 2),
@@ -80,10 +80,10 @@ def test_nodes_get_the_calls_expected_by_hand() -> None:
 
 
 def test_a_failure_erases_memory_tasks_and_timers() -> None:
-    told: list[Any] = []
+    calls_log: list[Any] = []
     faults = gs.Faults.of([0, 1], [2.2, 1.3], [2.2, 1.3])
-    result = gs.simulate(scenario(faults=faults), HalfScheduler(told=told, detection=1.0))
-    assert told[3:] == [
+    result = gs.simulate(scenario(faults=faults), HalfScheduler(calls_log=calls_log, detection=1.0))
+    assert calls_log[3:] == [
         (1.3, 1, "start", 1),
         (2.2, 0, "start", 1),
         (2.5, 0, "release", 0, 2, 2),  # the share that was in transit at 1.3 and would have arrived at 1.5
@@ -120,7 +120,7 @@ class HoldingNode(gs.NodeProgram):
 
 def test_a_failure_loses_held_tasks_but_keeps_notes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HoldingScheduler, "policy", HoldingNode)
-    result = gs.simulate(scenario(faults=gs.Faults.of([0], [3.0], [3.0])), HoldingScheduler(told=[]))
+    result = gs.simulate(scenario(faults=gs.Faults.of([0], [3.0], [3.0])), HoldingScheduler(calls_log=[]))
     assert result.applications["resubmitted"].tolist() == [5]
     assert result.applications["first_start"].tolist() == [9.0]  # submitted again 1 s after the failure
     arguments = result.tables["given"]
@@ -142,11 +142,11 @@ class OneByOneNode(Node):
 def test_a_node_that_gets_a_task_as_the_last_one_ends_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tasks arrive at 1.6 and 2.6 s, and take 1 s each."""
     monkeypatch.setattr(HalfScheduler, "policy", OneByOneNode)
-    told: list[Any] = []
+    calls_log: list[Any] = []
     bags = gs.Workload.of([1.0], 7, 1000.0, [0], origin=0.0)
     network = gs.Network(latency=0.5, bandwidth=10_000.0)
-    gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags, network), HalfScheduler(told=told))
-    assert [row[:3] for row in told if row[1] == 1] == [
+    gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags, network), HalfScheduler(calls_log=calls_log))
+    assert [row[:3] for row in calls_log if row[1] == 1] == [
         (0.0, 1, "start"),
         (1.6, 1, "share"),
         (2.6, 1, "share"),
@@ -155,28 +155,28 @@ def test_a_node_that_gets_a_task_as_the_last_one_ends_is_not_idle(monkeypatch: p
 
 
 def test_the_next_machine_replaces_a_submitter_that_is_down() -> None:
-    told: list[Any] = []
+    calls_log: list[Any] = []
     faults = gs.Faults.of([0], [0.5], [30.0])
-    gs.simulate(scenario(machines=3, faults=faults), HalfScheduler(told=told))
-    assert (1.0, 1, "release", 0, 5, 2) in told
+    gs.simulate(scenario(machines=3, faults=faults), HalfScheduler(calls_log=calls_log))
+    assert (1.0, 1, "release", 0, 5, 2) in calls_log
 
 
 def test_the_first_machine_replaces_the_last_one() -> None:
-    told: list[Any] = []
+    calls_log: list[Any] = []
     away = gs.Scenario(
         gs.Platform.of([1000.0] * 3),
         gs.Workload.of(release=[1.0], tasks=[5], task_size=[1000.0], submitter=[2], origin=0.0),
         faults=gs.Faults.of([2], [0.5], [30.0]),
     )
-    gs.simulate(away, HalfScheduler(told=told))
-    assert (1.0, 0, "release", 0, 5, 2) in told
+    gs.simulate(away, HalfScheduler(calls_log=calls_log))
+    assert (1.0, 0, "release", 0, 5, 2) in calls_log
 
 
 def test_releases_wait_while_all_machines_are_down() -> None:
-    told: list[Any] = []
+    calls_log: list[Any] = []
     faults = gs.Faults.of([0, 1], [0.5, 0.5], [30.0, 40.0])
-    result = gs.simulate(scenario(faults=faults), HalfScheduler(told=told))
-    assert told[2:4] == [(30.0, 0, "start", 1), (30.0, 0, "release", 0, 5, 2)]
+    result = gs.simulate(scenario(faults=faults), HalfScheduler(calls_log=calls_log))
+    assert calls_log[2:4] == [(30.0, 0, "start", 1), (30.0, 0, "release", 0, 5, 2)]
     # tasks sent to the first neighbour, which is down, are lost and submitted again, until one is left
     assert result.applications["resubmitted"].tolist() == [5 + 2 + 1]
 
@@ -190,7 +190,7 @@ class WrongNode(Node):
 
 class TalkingNode(WrongNode):
     def on_message(self, view: Any, message: Any) -> None:
-        self.parameters.told.append((view.node, vars(message)))
+        self.parameters.calls_log.append((view.node, vars(message)))
 
 
 class TalkingScheduler(HalfScheduler, frozen=True, kw_only=True):
@@ -218,11 +218,11 @@ def test_a_node_cannot_send_an_unknown_application(
     bags = gs.Workload.of([1.0, 9.0], 5, 1000.0, [0, 0], origin=0.0)
     message = f"node 0 sends 'gossip' with application {number}, which it does not know"
     with pytest.raises(gs.SchedulerError, match=message):
-        gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags), TalkingScheduler(told=[]))
+        gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags), TalkingScheduler(calls_log=[]))
 
 
 def test_a_failure_erases_the_applications_that_a_node_knew(monkeypatch: pytest.MonkeyPatch) -> None:
-    def knows(view: Any) -> bool:
+    def is_known(view: Any) -> bool:
         try:
             return bool(view.application(0).tasks == 5)
         except gs.SchedulerError:
@@ -230,16 +230,16 @@ def test_a_failure_erases_the_applications_that_a_node_knew(monkeypatch: pytest.
 
     class KnowingNode(QuietNode):
         def on_start(self, view: Any) -> None:
-            told.append((view.now, view.node, knows(view)))
+            calls_log.append((view.now, view.node, is_known(view)))
 
         def on_message(self, view: Any, message: Any) -> None:
             super().on_message(view, message)
-            told.append((round(view.now, 6), view.node, knows(view)))
+            calls_log.append((round(view.now, 6), view.node, is_known(view)))
 
-    told: list[Any] = []
+    calls_log: list[Any] = []
     monkeypatch.setattr(HalfScheduler, "policy", KnowingNode)
-    gs.simulate(scenario(faults=gs.Faults.of([1], [2.2], [2.4])), HalfScheduler(told=[]))
-    assert told[:4] == [(0.0, 0, False), (0.0, 1, False), (1.6, 1, True), (2.4, 1, False)]
+    gs.simulate(scenario(faults=gs.Faults.of([1], [2.2], [2.4])), HalfScheduler(calls_log=[]))
+    assert calls_log[:4] == [(0.0, 0, False), (0.0, 1, False), (1.6, 1, True), (2.4, 1, False)]
 
 
 def test_a_view_is_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +253,7 @@ def test_a_view_is_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
         view.enqueue(0, 5)
 
     monkeypatch.setattr(WrongNode, "wrong", staticmethod(write))
-    gs.simulate(scenario(), TalkingScheduler(told=[]))
+    gs.simulate(scenario(), TalkingScheduler(calls_log=[]))
     assert {"node", "neighbours", "random", "send", "memory"} < set(tried)
 
 
@@ -285,7 +285,7 @@ WHOLE, REAL = "must be a whole number of 64 bits, got", "must be a number in the
 def test_values_of_another_type_are_named(wrong: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WrongNode, "wrong", staticmethod(wrong))
     with pytest.raises(gs.SchedulerError, match=f"^.*node 0.*{message}"):
-        gs.simulate(scenario(), TalkingScheduler(told=[]))
+        gs.simulate(scenario(), TalkingScheduler(calls_log=[]))
 
 
 def test_numpy_numbers_and_extreme_values_arrive_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,11 +301,11 @@ def test_numpy_numbers_and_extreme_values_arrive_unchanged(monkeypatch: pytest.M
         view.timer(np.int64(1), "tick")
         view.enqueue(np.int64(0), np.int64(5))
 
-    told: list[Any] = []
+    calls_log: list[Any] = []
     monkeypatch.setattr(WrongNode, "wrong", staticmethod(say))
     monkeypatch.setattr(WrongNode, "say", lambda *_: None)
-    arguments = gs.simulate(scenario(), TalkingScheduler(told=told)).tables["given"]
-    came = [(item["count"], item["weight"]) for _, item in told]
+    arguments = gs.simulate(scenario(), TalkingScheduler(calls_log=calls_log)).tables["given"]
+    came = [(item["count"], item["weight"]) for _, item in calls_log]
     assert came == [(2**63 - 1, np.inf), (-(2**63), 7.0), (5, 0.5), (1, 1.0)]
     assert list(zip(arguments["count"].tolist(), arguments["weight"].tolist(), strict=True)) == came
 
@@ -476,16 +476,16 @@ class PingNode(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
     def on_big_ping(self, view: Any, message: Any) -> None:
-        self.parameters.told.append((message.kind, message.left))
+        self.parameters.calls_log.append((message.kind, message.left))
         view.timer(0.5, "wait", message.left - 1)
         view.timer(0.5, "wait", message.left - 1)  # the same
         view.timer(0.5, "wait", -7.0)
 
     def on_message(self, view: Any, message: Any) -> None:
-        self.parameters.told.append((message.kind, view.node))
+        self.parameters.calls_log.append((message.kind, view.node))
 
     def on_timer(self, view: Any, name: str, value: float) -> None:
-        self.parameters.told.append((name, value))
+        self.parameters.calls_log.append((name, value))
         view.send(0, "timer")
 
 
@@ -496,10 +496,10 @@ class PingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         "timer": gs.Message(80),
     }
     timers: ClassVar[tuple[str, ...]] = ("wait",)
-    told: list[Any] = []
+    calls_log: list[Any] = []
 
 
 def test_messages_have_handlers_by_kind_and_timers_have_values() -> None:
-    told: list[Any] = []
-    gs.simulate(scenario(machines=3), PingScheduler(told=told))
-    assert told == [("big-ping", 2), ("wait", 1.0), ("wait", -7.0), ("timer", 0), ("timer", 0)]
+    calls_log: list[Any] = []
+    gs.simulate(scenario(machines=3), PingScheduler(calls_log=calls_log))
+    assert calls_log == [("big-ping", 2), ("wait", 1.0), ("wait", -7.0), ("timer", 0), ("timer", 0)]

@@ -269,12 +269,12 @@ class TalkingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 def test_emulated_nodes_have_the_requests_of_simulated_ones() -> None:
-    from tests.emulation.test_virtual_time import in_virtual_time
+    from tests.emulation.test_virtual_time import run_in_virtual_time
 
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 3), gs.Workload.of([0.0], [6], [5000.0]), gs.Network(latency=0.25), seed=1
     )
-    results = [in_virtual_time(scenario, TalkingScheduler()), gs.simulate(scenario, TalkingScheduler())]
+    results = [run_in_virtual_time(scenario, TalkingScheduler()), gs.simulate(scenario, TalkingScheduler())]
     rows = [sorted(zip(*(column.tolist() for column in _columns(item)), strict=True)) for item in results]
     assert rows[0] == rows[1] and {event for event, *_ in rows[0]} == {0, 1, 2}
     assert sum(number == 0 for _, number, _ in rows[0]) == 3  # plain messages; late answers are dropped

@@ -184,7 +184,7 @@ def on_start(self: Any, view: Any) -> None:
     view.timer(1.0, "retry", job=3)
 
 
-def _on_retry(source: str) -> Any:
+def _retry_handler(source: str) -> Any:
     items: dict[str, Any] = {}
     exec(f"def on_retry({source}): pass", items)
     return items["on_retry"]
@@ -208,7 +208,7 @@ def _on_retry(source: str) -> Any:
 )
 def test_wrong_parameters_of_a_handler_of_a_timer_are_named(parameters: str, text: str) -> None:
     with pytest.raises(gs.ScenarioError, match=text):
-        scheduler_of(on_start, _on_retry(parameters))()
+        scheduler_of(on_start, _retry_handler(parameters))()
 
 
 def test_a_handler_without_a_timer_is_named() -> None:
@@ -223,12 +223,12 @@ def test_a_handler_without_a_timer_is_named() -> None:
 
 def test_a_declared_timer_has_no_handler_of_its_own() -> None:
     with pytest.raises(gs.ScenarioError, match="on_timer handles the timer 'retry', since it is in timers"):
-        scheduler_of(on_start, _on_retry("self, view, job: int"), timers=("retry",))()
+        scheduler_of(on_start, _retry_handler("self, view, job: int"), timers=("retry",))()
 
 
 def test_handlers_of_one_timer_have_the_same_fields_in_all_classes() -> None:
-    scheduler = scheduler_of(on_start, _on_retry("self, view, job: int"))
-    other = scheduler_of(on_start, _on_retry("self, view, job: float"))
+    scheduler = scheduler_of(on_start, _retry_handler("self, view, job: int"))
+    other = scheduler_of(on_start, _retry_handler("self, view, job: float"))
 
     def program(self: Any, node: int) -> Any:
         return (scheduler if node else other).policy(self)
@@ -251,7 +251,7 @@ def test_ticks_call_handlers_of_their_own() -> None:
     with pytest.raises(
         gs.ScenarioError, match=r"Own.on_retry must take \(self, view\), since 'retry' is in tick"
     ):
-        scheduler_of(_on_retry("self, view, job: int"), ticks={"retry": 1.0})()
+        scheduler_of(_retry_handler("self, view, job: int"), ticks={"retry": 1.0})()
 
 
 def test_the_end_of_tasks_is_watched_if_it_is_handled() -> None:

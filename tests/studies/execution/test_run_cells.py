@@ -32,14 +32,14 @@ from gridsim.support.processes import Processes, executor_of
 from gridsim.support.provenance import code_version, digest_of_sources
 
 
-def small(seed: int = 1, **changes: object) -> gs.Scenario:
+def small_scenario(seed: int = 1, **changes: object) -> gs.Scenario:
     workload = gs.Workload.bags(applications=4, tasks_per_node=2, seed=seed)
     return dataclasses.replace(gs.Scenario(gs.Platform.pareto(6, seed), workload, seed=seed), **changes)
 
 
 def some_cells(count: int) -> list[Cell]:
     schedulers = [gs.Fcfs(), gs.FairTree()]
-    return [Cell(replication(small(), k // 2), schedulers[k % 2]) for k in range(count)]
+    return [Cell(replication(small_scenario(), k // 2), schedulers[k % 2]) for k in range(count)]
 
 
 def collected_runs(cells: list[Cell], **options: object) -> list[RunRecord]:
@@ -89,7 +89,7 @@ def speechless(result):
 
 
 @pytest.fixture
-def fatal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def fatal_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a scheduler class in a module that workers can import."""
     (tmp_path / "fatal_scheduler.py").write_text(FATAL)
     monkeypatch.syspath_prepend(tmp_path)
@@ -105,18 +105,20 @@ def response(result: gs.Result) -> float:
 
 
 def test_keys_differ_exactly_if_outcomes_may_differ(tmp_path: Path) -> None:
-    base = Cell(small(), gs.FairTree())
+    base = Cell(small_scenario(), gs.FairTree())
     key = Keys().key
-    same = Cell(gs.Scenario.from_toml(small().to_toml()), gs.FairTree(bound=1), {"makespan": None})
+    same = Cell(gs.Scenario.from_toml(small_scenario().to_toml()), gs.FairTree(bound=1), {"makespan": None})
     assert key(base) == key(same)
-    parameters = dataclasses.replace(small(), schedulers={"fair-tree": {"bound": 3.0}})
+    parameters = dataclasses.replace(small_scenario(), schedulers={"fair-tree": {"bound": 3.0}})
     assert key(dataclasses.replace(base, scenario=parameters)) == key(base)  # used by the command line alone
     others = [
         dataclasses.replace(base, scheduler=gs.FairTree(bound=1.5)),
         dataclasses.replace(base, scheduler=gs.MinCent()),
-        dataclasses.replace(base, scenario=small(seed=2)),
-        dataclasses.replace(base, scenario=dataclasses.replace(small(), seed=9)),
-        dataclasses.replace(base, scenario=dataclasses.replace(small(), network=gs.Network(latency=0.1))),
+        dataclasses.replace(base, scenario=small_scenario(seed=2)),
+        dataclasses.replace(base, scenario=dataclasses.replace(small_scenario(), seed=9)),
+        dataclasses.replace(
+            base, scenario=dataclasses.replace(small_scenario(), network=gs.Network(latency=0.1))
+        ),
         dataclasses.replace(base, metrics={"response": response}),
         dataclasses.replace(base, time_limit=10.0),
         dataclasses.replace(base, time_limit=10.25),
@@ -125,7 +127,7 @@ def test_keys_differ_exactly_if_outcomes_may_differ(tmp_path: Path) -> None:
 
 
 def test_a_key_depends_on_the_version_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = Cell(small(), gs.FairTree())
+    cell = Cell(small_scenario(), gs.FairTree())
     before = Keys().key(cell)
     monkeypatch.setattr(keys, "code_version", lambda: "0.1.0+0123456789abcdef")
     assert Keys().key(cell) != before
@@ -137,7 +139,7 @@ def test_a_key_depends_on_the_content_of_files_and_not_on_their_paths(tmp_path: 
         head = "cpu_model,computers,avg_cores,gflops_core,gflops_computer\n"
         file.write_text(f"{head}One,30,4.0,{speed},10.0\nTwo,10,1.0,0.5,0.5\n")
         platform = gs.Platform.from_hosts(file, nodes=3, seed=1)
-        return Cell(dataclasses.replace(small(), platform=platform), gs.Fcfs())
+        return Cell(dataclasses.replace(small_scenario(), platform=platform), gs.Fcfs())
 
     first, second, third = cell("a.csv", 2), cell("b.csv", 2), cell("c.csv", 3)
     keys = Keys()
@@ -159,12 +161,12 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
         sys.modules.pop("own_scheduler", None)
         from gridsim.scheduling.registry import import_scheduler
 
-        keys.append(Keys().key(Cell(small(), import_scheduler("own_scheduler:Mine"))))
+        keys.append(Keys().key(Cell(small_scenario(), import_scheduler("own_scheduler:Mine"))))
     assert keys[0] != keys[1]
     (tmp_path / "own_scheduler.py").unlink()
     scheduler = import_scheduler("own_scheduler:Mine")
     with pytest.raises(gs.ScenarioError, match="^mine"):
-        Keys().key(Cell(small(), scheduler))
+        Keys().key(Cell(small_scenario(), scheduler))
 
 
 def test_a_key_depends_on_the_source_of_the_users_metric(
@@ -178,7 +180,9 @@ def test_a_key_depends_on_the_source_of_the_users_metric(
         )
         sys.modules.pop("own_metric", None)
         importlib.invalidate_caches()
-        keys.append(Keys().key(Cell(small(), gs.Fcfs(), {"v": importlib.import_module("own_metric").value})))
+        keys.append(
+            Keys().key(Cell(small_scenario(), gs.Fcfs(), {"v": importlib.import_module("own_metric").value}))
+        )
     assert keys[0] != keys[1]
 
 
@@ -189,7 +193,7 @@ def test_a_key_depends_on_the_name_of_the_users_metric(
     code = "".join(f"def {name}(result):\n    return {value}\n" for value, name in enumerate("ab"))
     (tmp_path / "own_metrics.py").write_text(code)
     own = importlib.import_module("own_metrics")
-    cells = [Cell(small(), gs.Fcfs(), {"v": metric}) for metric in (own.a, own.b)]
+    cells = [Cell(small_scenario(), gs.Fcfs(), {"v": metric}) for metric in (own.a, own.b)]
     assert Keys().key(cells[0]) != Keys().key(cells[1])
 
 
@@ -203,7 +207,7 @@ def test_a_key_depends_on_the_source_of_functions_in_parameters(
         sys.modules.pop("own_order", None)
         importlib.invalidate_caches()
         order = importlib.import_module("own_order").order
-        keys.append(Keys().key(Cell(small(), gs.WqrFt(task_order=order))))
+        keys.append(Keys().key(Cell(small_scenario(), gs.WqrFt(task_order=order))))
     assert keys[0] != keys[1]
 
 
@@ -312,10 +316,10 @@ def test_cells_are_submitted_in_batches() -> None:
         collected_runs(some_cells(1), executor=pool, batch=0)
 
 
-def test_a_failed_run_does_not_stop_other_runs(fatal: Any) -> None:
+def test_a_failed_run_does_not_stop_other_runs(fatal_scheduler: Any) -> None:
     cells = some_cells(5)
-    cells[2] = Cell(small(), fatal(how="raise"))
-    cells[4] = Cell(small(), fatal(how="exit"))
+    cells[2] = Cell(small_scenario(), fatal_scheduler(how="raise"))
+    cells[4] = Cell(small_scenario(), fatal_scheduler(how="exit"))
     actual = collected_runs(cells)
     assert [bool(item.error) for item in actual] == [False, False, True, False, True]
     assert actual[4].error.startswith("SystemExit: 3 (fatal")
@@ -324,33 +328,38 @@ def test_a_failed_run_does_not_stop_other_runs(fatal: Any) -> None:
 
 
 @pytest.mark.parametrize("workers", [False, True])
-def test_an_error_whose_text_fails_is_recorded(fatal: Any, workers: bool) -> None:
+def test_an_error_whose_text_fails_is_recorded(fatal_scheduler: Any, workers: bool) -> None:
     """A scheduler or a metric raises the error."""
-    metrics = {"bad": sys.modules[fatal.__module__].speechless}
+    metrics = {"bad": sys.modules[fatal_scheduler.__module__].speechless}
     message = "Speechless: no text: str() of the error raises RuntimeError (fatal_scheduler.py:"
     with Processes(1) if workers else nullcontext() as location:
-        schedulers = {"good": gs.Fcfs(), "bad": fatal(how="speechless")}
-        actual = gs.replicate(small(), schedulers, replicates=2, errors="record", executor=location)
+        schedulers = {"good": gs.Fcfs(), "bad": fatal_scheduler(how="speechless")}
+        actual = gs.replicate(small_scenario(), schedulers, replicates=2, errors="record", executor=location)
         assert [*actual.errors] == [("bad", 0), ("bad", 1)]
         assert all(item.startswith(message) for item in actual.errors.values())
         actual = gs.replicate(
-            small(), {"good": gs.Fcfs()}, replicates=1, metrics=metrics, errors="record", executor=location
+            small_scenario(),
+            {"good": gs.Fcfs()},
+            replicates=1,
+            metrics=metrics,
+            errors="record",
+            executor=location,
         )
         assert actual.errors["good", 0].startswith(message)
     with pytest.raises(gs.GridSimError, match="^fatal: Speechless: no text"):
-        gs.replicate(small(), schedulers, replicates=1)
+        gs.replicate(small_scenario(), schedulers, replicates=1)
 
 
-def test_a_killed_worker_fails_only_its_own_run(fatal: Any, tmp_path: Path) -> None:
+def test_a_killed_worker_fails_only_its_own_run(fatal_scheduler: Any, tmp_path: Path) -> None:
     """The cell that kills its process is distinguished from those that were lost with it."""
     cells = some_cells(8)
-    cells[3] = Cell(small(), fatal())
+    cells[3] = Cell(small_scenario(), fatal_scheduler())
     with Processes(2) as pool:
         actual = collected_runs(cells, executor=pool, batch=2)
         assert [k for k, item in enumerate(actual) if item.error] == [3]
         assert actual[3].error.startswith("the worker was lost: ")
         # the loss may be accidental, so the run is repeated once
-        cells[3] = Cell(small(), fatal(once=str(tmp_path / "there")))
+        cells[3] = Cell(small_scenario(), fatal_scheduler(once=str(tmp_path / "there")))
         assert not any(item.error for item in collected_runs(cells, executor=pool, batch=2))
 
 
@@ -434,10 +443,10 @@ def test_a_broken_pool_waits_for_the_end_of_its_workers() -> None:
         assert pool.submit(os.getpid).result(timeout=60)
 
 
-def test_an_import_error_of_a_worker_fails_only_its_own_run(fatal: Any, tmp_path: Path) -> None:
+def test_an_import_error_of_a_worker_fails_only_its_own_run(fatal_scheduler: Any, tmp_path: Path) -> None:
     """The worker continues; classes of notebooks cause such errors."""
     cells = some_cells(4)
-    cells[1] = Cell(small(), fatal())
+    cells[1] = Cell(small_scenario(), fatal_scheduler())
     with Processes(1) as pool:
         assert not any(item.error for item in collected_runs(some_cells(2), executor=pool))
         (tmp_path / "fatal_scheduler.py").unlink()  # before a worker has seen it
@@ -468,18 +477,18 @@ class DroppingExecutor(CountingExecutor):
 
 
 def test_runs_dropped_by_an_executor_are_repeated_once() -> None:
-    cells = [Cell(replication(small(), k), gs.Fcfs()) for k in range(5)]
+    cells = [Cell(replication(small_scenario(), k), gs.Fcfs()) for k in range(5)]
     actual = collected_runs(cells, executor=DroppingExecutor(always=3), batch=1)
     assert [k for k, item in enumerate(actual) if item.error] == [3]
     assert actual[3].error == "the worker failed to run it: CancelledError: "
 
 
-def test_a_broken_pool_is_reported(fatal: Any) -> None:
+def test_a_broken_pool_is_reported(fatal_scheduler: Any) -> None:
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
         pytest.raises(gs.GridSimError, match="the executor failed .*; finished runs are kept"),
     ):
-        collected_runs([Cell(small(), fatal())], executor=pool)
+        collected_runs([Cell(small_scenario(), fatal_scheduler())], executor=pool)
 
 
 class BreakingExecutor(CountingExecutor):
@@ -518,7 +527,7 @@ def test_workers_with_another_version_of_the_code_are_rejected(monkeypatch: pyte
 
 
 def test_functions_that_cannot_be_sent_are_rejected_before_the_runs() -> None:
-    cells = [*some_cells(2), Cell(small(), gs.Fcfs(), {"own": lambda result: 1.0})]
+    cells = [*some_cells(2), Cell(small_scenario(), gs.Fcfs(), {"own": lambda result: 1.0})]
     with Processes(1) as pool, pytest.raises(gs.ScenarioError, match="^own"):
         run_cells(cells, lambda over: pytest.fail("something ran"), executor=pool)
 
@@ -527,7 +536,7 @@ def test_warnings_of_a_worker_are_returned(tmp_path: Path) -> None:
     log = tmp_path / "jobs.swf"
     jobs = ["1 0 0 10 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1", "2 5 0 -1 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1"]
     log.write_text("\n".join(jobs) + "\n")
-    cell = Cell(dataclasses.replace(small(), workload=gs.Workload.from_log(log)), gs.Fcfs())
+    cell = Cell(dataclasses.replace(small_scenario(), workload=gs.Workload.from_log(log)), gs.Fcfs())
     with Processes(1) as pool:
         (actual,) = collected_runs([cell], executor=pool)
     assert actual.notes and all(issubclass(kind, gs.TraceWarning) for kind, _ in actual.notes)
@@ -597,7 +606,7 @@ def test_a_signal_during_a_submission_leaves_no_unknown_worker(monkeypatch: pyte
     start = SpawnProcess.start
     heard = []
 
-    def interrupted(worker: SpawnProcess) -> None:
+    def interrupt_start(worker: SpawnProcess) -> None:
         start(worker)
         signal.raise_signal(signal.SIGINT)
         heard.append(worker)
@@ -605,7 +614,7 @@ def test_a_signal_during_a_submission_leaves_no_unknown_worker(monkeypatch: pyte
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with Processes(1) as pool:
-            monkeypatch.setattr(SpawnProcess, "start", interrupted)
+            monkeypatch.setattr(SpawnProcess, "start", interrupt_start)
             with pytest.raises(KeyboardInterrupt):
                 pool.submit(os.getpid)
             assert list(pool._pool._processes.values()) == heard != []
@@ -648,6 +657,6 @@ def test_cancelled_runs_cause_no_error_in_a_broken_pool(monkeypatch: pytest.Monk
 
 def test_measured_values_equal_those_of_simulate() -> None:
     actual = measure(some_cells(1)[0])
-    assert actual.digest == gs.simulate(replication(small(), 0), gs.Fcfs()).digest
-    assert actual.values["makespan"] == gs.simulate(replication(small(), 0), gs.Fcfs()).makespan
+    assert actual.digest == gs.simulate(replication(small_scenario(), 0), gs.Fcfs()).digest
+    assert actual.values["makespan"] == gs.simulate(replication(small_scenario(), 0), gs.Fcfs()).makespan
     assert actual.code == code_version() and actual.wall_seconds > 0

@@ -18,41 +18,41 @@ from gridsim.studies.execution.store import Store
 from gridsim.studies.replicate import replication
 
 
-def small(seed: int = 1) -> gs.Scenario:
+def small_scenario(seed: int = 1) -> gs.Scenario:
     workload = gs.Workload.bags(applications=4, tasks_per_node=2, seed=seed)
     return gs.Scenario(gs.Platform.pareto(6, seed), workload, seed=seed)
 
 
 def some_cells(count: int) -> list[Cell]:
-    return [Cell(replication(small(), k), gs.Fcfs()) for k in range(count)]
+    return [Cell(replication(small_scenario(), k), gs.Fcfs()) for k in range(count)]
 
 
-def test_stored_runs_are_not_repeated(tmp_path: Path, ran: list[int]) -> None:
+def test_stored_runs_are_not_repeated(tmp_path: Path, run_counts: list[int]) -> None:
     first = collect(some_cells(3), store=Store(tmp_path / "s"))
     second = collect(some_cells(5), store=Store(tmp_path / "s"))  # a larger study reuses the stored runs
-    assert ran == [3, 2]
+    assert run_counts == [3, 2]
     assert str([(m.digest, sorted(m.values.items())) for m in second[:3]]) == str(
         [(m.digest, sorted(m.values.items())) for m in first]
     )
     assert len(Store(tmp_path / "s")) == 5
     collect(some_cells(5), store=Store(tmp_path / "s"))
-    assert ran == [3, 2, 0]
+    assert run_counts == [3, 2, 0]
 
 
-def test_equal_cells_are_run_once(tmp_path: Path, ran: list[int]) -> None:
+def test_equal_cells_are_run_once(tmp_path: Path, run_counts: list[int]) -> None:
     cells = [some_cells(1)[0], some_cells(1)[0], some_cells(2)[1]]
     actual = collect(cells, store=Store(tmp_path / "s"))
-    assert ran == [2] and actual[0] == actual[1] != actual[2]
+    assert run_counts == [2] and actual[0] == actual[1] != actual[2]
 
 
-def test_a_failed_run_is_stored_with_its_error(tmp_path: Path, ran: list[int]) -> None:
-    cells = [*some_cells(2), Cell(small(), gs.DgsAsap())]
+def test_a_failed_run_is_stored_with_its_error(tmp_path: Path, run_counts: list[int]) -> None:
+    cells = [*some_cells(2), Cell(small_scenario(), gs.DgsAsap())]
     store = Store(tmp_path / "s")
     for retry in (False, False, True):
         actual = collect(cells, store=store, retry=retry)
         assert [bool(item.error) for item in actual] == [False, False, True]
         assert "dgs-asap" in actual[2].error and actual[2].error.startswith("ScenarioError: ")
-    assert ran == [3, 0, 1] and len(store) == 3
+    assert run_counts == [3, 0, 1] and len(store) == 3
     with pytest.raises(gs.GridSimError, match="dgs-asap: ScenarioError: "):
         collect(cells, store=store, fail_fast=True)
 
@@ -67,7 +67,7 @@ def test_a_successful_run_has_precedence_over_a_failed_one(tmp_path: Path) -> No
     assert store.find([key])[key].values == {"makespan": 3.0} and len(store) == 1
 
 
-def in_order_of_time(monkeypatch: pytest.MonkeyPatch, backwards: bool) -> None:
+def patch_shard_order(monkeypatch: pytest.MonkeyPatch, backwards: bool) -> None:
     """Make stores read shards in the order in which they were written, or backwards."""
     ages: list[Path] = []
     write, shards = Store._write, Store._shards
@@ -82,7 +82,7 @@ def test_a_run_with_only_own_metrics_has_precedence_over_a_failed_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backwards: bool
 ) -> None:
     """The order in which shards are read has no effect."""
-    in_order_of_time(monkeypatch, backwards)
+    patch_shard_order(monkeypatch, backwards)
     store, (cell,) = Store(tmp_path / "s"), some_cells(1)
     (key,) = store.keys_of([cell])
     store.add([(key, cell, RunRecord(values={"own_metric": 3.0}, digest="d", code="c"))])
@@ -94,7 +94,7 @@ def test_a_run_with_only_own_metrics_has_precedence_over_a_failed_one(
 def test_a_stored_run_without_a_requested_metric_is_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backwards: bool
 ) -> None:
-    in_order_of_time(monkeypatch, backwards)
+    patch_shard_order(monkeypatch, backwards)
     store, (cell,) = Store(tmp_path / "s"), some_cells(1)
     (key,) = store.keys_of([cell])
     store.add([(key, cell, RunRecord(values={"makespan": float("nan")}, digest="d", code="c"))])
@@ -121,7 +121,7 @@ def test_columns_equal_those_that_pyarrow_makes(tmp_path: Path) -> None:
             ].count(None)
 
 
-def test_whole_results_are_stored_on_request(tmp_path: Path, ran: list[int]) -> None:
+def test_whole_results_are_stored_on_request(tmp_path: Path, run_counts: list[int]) -> None:
     store = Store(tmp_path / "s")
     collect(some_cells(2), store=store)
     keys = store.keys_of(some_cells(2))
@@ -130,13 +130,13 @@ def test_whole_results_are_stored_on_request(tmp_path: Path, ran: list[int]) -> 
     keeping = Store(tmp_path / "s", keep_results=True)
     actual = collect(some_cells(2), store=keeping)  # they are run again for their results, once
     collect(some_cells(2), store=keeping)
-    assert ran == [2, 2, 0] and len(store) == 2
+    assert run_counts == [2, 2, 0] and len(store) == 2
     assert [keeping.result(key).digest for key in keys] == [item.digest for item in actual]
 
 
 def test_a_store_is_read_as_tables(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
-    cells = [*some_cells(2), Cell(small(), gs.FairTree(bound=1.5), {"own_metric": own_metric})]
+    cells = [*some_cells(2), Cell(small_scenario(), gs.FairTree(bound=1.5), {"own_metric": own_metric})]
     collect(cells, store=store)
     table = store.to_arrow()
     assert table.num_rows == 3 and table.schema.names[:3] == ["key", "error", "digest"]
@@ -145,7 +145,7 @@ def test_a_store_is_read_as_tables(tmp_path: Path) -> None:
     tree = frame[frame["scheduler"] == "fair-tree"].iloc[0]
     assert tree["own_metric"] == 42.0 and '"bound": 1.5' in tree["parameters"]
     assert frame["own_metric"].isna().sum() == 2
-    assert store.scenario(tree["scenario"]) == small() and tree["seed"] == small().seed
+    assert store.scenario(tree["scenario"]) == small_scenario() and tree["seed"] == small_scenario().seed
     with pytest.raises(gs.GridSimError, match="there is no scenario x"):
         store.scenario("x")
     assert repr(store) == f"<Store {tmp_path / 's'}: 3 runs>"
@@ -174,7 +174,7 @@ def test_a_changed_file_causes_a_new_run(tmp_path: Path) -> None:
     spans = []
     for run_time in (100, 900):
         log.write_text(f"1 0 0 {run_time} 1 -1 -1 1 {run_time} -1 1 1 1 1 1 1 -1 -1\n")
-        scenario = dataclasses.replace(small(), workload=gs.Workload.from_log(log))
+        scenario = dataclasses.replace(small_scenario(), workload=gs.Workload.from_log(log))
         (actual,) = collect([Cell(scenario, gs.Fcfs())], store=store)
         spans.append(actual.values["makespan"])
     assert spans[0] != spans[1]
@@ -224,10 +224,10 @@ def test_a_failed_merge_of_shards_loses_no_runs(tmp_path: Path, monkeypatch: pyt
     with monkeypatch.context() as patch:
         patch.setattr(stores, "_MERGE_COUNT", 3)
 
-        def full(*_: Any) -> None:
+        def raise_disk_full(*_: Any) -> None:
             raise OSError(28, "No space left on device")
 
-        patch.setattr(Store, "_write", full)
+        patch.setattr(Store, "_write", raise_disk_full)
         with pytest.raises(OSError, match="No space left"):
             store.tidy()
     assert len(Store(tmp_path / "s")) == 3
@@ -243,13 +243,13 @@ def test_runs_merged_by_another_process_are_found(tmp_path: Path, monkeypatch: p
             collect(some_cells(k), store=store)
     opened, tidied = stores.open_regular, []
 
-    def meanwhile(path: Any) -> Any:
+    def tidy_other(path: Any) -> Any:
         if not tidied:
             tidied.append(path)
             other.tidy()
         return opened(path)
 
-    monkeypatch.setattr(stores, "open_regular", meanwhile)
+    monkeypatch.setattr(stores, "open_regular", tidy_other)
     assert len(store) == 3 and tidied
 
 
@@ -365,13 +365,13 @@ def test_runs_finished_before_an_interrupt_are_stored(
     measure = __import__("gridsim.studies.execution.run_cells", fromlist=["measure"]).measure
     completed: list[Cell] = []
 
-    def interrupted(cell: Cell) -> RunRecord:
+    def interrupt_third_run(cell: Cell) -> RunRecord:
         if len(completed) == 2:
             raise KeyboardInterrupt
         completed.append(cell)
         return measure(cell)
 
-    monkeypatch.setattr("gridsim.studies.execution.run_cells.measure", interrupted)
+    monkeypatch.setattr("gridsim.studies.execution.run_cells.measure", interrupt_third_run)
     with pytest.raises(KeyboardInterrupt, match="2 of 4 runs are done, which are in"):
         collect(cells, store=store)
     assert set(store.find(store.keys_of(cells))) == set(store.keys_of(cells[:2]))
