@@ -143,7 +143,7 @@ def _changed_file(cell: Cell, files_read: Mapping[str, str] | None = None) -> st
 
     Parameters
     ----------
-    read
+    files_read
         SHA-256 of each file that was read; None for the files that would be read now.
     """
     if cell.files is None:
