@@ -104,7 +104,7 @@ class Conversation(asyncio.Protocol):
         opens it.
     token
         Secret of the run.
-    strangers
+    pending_greetings
         Connections to the listening process that have not yet sent a greeting, oldest first.
     """
 
