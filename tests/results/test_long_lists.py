@@ -122,9 +122,9 @@ def npy(values: Any) -> bytes:
     [
         (RELEASE[::-1], "does not have the SHA-256 in its name"),
         (RELEASE[None], "must be 1-d int64, float64 or str, got 2-d float64"),
-        (RELEASE > 5, "must be a list of .* got 1-d bool"),
-        (RELEASE.astype("f4"), "must be a list of .* got 1-d float32"),
-        (RELEASE.astype("M8[s]"), "must be a list of .* got 1-d datetime64.s."),
+        (RELEASE > 5, "must be 1-d .* got 1-d bool"),
+        (RELEASE.astype("f4"), "must be 1-d .* got 1-d float32"),
+        (RELEASE.astype("M8[s]"), "must be 1-d .* got 1-d datetime64.s."),
         (np.array([2**31], "u4").view("U1"), "has invalid characters"),
     ],
 )
