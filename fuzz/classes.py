@@ -120,6 +120,47 @@ BACKFILL = Part(
 )
 
 
+MANUAL = Part(
+    "ManualQueue",
+    {
+        "machines": lambda c: c.size("machines", 1, 70),
+        "nodes": lambda c: 1 + c.s.bytes(c.size("jobs", 0, 12)).astype(np.int64) % c.sizes["machines"],
+        "run": integers(1, 200, "jobs"),
+        "estimate": integers(1, 200, "jobs"),
+        "log": flag,
+    },
+    {
+        "submit": {"jobs": ascending("jobs", "k"), "now": lambda c: object_time(c) + c.s.below(40)},
+        "advance": {"until": lambda c: object_time(c) + c.s.below(256)},
+        "start_job": {"job": index_in("jobs")},
+        "kill_job": {"job": index_in("jobs")},
+        "reject_job": {"job": index_in("jobs")},
+        "estimate_job": {"job": index_in("jobs"), "estimate": integer(1, 200)},
+        "wake": {"at": lambda c: object_time(c) + c.s.below(40)},
+        "fail": {"machines": ascending("machines", "k"), "now": object_time},
+        "restore": {"machines": ascending("machines", "k"), "now": object_time},
+        "free_machines": {},
+        "waiting_jobs": {},
+        "running_jobs": {},
+        "profile": {},
+        "totals": {},
+        "starts": {},
+    },
+    ("machines", "jobs", "now", "log"),
+)
+PROFILE = Part(
+    "StepProfile",
+    {"now": integer(0, 255), "free": integer(0, 70)},
+    {
+        "reserve": {"nodes": integer(1, 70), "duration": integer(1, 200), "at": later_time},
+        "earliest": {"nodes": integer(1, 70), "duration": integer(1, 200)},
+        "free": {"at": later_time},
+        "steps": {},
+    },
+    ("now",),
+)
+
+
 def _tasks(c: Context) -> Any:
     made = 1 + c.s.bytes(c.size("bags", 0, 4)).astype(np.int64) % 5
     c.sizes["tasks"] = int(made.sum())

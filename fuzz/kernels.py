@@ -21,6 +21,8 @@ from classes import (
     DATA_QUEUES,
     ENDS,
     LINKS,
+    MANUAL,
+    PROFILE,
     PULL,
     QUEUES,
     SLOTS,
@@ -52,6 +54,7 @@ KERNELS: dict[str, tuple[Part, ...]] = {
     "centralized.earliest_ends": (ENDS, bind_earliest),
     "centralized.pull_queue": (PULL,),
     "rigid_queue.batch_queue": (BACKFILL,),
+    "rigid_queue.manual_queue": (MANUAL, PROFILE),
     "work_queue.dispatch": (WORK,),
     "dgs.slots": (SLOTS,),
     "dgs.overlay": (VIEWS,),
@@ -66,6 +69,7 @@ KERNELS: dict[str, tuple[Part, ...]] = {
 #: Kernels without a reference implementation.
 WITHOUT_REFERENCE = (
     "fair_tree.summary_tree",
+    "rigid_queue.manual_queue",
     "nodes.message_core",
     "work_queue.dispatch",
     "random_walk.walk",

@@ -678,7 +678,7 @@ cdef class NodeCore(SharedEvents):
     def failed_call(self) -> tuple[int, str, int] | None:
         """Return (node, handler, place) of the compiled handler that raised an error; None if none did.
 
-        The place is a number of `gridsim.scheduling.nodes.compilable.place_number`.
+        The place is a number of `gridsim.scheduling.nodes.compile_errors.place_number`.
         """
         if not self.is_compiled or self.context.place == 0:
             return None

@@ -212,7 +212,7 @@ def test_run_returns_the_reason_of_its_stop() -> None:
     assert queue.run(0) == "reached" and queue.run(S) == "blocks"
     assert feed(queue, (S, 0, False, S), (S, 1, False, S)).run(9 * S) == "blocks"
     assert feed(release(queue)).run(9 * S) == "over" and queue.now == S
-    assert queue.totals()["completed_queue"].tolist() == [0]
+    assert queue.totals()["completed"].tolist() == [0]
     done = release(simple())
     assert [done.run(until) for until in (NEVER, S, NEVER)] == ["done"] * 3
 
