@@ -23,14 +23,14 @@ def invoke(*arguments: object) -> Result:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compared: gs.Comparison) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comparison: gs.Comparison) -> Path:
     """Return a working folder with results, a copy of one result, a text file and an empty folder."""
     monkeypatch.chdir(tmp_path)
-    for name, result in compared.results.items():
+    for name, result in comparison.results.items():
         (tmp_path / "results").mkdir(exist_ok=True)
         result.save(tmp_path / "results" / f"{name}.npz")
     (tmp_path / "more").mkdir()
-    compared["fcfs"].save(tmp_path / "more" / "fcfs.gridsim")
+    comparison["fcfs"].save(tmp_path / "more" / "fcfs.gridsim")
     (tmp_path / "text.npz").write_text("none")
     (tmp_path / "empty").mkdir()
     return tmp_path
@@ -44,13 +44,13 @@ def test_a_folder_of_results_is_compared(folder: Path) -> None:
     assert [row[0] for row in actual.tables["Schedulers compared"]][1:] == ["fair-tree", "fcfs", "mincent"]
 
 
-def test_results_with_equal_names_are_distinguished(folder: Path, compared: gs.Comparison) -> None:
+def test_results_with_equal_names_are_distinguished(folder: Path, comparison: gs.Comparison) -> None:
     answer = invoke("report", "results", "more/fcfs.gridsim", "--out", "r.html", "--json")
     output = json.loads(answer.stdout)
     assert list(output["files"]) == ["fair-tree", "results/fcfs", "mincent", "more/fcfs"]
-    assert output["digests"]["more/fcfs"] == output["digests"]["results/fcfs"] == compared["fcfs"].digest
+    assert output["digests"]["more/fcfs"] == output["digests"]["results/fcfs"] == comparison["fcfs"].digest
     assert output["out"] == "r.html" and (folder / "r.html").is_file()
-    compared["fcfs"].save("more/fcfs.npz")
+    comparison["fcfs"].save("more/fcfs.npz")
     answer = invoke("report", "more", "--out", "r.html", "--json")
     assert list(json.loads(answer.stdout)["files"]) == ["more/fcfs.gridsim", "more/fcfs.npz"]
 

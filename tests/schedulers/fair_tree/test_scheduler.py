@@ -174,7 +174,7 @@ def test_messages_of_two_machines_arrive_at_the_times_computed_by_hand(nodes: An
     assert actual["spread"]["sent"] == actual["completion"]["sent"] == 0
     assert result.tables["requests"]["router"].tolist() == [0]
     # at the first sample, 0.0005, tasks of 1000 Mflop do not fit the size sampled, which is 1 % less
-    assert result.tables["requests"]["promised_stretch"].tolist() == [result.facts["grid"]["stretch"][1]]
+    assert result.tables["requests"]["promised"].tolist() == [result.facts["grid"]["stretch"][1]]
     assert result.tables["requests"]["guaranteed"].tolist() == [1]
     assert result.tables["requests"]["kept"].tolist() == [1]
 
@@ -262,7 +262,7 @@ def test_counters_count_requests_outside_the_window() -> None:
     # second, on machine 1 since 100.051 s, cannot keep 102.04 s
     grid = ((0.00051, 0.02, 0.03), (2000.0, 4000.0, 1e5), (1000.0,))
     result = run(scenario(2, **load), grid=grid)
-    assert result.tables["requests"]["promised_stretch"].tolist() == [0.00051, 0.00051, 0.02]
+    assert result.tables["requests"]["promised"].tolist() == [0.00051, 0.00051, 0.02]
     assert result.facts["decisions_at_lowest_sample"] == 2
     assert result.facts["decisions_above_window"] == 0
     assert result.facts["stretch_ratio"] == pytest.approx((0.03 / 0.00051) ** 0.5)
@@ -507,7 +507,7 @@ def test_facts_contain_the_explicit_grid() -> None:
     }  # fmt: skip
     assert result.facts["summary_bytes"] == 4 * 12 + 90
     assert result.facts["stretch_ratio"] == pytest.approx(2.0)
-    assert set(result.tables["requests"]["promised_stretch"].tolist()) <= {0.005, 0.01, 0.02, 0.04, inf}
+    assert set(result.tables["requests"]["promised"].tolist()) <= {0.005, 0.01, 0.02, 0.04, inf}
     derived = run(scenario(4))
     assert [len(axis) for axis in derived.facts["grid"].values()] == [4, 3, 2]
     assert FairTree(grid=WIDE, samples=(99, 1, 1)).grid == WIDE
@@ -571,7 +571,7 @@ def test_refresh_reports_that_a_long_task_nears_its_end() -> None:
 
     def promised_stretch(refresh: float) -> float:
         tree = FairTree(grid=grid, update_rate=0, bound=0, refresh=refresh)
-        return float(gs.simulate(tree_scenario, tree).tables["requests"]["promised_stretch"][1] * 2e4)
+        return float(gs.simulate(tree_scenario, tree).tables["requests"]["promised"][1] * 2e4)
 
     assert promised_stretch(0.0) == pytest.approx(
         100.0 + 10.0, rel=0.02

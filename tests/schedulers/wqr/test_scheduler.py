@@ -132,7 +132,7 @@ def test_functions_of_users_are_supported() -> None:
     result = gs.simulate(scenario, mine, record=True)
     assert mine.task_order == f"{__name__}:longest_first"
     assert validate_result(result) == []
-    assert result.scheduler["parameters"]["machine_choice"] == f"{__name__}:slowest"
+    assert result.scheduler["parameters"]["machine_choice"] == f"{__name__}:choose_slowest"
     same = gs.simulate(
         scenario, gs.WqrFt(task_order=f"{__name__}:longest_first", machine_choice=choose_slowest)
     )
