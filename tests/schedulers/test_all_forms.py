@@ -68,7 +68,7 @@ SYSTEMS: dict[str, tuple[st.SearchStrategy[gs.Scenario], st.SearchStrategy[Any],
     "fair-tree": (_TREE | _CROWDED, fair_trees(), True),
     "fair-tree-by-messages": (_TREE | _CROWDED, _BY_MESSAGES, False),
     "dgs-asap": (dgs.scenarios(fails=False) | dgs.scenarios(fails=True), dgs.schedulers(), True),
-    "wqr-ft": (_WQR | wqr.in_steps(), wqr.schedulers(), True),
+    "wqr-ft": (_WQR | wqr.stepped_scenarios(), wqr.schedulers(), True),
     "rjss": (rjss.scenarios(), rjss.schedulers(), True),
     "rjss-volunteers": (cases.scenarios(max_nodes=12, faults=True, reachable=True), _VOLUNTEERS, False),
 }

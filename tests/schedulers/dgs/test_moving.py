@@ -16,7 +16,7 @@ from gridsim.errors import ScenarioError
 from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 from tests.schedulers.dgs.test_node import run, schedulers
-from tests.schedulers.dgs.test_times import stating
+from tests.schedulers.dgs.test_times import timed_scenarios
 
 OPTIONS: dict[str, Any] = {"record": ("schedule", "decisions")}
 
@@ -82,7 +82,7 @@ def test_cancelled_job_releases_machines_that_commit_to_a_move() -> None:
 def test_runs_are_valid_and_jobs_move_to_earlier_starts_only(
     data: st.DataObject, fails: bool, scheduler: gs.DgsAsap, period: float
 ) -> None:
-    scenario = data.draw(stating(fails=fails))
+    scenario = data.draw(timed_scenarios(fails=fails))
     scheduler = msgspec.structs.replace(scheduler, move="forward", move_period=period)
     result = run(scenario, scheduler, **OPTIONS)
     if isinstance(result, str):

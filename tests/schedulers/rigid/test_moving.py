@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
-from tests.schedulers.dgs.test_times import run, stating
+from tests.schedulers.dgs.test_times import run, timed_scenarios
 
 
 def start_times(result: gs.Result) -> list[float]:
@@ -72,7 +72,7 @@ def test_starts_equal_those_of_conservative_backfilling(scenario: gs.Scenario) -
 @settings(max_examples=30, deadline=None)
 @given(data=st.data(), fails=st.booleans(), slot=st.sampled_from([1.0, 60.0]))
 def test_runs_are_valid_and_can_be_resumed(data: st.DataObject, fails: bool, slot: float) -> None:
-    scenario = data.draw(stating(fails=fails))
+    scenario = data.draw(timed_scenarios(fails=fails))
     scheduler: Any = gs.Asap(slot=slot, move="forward")
     options: dict[str, Any] = {"record": ("schedule", "decisions")}
     result = run(scenario, scheduler, **options)
