@@ -106,7 +106,11 @@ class ConservativePolicy(gs.JobPolicy):
                     self.reserved[job.number] = start
             compresses = is_delayed
             if not is_delayed:
-                return
+                break
+        # a start directly after now waits for the end of a job that has exceeded its estimate
+        starts = [start for start in self.reserved.values() if start > view.now + 1e-6]
+        if starts:
+            view.wake(min(starts))
 
 
 class Fcfs(gs.JobScheduler, frozen=True, kw_only=True):
