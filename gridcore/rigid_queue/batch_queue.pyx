@@ -285,6 +285,7 @@ cdef class JobQueue(JobRuns):
                 "is_compressible": FLAG, "used": AMOUNT}
 
     cdef int _rebuild_queue(self, known) except -1:
+        self.wake_at = NEVER               # whatever the state says: reserved starts decide
         # the tail follows the last submitted job, even if that job is no longer waiting
         if self.simple:
             self.queue.tail = int(np.asarray(self.rank)[known].max(initial=-1)) + 1
