@@ -74,7 +74,7 @@ cdef class DgsDecisionLog:
     def asks(self, job, Py_ssize_t home, neighbours: list[int]):
         """Record that a scheduling node asks neighbours to search."""
         self._ask(self.grid.now, job.number, home, np.array(neighbours, np.int32), len(neighbours),
-                  len(self.grid.overlay.known_to(home)))
+                  int((self.grid.overlay.known_to([home]) >= 0).sum()))
 
     cdef int _ask(self, long long now, Py_ssize_t job, Py_ssize_t home, const int[:] neighbours, Py_ssize_t n,
                   Py_ssize_t n_known) except -1:
@@ -188,7 +188,7 @@ cdef class DgsDecisionLog:
         job = self.grid.records[message.application]
         if self._is_awaited(job, message.search):
             self._look(self.grid.now, searcher, message.sender, job.number, job.tasks, job.length,
-                       np.array(candidates.nodes, np.int32), np.array(candidates.as_of, np.int64), candidates.own,
+                       np.array(candidates.nodes, np.int32), np.array(candidates.as_of, np.int64), candidates.own_count,
                        candidates.opened, first, left)
 
     cdef int _look(self, long long now, Py_ssize_t searcher, Py_ssize_t home, Py_ssize_t job, long long tasks,

@@ -314,13 +314,16 @@ cdef class SlotSchedules:
 
     # -- searching for free slots ---------------------------------------------------------------------------
 
-    def is_free(self, nodes: ArrayLike, long long start, long long slots, as_of: ArrayLike | None = None) -> Bools:
+    def is_free(self, nodes: ArrayLike, long long start, long long slots, as_of: ArrayLike | None = None, *,
+                own: int | None = None) -> Bools:
         """Return bool[k]: which of `nodes` (int64[k]) are free in [start, start + slots).
 
         Parameters
         ----------
         as_of
             int64[k] ns (or one instant for all), when each node was seen; None for now.
+        own
+            Job whose reservations count as free; None for no job.
         """
         cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(nodes), instants = self._as_of(as_of, u.shape[0], "node")
@@ -328,21 +331,33 @@ cdef class SlotSchedules:
         self._check_job(1, slots, start)
         is_free_array = np.zeros(u.shape[0], np.bool_)
         cdef unsigned char[::1] out = is_free_array.view(np.uint8)
+        self._set_own(own)
         with nogil:
             for k in range(u.shape[0]):
                 out[k] = self._is_free(&self.node[u[k]], instant_of(instants, k), start, slots)
+        self.has_own = False
         return is_free_array
 
-    cdef inline bint _knows_all(self, const Node* node, long long as_of) noexcept nogil:
-        """Return whether a reader with data from `as_of` ns knows all reservations of the node."""
-        return not self.stale or node.latest <= as_of
+    cdef int _set_own(self, own) except -1:
+        """Let the reservations of job `own` count as free, unless it is None, until `has_own` is unset."""
+        self.own = 0 if own is None else own
+        self.has_own = own is not None
+        return 0
+
+    cdef inline bint _counts_all(self, const Node* node, long long as_of) noexcept nogil:
+        """Return whether all reservations of the node count for a reader with data from `as_of` ns."""
+        return (not self.stale or node.latest <= as_of) and not self.has_own
+
+    cdef inline bint _counts(self, const ReservationInfo* info, long long as_of) noexcept nogil:
+        """Return whether a reservation counts: a reader with data from `as_of` ns knows it, and it is not its own."""
+        return info.made_at <= as_of and not (self.has_own and info.job == self.own)
 
     cdef bint _is_free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil:
         """Return whether the node, as seen at `as_of`, is free in [start, start + slots)."""
         cdef Py_ssize_t k = self._first_after(node, start), j
-        cdef bint knows_all = self._knows_all(node, as_of)
+        cdef bint counts_all = self._counts_all(node, as_of)
         while k < node.n and node.row[k].start - start < slots:
-            if knows_all or node.info[k].made_at <= as_of:
+            if counts_all or self._counts(&node.info[k], as_of):
                 return False
             k += 1
         j = released_last_made(&node.released, as_of)
@@ -354,7 +369,7 @@ cdef class SlotSchedules:
         return True
 
     def earliest_start(self, candidates: ArrayLike, long long n_nodes, long long slots, long long not_before,
-                       as_of: ArrayLike | None = None) -> tuple[int, Integers] | None:
+                       as_of: ArrayLike | None = None, *, own: int | None = None) -> tuple[int, Integers] | None:
         """Find the first slot, not before `not_before`, from which on `n_nodes` of `candidates` are free for `slots`.
 
         Returns (start, int64[n_nodes]): the slot and the first candidates that are free then, in their order.
@@ -364,7 +379,7 @@ cdef class SlotSchedules:
         ----------
         candidates
             int64[k], different nodes.
-        as_of
+        as_of, own
             As for `is_free`.
         """
         cdef _Guard access = guard(&self.in_call)
@@ -380,9 +395,11 @@ cdef class SlotSchedules:
             return None
         picks = np.empty(n_nodes, np.int64)
         cdef long long[::1] out = picks
+        self._set_own(own)
         with nogil:
             start = self._first_start(n_nodes, slots, not_before)
             self._choose(n_nodes, start, slots, &out[0])
+        self.has_own = False
         return start, picks
 
     cdef long long _first_start(self, long long n_nodes, long long slots, long long not_before) noexcept nogil:
@@ -609,16 +626,16 @@ cdef class SlotSchedules:
         cdef const Span* row = node.row
         cdef Py_ssize_t k = candidate.row, n = node.n, last = released_last_made(&node.released, candidate.as_of), j
         cdef long long at = since
-        cdef bint repeat = True, knows_all = self._knows_all(node, candidate.as_of)
+        cdef bint repeat = True, counts_all = self._counts_all(node, candidate.as_of)
         if k == 0:
             k = self._first_after_hint(node, since)
         while repeat:
             while k < n and row[k].end <= at:
                 k += 1
-            # find the first long enough gap between the reservations that the reader knows
-            if not knows_all:
-                while k < n and (node.info[k].made_at > candidate.as_of or row[k].start - at < slots):
-                    if node.info[k].made_at <= candidate.as_of:
+            # find the first long enough gap between the reservations that count
+            if not counts_all:
+                while k < n and (not self._counts(&node.info[k], candidate.as_of) or row[k].start - at < slots):
+                    if self._counts(&node.info[k], candidate.as_of):
                         at = max(at, row[k].end)
                     k += 1
             elif k < n and row[k].start - at < slots:
@@ -691,7 +708,7 @@ cdef class SlotSchedules:
         Whether the job fits a gap is computed without a branch, which could not be predicted.
         """
         cdef const Node* node = &self.node[candidate.node]
-        cdef const ReservationInfo* info = NULL if self._knows_all(node, candidate.as_of) else node.info
+        cdef const ReservationInfo* info = NULL if self._counts_all(node, candidate.as_of) else node.info
         cdef Py_ssize_t k = candidate.row
         cdef long long low = max(candidate.low - at, 0), high = WINDOW
         cdef bint fits, is_seen = True
@@ -699,7 +716,7 @@ cdef class SlotSchedules:
             high = NEVER
             if k < node.n:
                 high = node.row[k].start - slots - at
-                is_seen = info == NULL or info[k].made_at <= candidate.as_of
+                is_seen = info == NULL or self._counts(&info[k], candidate.as_of)
             if high >= WINDOW - 1:
                 # the gap reaches beyond the window; its end is unknown (-1) if the next reservation is not seen
                 self.fits_change[low] += 1

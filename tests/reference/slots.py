@@ -31,6 +31,7 @@ class SlotSchedules:
 
     def __init__(self, nodes: int, *, stale: bool = False) -> None:
         self.nodes, self.stale = int(nodes), stale
+        self.own: int | None = None
         self._bookings: list[list[Booking]] = [[] for _ in range(self.nodes)]
 
     # -- reservations -----------------------------------------------------------------------------------
@@ -118,9 +119,15 @@ class SlotSchedules:
     # -- looking for room -------------------------------------------------------------------------------
 
     def is_free(
-        self, nodes: ArrayLike, start: int, slots: int, as_of: ArrayLike | None = None
+        self,
+        nodes: ArrayLike,
+        start: int,
+        slots: int,
+        as_of: ArrayLike | None = None,
+        *,
+        own: int | None = None,
     ) -> NDArray[np.bool_]:
-        u = integers(nodes)
+        u, self.own = integers(nodes), own
         seen = self._booking_instants(as_of, len(u), "node")
         return np.array([self._fits(n, s, start, slots) for n, s in zip(u, seen, strict=True)], np.bool_)
 
@@ -131,8 +138,10 @@ class SlotSchedules:
         slots: int,
         not_before: int,
         as_of: ArrayLike | None = None,
+        *,
+        own: int | None = None,
     ) -> tuple[int, Integers] | None:
-        u = integers(candidates)
+        u, self.own = integers(candidates), own
         seen = self._booking_instants(as_of, len(u), "candidate")
         return self._earliest(list(zip(u, seen, strict=True)), n_nodes, slots, not_before)
 
@@ -166,7 +175,7 @@ class SlotSchedules:
         poll_period: int = 0,
         until: int = 0,
     ) -> tuple[Integers, Integers, Integers, Integers, Integers]:
-        u = integers(searchers)
+        u, self.own = integers(searchers), None
         seen = self._booking_instants(as_of, self.nodes, "node")
         expected, length = _repeat_scalar(n_nodes, len(u)), _repeat_scalar(slots, len(u))
         since, without = _repeat_scalar(not_before, len(u)), _repeat_scalar(exclude, len(u))
@@ -232,6 +241,7 @@ class SlotSchedules:
         return not any(
             item.made <= as_of < item.dropped and self._covers(item, start, start + slots)
             for item in self._bookings[node]
+            if item.dropped != NEVER or item.job != self.own
         )
 
     def _booking_instants(self, as_of: Any, n: int, name: str) -> list[int]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from gridsim.model.attributes import mean_distance
 from gridsim.schedulers.dgs.candidates import Candidates
 from gridsim.schedulers.dgs.node import DgsNode
@@ -46,7 +44,7 @@ class AcapNode(DgsNode):
         for start in range(first, last + 1, max(1, self.later // _STARTS)):
             free = candidates.free_at(start)
             if len(free) >= tasks:
-                nodes = np.array(free)[closest(view.environment.places(free), tasks)]
+                nodes = free[closest(view.environment.places(free), tasks)]
                 options.append((self.apart(view, nodes), start, nodes))
         _, start, nodes = min(options, key=lambda each: each[:2])
         return start, nodes

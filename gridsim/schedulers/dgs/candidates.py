@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from gridcore.dgs.slots import SlotSchedules
-from gridsim.support.arrays import Bools
+from gridsim.support.arrays import Bools, Integers
 
 
 class Candidates:
@@ -17,8 +16,8 @@ class Candidates:
     Parameters
     ----------
     neighbours
-        Function that returns the neighbours of a node, each with the time (ns) of the copy of its schedule
-        that is used.
+        Function that returns the neighbours of each of k nodes, int64[k, degree], -1 for none, and the time
+        of the copy of the schedule of each of them that is used, int64[k, degree] ns.
     schedules
         The schedules of all machines.
     length, start
@@ -27,11 +26,13 @@ class Candidates:
         Nodes that are neither candidates nor opened.
     suited
         bool[nodes], whether each node suits the job; None if all do.
+    own
+        Claim whose reservations count as free; None for no claim.
 
     Attributes
     ----------
     nodes, as_of
-        The nodes, and the time of the known copy of each schedule, ns.
+        int64[k], the nodes, and the time of the known copy of each schedule, ns.
     reached
         All nodes that were reached, including those that do not suit the job; attributes of nodes come with
         their schedules.
@@ -39,99 +40,86 @@ class Candidates:
         Number of candidates that are free for `length` slots from slot `start` on.
     opened
         Number of nodes that were asked for their neighbours.
-    own
+    own_count
         Number of candidates before any node was opened.
     """
 
     def __init__(
         self,
-        neighbours: Callable[[int], list[tuple[int, int]]],
+        neighbours: Callable[[list[int]], tuple[Integers, Integers]],
         schedules: SlotSchedules,
         length: int,
         start: int,
         excluded: set[int],
         suited: Bools | None,
+        own: int | None = None,
     ) -> None:
-        self.neighbours, self.schedules = neighbours, schedules
+        self.neighbours, self.schedules, self.own = neighbours, schedules, own
         self.length, self.start, self.suited = length, start, suited
-        self.met = excluded
-        self.reached, self.nodes, self.as_of = list[int](), list[int](), list[int]()
-        self.free = self.opened = self.own = 0
+        self.met = np.zeros(schedules.nodes, np.bool_)
+        self.met[[*excluded]] = True
+        self.reached = list[int]()
+        self.nodes = self.as_of = np.zeros(0, np.int64)
+        self.free = self.opened = self.own_count = 0
 
-    def open(self, node: int) -> None:
-        """Add the neighbours of a node that was reached."""
-        self.opened += 1
-        self.extend(node)
+    def start_at(self, searcher: int) -> None:
+        """Add the neighbours of the node that searches."""
+        _, nodes, as_of, free = self._new_neighbours([searcher])
+        self._add(nodes, as_of, free)
+        self.own_count = len(self.nodes)
 
-    def extend(self, node: int) -> None:
-        """Add the neighbours of a node, except excluded and known ones."""
-        new = [row for row in self.neighbours(node) if row[0] not in self.met]
-        self.met.update(other for other, _ in new)
-        self.reached += [other for other, _ in new]
+    def open(self, openers: list[int], tasks: int) -> None:
+        """Add the neighbours of one node after the other until `tasks` candidates are free."""
+        which, nodes, as_of, free = self._new_neighbours(openers)
+        free_counts, count = np.cumsum(free), len(openers)
+        if len(free_counts) and free_counts[-1] >= tasks - self.free:
+            count = int(which[np.searchsorted(free_counts, tasks - self.free)]) + 1
+        self.opened += count
+        is_reached = which < count
+        self._add(nodes[is_reached], as_of[is_reached], free[is_reached])
+
+    def _new_neighbours(self, openers: list[int]) -> tuple[Integers, Integers, Integers, Bools]:
+        """Return the neighbours of nodes, except excluded and known ones, in the order of `openers`.
+
+        Returns
+        -------
+        which, nodes, as_of, free
+            int64[k], the index of the first node that knows each neighbour, the neighbour, and the time of
+            the copy of its schedule, ns; bool[k], whether it suits the job and is free.
+        """
+        rows, times = self.neighbours(openers)
+        nodes = rows.ravel()
+        index = np.flatnonzero((nodes >= 0) & ~self.met[nodes])
+        _, first = np.unique(nodes[index], return_index=True)
+        index = index[np.sort(first)]
+        nodes, as_of = nodes[index], times.ravel()[index]
+        free = np.ones(len(nodes), np.bool_) if self.suited is None else self.suited[nodes]
+        free[free] = self.are_free(nodes[free], as_of[free], self.start)
+        return index // max(1, rows.shape[1]), nodes, as_of, free
+
+    def _add(self, nodes: Integers, as_of: Integers, free: Bools) -> None:
+        """Add nodes that were reached; those that suit the job become candidates."""
+        self.met[nodes] = True
+        self.reached += nodes.tolist()
         if self.suited is not None:
-            new = [row for row in new if self.suited[row[0]]]
-        if new:
-            nodes, as_of = map(list, zip(*new, strict=True))
-            self.nodes += nodes
-            self.as_of += as_of
-            self.own += 0 if self.opened else len(nodes)
-            self.free += int(self.are_free(nodes, as_of, self.start).sum())
+            nodes, as_of = nodes[self.suited[nodes]], as_of[self.suited[nodes]]
+        self.nodes, self.as_of = np.append(self.nodes, nodes), np.append(self.as_of, as_of)
+        self.free += int(np.count_nonzero(free))
 
-    def are_free(self, nodes: list[int], as_of: list[int], start: int) -> Bools:
+    def are_free(self, nodes: Integers, as_of: Integers, start: int) -> Bools:
         """Return bool[k]: which of `nodes` are free from slot `start` on."""
         seen = as_of if self.schedules.stale else None
-        return self.schedules.is_free(nodes, start, self.length, seen)
+        return self.schedules.is_free(nodes, start, self.length, seen, own=self.own)
 
-    def free_at(self, start: int) -> list[int]:
+    def free_at(self, start: int) -> Integers:
         """Return the candidates that are free from slot `start` on."""
-        free = self.are_free(self.nodes, self.as_of, start)
-        return [node for node, is_free in zip(self.nodes, free.tolist(), strict=True) if is_free]
+        return self.nodes[self.are_free(self.nodes, self.as_of, start)]
 
-    def earliest(self, tasks: int) -> tuple[int, Any]:
+    def earliest(self, tasks: int) -> tuple[int, Integers]:
         """Return the first slot from which enough candidates are free, and the first of these candidates."""
         seen = self.as_of if self.schedules.stale else None
-        start_and_nodes = self.schedules.earliest_start(self.nodes, tasks, self.length, self.start, seen)
+        start_and_nodes = self.schedules.earliest_start(
+            self.nodes, tasks, self.length, self.start, seen, own=self.own
+        )
         assert start_and_nodes is not None  # the caller has checked that there are enough candidates
-        return int(start_and_nodes[0]), np.asarray(start_and_nodes[1])
-
-
-class EarlierCandidates(Candidates):
-    """The set C of a search for an earlier start of a placed job: its own slots count as free.
-
-    Parameters
-    ----------
-    machines
-        The machines of the job.
-    present_start
-        Slot in which it starts now.
-    """
-
-    def __init__(self, *arguments: Any, machines: set[int], present_start: int) -> None:
-        self.machines, self.present_start = machines, present_start
-        super().__init__(*arguments)
-
-    def are_free(self, nodes: list[int], as_of: list[int], start: int) -> Bools:
-        """Return bool[k]: which of `nodes` are free from slot `start` on, but for the job itself."""
-        free = super().are_free(nodes, as_of, start)
-        if start < self.present_start < start + self.length:
-            rows = [k for k, node in enumerate(nodes) if node in self.machines and not free[k]]
-            if rows:
-                seen = [as_of[k] for k in rows] if self.schedules.stale else None
-                nodes_of_job = [nodes[k] for k in rows]
-                free[rows] = self.schedules.is_free(nodes_of_job, start, self.present_start - start, seen)
-        return free
-
-    def earliest(self, tasks: int) -> tuple[int, Any]:
-        """Return an earlier start and the first of the candidates that are free then; -1 if there is none.
-
-        On machines that the job does not hold it is the earliest; with others, starts at distances of 0, 1,
-        3, 7, ... slots from the first possible one are tried.
-        """
-        exact, nodes = super().earliest(tasks)
-        start, step = self.start, 1
-        while start < min(exact, self.present_start):
-            free = self.free_at(start)
-            if len(free) >= tasks:
-                return start, np.array(free[:tasks], np.int64)
-            start, step = start + step, 2 * step
-        return (exact, nodes) if exact < self.present_start else (-1, np.zeros(0, np.int64))
+        return start_and_nodes

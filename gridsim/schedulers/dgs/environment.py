@@ -15,7 +15,7 @@ import numpy as np
 from gridcore.dgs.decision_log import DgsDecisionLog
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.dgs.state import claimant, claimed
-from gridsim.schedulers.dgs.candidates import Candidates, EarlierCandidates
+from gridsim.schedulers.dgs.candidates import Candidates
 from gridsim.schedulers.dgs.jobs import Absences, Times, add_overlay
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.scheduling.contract import Outcome, Run
@@ -206,7 +206,9 @@ class DgsView:
 
     # -- schedules ------------------------------------------------------------------------------------------
 
-    def candidates(self, request: Any, start: int, excluded: set[int]) -> Candidates:
+    def candidates(
+        self, request: Any, start: int, excluded: set[int], *, own: tuple[int, int] | None = None
+    ) -> Candidates:
         """Return the neighbours as candidates for a job that starts in slot `start` or later.
 
         Parameters
@@ -215,47 +217,30 @@ class DgsView:
             The request of the job, with ``length`` and ``group``.
         excluded
             Nodes that are neither candidates nor opened.
+        own
+            The job and its attempt whose reservations count as free; None for no job.
         """
-        candidates = Candidates(*self._arguments(request, start, excluded))
-        candidates.extend(self._node)
-        return candidates
-
-    def earlier_candidates(self, request: Any, start: int, exclusions: set[int]) -> EarlierCandidates:
-        """Return the neighbours as candidates for an earlier start of a placed job; see `candidates`.
-
-        Parameters
-        ----------
-        request
-            The request, also with the machines (``nodes``) and the ``start`` of the job.
-        """
-        candidates = EarlierCandidates(
-            *self._arguments(request, start, exclusions),
-            machines={*request.nodes.tolist()},
-            present_start=request.start,
-        )
-        candidates.extend(self._node)
-        return candidates
-
-    def _arguments(self, request: Any, start: int, exclusions: set[int]) -> tuple[Any, ...]:
-        """Return the arguments of `Candidates`."""
         suited = self._environment.run.applications.suited
-        return (
+        candidates = Candidates(
             partial(self._neighbours_seen, self._environment.now),
             self._environment.schedules,
             request.length,
             start,
-            exclusions,
+            excluded,
             None if suited is None else suited[request.group],
+            None if own is None else claimed(*own),
         )
+        candidates.start_at(self._node)
+        return candidates
 
-    def _neighbours_seen(self, now: int, node: int) -> list[tuple[int, int]]:
-        """Return the neighbours of `node`, with the time of its copy of each schedule, ns.
+    def _neighbours_seen(self, now: int, nodes: list[int]) -> tuple[Integers, Integers]:
+        """Return the neighbours of each of `nodes`, and the times of their copies of the schedules, ns.
 
         A node's own schedule is always current.
         """
-        as_of = self._seen_at(node, now)
-        known = self._overlay.known_to(node)
-        return [(other, now if other == self._node else as_of) for other in known]
+        known = self._overlay.known_to(nodes)
+        as_of = np.array([self._seen_at(node, now) for node in nodes], np.int64)
+        return known, np.where(known == self._node, now, as_of[:, None])
 
     def _seen_at(self, node: int, now: int) -> int:
         """Return the time of the copies of schedules in the cache of `node`, ns (section III-C).

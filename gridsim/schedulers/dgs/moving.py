@@ -12,15 +12,15 @@ from typing import Any
 from gridcore.dgs.negotiations import BROKEN, COMMITTING, DONE, PLACED, SEARCHING
 from gridsim.schedulers.dgs.acap import AcapNode
 from gridsim.schedulers.dgs.candidates import Candidates
-from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL
+from gridsim.schedulers.dgs.jobs import SMALL
 from gridsim.schedulers.dgs.node import DgsNode, DgsRecord
-from gridsim.scheduling.nodes.program import Message, View, array
+from gridsim.scheduling.nodes.program import Message, View
 from gridsim.support.clock import NS, nanoseconds
 
 #: Kinds of messages in addition to those of `gridsim.schedulers.dgs.node.MESSAGES`.
 MOVE_MESSAGES = {
     "earlier": Message(
-        ANSWER_BYTES,
+        SMALL,
         application=int,
         search=int,
         submitter=int,
@@ -29,8 +29,7 @@ MOVE_MESSAGES = {
         group=int,
         earliest=int,
         latest=int,
-        start=int,
-        nodes=array(int),
+        attempt=int,
     ),
     "move": Message(SMALL, application=int, attempt=int, start=int, length=int, previous=int, held=int),
     "moved": Message(SMALL, application=int, attempt=int, start=int, length=int, previous=int, held=int),
@@ -94,17 +93,9 @@ class MovingNode(DgsNode):
         job.answers, job.moving, job.missing = [], int(SEARCHING), len(neighbours)
         self.limit_move(view, job)
         terms = {"submitter": job.submitter, "tasks": job.tasks, "length": job.length, "group": job.group}
-        terms |= {"earliest": job.earliest, "latest": min(job.latest, job.start - 1)}
+        terms |= {"earliest": job.earliest, "latest": min(job.latest, job.start - 1), "attempt": job.attempt}
         for neighbour in neighbours:
-            home.send(
-                neighbour,
-                "earlier",
-                application=job.number,
-                search=job.searches,
-                start=job.start,
-                nodes=job.nodes,
-                **terms,
-            )
+            home.send(neighbour, "earlier", application=job.number, search=job.searches, **terms)
         if not neighbours:
             self.choose_move(view, job)
         return None
@@ -250,7 +241,8 @@ class MovingNode(DgsNode):
         """Return the candidates; slots that the job itself has reserved count as free."""
         if request.kind != "earlier":
             return super().candidates(view, request, t, exclusions)
-        earlier: Candidates = view.environment.earlier_candidates(request, t, exclusions)
+        own = request.application, request.attempt
+        earlier: Candidates = view.environment.candidates(request, t, exclusions, own=own)
         return earlier
 
     # -- a host ---------------------------------------------------------------------------------------------

@@ -95,10 +95,11 @@ class Neighbourhood(Stateful):
         drawn: list[int] = chosen.tolist()
         return drawn
 
-    def known_to(self, node: int) -> list[int]:
-        """Return the neighbours of `node`, without those whose failure has been detected."""
-        away = self.away
-        return [other for other in self.views.views[node].tolist() if other >= 0 and not away[other]]
+    def known_to(self, nodes: list[int]) -> Integers:
+        """Return the neighbours of each of `nodes`, int64[k, degree]; -1 for none and for known failures."""
+        rows = self.views.views[nodes].astype(np.int64)
+        rows[self.away[rows]] = -1
+        return rows
 
     def known(self) -> NDArray[Any]:
         """Return the neighbours of each node, whether up or down: integers[machines, k]; -1 for none."""

@@ -362,10 +362,8 @@ class DgsNode(NodeProgram):
             hop += 1
             if hop >= hops and not (widen and len(candidates.nodes) < request.tasks):
                 break
-            for m in candidates.reached[done:]:  # step 4
-                done += 1
-                if m != view.node and candidates.free < request.tasks:
-                    candidates.open(m)
+            last, done = candidates.reached[done:], len(candidates.reached)
+            candidates.open([m for m in last if m != view.node], request.tasks)  # step 4
         if len(candidates.nodes) < request.tasks:
             return -1, [], candidates
         # the end of steps 3 and 4, or steps 5 to 8

@@ -48,10 +48,11 @@ class Proximity(Neighbourhood):
             self._cycle()
         self.width += self.near.shape[1]
 
-    def known_to(self, node: int) -> list[int]:
-        """Return the neighbours of `node`, near ones first, without those whose failure has been detected."""
-        near = [other for other in self.near[node].tolist() if other >= 0 and not self.away[other]]
-        return near + super().known_to(node)
+    def known_to(self, nodes: list[int]) -> Integers:
+        """Return the neighbours of each of `nodes`, near ones first; -1 for none and for known failures."""
+        near = self.near[nodes]
+        near[self.away[near]] = -1
+        return np.concatenate((near, super().known_to(nodes)), axis=1)
 
     def known(self) -> NDArray[Any]:
         """Return the neighbours of each node, near ones first: integers[machines, k]; -1 for none."""

@@ -15,7 +15,7 @@ import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
-from tests.schedulers.dgs.test_node import run, schedulers
+from tests.schedulers.dgs.test_node import failures, run, schedulers
 from tests.schedulers.dgs.test_times import timed_scenarios
 
 OPTIONS: dict[str, Any] = {"record": ("schedule", "decisions")}
@@ -77,14 +77,42 @@ def test_cancelled_job_releases_machines_that_commit_to_a_move() -> None:
     assert result.applications["first_start"][2] <= 250.0
 
 
-@settings(max_examples=40, deadline=None)
-@given(data=st.data(), fails=st.booleans(), scheduler=schedulers(), period=st.sampled_from([5.0, 60.0]))
+@st.composite
+def dense_scenarios(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
+    """Draw scenarios in which jobs queue and end long before the time that they have requested."""
+    machines, count = draw(st.integers(2, 6)), draw(st.integers(4, 10))
+    numbers: dict[str, Any] = {"min_size": count, "max_size": count}
+    run_time = draw(st.lists(st.sampled_from([30.0, 60.0, 100.0, 300.0]), **numbers))
+    factors = draw(st.lists(st.sampled_from([1.0, 4.0, 10.0]), **numbers))
+    jobs = gs.Workload.jobs_of(
+        sorted(draw(st.lists(st.integers(0, 60), **numbers))),
+        draw(st.lists(st.integers(1, machines), **numbers)),
+        run_time,
+        requested=[time * factor for time, factor in zip(run_time, factors, strict=True)],
+        submitter=draw(st.lists(st.integers(0, machines - 1), **numbers)),
+    )
+    latency = draw(st.sampled_from([0.0, 0.05, 1.0]))
+    network = gs.Network(latency=latency, jitter=draw(st.sampled_from([0.0, latency / 2])))
+    faults = draw(failures(machines)) if fails else None
+    return gs.Scenario(gs.Platform.equal(machines), jobs, network, draw(st.integers(0, 99)), faults=faults)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    data=st.data(),
+    is_dense=st.booleans(),
+    fails=st.booleans(),
+    scheduler=schedulers(),
+    period=st.sampled_from([5.0, 60.0]),
+)
 def test_runs_are_valid_and_jobs_move_to_earlier_starts_only(
-    data: st.DataObject, fails: bool, scheduler: gs.DgsAsap, period: float
+    data: st.DataObject, is_dense: bool, fails: bool, scheduler: gs.DgsAsap, period: float
 ) -> None:
-    scenario = data.draw(timed_scenarios(fails=fails))
-    scheduler = msgspec.structs.replace(scheduler, move="forward", move_period=period)
-    result = run(scenario, scheduler, **OPTIONS)
+    changes: dict[str, Any] = {"move": "forward", "move_period": period}
+    if is_dense:  # nodes must know others, and slots be released, for jobs to move
+        changes |= {"estimate": "requested", "early": "release", "degree": 6}
+    scenario = data.draw(dense_scenarios(fails=fails) if is_dense else timed_scenarios(fails=fails))
+    result = run(scenario, msgspec.structs.replace(scheduler, **changes), **OPTIONS)
     if isinstance(result, str):
         assert fails
         return
