@@ -32,6 +32,7 @@ EXPERIMENTS = {
     "dgs-criteria": "dgs.criteria.CRITERIA",
     "dgs-times": "dgs.times.TIMES",
     "coallocation": "dgs.rivals.COALLOCATION",
+    "queues": "dgs.queues.QUEUES",
     "wqr-tables": "wqr.tables.RUNNING_EXAMPLE",
     "wqr-fig5": "wqr.fig5.FIG5",
     "wqr-information": "wqr.information.INFORMATION",
@@ -104,7 +105,7 @@ def experiments_with(files: Files) -> list[str]:
 @click.option(
     "--log",
     metavar="FILE",
-    help="Run the jobs of this log instead of generated ones: dgs-*, coallocation, wqr-*, multi-bag, "
+    help="Run the jobs of this log instead of generated ones: dgs-*, coallocation, queues, wqr-*, multi-bag, "
     "probes-on-bags.",
 )
 @click.option(
