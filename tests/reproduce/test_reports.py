@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 SEEDS = range(1, 6)
 #: Experiments that do more than compare replications, whose full runs take long.
-OTHER_MEASUREMENTS = ("emulation", "dgs-criteria", "dgs-times", "coallocation", "lpas")
+OTHER_MEASUREMENTS = ("emulation", "dgs-criteria", "dgs-times", "coallocation", "queues", "lpas")
 
 
 class DrawnValuesRun(Run):

@@ -1,5 +1,4 @@
-"""Decentralized co-allocation beside the queues of sites: EASY and conservative backfilling, with exact and with
-requested run times."""
+"""Decentralized co-allocation beside the queues of sites, with exact and with requested run times."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from gridsim.reproduce.verdicts import LARGER, SMALLER, ClaimedRange, Row, judge
 from gridsim.results.metrics.registry import MetricFunction
 
 EXACT = "with exact run times, jobs wait as long under DGS_ASAP as in a queue with backfilling"
-STAYING = "with requested times, jobs that keep their first start wait longer than in a queue with backfilling"
+STAYING = "with requested times, jobs that keep their starts wait longer than in a queue with backfilling"
 MOVING = "if placed jobs move forward, they wait less"
 EQUALLED = "if placed jobs move forward, they wait as long as in a queue with backfilling"
 
@@ -31,6 +30,7 @@ ASAP, ASAP_MOVING = "Asap", "Asap, moving"
 DGS, DGS_MOVING, ZORILLA = "DGS_ASAP", "DGS_ASAP, moving", "Zorilla"
 KNOWN, REQUESTED = "exact run times", "requested times"
 _AS_LONG = ClaimedRange("1 +- 25 %", 0.75, 1.25)
+
 
 def slowdown(result: gs.Result) -> float:
     """Return the mean bounded slowdown of completed jobs."""
@@ -54,7 +54,7 @@ COLUMNS = {
 
 
 def _schedulers(estimate: str) -> dict[str, gs.Scheduler]:
-    """Return the schedulers that plan with run times (``"run"``) or with requested times (``"requested"``)."""
+    """Return the schedulers that plan with run times ("run") or with requested times ("requested")."""
     how = {"estimate": estimate}
     return {
         EASY: gs.BatchQueue(**how),
@@ -120,7 +120,8 @@ QUEUES = Reproduction(
     grids=_grids,
     remarks=lambda data: (
         *about_jobs(data.run, "ricc2010"),
-        f"{NODES} nodes; submissions are scaled to a request utilization of {LOAD:g}; wider jobs are left out.",
+        f"{NODES} nodes without jobs that request more, with submissions scaled to a request utilization of "
+        f"{LOAD:g}.",
         f"{ZORILLA} reserves nothing and so uses no estimates.",
         PLACED_REMARK,
     ),
