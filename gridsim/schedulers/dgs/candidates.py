@@ -64,7 +64,7 @@ class Candidates:
         self.extend(node)
 
     def extend(self, node: int) -> None:
-        """Add the neighbours of a node, except excluded and known ones."""
+        """Add the neighbours of a node, except excluded and known nodes."""
         new = [row for row in self.neighbours(node) if row[0] not in self.met]
         self.met.update(other for other, _ in new)
         self.reached += [other for other, _ in new]
