@@ -255,7 +255,7 @@ WORK = Part(
         "totals": {},
         "copies": {},
     },
-    ("machines", "bags", "now", "left", "log", "looked"),
+    ("machines", "bags", "now", "left", "log", "n_examined"),
 )
 _slot = integer(0, 120)
 
@@ -497,7 +497,7 @@ DATA_QUEUES = Part(
     {
         **QUEUES.methods,
         "add_applications": {**QUEUES.methods["add_applications"], **_bytes},
-        "room": {
+        "capacity_of": {
             "stretch": real(NOT_NEGATIVE),
             "application": lambda c: c.s.byte() % 4,
             "now": now,

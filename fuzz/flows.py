@@ -81,7 +81,7 @@ WALK = Part(
         "advance": {"limit": later_time(10**11)},
         "settle": {},
         "jobs": {},
-        "looks": {},
+        "probe_rows": {},
         "totals": {},
     },
     ("nodes", "count", "unlogged"),

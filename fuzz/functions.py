@@ -195,7 +195,7 @@ FUNCTIONS: dict[str, tuple[Part, ...]] = {
                 "percent": one_of(20.0, 100.0, 1.0, 60.0),
                 "low": one_of(0.0, 0.3, 0.6),
                 "high": one_of(0.7, 0.9, 1.0),
-                "on_met": flag,
+                "uses_met": flag,
             },
             written=frozenset({"ready"}),
         ),

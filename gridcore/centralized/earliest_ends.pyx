@@ -94,7 +94,7 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
                     at[u] = (at[u] if at[u] > now else now) + out[u] * length[u]
     free(heap)
     if not is_in_time:
-        raise OverflowError("tasks must end before 2**63 - 1 ns")
+        raise OverflowError("a task ends after the last instant, 2**63 - 2 ns")
     return result
 
 
@@ -356,5 +356,5 @@ cdef class EarliestEnds:
         if not has_machine:
             raise ValueError(f"up must be True for at least one machine to bind {count} tasks, got none")
         if not is_in_time:
-            raise OverflowError("tasks must end before 2**63 - 1 ns")
+            raise OverflowError("a task ends after the last instant, 2**63 - 2 ns")
         return result

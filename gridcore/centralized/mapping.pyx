@@ -203,7 +203,7 @@ cdef void build_columns(Columns* machine_columns, Py_ssize_t columns, const long
         machine_columns.begin[kind[u] + 1] += 1
     for c in range(columns):
         machine_columns.begin[c + 1] += machine_columns.begin[c]
-    # here begin[c] is where the next machine of column c goes; the loop below restores it
+    # here begin[c] is the index for the next machine of column c; the loop below restores it
     for u in range(n):
         k = machine_columns.begin[kind[u]]
         machine_columns.machines[k].time, machine_columns.machines[k].machine = ready[u], <int> u
@@ -224,13 +224,13 @@ cdef void build_columns(Columns* machine_columns, Py_ssize_t columns, const long
 
 def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
                 rule: Literal["mct", "met", "olb", "switching", "kpb"], *, double percent=20.0, double low=0.6,
-                double high=0.9, bint on_met=False) -> tuple[Integers, bool]:
+                double high=0.9, bint uses_met=False) -> tuple[Integers, bool]:
     """Map tasks one by one in the order of rows, without regard to later tasks.
 
     The balance is computed from the given ready times.  Late in a run, absolute ready times are all large and their
     balance is near 1 for any load, so pass the remaining times instead.
 
-    Returns (machine, on_met): int64[tasks], and whether "switching" ends with "met".
+    Returns (machine, uses_met): int64[tasks], and whether "switching" ends with "met".
     Time O(machines) for each row, and O(log(machines)) for each of its tasks.
 
     Parameters
@@ -252,7 +252,7 @@ def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
         > 0 and <= 100; 100 is "mct", 100 / machines is "met".
     low, high
         0 <= low < high <= 1.
-    on_met
+    uses_met
         Whether "switching" begins with "met".
 
     Raises
@@ -275,19 +275,19 @@ def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
     machine = np.zeros(total, np.int64)
     cdef long long[::1] out = machine
     if total == 0:
-        return machine, bool(on_met)
+        return machine, bool(uses_met)
     n_fastest = max(1, int(np.ceil(percent * n / 100.0 - 1e-9)))
     cdef MachineEntry* heaps = <MachineEntry*> malloc(2 * n * sizeof(MachineEntry))
     if heaps == NULL:
         raise MemoryError
     with nogil:
-        on_met = assign_in_turn(e, c, &r[0], rule_index, n_fastest, low, high, on_met, out, heaps)
+        uses_met = assign_in_turn(e, c, &r[0], rule_index, n_fastest, low, high, uses_met, out, heaps)
     free(heaps)
-    return machine, bool(on_met)
+    return machine, bool(uses_met)
 
 
 cdef bint assign_in_turn(const double[:, ::1] e, const long long[::1] counts, double* ready, int rule,
-                         Py_ssize_t n_fastest, double low, double high, bint on_met, long long[::1] out,
+                         Py_ssize_t n_fastest, double low, double high, bint uses_met, long long[::1] out,
                          MachineEntry* heaps) noexcept nogil:
     cdef Py_ssize_t rows = e.shape[0], n = e.shape[1], i, k, u, fastest, m
     cdef long long task, at = 0
@@ -324,11 +324,11 @@ cdef bint assign_in_turn(const double[:, ::1] e, const long long[::1] counts, do
         for task in range(counts[i]):
             if rule == SWITCHING and latest > 0.0:
                 settle(idle, n, 0, ready, NULL, NULL)
-                if on_met:
-                    on_met = idle[0].time / latest > low
+                if uses_met:
+                    uses_met = idle[0].time / latest > low
                 else:
-                    on_met = idle[0].time / latest >= high
-            if rule == MET or (rule == SWITCHING and on_met):
+                    uses_met = idle[0].time / latest >= high
+            if rule == MET or (rule == SWITCHING and uses_met):
                 u = fastest
             elif rule == OLB:
                 settle(idle, n, 0, ready, NULL, NULL)
@@ -340,7 +340,7 @@ cdef bint assign_in_turn(const double[:, ::1] e, const long long[::1] counts, do
             latest = max(latest, ready[u])
             out[at] = u
             at += 1
-    return on_met
+    return uses_met
 
 
 # --- tasks in batches -----------------------------------------------------------------------------

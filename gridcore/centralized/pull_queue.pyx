@@ -82,7 +82,7 @@ cdef int _raise_error_of(long long done) except -1:
     if done == -1:
         raise MemoryError
     if done == -2:
-        raise OverflowError("tasks must end before 2**63 - 1 ns")
+        raise OverflowError("a task ends after the last instant, 2**63 - 2 ns")
     return 0
 
 
@@ -116,11 +116,11 @@ cdef class PullQueue:
     cdef const long long[::1] rank          # by id
     # busy machines by (end, rank); an entry is outdated if the machine is down, waits, or is free at another instant
     cdef RadixHeap ends
-    cdef Entry* idle                    # a heap of waiting machines by rank, and some that are down; `at` is 0
+    cdef Entry* idle                    # a heap by rank of waiting machines, including machines that are down; `at` is 0
     cdef Py_ssize_t n_idle
     # `finish` excludes the last task of each machine; its extra entry is for machines that have lost their last task
     cdef long long[::1] first_start, finish, started, nodes
-    # the machines that began a task of each application: the first one (-1: none), up to `max_pairs` pairs of the
+    # the machines that began a task of each application: the first machine (-1: none), up to `max_pairs` pairs of the
     # others, and beyond that, to save memory, one bit for each machine
     cdef long long[::1] first_machine
     cdef Pairs machine_pairs
@@ -294,7 +294,7 @@ cdef class PullQueue:
 
     cdef list _pair_list(self):
         cdef Py_ssize_t k
-        return [self.machine_pairs.slot[k] for k in range(self.machine_pairs.room) if self.machine_pairs.slot[k]]
+        return [self.machine_pairs.slot[k] for k in range(self.machine_pairs.capacity) if self.machine_pairs.slot[k]]
 
     def setstate(self, state):
         """Restore a state of `getstate` of a queue with the same arguments.
@@ -667,14 +667,14 @@ cdef class PullQueue:
 
     cdef inline bint _log_start(self, long long u, long long i, long long at, long long end) noexcept nogil:
         cdef long long* larger
-        cdef Py_ssize_t room
+        cdef Py_ssize_t capacity
         if self.n_log == self.log_room:
-            room = 2 * self.log_room + 256
-            larger = <long long*> realloc(self.entries, room * 4 * sizeof(long long))
+            capacity = 2 * self.log_room + 256
+            larger = <long long*> realloc(self.entries, capacity * 4 * sizeof(long long))
             if larger == NULL:
                 return False
             self.entries = larger
-            self.log_room = room
+            self.log_room = capacity
         self.entries[4 * self.n_log] = u
         self.entries[4 * self.n_log + 1] = i
         self.entries[4 * self.n_log + 2] = at

@@ -141,7 +141,7 @@ cdef class _Guard:
 
 
 cdef _Guard guard(bint* in_call, _Guard inner=None):
-    """Mark an object, and those of `inner`, as in use until the result is deleted.
+    """Mark an object and its `inner` objects as in use until the result is deleted.
 
     Each public method of a kernel with a state begins with this call.  Otherwise another thread or a callback
     could reallocate its memory while a method has released the GIL or calls Python.

@@ -33,7 +33,7 @@ cdef inline int pending_push(Pending* p, long long time, long long sequence, int
     e.time, e.sequence, e.slot = time, sequence, slot
     if p.n_ring == 0 or not pending_before(&e, &p.ring[(p.first + p.n_ring - 1) & (p.ring_capacity - 1)]):
         if p.n_ring == p.ring_capacity:
-            # double the ring: the events that have wrapped around, before `first`, move behind the others
+            # double the ring: the wrapped events before `first` move to its end
             k = max(64, 2 * p.ring_capacity)
             p.ring = <Event*> reallocate(p.ring, k * sizeof(Event))
             memcpy(p.ring + p.ring_capacity, p.ring, p.first * sizeof(Event))

@@ -1,4 +1,4 @@
-"""A heap of instants for time that goes forward, ties by number: for `gridcore.work_queue` and the pull queue.
+"""A monotone heap of instants, ties by number, for `gridcore.work_queue` and the pull queue.
 
 A radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, J. ACM 37(2), 1990).  Entries that are far ahead wait without an
 order in buckets, by the highest digit in which their instants differ from `base`.  Only the next few are in a heap,
@@ -34,7 +34,7 @@ cdef struct Bucket:
 
 cdef struct RadixHeap:                  # initialised by `radix_make`
     Entry* front                        # a heap of all entries until `base`
-    Py_ssize_t n_front, n_far, room
+    Py_ssize_t n_front, n_far, capacity
     long long base                      # ns
     Bucket bucket[DIGITS << DIGIT]
     unsigned long long used[DIGITS]     # by digit: bits of the buckets that are not empty
@@ -43,13 +43,13 @@ cdef struct RadixHeap:                  # initialised by `radix_make`
     int unused, first_never_used        # the first batch that is unused again, and the first that was never used
 
 
-cdef inline int radix_make(RadixHeap* q, Py_ssize_t room) except -1:
-    """Make an empty heap with room for `room` entries; `q` must be all zero or initialised."""
-    cdef Py_ssize_t batches = room // BATCH_SIZE + min(room, <Py_ssize_t> (DIGITS << DIGIT)) + 2
-    q.front = <Entry*> reallocate(q.front, (room + 1) * sizeof(Entry))
+cdef inline int radix_make(RadixHeap* q, Py_ssize_t capacity) except -1:
+    """Make an empty heap with room for `capacity` entries; `q` must be all zero or initialised."""
+    cdef Py_ssize_t batches = capacity // BATCH_SIZE + min(capacity, <Py_ssize_t> (DIGITS << DIGIT)) + 2
+    q.front = <Entry*> reallocate(q.front, (capacity + 1) * sizeof(Entry))
     q.batch = <Batch*> reallocate(q.batch, batches * sizeof(Batch))
     q.next = <int*> reallocate(q.next, batches * sizeof(int))
-    q.room = room
+    q.capacity = capacity
     radix_clear(q)
     return 0
 
@@ -69,7 +69,7 @@ cdef inline void radix_clear(RadixHeap* q) noexcept nogil:
 
 
 cdef inline bint radix_full(const RadixHeap* q) noexcept nogil:
-    return q.n_front + q.n_far == q.room
+    return q.n_front + q.n_far == q.capacity
 
 
 cdef inline void _radix_defer(RadixHeap* q, Entry new) noexcept nogil:

@@ -92,7 +92,7 @@ class ArrayEntry:
         if self.total is not None:
             check_total(name, array, _size(self.total, sizes))
         if self.unique and _repeats(array):
-            raise ValueError(f"{name} must have each index once")
+            raise ValueError(f"{name} must have each index at most once, got {_first_repeat(array)} twice")
         return array
 
 
@@ -122,7 +122,9 @@ class TableEntry:
                 rule = f"{name}{index} must have {column} {_range_text(limits, known)}"
                 raise ValueError(f"{rule}, got {values[tuple(index)]}")
             if column in self.unique and _repeats(values):
-                raise ValueError(f"{name} must have each {column} once")
+                raise ValueError(
+                    f"{name} must have each {column} at most once, got {_first_repeat(values)} twice"
+                )
             if column in self.totals:
                 check_total(f"{name}, column {column},", values, _size(self.totals[column], known))
         return array
@@ -176,7 +178,7 @@ def read(state: Any, entries: Mapping[str, Entry], **sizes: int) -> dict[str, An
     values: dict[str, Any] = {}
     for name, entry in entries.items():
         if name not in state:
-            raise ValueError(f"state must have an entry {name!r}")
+            raise ValueError(f"state must have an entry {name!r}, got {[*state]}")
         values[name] = value = entry.read(f"state[{name!r}]", state[name], sizes)
         if isinstance(value, (int, np.ndarray)):
             sizes.setdefault(name, value if isinstance(value, int) else len(value))
@@ -207,6 +209,10 @@ def _repeats(indices: NDArray[Any]) -> bool:
     return bool(np.bincount(indices).max(initial=0) > 1)
 
 
+def _first_repeat(indices: NDArray[Any]) -> int:
+    return int((np.bincount(indices) > 1).argmax())
+
+
 def _plain_copy(name: str, value: Any, dtype: Any, shape: Sequence[int | None]) -> NDArray[Any]:
     target = np.dtype(dtype)
     if isinstance(value, np.ndarray):
@@ -233,14 +239,17 @@ def refuse(name: str, bad: NDArray[np.bool_], condition: str) -> None:
 
 
 def check_total(name: str, counts: NDArray[Any], total: int) -> None:
-    """Raise ValueError unless `counts` are numbers of rows that add up to `total`."""
+    """Raise ValueError unless `counts` are at least 0 and add up to `total`."""
     # the sum of numbers up to the total does not overflow
     if ((counts < 0) | (counts > total)).any() or int(counts.sum()) != total:
-        raise ValueError(f"{name} must be numbers of rows that add up to {total}")
+        raise ValueError(
+            f"{name} must be >= 0 and add up to {total}, got a minimum of {counts.min(initial=0)} and a sum "
+            f"of {sum(counts.tolist())}"
+        )
 
 
 def members_in_order(members: NDArray[np.int64], order: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the ascending indices `members` in the order of the list `order`; those not in it come last."""
+    """Return the ascending indices `members` in the order of the list `order`; other members come last."""
     place = np.full(1 + max(members.max(initial=-1), order.max(initial=-1)), len(order), np.int64)
     place[order] = np.arange(len(order))
     ordered_members: NDArray[np.int64] = members[np.argsort(place[members], kind="stable")]

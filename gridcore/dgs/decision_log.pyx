@@ -55,7 +55,7 @@ cdef class DgsDecisionLog:
             self.schedules._visit(nodes[k], NEVER - 1, True)
         first = self.schedules._first_start(tasks, length, start)
         if first < 0:
-            raise ValueError(f"answer_bases must have {tasks} nodes for an answer")
+            raise ValueError(f"answer_bases must have nodes for {tasks} tasks, got {nodes.shape[0]}")
         return self._seconds(first)
 
     def note(self, action: str, job: int, decider: int, *, machine: int = -1, tasks: int = 0, among: int = -1,
@@ -115,9 +115,9 @@ cdef class DgsDecisionLog:
         """Record that messages have not arrived in time, and how many."""
         self._of_home("overdue", job, saw=job.missing, true=job.missing, age=0.0)
 
-    def in_vain(self, action: str, job, limit: int):
+    def failed_searches(self, action: str, job, limit: int):
         """Record how many searches in a row have failed, and the `limit` for that number."""
-        self._of_home(action, job, saw=job.in_vain, limit=limit, true=job.in_vain, age=0.0)
+        self._of_home(action, job, saw=job.failed_searches, limit=limit, true=job.failed_searches, age=0.0)
 
     def too_large(self, job):
         """Record that `job` is rejected because no searcher reached enough machines."""
@@ -127,7 +127,7 @@ cdef class DgsDecisionLog:
         """Record that `job` is rejected because its first possible `start` is too late for its deadline."""
         self._of_home("gave-up-too-late", job, saw=self._seconds(start), limit=self._seconds(job.latest))
 
-    def calls_off(self, job, holding: int):
+    def cancels(self, job, holding: int):
         """Record that the user of `job` cancels it, and how many machines held slots for it."""
         self._of_home("called-off", job, tasks=holding, saw=holding)
 
@@ -171,7 +171,7 @@ cdef class DgsDecisionLog:
         """Return whether the scheduling node still has a use for answers of this search."""
         return job.searches == search and job.phase in (SEARCHING, COMMITTING)
 
-    def looks(self, Py_ssize_t searcher, message, candidates, first: int, left: int):
+    def opens(self, Py_ssize_t searcher, message, candidates, first: int, left: int):
         """Remember the basis of the answer of a searcher, and record that it has opened neighbours.
 
         Parameters
@@ -194,7 +194,7 @@ cdef class DgsDecisionLog:
     cdef int _look(self, long long now, Py_ssize_t searcher, Py_ssize_t home, Py_ssize_t job, long long tasks,
                    long long length, nodes, const long long[::1] as_of, Py_ssize_t n_own, long long n_opened,
                    long long first, long long left) except -1:
-        """Do the same as `looks`, with the `nodes` (int32[k]) that were reached and the instants of their data."""
+        """Record an answer like `opens`, with the reached `nodes` (int32[k]) and the instants of their data."""
         cdef const int[::1] node = nodes
         cdef long long oldest = now, oldest_own = now
         cdef Py_ssize_t k

@@ -26,10 +26,10 @@ cdef struct Negotiation:
     long long start                     # start (slot) of the allocation that is being tried, or was reserved
     long long first_late_start          # the first answered start that misses the deadline; -1: none
     long long missing                   # answers or replies that have not arrived
-    int n_nodes, n_answers, room, n_reserved
+    int n_nodes, n_answers, capacity, n_reserved
     bint retry_may_help                 # whether another search may succeed
     Answer* answers                     # in order of arrival
-    int* nodes                          # those of the allocation that is being tried, or was reserved; or NULL
+    int* nodes                          # nodes of the allocation that is being tried, or was reserved; or NULL
     int* reserved                       # machines that have committed, at most `n_nodes`; or NULL
 
 
@@ -41,7 +41,7 @@ cdef inline void negotiation_drop_answers(Negotiation* negotiation) noexcept nog
     free(negotiation.answers)
     free(negotiation.reserved)
     negotiation.answers, negotiation.reserved = NULL, NULL
-    negotiation.n_answers = negotiation.room = negotiation.n_reserved = 0
+    negotiation.n_answers = negotiation.capacity = negotiation.n_reserved = 0
 
 
 cdef inline void negotiation_drop(Negotiation** place) noexcept nogil:
@@ -54,7 +54,7 @@ cdef inline void negotiation_drop(Negotiation** place) noexcept nogil:
 
 
 cdef inline Negotiation* negotiation_open(Negotiation** place, Py_ssize_t n_nodes) except NULL:
-    """Replace a negotiation by a new one about a job of `n_nodes` nodes."""
+    """Replace a negotiation by a new negotiation about a job of `n_nodes` nodes."""
     negotiation_drop(place)
     place[0] = <Negotiation*> reallocate(NULL, sizeof(Negotiation))
     memset(place[0], 0, sizeof(Negotiation))
@@ -71,9 +71,9 @@ cdef inline int* negotiation_nodes(const Negotiation* negotiation) except NULL:
 cdef inline Answer* negotiation_answer(Negotiation* negotiation, long long start, Py_ssize_t searcher) except NULL:
     """Add an answer, whose nodes the caller fills in, unless its `start` is -1."""
     cdef Answer* answer
-    if negotiation.n_answers == negotiation.room:
-        negotiation.answers = <Answer*> reallocate(negotiation.answers, (2 * negotiation.room + 4) * sizeof(Answer))
-        negotiation.room = 2 * negotiation.room + 4
+    if negotiation.n_answers == negotiation.capacity:
+        negotiation.answers = <Answer*> reallocate(negotiation.answers, (2 * negotiation.capacity + 4) * sizeof(Answer))
+        negotiation.capacity = 2 * negotiation.capacity + 4
     answer = &negotiation.answers[negotiation.n_answers]
     answer.start, answer.searcher = start, <int> searcher
     answer.nodes = NULL if start < 0 else negotiation_nodes(negotiation)
@@ -93,7 +93,7 @@ cdef inline int negotiation_try(Negotiation* negotiation, Answer* answer) except
 
 
 cdef inline Answer* first_answer(const Negotiation* negotiation) noexcept nogil:
-    """Return the answer that is tried next, with the first start, of equal ones the first answer; NULL if none is left."""
+    """Return the untried answer with the earliest start, the first of equal answers; NULL if none is left."""
     cdef Answer* first = NULL
     cdef Py_ssize_t k
     for k in range(negotiation.n_answers):

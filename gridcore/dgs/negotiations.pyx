@@ -18,7 +18,7 @@ _COLUMNS = {
     "phase": ArrayEntry(np.int8, ("jobs",), (0, CANCELLED + 1)),
     "has_lost_node": ArrayEntry(np.bool_, ("jobs",)),
     "attempt": ArrayEntry(np.int32, ("jobs",), (0, 2**30)),
-    "in_vain": ArrayEntry(np.int32, ("jobs",), (0, 2**30)),
+    "failed_searches": ArrayEntry(np.int32, ("jobs",), (0, 2**30)),
     **dict.fromkeys(("searches", "conflicts", "late", "reached", "resubmitted"), _COUNT),
 }
 _STATE = {
@@ -44,7 +44,7 @@ cdef class Negotiations(Handlers):
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *_args, **_options):
         self.columns = {name: np.zeros(applications, entry.dtype) for name, entry in _COLUMNS.items()}
         self.phase, self.has_lost_node = self.columns["phase"], self.columns["has_lost_node"].view(np.uint8)
-        self.attempt, self.failed_searches = self.columns["attempt"], self.columns["in_vain"]
+        self.attempt, self.failed_searches = self.columns["attempt"], self.columns["failed_searches"]
         self.searches, self.conflicts = self.columns["searches"], self.columns["conflicts"]
         self.late_answers, self.most_candidates = self.columns["late"], self.columns["reached"]
         self.resubmitted, self.n_unfinished = self.columns["resubmitted"], applications
@@ -172,7 +172,7 @@ cdef class Negotiations(Handlers):
 
 
 cdef Py_ssize_t read_members(const long long[::1] members, Py_ssize_t at, int* nodes, Py_ssize_t n) noexcept nogil:
-    """Copy the `n` nodes from index `at` on of a state to `nodes`; return the index of those behind them."""
+    """Copy `n` nodes from index `at` of a state to `nodes`; return the index after the last copied node."""
     cdef Py_ssize_t k
     for k in range(n):
         nodes[k] = <int> members[at + k]

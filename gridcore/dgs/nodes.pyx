@@ -26,7 +26,7 @@ import numpy as np
 
 __all__ = ["DgsNodes"]
 
-# The timers of jobs, in the order in which those of one instant fire.
+# The timers of jobs, in the order in which timers of one instant fire.
 cdef enum:
     FINISH, RETRY, OVERDUE, TIMERS
 
@@ -111,7 +111,8 @@ cdef class DgsNodes(Negotiations):
             column = plain(jobs[name])
             if column is not None and not (len(column) == self.applications
                                            and (not len(column) or low <= column.min() <= column.max() < end)):
-                raise ValueError(f"jobs[{name!r}] must have {self.applications} entries in {low}..{end - 1}")
+                raise ValueError(f"jobs[{name!r}] must have {self.applications} entries in {low}..{end - 1}, "
+                                 f"got {len(column)} in {column.min(initial=end)}..{column.max(initial=low)}")
         if len(jobs["latest"]) != self.applications:
             raise ValueError(f"jobs['latest'] must have {self.applications} entries, got {len(jobs['latest'])}")
         if self.suitable is not None and (jobs["group"] is None or self.suitable.shape[1] != self.nodes):
@@ -159,7 +160,7 @@ cdef class DgsNodes(Negotiations):
         # a state from a file may have any values here
         start = -1 if kind == self.request_kind or kind == self.displaced_kind else row[4]
         if not (0 <= row[2] < self.applications and -1 <= start <= LATEST // self.slot):
-            raise ValueError(f"links must have messages for jobs below {self.applications} and slots up to "
+            raise ValueError(f"messages in links must be about jobs below {self.applications} and slots up to "
                              f"{LATEST // self.slot}, got job {row[2]} and slot {start}")
         self.in_call = True
         try:
@@ -244,7 +245,7 @@ cdef class DgsNodes(Negotiations):
             nodes, n = negotiation.nodes, negotiation.n_nodes
             qsort(nodes, n, sizeof(int), ascending)
         if self.log is not None:
-            self.log.calls_off(self._record(job), n)
+            self.log.cancels(self._record(job), n)
         self._cancel(core, job, nodes, n)
         self.n_unfinished -= 1
         self.adapter.cancel_job(job)
@@ -303,7 +304,7 @@ cdef class DgsNodes(Negotiations):
         return (time + self.slot - 1) // self.slot
 
     cdef int _search(self, NodeActions core, Py_ssize_t job) except -1:
-        """Step 1: request a search from some random neighbours."""
+        """Request a search from random neighbours (step 1)."""
         cdef Py_ssize_t k, n, home = self._home(job)
         cdef long long* row
         cdef long long first = max(self.earliest[job], self._slot_at(core.now))
@@ -311,7 +312,7 @@ cdef class DgsNodes(Negotiations):
             return self._reject_late(core, job, first)
         if self.failed_searches[job] >= self.tries:
             if self.log is not None:
-                self.log.in_vain("gave-up", self._record(job), self.tries)
+                self.log.failed_searches("gave-up", self._record(job), self.tries)
             return self._reject(job, "")
         if home < 0:
             return self._wait(core, job, "waited-for-machines")
@@ -397,7 +398,8 @@ cdef class DgsNodes(Negotiations):
         for k in range(negotiation.n_nodes if is_valid else 0):
             is_valid &= 0 <= node[k] < self.nodes
         if not is_valid:
-            raise ValueError(f"payloads must have {negotiation.n_nodes} nodes below {self.nodes} for an answer")
+            raise ValueError(f"the payload of an answer must be {negotiation.n_nodes} nodes in 0..{self.nodes - 1}, "
+                             f"got {nodes.nbytes} bytes with another content")
         answer = negotiation_answer(negotiation, start, searcher)
         for k in range(negotiation.n_nodes):
             answer.nodes[k] = <int> node[k]
@@ -414,7 +416,7 @@ cdef class DgsNodes(Negotiations):
             if best == NULL or best.start * self.slot >= core.now + self.one_way:
                 break
             self._log_choice(core, job, "dropped", best)
-            self.late_answers[job] += 1  # a commit would come too late
+            self.late_answers[job] += 1  # a commit would arrive too late
             best.start = -1
             free(best.nodes)
             best.nodes = NULL
@@ -432,7 +434,7 @@ cdef class DgsNodes(Negotiations):
         if self.failed_searches[job] % self.rounds == 0:
             return self._wait(core, job, "waited")
         if self.log is not None:
-            self.log.in_vain("searched-again", self._record(job), self.rounds)
+            self.log.failed_searches("searched-again", self._record(job), self.rounds)
         return self._search(core, job)
 
     cdef int _confirm(self, NodeActions core, Py_ssize_t job, Answer* answer) except -1:
@@ -500,7 +502,7 @@ cdef class DgsNodes(Negotiations):
         return self._choose(core, job)
 
     cdef Py_ssize_t _holders(self, Negotiation* negotiation, int** nodes) noexcept nogil:
-        """Return how many nodes may hold slots for an attempt, and these: failures may have lost replies to come."""
+        """Return the number of nodes that may hold slots for an attempt, and the nodes; failures may have lost replies."""
         cdef Py_ssize_t n = negotiation.n_reserved
         nodes[0] = negotiation.reserved
         if self.faults and negotiation.missing and negotiation.nodes != NULL:
@@ -541,7 +543,7 @@ cdef class DgsNodes(Negotiations):
         cdef Negotiation* negotiation = self.negotiation[job]
         cdef Py_ssize_t k
         cdef long long start, end
-        # the timer may be that of a run that was lost
+        # the timer may belong to a lost run
         if self.phase[job] != PLACED or negotiation == NULL or negotiation.nodes == NULL:
             return 0
         start = negotiation.start * self.slot

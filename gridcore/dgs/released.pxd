@@ -10,11 +10,11 @@ from gridcore.common.memory cimport reallocate
 cdef struct ReleasedReservation:
     long long start, end                # slots
     long long made_at, released_at      # ns
-    long long last_release              # the latest release of this entry and those before it, ns
+    long long last_release              # the latest release of this and earlier entries, ns
 
 cdef struct Released:                   # all zero when empty
     ReleasedReservation* item
-    int n, room
+    int n, capacity
 
 
 cdef inline Py_ssize_t released_last_made(const Released* r, long long as_of) noexcept nogil:
@@ -40,9 +40,9 @@ cdef inline void released_update(Released* r, Py_ssize_t k) noexcept nogil:
 cdef inline int released_add(Released* r, const ReleasedReservation* entry) except -1:
     """Insert an entry; the scan begins at the end because most are released soon after they were made."""
     cdef Py_ssize_t k = r.n
-    if r.n == r.room:
-        r.item = <ReleasedReservation*> reallocate(r.item, (2 * r.room + 4) * sizeof(ReleasedReservation))
-        r.room = 2 * r.room + 4
+    if r.n == r.capacity:
+        r.item = <ReleasedReservation*> reallocate(r.item, (2 * r.capacity + 4) * sizeof(ReleasedReservation))
+        r.capacity = 2 * r.capacity + 4
     while k > 0 and r.item[k - 1].made_at > entry.made_at:
         r.item[k] = r.item[k - 1]
         k -= 1

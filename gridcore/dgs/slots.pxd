@@ -14,8 +14,8 @@ cdef struct Node:
     ReservationInfo* info
     Released released
     long long latest                    # when the newest reservation was made, ns
-    int first, n, room
-    int hint                            # the index at which the last search began; the next one begins nearby
+    int first, n, capacity
+    int hint                            # the index at which the last search began, near which the next search begins
 
 cdef struct Candidate:
     long long low, high                 # the next interval of possible starts
@@ -48,7 +48,7 @@ cdef class SlotSchedules:
     cdef long long* low                     # scratch
     cdef int[WINDOW + 1] fits_change        # scratch: at each slot of a window, the change in the number of fitting candidates
     cdef Py_ssize_t n_candidates, room_candidates
-    # the nodes visited by the current search, in order; those that do not suit the job are not candidates
+    # the nodes visited by the current search, in order; unsuitable nodes are not candidates
     cdef int* visited
     cdef Py_ssize_t n_visited
     cdef Py_ssize_t n_own                   # the number of candidates among the searcher's neighbours

@@ -123,7 +123,7 @@ cdef class SlotSchedules:
         cdef Py_ssize_t k = self._first_after(node, start)
         if k < node.n and node.row[k].start < end:
             return False
-        if node.n == node.room:
+        if node.n == node.capacity:
             self._make_room(node, &k)
         memmove(&node.row[k + 1], &node.row[k], (node.n - k) * sizeof(Span))
         memmove(&node.info[k + 1], &node.info[k], (node.n - k) * sizeof(ReservationInfo))
@@ -133,21 +133,21 @@ cdef class SlotSchedules:
         return True
 
     cdef int _make_room(self, Node* node, Py_ssize_t* k) except -1:
-        """Make room for a reservation by removing forgotten ones or enlarging the row; adjust index `k`."""
-        cdef Py_ssize_t room
-        if 2 * node.first > node.room:
+        """Make room for a reservation by removing forgotten reservations or enlarging the row; adjust index `k`."""
+        cdef Py_ssize_t capacity
+        if 2 * node.first > node.capacity:
             memmove(node.row, &node.row[node.first], (node.n - node.first) * sizeof(Span))
             memmove(node.info, &node.info[node.first], (node.n - node.first) * sizeof(ReservationInfo))
             k[0] -= node.first
             node.n -= node.first
             node.first = 0
             return 0
-        room = node.room + node.room // 2 + 4
-        if room > 2147483647:
+        capacity = node.capacity + node.capacity // 2 + 4
+        if capacity > 2147483647:
             raise MemoryError(f"a node must have at most {2**31 - 1} reservations")
-        node.row = <Span*> reallocate(node.row, room * sizeof(Span))
-        node.info = <ReservationInfo*> reallocate(node.info, room * sizeof(ReservationInfo))
-        node.room = <int> room
+        node.row = <Span*> reallocate(node.row, capacity * sizeof(Span))
+        node.info = <ReservationInfo*> reallocate(node.info, capacity * sizeof(ReservationInfo))
+        node.capacity = <int> capacity
         return 0
 
     cdef Py_ssize_t _first_after(self, const Node* node, long long slot) noexcept nogil:
@@ -252,7 +252,7 @@ cdef class SlotSchedules:
         return k
 
     cdef int _extend(self, Node* node, Py_ssize_t i, long long end, long long now) except -1:
-        """Extend the i-th reservation to `end`, and drop those that overlap it."""
+        """Extend the i-th reservation to `end`, and drop reservations that overlap it."""
         cdef long long start = node.row[i].start, job = node.info[i].job
         cdef Py_ssize_t n_displaced = self._first_beyond(node, i, end) - i - 1
         while n_displaced > 0:
@@ -458,7 +458,7 @@ cdef class SlotSchedules:
         cdef const long long[::1] length = self._per_searcher(slots, "slots", u.shape[0])
         cdef const long long[::1] since = self._per_searcher(not_before, "not_before", u.shape[0])
         cdef const long long[::1] exclusions = self._per_searcher(exclude, "exclude", u.shape[0])
-        cdef Py_ssize_t i, k, n_selected = 0, room
+        cdef Py_ssize_t i, k, n_selected = 0, capacity
         cdef SearchQuery query
         for i in range(u.shape[0]):
             self._check_job(node_counts[i], length[i], since[i])
@@ -497,9 +497,9 @@ cdef class SlotSchedules:
                 reached_of[i] = self.n_candidates
                 if start_of[i] >= 0:
                     if n_selected + node_counts[i] > self.room_selection:
-                        room = 2 * (n_selected + node_counts[i])
-                        self.selection = <long long*> reallocate(self.selection, room * sizeof(long long))
-                        self.room_selection = room
+                        capacity = 2 * (n_selected + node_counts[i])
+                        self.selection = <long long*> reallocate(self.selection, capacity * sizeof(long long))
+                        self.room_selection = capacity
                     self._choose(node_counts[i], start_of[i], length[i], &self.selection[n_selected])
                     n_selected += node_counts[i]
                 end_of[i + 1] = n_selected
@@ -601,12 +601,12 @@ cdef class SlotSchedules:
 
     cdef inline int _make_room_for(self, Py_ssize_t n) except -1 nogil:
         """Make room for `n` visited nodes and candidates."""
-        cdef Py_ssize_t room = 2 * n + 64
+        cdef Py_ssize_t capacity = 2 * n + 64
         if n > self.room_candidates:
-            self.candidates = <Candidate*> reallocate(self.candidates, room * sizeof(Candidate))
-            self.low = <long long*> reallocate(self.low, room * sizeof(long long))
-            self.visited = <int*> reallocate(self.visited, room * sizeof(int))
-            self.room_candidates = room
+            self.candidates = <Candidate*> reallocate(self.candidates, capacity * sizeof(Candidate))
+            self.low = <long long*> reallocate(self.low, capacity * sizeof(long long))
+            self.visited = <int*> reallocate(self.visited, capacity * sizeof(int))
+            self.room_candidates = capacity
         return 0
 
     cdef inline void _prefetch(self, Py_ssize_t k) noexcept nogil:

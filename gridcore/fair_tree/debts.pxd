@@ -17,9 +17,9 @@ cdef struct Debt:                       # one dispatch
     int next
 
 
-cdef struct Debts:                      # lists of debts, the latest first; each child has the index of its first one
+cdef struct Debts:                      # lists of debts, the latest first; each child has the index of its first debt
     Debt* debt
-    Py_ssize_t room
+    Py_ssize_t capacity
     int unused
 
 
@@ -33,17 +33,17 @@ cdef inline void debts_free(Debts* l) noexcept nogil:
 
 cdef inline int debts_add(Debts* l, int* first, const Debt* dispatch) except -1:
     """Add `dispatch` to the list that starts at `first`."""
-    cdef Py_ssize_t room, k
+    cdef Py_ssize_t capacity, k
     cdef int entry
     if l.unused < 0:
-        room = l.room + l.room // 2 + 256
-        if room > 2**30:
+        capacity = l.capacity + l.capacity // 2 + 256
+        if capacity > 2**30:
             raise MemoryError(f"more than {2**30} dispatches are missing from summaries")
-        l.debt = <Debt*> reallocate(l.debt, room * sizeof(Debt))
-        large_pages(l.debt, room * sizeof(Debt))
-        for k in range(l.room, room):
-            l.debt[k].next = <int> (k + 1) if k + 1 < room else -1
-        l.unused, l.room = <int> l.room, room
+        l.debt = <Debt*> reallocate(l.debt, capacity * sizeof(Debt))
+        large_pages(l.debt, capacity * sizeof(Debt))
+        for k in range(l.capacity, capacity):
+            l.debt[k].next = <int> (k + 1) if k + 1 < capacity else -1
+        l.unused, l.capacity = <int> l.capacity, capacity
     entry = l.unused
     l.unused = l.debt[entry].next
     if l.unused >= 0:

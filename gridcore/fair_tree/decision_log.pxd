@@ -5,7 +5,7 @@ from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.queues.task_queues cimport Scratch, TaskQueues
 
 
-cdef struct OpenLeaf:                   # a leaf whose room differs at the ends of the interval of `_smallest`
+cdef struct OpenLeaf:                   # a leaf whose capacity differs at the ends of the interval of `_smallest`
     int machine
     double low, high, middle            # its room at both ends, and at the stretch at hand
 
@@ -18,7 +18,7 @@ cdef class TreeDecisionLog:
     cdef const long long[::1] group
     cdef object speeds
     cdef Scratch scratch
-    cdef Py_ssize_t scratch_room
+    cdef Py_ssize_t scratch_capacity
     # the leaves at hand
     cdef int[::1] machine
     cdef Py_ssize_t n
@@ -33,6 +33,6 @@ cdef class TreeDecisionLog:
     cdef int _complete(self, DecisionRow* row, str action, Py_ssize_t node, Py_ssize_t target, Py_ssize_t application,
                        long long sampled, long long now) except -1
     cdef Py_ssize_t _find_leaves(self, Py_ssize_t node, Py_ssize_t application, long long now) except -1
-    cdef double _room(self, double stretch, Py_ssize_t application, long long now) noexcept nogil
+    cdef double _capacity(self, double stretch, Py_ssize_t application, long long now) noexcept nogil
     cdef double _smallest(self, Py_ssize_t application, long long tasks, double guess, long long now) except -1.0
     cdef bint _has_room(self, double stretch, Py_ssize_t application, long long tasks, long long now) noexcept nogil

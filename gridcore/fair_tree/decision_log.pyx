@@ -70,7 +70,7 @@ cdef class TreeDecisionLog:
 
     def __dealloc__(self):
         free(self.open_leaves)
-        if self.scratch_room:
+        if self.scratch_capacity:
             scratch_free(&self.scratch)
 
     # -- rows -------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ cdef class TreeDecisionLog:
         cdef Py_ssize_t nodes = 2 * self.queues.machines - 1
         cdef long long sampled = NEVER if columns["age"] != columns["age"] else columns["age"]
         if not (0 <= node < nodes and -1 <= target < nodes and 0 <= application < self.queues.n_applications):
-            raise ValueError(f"decisions must be of nodes below {nodes} and applications below "
+            raise ValueError(f"decisions must be about nodes below {nodes} and applications below "
                              f"{self.queues.n_applications}, got nodes {node} and {target}, application {application}")
         if not is_completed(action):
             return
@@ -117,7 +117,7 @@ cdef class TreeDecisionLog:
             row.true_value = row.saw
         elif action == "gave":
             self._find_leaves(target, application, now)
-            row.true_value, row.limit = self._room(row.limit, application, now), NAN
+            row.true_value, row.limit = self._capacity(row.limit, application, now), NAN
             row.age = age_of(now, sampled)
         elif action != "sent-on":
             row.among = self._find_leaves(node, application, now)
@@ -132,13 +132,13 @@ cdef class TreeDecisionLog:
         cdef Py_ssize_t first = node, last = node, first_leaf = self.queues.machines - 1, m, n_up = 0
         cdef bint all_suit = self.suitable.shape[0] == 0
         cdef Py_ssize_t group = 0 if all_suit else self.group[self.queues.owner[application]]
-        if self.scratch_room < self.queues.capacity:
-            if self.scratch_room:
+        if self.scratch_capacity < self.queues.capacity:
+            if self.scratch_capacity:
                 scratch_free(&self.scratch)
-                self.scratch_room = 0
+                self.scratch_capacity = 0
             if not scratch_make(&self.scratch, self.queues.capacity):
                 raise MemoryError
-            self.scratch_room = self.queues.capacity
+            self.scratch_capacity = self.queues.capacity
         self.n = 0
         while 0 <= first <= 2 * first_leaf:
             for m in range(max(first, first_leaf) - first_leaf, min(last, 2 * first_leaf) + 1 - first_leaf):
@@ -153,16 +153,16 @@ cdef class TreeDecisionLog:
             first, last = 2 * first + 1, 2 * last + 2
         return n_up
 
-    cdef double _room(self, double stretch, Py_ssize_t application, long long now) noexcept nogil:
-        """Return how many tasks of an application the leaves at hand can take at `stretch`."""
+    cdef double _capacity(self, double stretch, Py_ssize_t application, long long now) noexcept nogil:
+        """Return the number of tasks of an application that the given leaves can take at `stretch`."""
         cdef Py_ssize_t k
         cdef double total = 0.0
         for k in range(self.n):
-            total += self.queues._room(self.machine[k], stretch, application, now, &self.scratch)
+            total += self.queues._capacity_of(self.machine[k], stretch, application, now, &self.scratch)
         return total
 
     cdef double _smallest(self, Py_ssize_t application, long long tasks, double guess, long long now) except -1.0:
-        """Return the smallest stretch at which the leaves at hand can take `tasks` tasks of an application.
+        """Return the smallest stretch at which the given leaves can take `tasks` tasks of an application.
 
         It is found by a bisection with fixed steps, which begins at the stretch of idle leaves; inf without leaves.
         Trials from `guess` on narrow the interval before, so that few leaves are left to compute in these steps.
@@ -183,7 +183,7 @@ cdef class TreeDecisionLog:
             if not self.low < guess < self.high:
                 break
             self._has_room(guess, application, tasks, now)
-            # aim beyond the solution, at the other end of an interval in which the room of few leaves differs
+            # aim beyond the solution, to move the other end of the interval
             guess += (tasks - self.total + copysign(1.0 + self.n / 16.0, tasks - 0.5 - self.total)) / slope
         while not self._has_room(high, application, tasks, now):
             low, high = high, 2.0 * high
@@ -196,7 +196,7 @@ cdef class TreeDecisionLog:
         return high
 
     cdef bint _has_room(self, double stretch, Py_ssize_t application, long long tasks, long long now) noexcept nogil:
-        """Return whether the leaves at hand can take `tasks` tasks at `stretch`, and narrow the interval.
+        """Return whether the given leaves can take `tasks` tasks at `stretch`, and narrow the interval.
 
         The room of a leaf never decreases with the stretch: it is fixed once it is equal at both ends.
         """
@@ -208,7 +208,7 @@ cdef class TreeDecisionLog:
             return stretch >= self.high
         for k in range(self.n_open):
             leaf = &self.open_leaves[k]
-            leaf.middle = self.queues._room(leaf.machine, stretch, application, now, &self.scratch)
+            leaf.middle = self.queues._capacity_of(leaf.machine, stretch, application, now, &self.scratch)
             total += leaf.middle
         self.total = total
         fits = total >= tasks

@@ -51,7 +51,7 @@ _STATE = {
 # Prefetch distance of nodes and cells, in messages; it is twice as long for records, and half as long for headers of
 # summaries.
 cdef Py_ssize_t _PREFETCH_DISTANCE = 4
-# The number of leaves that sample in one batch; new summaries of a batch are in memory beside the old ones.
+# The number of leaves that sample in one batch; new summaries of a batch are in memory beside the old summaries.
 cdef Py_ssize_t _BATCH = 8192
 cdef long long _LARGEST_BYTES = LARGEST_BYTES, _MADE_BYTES = MADE_BYTES
 
@@ -252,7 +252,7 @@ cdef class FairTreeNodes(Handlers):
             # a message of a checkpoint may have any numbers
             if not (0 < row.sender < self.tree.nodes and row.node == (row.sender - 1) // 2
                     and payloads_has_place(&self.tree.payloads, row.payload)):
-                raise ValueError("links must have summaries with stored payloads from nodes to their parents, got payload "
+                raise ValueError("summaries in links must go from nodes to their parents, with stored payloads, got payload "
                                  f"{row.payload} from node {row.sender} to {row.node}")
             if self.tree._receive(row) and row.node == 0 and row.since < NEVER:
                 self._note_update(core.now, row.since)
@@ -293,7 +293,7 @@ cdef class FairTreeNodes(Handlers):
         return core._act_at(m, node.due_at)
 
     cdef int _act(self, NodeActions core, const int* nodes, Py_ssize_t n) except -1:
-        """Send the reports of those of `nodes`, routers first, that may report now; the others act again later."""
+        """Send the reports of `nodes` that may report now, routers first; the other nodes act again later."""
         cdef Py_ssize_t k, ready = 0
         cdef int m, handle
         cdef long long due, now = core.now
@@ -333,7 +333,7 @@ cdef class FairTreeNodes(Handlers):
             u = self.batch[k] - self.tree.first_leaf
             queues._advance(u, core.now)
             queues._update(u)
-            # the width of the new payload is not known yet; assume that of the leaf's last summary
+            # the width of the new payload is not known yet; assume the width of the leaf's last summary
             self.handles[k] = payloads_new(&self.tree.payloads, payloads_wide(self.tree.node[self.batch[k]].last_report))
         if core.threads > 1 and n >= MIN_THREADED:
             self._sample_in_threads(core, n)
@@ -368,12 +368,12 @@ cdef class FairTreeNodes(Handlers):
         cdef long long now = core.now, release = (now // self.cell + 1) * self.cell if self.cell > 0 else now
         cdef Py_ssize_t k, u
         cdef Scratch* scratch = &core.scratch[thread]
-        cdef unsigned int* room = self.sample_room + thread * self.tree.cells
+        cdef unsigned int* capacity = self.sample_room + thread * self.tree.cells
         cdef Queue q
         for k in range(low, high):
             u = self.batch[k] - self.tree.first_leaf
-            queues._sample(u, now, release, &self.tree.g, room, scratch)
-            self.fits[k] = payloads_fill(&self.tree.payloads, self.handles[k], room)
+            queues._sample(u, now, release, &self.tree.g, capacity, scratch)
+            self.fits[k] = payloads_fill(&self.tree.payloads, self.handles[k], capacity)
             payloads_release(&self.tree.payloads, self.handles[k])[0] = release / 1e9
             if queues.count[u] == 0 and queues.running[u] < 0:
                 self.least[k], self.largest[k] = self.idle_minimum[u], 0.0
@@ -432,7 +432,7 @@ cdef class FairTreeNodes(Handlers):
                 self.tree._prefetch_request(<Request*> record_at(links, k + _PREFETCH_DISTANCE))
             row = <const Request*> record(links, k, n)
             if not (0 <= row.application < self.submitters.shape[0] and 1 <= row.tasks < 2**31):
-                raise ValueError(f"links must have requests for 1..2**31 - 1 tasks of applications below "
+                raise ValueError(f"requests in links must be for 1..2**31 - 1 tasks of an application below "
                                  f"{self.submitters.shape[0]}, got {row.tasks} tasks of application {row.application}")
             self._check_copy(row.copy)
             if row.node < self.tree.first_leaf:
@@ -443,7 +443,7 @@ cdef class FairTreeNodes(Handlers):
 
     cdef int _check_copy(self, long long copy) except -1:
         if copy != -1 and not payloads_has_place(&self.tree.payloads, copy):
-            raise ValueError(f"links must have copies of the root's summary that exist, or -1, got {copy}")
+            raise ValueError(f"copy must be an existing copy of the root's summary, or -1, got {copy}")
         return 0
 
     cdef int _route(self, NodeActions core, const Request* row) except -1:
@@ -475,12 +475,12 @@ cdef class FairTreeNodes(Handlers):
                            const Request* out, Py_ssize_t n, double limit) except -1:
         """Record the decision of a router on a request, and the shares of its children."""
         cdef Py_ssize_t k, side, n_stretch = self.tree.g.n_stretch, sample
-        cdef const long long* rooms = self.tree.rooms
+        cdef const long long* capacities = self.tree.capacities
         cdef double saw = INFINITY
         cdef Py_ssize_t left = 2 * row.node + 1
         if row.sequence < 0:
             for k in range(n_stretch):
-                if rooms[k] + rooms[n_stretch + k] >= row.tasks:
+                if capacities[k] + capacities[n_stretch + k] >= row.tasks:
                     saw = self.tree.gs[k]
                     break
             if is_accepted:
@@ -497,12 +497,12 @@ cdef class FairTreeNodes(Handlers):
         for k in range(n):
             side = out[k].node - left
             self.log._record(core, row.node, "gave", row.application, out[k].node, out[k].tasks,
-                             rooms[side * n_stretch + sample], self.tree.gs[sample],
+                             capacities[side * n_stretch + sample], self.tree.gs[sample],
                              self.tree.node[out[k].node].sample_time)
         return 0
 
     cdef int _enqueue(self, NodeActions core, const Request* row) except -1:
-        """Queue a share, and tell its submitter."""
+        """Queue a share, and notify its submitter."""
         cdef Py_ssize_t u = row.node - self.tree.first_leaf
         cdef long long* fields
         self.tree._acknowledge(row)
@@ -520,7 +520,7 @@ cdef class FairTreeNodes(Handlers):
     cdef int _take_spread(self, NodeActions core, Spread row) except -1:
         """Store the minimum stretch of the rest of the tree, and pass it on."""
         if not 0 <= row.node < self.tree.first_leaf:
-            raise ValueError(f"links must have spreads to routers, got node {row.node}")
+            raise ValueError(f"the receiver of a spread must be a router in 0..{self.tree.first_leaf - 1}, got node {row.node}")
         self._check_copy(row.copy)
         self.tree.node[row.node].outer_minimum = row.minimum
         self.tree._learn_outlook(row.node, row.largest_minimum, row.copy, row.copy_time)
@@ -568,7 +568,7 @@ cdef class FairTreeNodes(Handlers):
         self.submitters = np.concatenate((self.submitters, more))
 
     def getstate(self) -> dict[str, Any]:
-        """Return the changes since the applications were added, with those of the tree."""
+        """Return the changes of nodes and tree since the applications were added."""
         cdef _Guard access = guard(&self.in_call)
         return {**self.tree.getstate(), **read_only({
             "updates": np.array(self.updates[:self.n_updates]),
@@ -583,7 +583,7 @@ cdef class FairTreeNodes(Handlers):
         self.tree.setstate(state)
         self.accepted, self.completed = entries["accepted"], entries["completed"]
         self.n_updates, self.n_decisions = len(entries["updates"]), len(entries["decision_rows"])
-        # leave free rows, because a full array is doubled, and an empty one would stay empty
+        # leave free rows, because a full array is doubled, and doubling an empty array has no effect
         self.updates = np.concatenate((entries["updates"], np.zeros((64, 2), np.int64)))
         self.decision_rows = np.concatenate((entries["decision_rows"], np.zeros(64, DECISION)))
         self.decision_times = np.concatenate((entries["decision_times"], np.zeros(64, np.int64)))

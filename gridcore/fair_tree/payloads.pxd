@@ -25,7 +25,7 @@ cdef struct PayloadHeader:              # 16 bytes before the cells of a summary
 
 cdef struct Pool:                       # the summaries of one width; all zero when empty
     char** chunk
-    Py_ssize_t chunks, spare            # number of chunks in use, and of further ones in the last block
+    Py_ssize_t chunks, spare            # number of chunks in use, and of unused chunks in the last block
     Py_ssize_t nbytes, stride           # bytes of the cells of a summary, and from one summary to the next
     int* unused
     Py_ssize_t n_unused
@@ -156,7 +156,7 @@ cdef inline void payloads_add_reference(Payloads* p, int handle) noexcept nogil:
 
 
 cdef inline void payloads_drop(Payloads* p, int handle) noexcept nogil:
-    """Remove one reference to a summary, which is freed with the last one; does nothing for -1."""
+    """Remove one reference to a summary, which is freed with its last reference; ignore -1."""
     if handle < 0:
         return
     cdef Pool* pool = &p.pool[handle & 1]
@@ -187,12 +187,12 @@ cdef inline int payloads_put(Payloads* p, const unsigned int* cells) except -1:
     return handle
 
 
-cdef inline const unsigned int* payloads_get(const Payloads* p, int handle, unsigned int* room) noexcept nogil:
-    """Return the cells of a summary in 32 bits, widened into `room` if they are stored in 16."""
+cdef inline const unsigned int* payloads_get(const Payloads* p, int handle, unsigned int* capacity) noexcept nogil:
+    """Return the cells of a summary in 32 bits, widened into `capacity` if they are stored in 16."""
     if handle & 1:
         return <const unsigned int*> payloads_at(p, handle)
-    widen_cells(<const unsigned short*> payloads_at(p, handle), room, p.cells)
-    return room
+    widen_cells(<const unsigned short*> payloads_at(p, handle), capacity, p.cells)
+    return capacity
 
 
 cdef inline unsigned int payloads_cell(const Payloads* p, int handle, Py_ssize_t k) noexcept nogil:
@@ -222,7 +222,7 @@ cdef inline int payloads_shrink(Payloads* p, int handle) except -1:
 
 
 cdef inline int payloads_add(Payloads* p, const unsigned short* a, const unsigned short* b) except -2:
-    """Return a new summary, the sum of the cells of two narrow ones, if it is narrow too; otherwise -1."""
+    """Return a new narrow summary, the sum of two narrow summaries; -1 if the sum is not narrow."""
     cdef int handle = payloads_new(p, False)
     if add_narrow_cells(a, b, <unsigned short*> payloads_at(p, handle), p.cells):
         return handle

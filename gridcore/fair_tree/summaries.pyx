@@ -109,7 +109,7 @@ def aggregate_into(out: NDArray[np.uint32], children: ArrayLike | Sequence[NDArr
         raise ValueError(f"children must have at least two dimensions, got {array.ndim}")
     target = plain(out)
     if not isinstance(target, np.ndarray) or target.dtype != np.uint32:
-        raise TypeError("out must be a uint32 array")
+        raise TypeError(f"out must be a uint32 array, got {getattr(target, 'dtype', type(target).__name__)}")
     if target.shape != array.shape[1:]:
         raise ValueError(f"out must have the shape of one child {array.shape[1:]}, got {target.shape}")
     if not target.flags.carray:  # contiguous, writable and aligned
@@ -218,7 +218,7 @@ cdef long long find(const unsigned int* n, const Grid* g, double stretch, double
     """Return the result of `lookup`; bits 0 to 2 of `known` are whether speed, leaves and longest task are given."""
     cdef Py_ssize_t i, j, k
     cdef double shift, lost
-    cdef unsigned int room
+    cdef unsigned int capacity
     check_scalar(stretch, "stretch", NOT_NEGATIVE)
     check_scalar(size, "size", POSITIVE)
     check_scalar(task_size, "task_size", POSITIVE)
@@ -238,15 +238,15 @@ cdef long long find(const unsigned int* n, const Grid* g, double stretch, double
     j = last_at_most(g.size, g.n_size, size + shift / stretch)
     if j < 0:
         return 0
-    room = n[(i * g.n_size + j) * g.n_task_size + k]
-    if shift <= 0.0 or room == 0:
-        return room
+    capacity = n[(i * g.n_size + j) * g.n_task_size + k]
+    if shift <= 0.0 or capacity == 0:
+        return capacity
     if known != 7:
         return 0
     lost = quotient_up(speed * shift + leaves * longest, g.task_size[k]) + (leaves - 1.0)
-    if lost >= room:
+    if lost >= capacity:
         return 0
-    return room - <unsigned int>lost
+    return capacity - <unsigned int>lost
 
 
 # --- Algorithm 4 and shares -----------------------------------------------------------------------
@@ -290,15 +290,15 @@ def split(available: ArrayLike, n_tasks: int) -> Integers:
     needs a correction. Ties go to the lower index; the result is exact for any uint64 values.
     Raises ValueError for ``n_tasks`` above the sum.
     """
-    cdef const unsigned long long[::1] room = as_counts(available, "available")
+    cdef const unsigned long long[::1] capacity = as_counts(available, "available")
     n_tasks = as_index(n_tasks, "n_tasks")
-    result = np.zeros(room.shape[0], dtype=np.int64)
+    result = np.zeros(capacity.shape[0], dtype=np.int64)
     cdef long long[::1] share = result.view(np.longlong)
-    divide(&room[0] if room.shape[0] else NULL, room.shape[0], n_tasks, &share[0] if share.shape[0] else NULL)
+    divide(&capacity[0] if capacity.shape[0] else NULL, capacity.shape[0], n_tasks, &share[0] if share.shape[0] else NULL)
     return result
 
 
-cdef int divide(const unsigned long long* room, Py_ssize_t n, object n_tasks, long long* share) except -1:
+cdef int divide(const unsigned long long* capacity, Py_ssize_t n, object n_tasks, long long* share) except -1:
     """Write the result of `split` to `share`, which is zero."""
     cdef Py_ssize_t i, k
     cdef unsigned long long tasks, total = 0, product, left
@@ -307,9 +307,9 @@ cdef int divide(const unsigned long long* room, Py_ssize_t n, object n_tasks, lo
     if n_tasks < 0:
         raise ValueError(f"n_tasks must be >= 0, got {n_tasks}")
     for i in range(n):
-        total += room[i]
-        wide |= total < room[i]
-    everything = sum([int(room[i]) for i in range(n)]) if wide else total
+        total += capacity[i]
+        wide |= total < capacity[i]
+    everything = sum([int(capacity[i]) for i in range(n)]) if wide else total
     if n_tasks > everything:
         raise ValueError(f"n_tasks must be at most {everything}, the sum of available, got {n_tasks}")
     if n_tasks > 9223372036854775807:
@@ -321,7 +321,7 @@ cdef int divide(const unsigned long long* room, Py_ssize_t n, object n_tasks, lo
         # products that large are rare, so slow Python integers are fine: they do not overflow
         remainders = []
         for i in range(n):
-            quotient, remainder = divmod(n_tasks * int(room[i]), everything)
+            quotient, remainder = divmod(n_tasks * int(capacity[i]), everything)
             share[i] = quotient
             remainders.append(-remainder)
             tasks -= <unsigned long long>share[i]
@@ -334,7 +334,7 @@ cdef int divide(const unsigned long long* room, Py_ssize_t n, object n_tasks, lo
         raise MemoryError()
     left = tasks
     for i in range(n):
-        product = tasks * room[i]
+        product = tasks * capacity[i]
         share[i] = <long long>(product // total)
         rest[i] = product % total
         left -= <unsigned long long>share[i]

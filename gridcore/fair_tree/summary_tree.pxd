@@ -33,7 +33,7 @@ cdef packed struct Summary:
     double largest_minimum
     long long covers, sample_time
 
-# A message that tells a router the minimum stretch of the rest of the tree; the fields are explained at `Request`.
+# A message with the minimum stretch of the rest of the tree for a router; the fields are explained at `Request`.
 cdef packed struct Spread:
     long long node, sender
     double minimum, largest_minimum
@@ -100,13 +100,13 @@ cdef class SummaryTree:
     cdef unsigned int* sum
     cdef unsigned int* drops
     cdef double* limits
-    cdef long long* rooms
+    cdef long long* capacities
     cdef readonly long long below_window, above_window
 
     cdef _add_applications(self, release, size, task_size)
-    cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* room) noexcept nogil
-    cdef const unsigned short* _read_narrow(self, Py_ssize_t child, double now, unsigned short* room) noexcept nogil
-    cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1
+    cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* capacity) noexcept nogil
+    cdef const unsigned short* _read_narrow(self, Py_ssize_t child, double now, unsigned short* capacity) noexcept nogil
+    cdef int _divide(self, long long tasks, const long long* capacity, long long* share) except -1
     cdef void _acknowledge(self, const Request* row) noexcept nogil
     cdef bint _receive(self, const Summary* row) noexcept nogil
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil
@@ -131,9 +131,9 @@ cdef class SummaryTree:
     cdef double _largest_below(self, Py_ssize_t u) noexcept nogil
     cdef void _forget_outlook(self, Py_ssize_t m) noexcept nogil
     cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil
-    cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* rooms) noexcept nogil
+    cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* capacities) noexcept nogil
     cdef void _look_up(self, int handle, bint has_debts, double at, long long leaves, double total_speed,
-                       Py_ssize_t application, double now, long long* rooms) noexcept nogil
+                       Py_ssize_t application, double now, long long* capacities) noexcept nogil
     cdef Py_ssize_t _spread(self, Py_ssize_t m, bint force, Spread* out) noexcept nogil
         # writes the messages of node m to its children that are routers, at most two; returns their number
     cdef void _forget_child(self, Py_ssize_t child) noexcept nogil

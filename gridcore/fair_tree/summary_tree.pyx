@@ -48,7 +48,7 @@ __all__ = ["COVERS_BYTES", "DECISION", "LARGEST_BYTES", "MADE_BYTES", "RULES", "
 
 
 #: A decision of a router: `sample` is the index of a stretch in the grid (-1 if none hosts the request), and
-#: `guaranteed` tells whether there is room for all tasks.
+#: `guaranteed` is 1 if there is room for all tasks.
 DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("sample", "i8"),
                      ("guaranteed", "i8"), ("hops", "i8")])
 #: Bytes that rules of acceptance add to messages: for a largest minimum stretch, for the number of leaves in a
@@ -184,8 +184,8 @@ cdef class SummaryTree:
         self.scratch = <unsigned int*> malloc(4 * self.cells * sizeof(int))
         self.drops = <unsigned int*> malloc(self.g.n_task_size * sizeof(int))
         self.limits = <double*> malloc(self.g.n_stretch * sizeof(double))
-        self.rooms = <long long*> malloc(3 * self.g.n_stretch * sizeof(long long))
-        if self.scratch == NULL or self.drops == NULL or self.limits == NULL or self.rooms == NULL:
+        self.capacities = <long long*> malloc(3 * self.g.n_stretch * sizeof(long long))
+        if self.scratch == NULL or self.drops == NULL or self.limits == NULL or self.capacities == NULL:
             raise MemoryError
         self.left = self.scratch + self.cells
         self.right = self.left + self.cells
@@ -202,7 +202,7 @@ cdef class SummaryTree:
         free(self.scratch)
         free(self.drops)
         free(self.limits)
-        free(self.rooms)
+        free(self.capacities)
 
     def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike):
         """Append applications: release (s), total size (Mflop), task size (Mflop); indices are consecutive."""
@@ -234,25 +234,25 @@ cdef class SummaryTree:
         debts_drops(&self.debts, self.node[child].debt, max(1, self.node[child].n_leaves),
                      self._release_of(child, now), &self.g, self.drops, self.limits)
 
-    cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* room) noexcept nogil:
+    cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* capacity) noexcept nogil:
         """Return the debited summary of `child`, a lower bound at `now` s; NULL if it has not reported."""
         if self.node[child].summary < 0:
             return NULL
         if self.node[child].debt < 0:
-            return payloads_get(&self.payloads, self.node[child].summary, room)
+            return payloads_get(&self.payloads, self.node[child].summary, capacity)
         self._compute_debit(child, now)
-        debit_cells(payloads_get(&self.payloads, self.node[child].summary, self.scratch), room, &self.g, self.drops,
+        debit_cells(payloads_get(&self.payloads, self.node[child].summary, self.scratch), capacity, &self.g, self.drops,
                     self.limits)
-        return room
+        return capacity
 
-    cdef const unsigned short* _read_narrow(self, Py_ssize_t child, double now, unsigned short* room) noexcept nogil:
+    cdef const unsigned short* _read_narrow(self, Py_ssize_t child, double now, unsigned short* capacity) noexcept nogil:
         """Return the debited summary of a child whose summary has cells of 16 bits."""
         cdef const unsigned short* cells = <const unsigned short*> payloads_at(&self.payloads, self.node[child].summary)
         if self.node[child].debt < 0:
             return cells
         self._compute_debit(child, now)
-        debit_narrow_cells(cells, room, &self.g, self.drops, self.limits)
-        return room
+        debit_narrow_cells(cells, capacity, &self.g, self.drops, self.limits)
+        return capacity
 
     # -- requests -----------------------------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ cdef class SummaryTree:
         """
         cdef Request r = row[0]
         cdef Py_ssize_t u = r.node, i, j, child, sample = -1
-        cdef long long[2] room
+        cdef long long[2] capacity
         cdef long long[2] share
         cdef long long remainder
         cdef double limit, part, speed
@@ -278,12 +278,12 @@ cdef class SummaryTree:
             if not isnan(r.minimum):
                 self.node[u].outer_minimum = r.minimum
             self._learn_outlook(u, r.largest_minimum, r.copy, r.copy_time)
-        room[0] = room[1] = 0
+        capacity[0] = capacity[1] = 0
         if self._columns(u, r.application, now / 1e9):
             # the total grows with S, so the first S that hosts the request is the result of Algorithm 4
             for i in range(self.g.n_stretch):
-                room[0], room[1] = self.rooms[i], self.rooms[self.g.n_stretch + i]
-                if room[0] + room[1] >= r.tasks:
+                capacity[0], capacity[1] = self.capacities[i], self.capacities[self.g.n_stretch + i]
+                if capacity[0] + capacity[1] >= r.tasks:
                     sample = i
                     break
         if r.sequence < 0 and u > 0:
@@ -296,18 +296,18 @@ cdef class SummaryTree:
                 n_out[0] += 1
                 return False
         if sample >= 0:
-            self._divide(r.tasks, room, share)
+            self._divide(r.tasks, capacity, share)
             self.below_window += sample == 0
         else:
             self.above_window += 1
-            remainder = r.tasks - room[0] - room[1]
+            remainder = r.tasks - capacity[0] - capacity[1]
             part = 0.5                  # the share if neither child has a leaf below it
             speed = self.node[2 * u + 1].total_speed + self.node[2 * u + 2].total_speed
             if speed > 0.0:
                 part = self.node[2 * u + 1].total_speed / speed
             share[0] = <long long> floor(remainder * part + 0.5)
-            share[1] = room[1] + remainder - share[0]
-            share[0] += room[0]
+            share[1] = capacity[1] + remainder - share[0]
+            share[0] += capacity[0]
         if u == 0 and self.by_root:
             self._renew_copy(now)
         decision.node = u
@@ -386,7 +386,7 @@ cdef class SummaryTree:
     cdef double _promise(self, Py_ssize_t u, Py_ssize_t application, long long tasks, double now) noexcept nogil:
         """Return the smallest sample at which the copy of the root's summary hosts `tasks` tasks; nan for none."""
         cdef int handle = self.outlook[u].copy
-        cdef long long* rooms = self.rooms + 2 * self.g.n_stretch
+        cdef long long* capacities = self.capacities + 2 * self.g.n_stretch
         cdef double release
         cdef Py_ssize_t i
         if (handle < 0 or self.size_sample[application] < 0
@@ -394,14 +394,14 @@ cdef class SummaryTree:
             return NAN
         release = payloads_release(&self.payloads, handle)[0]
         self._look_up(handle, False, release if self.common_release else fmin(release, now), self.leaves,
-                      self.total_speed, application, now, rooms)
+                      self.total_speed, application, now, capacities)
         for i in range(self.g.n_stretch):
-            if rooms[i] >= tasks:
+            if capacities[i] >= tasks:
                 return self.gs[i]
         return NAN
 
     cdef void _learn_outlook(self, Py_ssize_t u, double largest, long long copy, long long made) noexcept nogil:
-        """Store what a message of the parent tells router `u` about the rest of the tree."""
+        """Store the information about the rest of the tree in a message from the parent of router `u`."""
         if self.by_largest and not isnan(largest):
             self.outlook[u].outer_largest = largest
         if copy < 0:
@@ -472,15 +472,15 @@ cdef class SummaryTree:
             payloads_add_reference(&self.payloads, self.outlook[u].copy)
 
     cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil:
-        """Write the tasks that each child of `u` can take to `rooms`; False if the application is beyond the grid."""
+        """Write the tasks that each child of `u` can take to `capacities`; False if the application is beyond the grid."""
         if self.size_sample[application] < 0 or self.task_size_sample[application] >= self.g.n_task_size:
-            memset(self.rooms, 0, 2 * self.g.n_stretch * sizeof(long long))
+            memset(self.capacities, 0, 2 * self.g.n_stretch * sizeof(long long))
             return False
-        self._column(2 * u + 1, application, now, self.rooms)
-        self._column(2 * u + 2, application, now, self.rooms + self.g.n_stretch)
+        self._column(2 * u + 1, application, now, self.capacities)
+        self._column(2 * u + 2, application, now, self.capacities + self.g.n_stretch)
         return True
 
-    cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* rooms) noexcept nogil:
+    cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* capacities) noexcept nogil:
         """Compute how many tasks of an application `child` can take at `now` s, at each stretch sample.
 
         The results equal cells of `_read`, but only these cells are debited: cells are monotone before the debit, so
@@ -491,15 +491,15 @@ cdef class SummaryTree:
         cdef bint has_debts = self.node[child].debt >= 0
         if handle < 0:
             for i in range(self.g.n_stretch):
-                rooms[i] = 0
+                capacities[i] = 0
             return
         if has_debts:
             self._compute_debit(child, now)
         self._look_up(handle, has_debts, self._release_of(child, now), max(1, self.node[child].n_leaves),
-                      self.node[child].total_speed, application, now, rooms)
+                      self.node[child].total_speed, application, now, capacities)
 
     cdef void _look_up(self, int handle, bint has_debts, double at, long long leaves, double total_speed,
-                       Py_ssize_t application, double now, long long* rooms) noexcept nogil:
+                       Py_ssize_t application, double now, long long* capacities) noexcept nogil:
         """Compute how many tasks of an application a summary of `leaves` leaves, sampled for release `at` (s), hosts.
 
         Parameters
@@ -517,7 +517,7 @@ cdef class SummaryTree:
         elif shift > 0.0:
             shift = 0.0                 # as if the summary had been sampled for this release
         for i in range(self.g.n_stretch):
-            rooms[i] = 0
+            capacities[i] = 0
             if self.gs[i] * w <= age:
                 continue                # the deadline has passed
             j = self.size_sample[application]
@@ -536,19 +536,19 @@ cdef class SummaryTree:
                 n_tasks -= self.drops[ia]
                 for k in range(ia + 1, self.g.n_task_size):
                     n_tasks = max(n_tasks, <long long> payloads_cell(&self.payloads, handle, row + k) - self.drops[k])
-            rooms[i] = max(0, n_tasks) if lost == 0.0 else <long long> max(0.0, n_tasks - lost)
+            capacities[i] = max(0, n_tasks) if lost == 0.0 else <long long> max(0.0, n_tasks - lost)
 
-    cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1:
+    cdef int _divide(self, long long tasks, const long long* capacity, long long* share) except -1:
         """Divide `tasks` <= room[0] + room[1] between two children by largest remainder, as `gridcore.split`."""
-        cdef unsigned long long total = room[0] + room[1], product, rest
+        cdef unsigned long long total = capacity[0] + capacity[1], product, rest
         if total == 0:
             share[0] = share[1] = 0
             return 0
         if tasks < 2**31:               # the product fits into 64 bits, since room[0] < 2**32
-            product = <unsigned long long> tasks * <unsigned long long> room[0]
+            product = <unsigned long long> tasks * <unsigned long long> capacity[0]
             share[0], rest = product // total, product % total
         else:
-            quotient, remainder = divmod(int(tasks) * int(room[0]), int(total))
+            quotient, remainder = divmod(int(tasks) * int(capacity[0]), int(total))
             share[0], rest = quotient, remainder
         share[0] += 2 * rest >= total and rest > 0
         share[1] = tasks - share[0]
@@ -561,7 +561,7 @@ cdef class SummaryTree:
     # -- summaries ----------------------------------------------------------------------------------------
 
     cdef bint _receive(self, const Summary* row) noexcept nogil:
-        """Store a summary; return False if it is discarded, as a newer one came before or its sender has left."""
+        """Store a summary; return False if it is discarded, because it is outdated or its sender has left."""
         cdef Py_ssize_t child = row.sender, parent = row.node
         if row.sequence <= self.node[child].last_summary_number or self.node[child].presence == GONE:
             payloads_drop(&self.payloads, <int> row.payload)
@@ -673,7 +673,7 @@ cdef class SummaryTree:
             payloads_drop(&self.payloads, handle)
             self.node[m].oldest_change = NEVER
             return False
-        payloads_add_reference(&self.payloads, handle)          # for the message; the sender keeps the other one
+        payloads_add_reference(&self.payloads, handle)          # for the message; the sender keeps the other reference
         payloads_drop(&self.payloads, last_report)
         self.node[m].last_report = handle
         self.node[m].last_report_minimum = least
@@ -773,7 +773,7 @@ cdef class SummaryTree:
             self._count_leaves(m)
 
     cdef void _count_leaves(self, Py_ssize_t m) noexcept nogil:
-        """Set the number of leaves and the speed below `m` from those of its children."""
+        """Sum the numbers of leaves and the speeds below the children of `m`."""
         if self.node[m].presence == GONE:
             self.node[m].n_leaves, self.node[m].total_speed = 0, 0.0
         elif m >= self.first_leaf:
@@ -904,7 +904,7 @@ cdef class SummaryTree:
         self.below_window, self.above_window = entries["below_window"], entries["above_window"]
 
     cdef int _set_chunks(self, Py_ssize_t wide, chunks) except -1:
-        """Set the summaries of a pool to those of a state."""
+        """Restore the summaries of a pool from a state."""
         cdef Pool* pool = &self.payloads.pool[wide]
         cdef Py_ssize_t k, n = 0, nbytes = sizeof(PayloadHeader) + pool.nbytes
         cdef const unsigned char[:, ::1] rows
@@ -926,5 +926,5 @@ cdef class SummaryTree:
 
     @property
     def payloads_in_use(self) -> int:
-        """The number of summaries that a sender, a message or a parent refers to."""
+        """The number of summaries to which senders, messages or parents refer."""
         return payloads_in_use(&self.payloads)

@@ -13,7 +13,7 @@ cdef struct Head:                       # head of an area: its keys and bytes of
 cdef struct Inbox:                      # messages from another process
     Sent* key
     char* parcels
-    Py_ssize_t n, room, nbytes, parcel_room
+    Py_ssize_t n, capacity, nbytes, parcel_capacity
     Py_ssize_t at, parcel               # where the next read begins
 
 
@@ -22,7 +22,7 @@ cdef class Exchange:
     cdef readonly Py_ssize_t rank, ranks
     cdef unsigned char[::1] memory
     cdef object watch
-    cdef Py_ssize_t room                # bytes of an area
+    cdef Py_ssize_t capacity                # bytes of an area
     cdef long long meetings             # number of exchanges so far
     cdef long long base                 # number of messages that all processes had sent at the last exchange
     cdef Inbox* inbox
@@ -32,7 +32,7 @@ cdef class Exchange:
     cdef char* _area(self, Py_ssize_t rank) noexcept nogil
     cdef int _meet(self) except -1
     cdef int _swap(self, const long long* facts) except -1
-        # exchanges the messages since the last exchange, and `facts`; then `self.facts` has those of all processes
+        # exchanges the messages since the last exchange, and `facts`; then `self.facts` has the facts of all processes
     cdef int _share(self, const long long* facts) except -1
         # exchanges `facts` alone
     cdef Py_ssize_t _put(self, Py_ssize_t used, Py_ssize_t* key, Py_ssize_t* parcel) except -1

@@ -36,7 +36,7 @@ cdef extern from "exchange.h":
     long long announced "gridcore_announced"(long long* counter) noexcept nogil
     void give_way "gridcore_yield"() noexcept nogil
 
-# Bytes from the counter of one process to that of the next; they must not share a cache line.
+# Bytes between the counters of two processes, which must not share a cache line.
 cdef Py_ssize_t _COUNTER_STRIDE = 128
 # A waiting process yields after this many reads of a counter, and checks after this many that all processes still run.
 cdef Py_ssize_t _SPINS = 2000
@@ -80,8 +80,8 @@ cdef class Exchange:
         owners = np.array(indices(owner, "owner", 0, ranks), np.int32)
         if owners.shape[0] != links.machines:
             raise ValueError(f"owner must have {links.machines} entries, got {owners.shape[0]}")
-        self.room = (memory.shape[0] // ranks - _COUNTER_STRIDE) // 2 // 64 * 64
-        if self.room < <Py_ssize_t> (sizeof(Head) + sizeof(Parcel)) + links.stride + 64:
+        self.capacity = (memory.shape[0] // ranks - _COUNTER_STRIDE) // 2 // 64 * 64
+        if self.capacity < <Py_ssize_t> (sizeof(Head) + sizeof(Parcel)) + links.stride + 64:
             raise ValueError(f"memory must have room for a message of each of {ranks} processes, "
                              f"got {memory.shape[0]} bytes")
         if <size_t> &memory[0] & 7:
@@ -106,7 +106,7 @@ cdef class Exchange:
         return <long long*> &self.memory[rank * _COUNTER_STRIDE]
 
     cdef char* _area(self, Py_ssize_t rank) noexcept nogil:
-        return <char*> &self.memory[self.ranks * _COUNTER_STRIDE + (2 * rank + self.meetings % 2) * self.room]
+        return <char*> &self.memory[self.ranks * _COUNTER_STRIDE + (2 * rank + self.meetings % 2) * self.capacity]
 
     cdef int _meet(self) except -1:
         """Wait until all processes have made this call (a barrier)."""
@@ -160,7 +160,7 @@ cdef class Exchange:
         cdef Links links = self.links
         cdef char* area = self._area(self.rank)
         cdef Head* head = <Head*> area
-        cdef Py_ssize_t n = min(links.n_outbox - key[0], (self.room - used) // <Py_ssize_t> sizeof(Sent)), size, begin
+        cdef Py_ssize_t n = min(links.n_outbox - key[0], (self.capacity - used) // <Py_ssize_t> sizeof(Sent)), size, begin
         cdef Parcel header
         cdef int slot
         memcpy(area + used, links.outbox + key[0], n * sizeof(Sent))
@@ -172,9 +172,9 @@ cdef class Exchange:
             slot = links.outbox[parcel[0]].slot
             if slot >= 0 and links.owner[links.message[slot].target] != links.rank:
                 size = <Py_ssize_t> sizeof(Parcel) + links.stride + ((self._extra(slot) + 7) & ~7)
-                if used + size > self.room:
-                    if size > self.room - <Py_ssize_t> sizeof(Head):
-                        raise ValueError(f"memory must have room for a message of {size} bytes, got {self.room}")
+                if used + size > self.capacity:
+                    if size > self.capacity - <Py_ssize_t> sizeof(Head):
+                        raise ValueError(f"memory must have room for a message of {size} bytes, got {self.capacity}")
                     break
                 header.index, header.nbytes, header.message = parcel[0], size, links.message[slot]
                 memcpy(area + used, &header, sizeof(Parcel))
@@ -190,20 +190,20 @@ cdef class Exchange:
         cdef const char* area = self._area(rank)
         cdef const Head* head = <const Head*> area
         cdef Inbox* box = &self.inbox[rank]
-        if box.n + head.keys > box.room:
-            box.room = 2 * (box.n + head.keys)
-            box.key = <Sent*> reallocate(box.key, box.room * sizeof(Sent))
+        if box.n + head.keys > box.capacity:
+            box.capacity = 2 * (box.n + head.keys)
+            box.key = <Sent*> reallocate(box.key, box.capacity * sizeof(Sent))
         memcpy(box.key + box.n, area + sizeof(Head), head.keys * sizeof(Sent))
         box.n += head.keys
-        if box.nbytes + head.nbytes > box.parcel_room:
-            box.parcel_room = 2 * (box.nbytes + head.nbytes)
-            box.parcels = <char*> reallocate(box.parcels, box.parcel_room)
+        if box.nbytes + head.nbytes > box.parcel_capacity:
+            box.parcel_capacity = 2 * (box.nbytes + head.nbytes)
+            box.parcels = <char*> reallocate(box.parcels, box.parcel_capacity)
         memcpy(box.parcels + box.nbytes, area + sizeof(Head) + head.keys * sizeof(Sent), head.nbytes)
         box.nbytes += head.nbytes
         return 0
 
     cdef int _merge(self) except -1:
-        """Number the messages of all processes in order, and dispatch those to machines of this process."""
+        """Number the messages of all processes in order, and dispatch messages to machines of this process."""
         cdef Links links = self.links
         cdef Inbox* own_box = &self.inbox[self.rank]
         cdef Inbox* box

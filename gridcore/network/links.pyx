@@ -30,19 +30,19 @@ __all__ = ["LOGGED", "Links"]
 cdef enum:
     HEADER = 16
 
-_LIFE = (0, 2**31)
+_INCARNATION = (0, 2**31)
 _STATE = {
-    "failures": ArrayEntry(np.int64), "life": ArrayEntry(np.int32, ("machines",), total="failures"),
+    "failures": ArrayEntry(np.int64), "incarnation": ArrayEntry(np.int32, ("machines",), total="failures"),
     "messages": TableEntry({
         "receiver": (0, "nodes"), "sender": (0, "nodes"), "kind": (0, "kinds"), "is_head": FLAG,
-        "source": (0, "machines"), "target": (0, "machines"), "source_life": _LIFE, "target_life": _LIFE,
+        "source": (0, "machines"), "target": (0, "machines"), "source_incarnation": _INCARNATION, "target_incarnation": _INCARNATION,
         "nbytes": (-1, 2**31), "length": (0, LONGEST_MESSAGE + 1), "start": (0, LATEST), "lost": FLAG,
         "time": INSTANT, "sequence": INSTANT,
     }),
     "records": ArrayEntry(np.uint8, ("messages", "stride")),
     "letters": TableEntry({
         "receiver": (0, "nodes"), "sender": (0, "nodes"), "box": (0, "boxes"), "time": INSTANT, "nbytes": (0, 2**31),
-        "life": _LIFE,
+        "incarnation": _INCARNATION,
     }),
     "letter_records": ArrayEntry(np.uint8, ("letters", "box_stride")), "sequence": NumberEntry(),
 }
@@ -56,7 +56,7 @@ _LOG = {
 }
 #: Columns of the message log; sender and receiver are machines, node is the sending node.
 LOGGED = tuple(_LOG["logged"].columns)
-# Maximum size of a record (bytes); even those of the maximum number of messages then fit into the address space.
+# Maximum size of a record (bytes), so that records of the maximum number of messages fit into the address space.
 cdef Py_ssize_t _MAX_WIDTH = 2**20
 
 
@@ -146,7 +146,7 @@ cdef class Links(Transit):
         self.down_free = np.zeros(machines, np.int64)
         self.failures = np.zeros((machines, 2), np.int64)
         self.n_failures = machines
-        self.life = np.zeros(machines, np.int32)
+        self.incarnation = np.zeros(machines, np.int32)
         self._sent = self.sent = np.zeros(self.kinds, np.int64)
         self._delivered = self.delivered = np.zeros(self.kinds, np.int64)
         self._dropped = self.dropped = np.zeros(self.kinds, np.int64)
@@ -180,7 +180,7 @@ cdef class Links(Transit):
 
     def send_directly(self, long long now, int kind, const unsigned char[:, ::1] record, long long nbytes,
                       long long delay, long long number, *, bint is_counted=True):
-        """Send a message of `kind` that bypasses the interfaces: it arrives `delay` ns after `now`, delays no other.
+        """Send a message of `kind` that bypasses the interfaces, and arrives `delay` ns after `now`.
 
         Parameters
         ----------
@@ -300,7 +300,7 @@ cdef class Links(Transit):
         cdef int slot
         self._check_kind(kind)
         if self.deferred[kind] or pending_first(&self.queue[kind]) == NULL:
-            raise ValueError(f"kind must have a delivery, got kind {kind}, which has none")
+            raise ValueError(f"kind must have a pending delivery, got {kind}, which has none")
         slot = self._take_first(kind)
         if slot < 0:
             return self._records(kind, 0)
@@ -349,10 +349,10 @@ cdef class Links(Transit):
         cdef long long at
         check_instant(now, "now")
         for k in range(u.shape[0]):
-            # a machine that is down failed when its present life began; row u of `failures` has the instant of the
+            # a machine that is down failed when its present incarnation began; row u of `failures` has the instant of the
             # last failure of machine u, and the row of the failure before it
             at = self.failures[u[k], 0] if self.down[u[k]] else now
-            if self.life[u[k]] > 0:
+            if self.incarnation[u[k]] > 0:
                 if self.n_failures == self.failures.shape[0]:
                     wider = np.zeros((2 * self.n_failures, 2), np.int64)
                     wider[:self.n_failures] = self.failures
@@ -362,7 +362,7 @@ cdef class Links(Transit):
                 self.failures[u[k], 1] = self.n_failures
                 self.n_failures += 1
             self.failures[u[k], 0] = at
-            self.life[u[k]] += 1
+            self.incarnation[u[k]] += 1
             self.up_free[u[k]] = min(self.up_free[u[k]], now)
             self.down_free[u[k]] = min(self.down_free[u[k]], now)
             self.down[u[k]] = down
@@ -493,7 +493,7 @@ cdef class Links(Transit):
             memcpy(&data[k, 0], self.data + events[k, 2] * self.stride, self.width[m.kind])
             memcpy(&messages[k, 0], &data[k, 0], HEADER)
             messages[k, 2], messages[k, 4], messages[k, 5] = m.kind, m.source, m.target
-            messages[k, 6], messages[k, 7], messages[k, 8] = m.source_life, m.target_life, m.nbytes
+            messages[k, 6], messages[k, 7], messages[k, 8] = m.source_incarnation, m.target_incarnation, m.nbytes
             messages[k, 9], messages[k, 10], messages[k, 11] = m.transmission_time, m.start, m.lost
             messages[k, 12], messages[k, 13] = events[k, 0], events[k, 1]
             if self.message_log.max_rows:
@@ -512,7 +512,7 @@ cdef class Links(Transit):
                 memcpy(&data[n, 0], self.boxes.record + entry * self.boxes.stride, self.boxes.stride)
                 memcpy(&letters[n, 0], &data[n, 0], HEADER)
                 letters[n, 2], letters[n, 3] = k, self.boxes.letter[entry].time
-                letters[n, 4], letters[n, 5] = self.boxes.letter[entry].nbytes, self.boxes.letter[entry].life
+                letters[n, 4], letters[n, 5] = self.boxes.letter[entry].nbytes, self.boxes.letter[entry].incarnation
                 if self.message_log.max_rows:
                     place[n] = self.message_log.of_letter[entry]
                 n += 1
@@ -525,7 +525,7 @@ cdef class Links(Transit):
             messagelog_copy(&self.message_log, log["logged"])
         return read_only({
             **log, **self._columns(), "sequence": self.sequence,
-            "failures": self._failure_times(), "life": np.asarray(self.life), "messages": message_rows,
+            "failures": self._failure_times(), "incarnation": np.asarray(self.incarnation), "messages": message_rows,
             "records": records, "letters": letter_rows, "letter_records": letter_records,
         })
 
@@ -553,7 +553,7 @@ cdef class Links(Transit):
         for name, column in known.items():
             column[...] = entries[name]
         self.sequence = entries["sequence"]
-        self._set_failures(entries["failures"], entries["life"])
+        self._set_failures(entries["failures"], entries["incarnation"])
         pending_clear(&self.heads)
         for k in range(self.kinds):
             pending_clear(&self.queue[k])
@@ -575,8 +575,8 @@ cdef class Links(Transit):
             slot = self.unused[self.n_unused]
             m = &self.message[slot]
             m.node, m.kind, m.source = <int> messages[k, 0], <int> messages[k, 2], <int> messages[k, 4]
-            m.target, m.source_life = <int> messages[k, 5], <int> messages[k, 6]
-            m.target_life, m.nbytes = <int> messages[k, 7], <int> messages[k, 8]
+            m.target, m.source_incarnation = <int> messages[k, 5], <int> messages[k, 6]
+            m.target_incarnation, m.nbytes = <int> messages[k, 7], <int> messages[k, 8]
             m.transmission_time, m.start, m.lost = messages[k, 9], messages[k, 10], messages[k, 11] != 0
             memcpy(&data[k, 0], &messages[k, 0], HEADER)
             memcpy(self.data + slot * self.stride, &data[k, 0], self.stride)
@@ -587,7 +587,7 @@ cdef class Links(Transit):
         mailboxes_clear(&self.boxes, boxes)
         data = entries["letter_records"]
         for k in range(letters.shape[0]):
-            letter.time, letter.nbytes, letter.life = letters[k, 3], <int> letters[k, 4], <int> letters[k, 5]
+            letter.time, letter.nbytes, letter.incarnation = letters[k, 3], <int> letters[k, 4], <int> letters[k, 5]
             memcpy(&data[k, 0], &letters[k, 0], HEADER)
             if self.message_log.max_rows:
                 self._make_letter()
@@ -596,27 +596,27 @@ cdef class Links(Transit):
                 self.message_log.of_letter[self.boxes.last[letters[k, 2]]] = <int> letter_place[k]
 
     cdef object _failure_times(self):
-        """Return int64[sum of `life`], the instants in `failures` by machine, the latest first."""
+        """Return int64[sum of `incarnation`], the instants in `failures` by machine, the latest first."""
         cdef Py_ssize_t u, n = 0
         cdef long long entry
-        times = np.empty(int(np.sum(self.life, dtype=np.int64)), np.int64)
+        times = np.empty(int(np.sum(self.incarnation, dtype=np.int64)), np.int64)
         cdef long long[::1] out = times
         for u in range(self.machines):
             entry = u
-            for _ in range(self.life[u]):
+            for _ in range(self.incarnation[u]):
                 out[n] = self.failures[entry, 0]
                 n, entry = n + 1, self.failures[entry, 1]
         return times
 
-    cdef int _set_failures(self, const long long[::1] times, const int[::1] life) except -1:
-        """Replace the failures by those of a state."""
+    cdef int _set_failures(self, const long long[::1] times, const int[::1] incarnation) except -1:
+        """Restore the failures of a state."""
         cdef Py_ssize_t u, at = 0
         cdef long long entry
         self.failures = np.zeros((self.machines + times.shape[0], 2), np.int64)
-        self.n_failures, self.life = self.machines, np.array(life)
+        self.n_failures, self.incarnation = self.machines, np.array(incarnation)
         for u in range(self.machines):
             entry = u
-            for _ in range(life[u]):
+            for _ in range(incarnation[u]):
                 if entry == self.n_failures:
                     self.n_failures += 1
                 self.failures[entry, 0], self.failures[entry, 1] = times[at], self.n_failures

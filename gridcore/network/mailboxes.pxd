@@ -13,7 +13,7 @@ from gridcore.common.memory cimport reallocate
 cdef struct Letter:
     long long time                      # of delivery, ns
     int nbytes
-    int life                            # the life of the receiver to which it is addressed
+    int incarnation                            # the incarnation of the receiver at the sending
     int next
 
 
@@ -24,7 +24,7 @@ cdef struct Mailboxes:                  # all zero when there are none
     Py_ssize_t n_open
     Letter* letter
     char* record
-    Py_ssize_t room, stride
+    Py_ssize_t capacity, stride
     int unused
 
 
@@ -52,31 +52,31 @@ cdef inline void mailboxes_clear(Mailboxes* m, Py_ssize_t boxes) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(boxes):
         m.first[k] = -1
-    for k in range(m.room):
-        m.letter[k].next = <int> (k + 1) if k + 1 < m.room else -1
-    m.n_open, m.unused = 0, 0 if m.room else -1
+    for k in range(m.capacity):
+        m.letter[k].next = <int> (k + 1) if k + 1 < m.capacity else -1
+    m.n_open, m.unused = 0, 0 if m.capacity else -1
 
 
 cdef inline int mailboxes_reserve(Mailboxes* m) except -1 nogil:
     """Make room for one more message."""
-    cdef Py_ssize_t room, k
+    cdef Py_ssize_t capacity, k
     if m.unused < 0:
         # grow by only a quarter, because waiting messages may take much of the memory of a run
-        room = m.room + m.room // 4 + 64
-        if room > 2147483647:
+        capacity = m.capacity + m.capacity // 4 + 64
+        if capacity > 2147483647:
             with gil:
                 raise MemoryError(f"more than {2**31 - 1} messages wait to be drained")
-        m.letter = <Letter*> reallocate(m.letter, room * sizeof(Letter))
-        m.record = <char*> reallocate(m.record, room * m.stride)
-        for k in range(m.room, room):
-            m.letter[k].next = <int> (k + 1) if k + 1 < room else -1
-        m.unused, m.room = <int> m.room, room
+        m.letter = <Letter*> reallocate(m.letter, capacity * sizeof(Letter))
+        m.record = <char*> reallocate(m.record, capacity * m.stride)
+        for k in range(m.capacity, capacity):
+            m.letter[k].next = <int> (k + 1) if k + 1 < capacity else -1
+        m.unused, m.capacity = <int> m.capacity, capacity
     return 0
 
 
 cdef inline int mailboxes_put(Mailboxes* m, Py_ssize_t box, const Letter* letter, const void* record,
                               Py_ssize_t width) except -1 nogil:
-    """Append a message to `box`; it must not be delivered before those already in the box."""
+    """Append a message to `box`; its delivery must not precede that of earlier messages in the box."""
     cdef int entry
     mailboxes_reserve(m)
     entry = m.unused

@@ -19,7 +19,7 @@ cdef struct LogEntry:               # `delivered` is an instant (ns), UNDER_WAY 
 
 cdef struct MessageLog:             # all zero if there is no log
     LogEntry* entry
-    Py_ssize_t n, max_rows, n_unlogged, room
+    Py_ssize_t n, max_rows, n_unlogged, capacity
     # row of each message in flight in the log, -1: none; by slot, and by entry of the mailboxes
     int* of_slot
     int* of_letter
@@ -37,9 +37,9 @@ cdef inline int messagelog_add(MessageLog* l, const LogEntry* entry) except -2:
     if l.n >= l.max_rows:
         l.n_unlogged += 1
         return -1
-    if l.n == l.room:
-        l.entry = <LogEntry*> reallocate(l.entry, (2 * l.room + 256) * sizeof(LogEntry))
-        l.room = 2 * l.room + 256
+    if l.n == l.capacity:
+        l.entry = <LogEntry*> reallocate(l.entry, (2 * l.capacity + 256) * sizeof(LogEntry))
+        l.capacity = 2 * l.capacity + 256
     l.entry[l.n] = entry[0]
     l.n += 1
     return <int> (l.n - 1)
@@ -78,9 +78,9 @@ cdef inline int messagelog_fill(MessageLog* l, const long long[:, ::1] rows) exc
     """Replace the contents of the log by `rows`, of which there may be more than `max_rows`."""
     cdef Py_ssize_t k, n = rows.shape[0]
     cdef LogEntry* p
-    if n > l.room:
+    if n > l.capacity:
         l.entry = <LogEntry*> reallocate(l.entry, n * sizeof(LogEntry))
-        l.room = n
+        l.capacity = n
     l.n = n
     for k in range(n):
         p = &l.entry[k]

@@ -13,8 +13,8 @@ cdef extern from *:
 
 cdef struct Message:
     long long start, transmission_time
-    int node, kind, source, target, source_life, target_life, nbytes
-    bint lost                       # whether it is known to be lost; the loss is reported when it would have arrived
+    int node, kind, source, target, source_incarnation, target_incarnation, nbytes
+    bint lost                       # whether the message is lost; the loss is reported at its time of arrival
 
 cdef struct Due:                    # a delivered message: receiver, slot of its record, order and time (ns) of delivery
     int node, slot
@@ -40,10 +40,10 @@ cdef class Transit:
     cdef long long[::1] up_free, down_free
     cdef long long[:, ::1] failures     # per failure: its instant (ns), and the row of the machine's failure before it
     cdef Py_ssize_t n_failures
-    cdef int[::1] life
+    cdef int[::1] incarnation
     cdef readonly object sent, delivered, dropped, traffic, bytes_out, bytes_in  # type: Integers
     cdef long long[::1] _sent, _delivered, _dropped, _traffic, _out, _in
-    cdef Pending heads                # on their way to the receiver's interface
+    cdef Pending heads                # messages in flight to the receiver's interface
     cdef Pending* queue               # per kind, with the instant of delivery
     cdef unsigned char[::1] inner     # kinds that another kernel handles
     cdef Mailboxes boxes              # deferred messages that wait to be drained, by kind and machine
@@ -63,7 +63,7 @@ cdef class Transit:
     cdef int* missing                 # slots of dropped messages of `keep` kinds
     cdef Py_ssize_t n_missing
     cdef Due* due
-    cdef Py_ssize_t due_room
+    cdef Py_ssize_t due_capacity
     cdef MessageLog message_log
     cdef const long long[::1] subject_at  # per kind, offset of the logged subject in the record, -1: none
     cdef const unsigned char[::1] is_logged  # per node, whether its messages are logged; None: all are
@@ -91,7 +91,7 @@ cdef class Transit:
     cdef long long _advance(self, long long limit) except -1
     cdef long long _first_delivery(self) noexcept nogil
     cdef long long _first_outer_delivery(self) noexcept nogil
-    cdef long long _end_of_life(self, int machine, int life) noexcept nogil
+    cdef long long _end_of_incarnation(self, int machine, int incarnation) noexcept nogil
     cdef void _drop(self, int slot) noexcept nogil
     cdef void _count_dropped(self, int slot) noexcept nogil
     cdef void _free_slot(self, int slot) noexcept nogil

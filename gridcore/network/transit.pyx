@@ -85,7 +85,7 @@ cdef class Transit:
     cdef int _make_letter(self) except -1:
         """Make room for one more message in the mailboxes, and for its index in the log."""
         mailboxes_reserve(&self.boxes)
-        return messagelog_letters(&self.message_log, self.boxes.room)
+        return messagelog_letters(&self.message_log, self.boxes.capacity)
 
     cdef long long _transmission_time(self, long long nbytes) except -1:
         cdef double transmission_time = nbytes / self.bandwidth * 1e9
@@ -107,7 +107,7 @@ cdef class Transit:
         # filled in place: copying a new struct would stall until its fields are stored
         cdef Message* m = &self.message[slot]
         m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
-        m.source_life, m.target_life = self.life[source], self.life[target]
+        m.source_incarnation, m.target_incarnation = self.incarnation[source], self.incarnation[target]
         m.nbytes = <int> nbytes if source != target else -1
         m.transmission_time, m.start = transmission_time, now
         m.lost = self.down[source]
@@ -115,7 +115,7 @@ cdef class Transit:
         if source != target and self.fifo:
             start = max(now, self.up_free[source])
             if start > LATEST:
-                raise OverflowError(f"messages of machine {source} must start by {LATEST} ns")
+                raise OverflowError(f"messages of machine {source} must start by {LATEST} ns, got {start}")
             m.start = start
             self.up_free[source] = start + transmission_time
         self.n_unused -= 1
@@ -179,7 +179,7 @@ cdef class Transit:
         m = &self.message[slot]
         is_counted = is_counted and source != target
         m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
-        m.source_life, m.target_life = self.life[source], self.life[target]
+        m.source_incarnation, m.target_incarnation = self.incarnation[source], self.incarnation[target]
         m.nbytes = <int> nbytes if is_counted else -1
         m.transmission_time, m.start = 0, now
         m.lost = self.down[source]
@@ -218,8 +218,8 @@ cdef class Transit:
             e = pending_pop(&self.heads)
             self._prefetch(&self.heads)
             m = &self.message[e.slot]
-            if (m.lost or e.time >= self._end_of_life(m.target, m.target_life)
-                    or m.start > self._end_of_life(m.source, m.source_life)):
+            if (m.lost or e.time >= self._end_of_incarnation(m.target, m.target_incarnation)
+                    or m.start > self._end_of_incarnation(m.source, m.source_incarnation)):
                 # the loss is reported when the head would have arrived
                 m.lost = True
                 if self.keep[m.kind]:
@@ -235,7 +235,7 @@ cdef class Transit:
             if self.windows is not None:
                 self._count_window(m.target, e.time - m.transmission_time, m.nbytes)
             if self.deferred[m.kind]:
-                letter.time, letter.nbytes, letter.life = e.time, m.nbytes, m.target_life
+                letter.time, letter.nbytes, letter.incarnation = e.time, m.nbytes, m.target_incarnation
                 box = self.boxes_of[m.kind] + m.target
                 if self.message_log.max_rows:
                     self._make_letter()
@@ -273,10 +273,10 @@ cdef class Transit:
                     first = e.time
         return first
 
-    cdef long long _end_of_life(self, int machine, int life) noexcept nogil:
-        """Return when life number `life` of a machine ended, ns; `NEVER` if it lasts, its start if the machine is down."""
+    cdef long long _end_of_incarnation(self, int machine, int incarnation) noexcept nogil:
+        """Return when incarnation number `incarnation` of a machine ended, ns; `NEVER` if it lasts, its start if the machine is down."""
         cdef long long entry = machine
-        cdef int later = self.life[machine] - life - 1
+        cdef int later = self.incarnation[machine] - incarnation - 1
         if later < 0:
             return self.failures[machine, 0] if self.down[machine] else NEVER
         while later > 0:
@@ -334,9 +334,9 @@ cdef class Transit:
                 prefetch(self.data + p.upcoming[k] * self.stride)
 
     cdef int _reserve_due(self, Py_ssize_t n) except -1:
-        if n > self.due_room:
+        if n > self.due_capacity:
             self.due = <Due*> reallocate(self.due, (2 * n + 64) * sizeof(Due))
-            self.due_room = 2 * n + 64
+            self.due_capacity = 2 * n + 64
         return 0
 
     cdef void _sort_by_node(self, Py_ssize_t n) noexcept nogil:
@@ -368,13 +368,13 @@ cdef class Transit:
 
     cdef object _take_boxed(self, int kind, long long until):
         """Return the deferred messages that wait in mailboxes: machines, times, records."""
-        cdef Py_ssize_t n = 0, width = self.width[kind], low = self.boxes_of[kind], high, k, room
+        cdef Py_ssize_t n = 0, width = self.width[kind], low = self.boxes_of[kind], high, k, capacity
         cdef int entry, target
         cdef const Letter* letter
         high = low + self.machines if low >= 0 else low
-        room = mailboxes_due(&self.boxes, low, high, until)
-        machine, times = np.empty(room, np.int64), np.empty(room, np.int64)
-        records = np.empty((room, width), np.uint8)
+        capacity = mailboxes_due(&self.boxes, low, high, until)
+        machine, times = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+        records = np.empty((capacity, width), np.uint8)
         cdef long long[::1] to = machine, at = times
         cdef unsigned char[:, ::1] out = records
         for k in range(self.boxes.n_open):
@@ -386,7 +386,7 @@ cdef class Transit:
                 if entry < 0:
                     break
                 letter = &self.boxes.letter[entry]
-                if letter.time >= self._end_of_life(target, letter.life):
+                if letter.time >= self._end_of_incarnation(target, letter.incarnation):
                     self._dropped[kind] += 1
                     if self.message_log.max_rows:
                         messagelog_end(&self.message_log, self.message_log.of_letter[entry], DROPPED)
@@ -419,7 +419,7 @@ cdef class Transit:
 cdef inline bint count_arrival(Transit self, int slot, int kind, long long time) except -1:
     """Count a message as delivered at `time` ns; if it is lost, count it as dropped and return False."""
     cdef Message* m = &self.message[slot]
-    if (m.lost or time >= self._end_of_life(m.target, m.target_life)
+    if (m.lost or time >= self._end_of_incarnation(m.target, m.target_incarnation)
             or self.is_detached[m.node] and not self.deferred[kind]):
         if self.keep[kind]:
             self.missing = <int*> reallocate(self.missing, (self.n_missing + 1) * sizeof(int))

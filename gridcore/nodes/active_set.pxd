@@ -7,7 +7,7 @@ from gridcore.common.memory cimport reallocate
 
 cdef struct ActiveSet:                  # initialised by `active_make`
     int* member
-    Py_ssize_t n, room
+    Py_ssize_t n, capacity
     unsigned char* is_member
 
 
@@ -25,9 +25,9 @@ cdef inline void active_free(ActiveSet* t) noexcept:
 cdef inline int active_add(ActiveSet* t, int member) except -1:
     if t.is_member[member]:
         return 0
-    if t.n == t.room:
-        t.member = <int*> reallocate(t.member, (2 * t.room + 16) * sizeof(int))
-        t.room = 2 * t.room + 16
+    if t.n == t.capacity:
+        t.member = <int*> reallocate(t.member, (2 * t.capacity + 16) * sizeof(int))
+        t.capacity = 2 * t.capacity + 16
     t.is_member[member] = True
     t.member[t.n] = member
     t.n += 1

@@ -38,7 +38,7 @@ cdef class Board:
     cdef Pending pending                # publications that are not shown yet, by the instant of their display
     cdef Publication* waiting
     cdef int* unused
-    cdef int n_unused, room
+    cdef int n_unused, capacity
     cdef long long n_publications       # number of publications so far
     cdef long long batch                # number of additions between two refreshes
     cdef long long n_additions, n_refreshes, refreshed_at   # `refreshed_at`: ns

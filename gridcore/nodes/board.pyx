@@ -42,7 +42,7 @@ cdef enum:
     CONTINUOUS, PERIODIC, INDIVIDUAL, DECISIONS
 
 cdef long long OUTDATED = -NEVER        # `Match.until` before all instants
-# A bound of the rounding errors of two shown numbers, in multiples of the published ones.
+# A bound of the rounding errors of two shown numbers, in multiples of the published numbers.
 cdef double ROUNDING = 4e-15
 
 
@@ -152,7 +152,7 @@ cdef class Board:
     # -- use from Python --------------------------------------------------------------------------------------
 
     def column(self, name: str | None = None) -> int:
-        """Return the index of the number `name`, which is None for the only one.
+        """Return the index of the number `name`; None stands for the only number.
 
         Raises
         ------
@@ -178,7 +178,7 @@ cdef class Board:
         """
         if value is not None:
             if numbers:
-                raise ValueError(f"numbers must be given by their names only, got {value!r} without a name")
+                raise ValueError(f"numbers must be passed by name, got {value!r} without a name")
             return [(self._column(None), value)]
         if not numbers:
             raise ValueError(f"at least one number must be given by its name: {', '.join(self.numbers)}")
@@ -218,7 +218,7 @@ cdef class Board:
         self._fail(node, now)
 
     def add(self, node: int, delta: float, now: int, column: int = 0, is_last: bool = True):
-        """Add to a shown number of `node` at `now` ns; it stays changed until the next one is shown, or a refresh.
+        """Add to a shown number of `node` at `now` ns; the change lasts until the next update or refresh.
 
         Parameters
         ----------
@@ -277,7 +277,7 @@ cdef class Board:
     cdef Py_ssize_t _column(self, name) except -1:
         if name is None:
             if self.n_columns > 1:
-                raise ValueError(f"the name of a number must be given: {', '.join(self.numbers)}")
+                raise ValueError(f"a board with several numbers requires a name: {', '.join(self.numbers)}")
             return 0
         if name not in self.numbers:
             raise ValueError(f"the board has no number {name!r}; {listed(self.numbers, name)}")
@@ -323,14 +323,14 @@ cdef class Board:
 
     cdef int _add(self, const Publication* new, long long due, long long sequence) except -1:
         """Publish `new` from `due` on, an instant that `_due` has returned."""
-        cdef int slot, room
+        cdef int slot, capacity
         if self.n_unused == 0:
-            room = 2 * self.room + 64
-            self.waiting = <Publication*> reallocate(self.waiting, room * sizeof(Publication))
-            self.unused = <int*> reallocate(self.unused, room * sizeof(int))
-            for slot in range(self.room, room):
-                self.unused[slot - self.room] = slot
-            self.n_unused, self.room = room - self.room, room
+            capacity = 2 * self.capacity + 64
+            self.waiting = <Publication*> reallocate(self.waiting, capacity * sizeof(Publication))
+            self.unused = <int*> reallocate(self.unused, capacity * sizeof(int))
+            for slot in range(self.capacity, capacity):
+                self.unused[slot - self.capacity] = slot
+            self.n_unused, self.capacity = capacity - self.capacity, capacity
         self.n_unused -= 1
         slot = self.unused[self.n_unused]
         self.waiting[slot] = new[0]
@@ -496,7 +496,7 @@ cdef class Board:
 
     cdef long long _certain_until(self, const Publication* first, const Publication* second, double least,
                                   double other, long long now, long long clock) noexcept:
-        """Return an instant of `_clock` until which the shown number of `first` is certainly before that of `second`.
+        """Return an instant of `_clock` until which the shown number of `first` certainly precedes the number of `second`.
 
         At present they are `least` and `other`.  No number rises, so the order changes only if `second` falls.
         """
@@ -534,7 +534,7 @@ cdef class Board:
         self._set(state)
 
     cdef dict _entries(self):
-        """Return the entries of a state: shown numbers by column and node, those that additions changed, and waiting ones.
+        """Return the entries of a state: numbers that are shown, changed by additions, and waiting, by column and node.
 
         Each number has a value and a factor; that of a changed one is 1.
         """
@@ -578,7 +578,7 @@ cdef class Board:
         cdef const double[:, ::1] shown_values = entries["shown_values"], waiting_values = entries["waiting_values"]
         cdef const double[::1] changed_values = entries["changed_values"]
         pending_clear(&self.pending)
-        self.n_unused = self.room = 0
+        self.n_unused = self.capacity = 0
         self.n_publications, self.errors.drawn = entries["published"], entries["errors"]
         self.n_additions, self.n_refreshes = entries["additions"], entries["refreshes"]
         self.refreshed_at = entries["refreshed_at"]

@@ -225,7 +225,7 @@ def rebuild(kind: type[Container], columns: dict[str, type], rows: Integers | No
     if source.shape[1] != container.columns.words:
         raise ValueError(f"rows must have {container.columns.words} words each, got {source.shape[1]}")
     if container.columns.has_key and (np.asarray(source)[:, 0] == -(2**63)).any():
-        raise ValueError("keys must be above -2**63")
+        raise ValueError("keys must be above -2**63, got -2**63")
     for k in range(source.shape[0]):
         container._append(&source[k, 0])
     return container

@@ -15,7 +15,7 @@ cdef enum:
 
 @cython.auto_pickle(False)
 cdef class DecisionRows:
-    """A buffer of rows for a record of decisions, which takes them before it adds or reads others.
+    """A buffer of rows for a record of decisions, which empties it before other accesses.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ cdef class DecisionRows:
             self.deliver(self.buffer[:n])
 
     cdef DecisionRow* _add(self, str action, long long time, Py_ssize_t application, Py_ssize_t decider) except NULL:
-        """Add a row, and return it; it is valid until the next one is added."""
+        """Add a row, and return it; the pointer is valid until the next call."""
         cdef DecisionRow* row
         if self.n == ROOM:
             self.flush()

@@ -5,7 +5,7 @@ from gridcore.nodes.outbox cimport outbox_add
 
 
 cdef inline long long* put(NodeActions core, Py_ssize_t kind, Py_ssize_t to, Py_ssize_t sender) except NULL:
-    """Add a message to those that leave; the caller fills in the fields that are returned."""
+    """Append an outgoing message, and return its fields, which the caller fills in."""
     core.dirty = True
     return outbox_add(&core.out[kind], to, sender)
 

@@ -35,7 +35,7 @@ cdef class Handlers:
         raise NotImplementedError
 
     cdef int _event(self, NodeActions core, Py_ssize_t event, Py_ssize_t node, const long long* arguments) except -1:
-        """Handle an event of `gridcore.nodes.roles`, or a local message, whose events are numbered after those.
+        """Handle an event of `gridcore.nodes.roles`, or a local message, which has a higher event number.
 
         `arguments` are application and tasks (release, loss), name and value (timer), or the record of the message.
         """

@@ -11,15 +11,15 @@ from gridcore.common.memory cimport reallocate
 cdef struct Holding:
     long long tasks                     # the tasks that the node must place
     int node, application
-    int next_in_bucket                  # the next entry of the same bucket, or of the unused ones; -1: none
+    int next_in_bucket                  # the next entry of the same bucket, or of the unused entries; -1: none
     int next_of_node                    # the next entry of the node
 
 
 cdef struct Holdings:                   # initialised by `holdings_make`
     Holding* entry
-    int n, room, unused                 # entries in use, allocated entries, and the first unused one
+    int n, capacity, unused                 # entries in use, allocated entries, and the first unused entry
     int* bucket
-    Py_ssize_t buckets                  # a power of 2, at least `room`
+    Py_ssize_t buckets                  # a power of 2, at least `capacity`
     int* first                          # per node
 
 
@@ -47,26 +47,26 @@ cdef inline void holdings_free(Holdings* h) noexcept nogil:
 
 cdef inline int holdings_grow(Holdings* h) except -1:
     """Make room for twice as many entries."""
-    cdef int room = 2 * h.room + 64, k
+    cdef int capacity = 2 * h.capacity + 64, k
     cdef Py_ssize_t at
-    if room > 2**30:
+    if capacity > 2**30:
         raise MemoryError(f"nodes know more than {2**30} applications")
-    h.entry = <Holding*> reallocate(h.entry, room * sizeof(Holding))
+    h.entry = <Holding*> reallocate(h.entry, capacity * sizeof(Holding))
     at = 64
-    while at < room:
+    while at < capacity:
         at *= 2
     h.bucket = <int*> reallocate(h.bucket, at * sizeof(int))
     h.buckets = at
     for at in range(h.buckets):
         h.bucket[at] = -1
-    for k in range(h.room):             # all entries are in use when the table grows
+    for k in range(h.capacity):             # all entries are in use when the table grows
         at = holdings_bucket(h, h.entry[k].node, h.entry[k].application)
         h.entry[k].next_in_bucket = h.bucket[at]
         h.bucket[at] = k
-    for k in range(room - 1, h.room - 1, -1):
+    for k in range(capacity - 1, h.capacity - 1, -1):
         h.entry[k].next_in_bucket = h.unused
         h.unused = k
-    h.room = room
+    h.capacity = capacity
     return 0
 
 

@@ -67,7 +67,7 @@ cdef object with_fields(owner, tuple names, tuple values):
 
 
 class Fields:
-    """An object with the attribute ``kind`` and those in ``__slots__``."""
+    """An object with the attribute ``kind`` and the attributes in ``__slots__``."""
 
     __slots__ = ()
     kind: str = ""

@@ -40,14 +40,14 @@ cdef class LocalMessages:
         return fields
 
     cdef long long* _put(self, long long time, long long number, long long node, Py_ssize_t kind) except NULL:
-        cdef int slot, room = 2 * self.room + 16
+        cdef int slot, capacity = 2 * self.capacity + 16
         cdef long long* row
         if not self.unused:
-            self.data = <long long*> reallocate(self.data, room * self.words * sizeof(long long))
-            self.unused.extend(range(room - 1, self.room - 1, -1))
-            for slot in range(self.room, room):
+            self.data = <long long*> reallocate(self.data, capacity * self.words * sizeof(long long))
+            self.unused.extend(range(capacity - 1, self.capacity - 1, -1))
+            for slot in range(self.capacity, capacity):
                 self.data[slot * self.words] = -1
-            self.room = room
+            self.capacity = capacity
         slot = self.unused.pop()
         pending_push(&self.due, time, number, slot)
         row = self.data + slot * self.words
@@ -99,7 +99,7 @@ cdef class LocalMessages:
         cdef Py_ssize_t slot, k
         cdef long long* row
         cdef MessageKind kind
-        for slot in range(self.room):
+        for slot in range(self.capacity):
             row = self.data + slot * self.words
             if row[0] < 0 or row[1] != node:
                 continue
@@ -137,9 +137,9 @@ cdef class LocalMessages:
         entries = read(state, LOCAL, nodes=self.nodes, kinds=len(self.kinds))
         rows, fields, self.number = entries["local"], entries["local_fields"], entries["local_number"]
         pending_clear(&self.due)
-        for k in range(self.room):
+        for k in range(self.capacity):
             self.data[k * self.words] = -1
-        self.unused = list(range(self.room - 1, -1, -1))
+        self.unused = list(range(self.capacity - 1, -1, -1))
         counts = np.array([(<MessageKind> kind).n for kind in self.kinds], np.int64)[rows[:, 3]]
         check_total("the fields of state['local']", counts, len(fields))
         for time, number, node, index in rows.tolist():

@@ -174,7 +174,7 @@ cdef class NodeCore(SharedEvents):
         self.home = indices(np.arange(queues.machines) if home is None else home, "home", 0, self.nodes)
         if self.home.shape[0] != queues.machines:
             raise ValueError(f"home must have {queues.machines} entries, got {self.home.shape[0]}")
-        self.release_nodes = self.home if releases is None else indices(releases, "releases", 0, self.nodes)
+        self.submission_nodes = self.home if releases is None else indices(releases, "releases", 0, self.nodes)
         self._make_roles(list(roles))
         self.views, self.streams = [None] * self.nodes, [None] * self.nodes
         self.payloads, self.slots, self.jobs, self.environment = Payloads(), slots, jobs, environment
@@ -206,12 +206,12 @@ cdef class NodeCore(SharedEvents):
             raise ValueError(f"up must have {self.nodes} entries, got {self.up.shape[0]}")
         self.release = indices(release, "release", 0, LATEST)
         self.tasks = indices(tasks, "tasks", 0, 2**31)
-        self.submitter = indices(submitter, "submitter", 0, self.release_nodes.shape[0])
+        self.submitter = indices(submitter, "submitter", 0, self.submission_nodes.shape[0])
         if not self.release.shape[0] == self.submitter.shape[0] == self.tasks.shape[0]:
             raise ValueError(f"release, submitter and tasks must be equally long, got {self.release.shape[0]}, "
                              f"{self.submitter.shape[0]}, {self.tasks.shape[0]}")
-        if (np.diff(self.release) < 0).any():
-            raise ValueError("release must be ascending")
+        for k in np.flatnonzero(np.diff(self.release) < 0)[:1]:
+            raise ValueError(f"release must not decrease, got {self.release[k + 1]} after {self.release[k]}")
         self.total = int(np.sum(self.tasks)) if self.tasks.shape[0] else 0
         self.make_application, self.seed, self.applications = application, seed, {}
         self.report_lost, self.add_note, self.record_decision = report_lost, add_note, record_decision
@@ -427,7 +427,7 @@ cdef class NodeCore(SharedEvents):
     def add_applications(self, submitter: ArrayLike):
         """Append applications submitted at the machines `submitter`; only `resubmit` gives them to nodes."""
         cdef _Guard access = guard(&self.in_call)
-        submitters = indices(submitter, "submitter", 0, self.release_nodes.shape[0])
+        submitters = indices(submitter, "submitter", 0, self.submission_nodes.shape[0])
         self.submitter = np.concatenate((self.submitter, submitters))
 
     def with_completions(self, long long now) -> list[int]:
@@ -611,7 +611,7 @@ cdef class NodeCore(SharedEvents):
             self.board._set(state)
 
     cdef int _set_timers(self, entries) except -1:
-        """Replace all timers by those of a state."""
+        """Restore all timers of a state."""
         cdef Py_ssize_t k, i, words = self.timers.words
         cdef int slot
         cdef const long long[:, ::1] timers = entries["timers"]
@@ -650,7 +650,7 @@ cdef class NodeCore(SharedEvents):
         return {"application_timers": np.array(rows, np.int64).reshape(-1, 4)} if self.application_timers.nodes else {}
 
     cdef int _set_application_timers(self, state) except -1:
-        """Replace the timers of applications by those of a state."""
+        """Restore the timers of applications of a state."""
         cdef Timers* timers = &self.application_timers
         cdef Py_ssize_t applications = timers.nodes
         if not applications:
@@ -670,7 +670,8 @@ cdef class NodeCore(SharedEvents):
         receivers, kinds = (entries["fields"][first + k] for k in (REQUEST_TO, REQUEST_KIND))
         requests = [k for k in range(self.n_kinds) if (<MessageKind> self.kinds[k]).answers]
         if not (((receivers >= 0) & (receivers < self.nodes)).all() and np.isin(kinds, requests).all()):
-            raise ValueError("state['fields'] must have receivers and kinds of requests")
+            raise ValueError(f"the requests in state['fields'] must have receivers in 0..{self.nodes - 1} and kinds with an "
+                             f"answer, got receivers {receivers.tolist()} and kinds {kinds.tolist()}")
         return 0
 
     # -- queries ------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ cdef class NodeActions:
     cdef long long n_instant            # number of unhandled messages with a delay of 0
     # These messages if they need no links, else empty: records of the number of the kind, receiver, sender, fields.
     cdef Outbox instant
-    cdef Py_ssize_t instant_at          # the first one that is not handled
+    cdef Py_ssize_t instant_at          # the first unhandled message
     cdef bint has_instant               # whether all kinds with a delay of 0 are such ones
     # the knowledge of nodes
     cdef object neighbours, make_application
@@ -71,7 +71,7 @@ cdef class NodeActions:
     cdef Head pending_requests          # map: number of a request -> slot of its timer
     cdef bint has_on_idle, has_on_done  # whether nodes of a role have these handlers
     cdef Timers timers, turns           # `turns` has the instants of `on_act`
-    cdef Timers application_timers      # those of handlers written in Cython, by application in place of node
+    cdef Timers application_timers      # timers of handlers written in Cython, by application in place of node
     cdef ActiveSet reorder, idle        # machines
     # memory for the queue of one machine, for each of the threads that order or sample queues
     cdef Scratch* scratch

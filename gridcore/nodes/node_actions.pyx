@@ -45,9 +45,9 @@ __all__ = ["NodeActions"]
 cdef object ndarray = np.ndarray
 
 
-# The requests of a node are counted from multiples of 2**LIFE: from the next one after each failure.
+# The requests of a node are counted from multiples of 2**REQUEST_BITS: from the next one after each failure.
 cdef enum:
-    LIFE = 24
+    REQUEST_BITS = 24
 
 
 @cython.auto_pickle(False)
@@ -144,7 +144,7 @@ cdef class NodeActions:
         return 0 if holding == NULL else holding.tasks
 
     cdef int _place(self, Py_ssize_t node, long long application, long long tasks) except -1:
-        """Subtract placed tasks from those that the node must place; raise an error if these are fewer."""
+        """Subtract placed tasks from the tasks to place of the node; raise an error if it has fewer."""
         cdef Holding* holding = holdings_find(&self.holdings, node, application)
         if holding == NULL or not 0 <= tasks <= holding.tasks:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} places {tasks} tasks "
@@ -507,11 +507,11 @@ cdef class NodeActions:
                 map_discard(&self.pending_requests, timers_fields(&self.timers, slot)[REQUEST_NUMBER], 2)
             slot = self.timers.timer[slot].next
         if self.request_timer >= 0:
-            self.request_counts[node] = ((self.request_counts[node] >> LIFE) + 1) << LIFE
+            self.request_counts[node] = ((self.request_counts[node] >> REQUEST_BITS) + 1) << REQUEST_BITS
         return 0
 
     cdef object _request(self, const long long* fields):
-        """Return the request whose timer has these fields, as `on_timeout` gets it."""
+        """Return the request whose timer has these fields, for `on_timeout`."""
         cdef MessageKind kind = <MessageKind> self.kinds[fields[REQUEST_KIND]]
         cdef object request = new_object(kind.request_type)
         cdef int i
@@ -564,7 +564,8 @@ cdef class NodeActions:
         for arguments in kinds:
             self._add_kind(MessageKind(*arguments), local_kinds)
         if None in self.kinds:
-            raise ValueError(f"kinds must have an entry for each of the {self.n_kinds} kinds of the links")
+            raise ValueError(f"kinds must have an entry for each of the {self.n_kinds} kinds of the links, "
+                             f"got {self.n_kinds - self.kinds.count(None)}")
         self.local = LocalMessages(self.nodes, self.payloads, local_kinds)
         instant = [kind for kind in self.kinds if (<MessageKind> kind).delay == 0]
         self.has_instant = not any([(<MessageKind> kind).is_counted or (<MessageKind> kind).has_arrays
@@ -668,7 +669,7 @@ cdef class NodeActions:
                                "use view.later for local kinds, view.send for others")
 
     cdef dict _fields(self, MessageKind kind, const long long* row, bint is_at_hand=False):
-        """Return the fields of the message with the record `row`, which a compiled handler may have at hand."""
+        """Return the fields of the message with the record `row`, perhaps the current message of a compiled handler."""
         cdef Py_ssize_t k
         arrays = list(self.payloads.at_hand if is_at_hand else ())
         fields = {}
@@ -763,7 +764,7 @@ cdef class NodeActions:
         return 0
 
     cdef int _mark_kind(self, Py_ssize_t kind) except -1:
-        """Set the step of the links to that of the messages of a kind, if several processes share the run."""
+        """Set the step of the links for messages of a kind, if several processes share the run."""
         raise NotImplementedError
 
     cdef int _report_sent(self, Outbox* box, int number) except -1:

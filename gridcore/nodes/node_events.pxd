@@ -30,14 +30,14 @@ cdef class NodeEvents(NodeActions):
     cdef bint has_on_end                # whether nodes of a role have this handler
     cdef bint until_done, until_placed
     cdef unsigned char[::1] up
-    cdef const long long[::1] home, release_nodes, release, submitter, tasks
+    cdef const long long[::1] home, submission_nodes, release, submitter, tasks
     cdef Py_ssize_t released
     cdef long long total
     cdef ActiveSet start, end
     cdef DueTimer* due_timers
-    cdef Py_ssize_t due_timers_room
+    cdef Py_ssize_t due_timers_capacity
     cdef int* acting                    # scratch: the machines that act
-    cdef Py_ssize_t acting_room
+    cdef Py_ssize_t acting_capacity
     cdef readonly long long events      #: number of handler calls so far
     cdef long long limit, pause_at
     # if several processes share the run: the last instant (ns) that this one may run by itself, and the only phase that it
@@ -65,7 +65,7 @@ cdef class NodeEvents(NodeActions):
     cdef Py_ssize_t last_handler, last_node  # row of the last called compiled handler, and its node
     cdef Handlers cython_handlers       # instead of the handlers of roles; or None
     cdef bint holds_tasks               # whether `holdings` are kept
-    cdef bint in_batches                # whether these handlers get many messages or nodes at once
+    cdef bint in_batches                # whether these handlers take batches of messages or nodes
     cdef long long[::1] record          # scratch: the message for a compiled handler
     cdef readonly list memory           #: per role: the objects of compiled nodes, a `RecordMemory` or None
 

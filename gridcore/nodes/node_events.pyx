@@ -165,7 +165,7 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _call_compiled(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1:
-        """Call a compiled handler if there is one; those of messages and releases are required."""
+        """Call a compiled handler, if defined; handlers of messages and releases are required."""
         cdef Role* role
         if self.cython_handlers is not None:
             if handler < self.n_kinds:
@@ -432,7 +432,7 @@ cdef class NodeEvents(NodeActions):
             first = min(first, self.queues.change[self.queues.heap[0]])
         if self.released < self.release.shape[0]:
             first = min(first, self.release[self.released])
-        # the links must not run beyond the next event, whose messages may arrive before those in flight
+        # the links must not run beyond the next event, whose messages may overtake messages in flight
         return min(first, self.links._advance(min(first, min(self.limit, self.horizon))))
 
     @cython.final
@@ -614,7 +614,8 @@ cdef class NodeEvents(NodeActions):
             if kind.type_codes[i] == 2:
                 payload = self.payloads._take(self.record[2 + i])
                 if payload.element != kind.elements[i] or kind.dimensions[i] and payload.ndim != kind.dimensions[i]:
-                    raise ValueError(f"field {kind.fields[i]!r} of a message {kind.name!r} must have the declared type")
+                    raise ValueError(f"field {kind.fields[i]!r} of a message {kind.name!r} must have its declared type, "
+                                     f"got code {payload.element} with {payload.ndim} dimensions")
                 self.payloads.at_hand.append(payload)
                 self.record[2 + i] = <long long> &payload.contents
         return 0
@@ -748,9 +749,9 @@ cdef class NodeEvents(NodeActions):
                            else &self.end if self.end.n else &self.idle)
         cdef Py_ssize_t k, n = t.n
         cdef int machine, node, event
-        if n > self.acting_room:
+        if n > self.acting_capacity:
             self.acting = <int*> reallocate(self.acting, n * sizeof(int))
-            self.acting_room = n
+            self.acting_capacity = n
         memcpy(self.acting, t.member, n * sizeof(int))
         active_clear(t)
         if n > 1:
@@ -806,9 +807,9 @@ cdef class NodeEvents(NodeActions):
         cdef int slot
         while timers_first(&self.turns) <= self.now:
             slot = pending_pop(&self.turns.heap).slot
-            if n == self.acting_room:
+            if n == self.acting_capacity:
                 self.acting = <int*> reallocate(self.acting, (2 * n + 16) * sizeof(int))
-                self.acting_room = 2 * n + 16
+                self.acting_capacity = 2 * n + 16
             self.acting[n] = self.turns.timer[slot].node
             n += 1
             timers_unlink(&self.turns, slot)
@@ -866,7 +867,7 @@ cdef class NodeEvents(NodeActions):
         if first < self.release.shape[0] and self.release[first] <= self.now:
             while self.released < self.release.shape[0] and self.release[self.released] <= self.now:
                 self.released += 1
-            self._count(self.n_kinds + ON_RELEASE, self.release_nodes[self.submitter[first]], self.released - first)
+            self._count(self.n_kinds + ON_RELEASE, self.submission_nodes[self.submitter[first]], self.released - first)
             for k in range(first, self.released):
                 self._give(k, self.tasks[k], "on_release")
             self._drain()
@@ -889,9 +890,9 @@ cdef class NodeEvents(NodeActions):
         cdef int slot
         while timers_first(timers) <= self.now:
             slot = pending_pop(&timers.heap).slot
-            if n == self.due_timers_room:
+            if n == self.due_timers_capacity:
                 self.due_timers = <DueTimer*> reallocate(self.due_timers, (2 * n + 16) * sizeof(DueTimer))
-                self.due_timers_room = 2 * n + 16
+                self.due_timers_capacity = 2 * n + 16
             timer = &timers.timer[slot]
             self.due_timers[n].slot, self.due_timers[n].number = slot, timer.number
             self.due_timers[n].item = timer.node * per_node + timer.name * per_name
@@ -967,10 +968,10 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _give(self, Py_ssize_t index, long long tasks, str handler) except -1:
-        """Give tasks to the node for releases at their submitter; if that is down, to that of the next machine."""
-        cdef Py_ssize_t k, node, machines = self.release_nodes.shape[0], machine = self.submitter[index]
+        """Give tasks to the submission node at their submitter, or, if that is down, at the next machine."""
+        cdef Py_ssize_t k, node, machines = self.submission_nodes.shape[0], machine = self.submitter[index]
         for k in range(machines):
-            node = self.release_nodes[machine]
+            node = self.submission_nodes[machine]
             if self.up[node]:
                 break
             machine = (machine + 1) % machines

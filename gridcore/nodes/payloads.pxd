@@ -36,7 +36,7 @@ cdef class Payloads:
     cdef list unused                    # unused numbers
     cdef list at_hand                   # `Payload`s of the message that a compiled handler reads
     cdef list old_arrays                # `Payload`s that no record has any more, but the running handler may read
-    cdef Payload copied                 # the one that `_copy` made last
+    cdef Payload copied                 # the last payload made by `_copy`
     cdef const char* copied_data        # the address from which it was copied
 
     cdef long long _store(self, array) except -1

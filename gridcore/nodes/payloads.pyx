@@ -39,7 +39,7 @@ cdef class Payload:
         PyBuffer_FillInfo(buffer, self, self.contents.data, self.nbytes, True, flags)
 
     cdef bint _has_shape(self, const StridedArray* array) noexcept:
-        """Return whether type and shape are those of `array`."""
+        """Return whether type and shape equal the type and shape of `array`."""
         return (self.element == array.element and self.ndim == array.ndim
                 and self.contents.shape[0] == array.shape[0] and self.contents.shape[1] == array.shape[1])
 

@@ -3,7 +3,7 @@
 # The events that have handlers, after the kinds of messages.
 cdef enum:
     ON_START, ON_RELEASE, ON_LOST, ON_TIMER, ON_IDLE, ON_END, ON_ACT, ON_DONE, ON_TIMEOUT, EVENTS
-# The bit of `Role.events` that says that `on_timer` takes the value of the timer.
+# The bit of `Role.events` that is set if `on_timer` takes the value of the timer.
 cdef enum:
     WITH_VALUE = EVENTS
 

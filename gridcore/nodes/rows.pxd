@@ -6,7 +6,7 @@ A row is `words` int64; a float is its bits.
 
 cdef struct Block:                      # followed by the rows
     unsigned int kind                   # the block has 64 << kind bytes
-    unsigned int room                   # rows that fit
+    unsigned int capacity                   # rows that fit
     unsigned int front                  # map: no row before this one is in use
     unsigned int padding
 

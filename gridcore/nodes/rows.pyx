@@ -126,9 +126,9 @@ cdef int queue_grow(Head* h, long long words) except -1:
     cdef Block* old = h.block
     cdef Block* block
     block = pool_take(kind)
-    block.room = room_of(kind, words, 0)
+    block.capacity = room_of(kind, words, 0)
     if old != NULL:
-        tail = min(h.n, old.room - h.first)
+        tail = min(h.n, old.capacity - h.first)
         memcpy(block_rows(block), block_rows(old) + h.first * words, 8 * words * tail)
         memcpy(block_rows(block) + tail * words, block_rows(old), 8 * words * (h.n - tail))
         pool_give(old)
@@ -139,11 +139,11 @@ cdef int queue_grow(Head* h, long long words) except -1:
 cdef long long* queue_push(Head* h, long long words) except NULL:
     """Return the place of a new last row."""
     cdef size_t at
-    if h.block == NULL or h.n == h.block.room:
+    if h.block == NULL or h.n == h.block.capacity:
         queue_grow(h, words)
     at = <size_t> h.first + h.n
-    if at >= h.block.room:
-        at -= h.block.room
+    if at >= h.block.capacity:
+        at -= h.block.capacity
     h.n += 1
     return block_rows(h.block) + at * words
 
@@ -157,7 +157,7 @@ cdef int queue_pop(Head* h, long long* row, long long words) except -1:
     h.first += 1
     if h.n == 0:
         rows_clear(h)
-    elif h.first == h.block.room:
+    elif h.first == h.block.capacity:
         h.first = 0
     return 0
 
@@ -170,8 +170,8 @@ cdef long long* queue_at(Head* h, long long k, long long words) except NULL:
     if not 0 <= k < h.n:
         raise IndexError("Fifo index out of range")
     at = <size_t> h.first + <size_t> k
-    if at >= h.block.room:
-        at -= h.block.room
+    if at >= h.block.capacity:
+        at -= h.block.capacity
     return block_rows(h.block) + at * words
 
 
@@ -189,7 +189,7 @@ cdef int queue_delete(Head* h, long long k, long long words) except -1:
             neighbour = queue_at(h, k, words)
             memcpy(row, neighbour, 8 * words)
             row = neighbour
-        h.first = 0 if h.first + 1 == h.block.room else h.first + 1
+        h.first = 0 if h.first + 1 == h.block.capacity else h.first + 1
     else:
         while k + 1 < h.n:
             k += 1
@@ -223,8 +223,8 @@ cdef int heap_push(Head* h, const long long* row, long long words, long long rea
     cdef long long k
     for k in range(words):
         if reals >> k & 1 and (<const double*> row)[k] != (<const double*> row)[k]:
-            raise ValueError("a row of a Heap must not have nan, which is neither more nor less than any number")
-    if h.block == NULL or h.n == h.block.room:
+            raise ValueError("a row of a Heap must not contain nan, which has no order among numbers")
+    if h.block == NULL or h.n == h.block.capacity:
         queue_grow(h, words)
     rows, at = block_rows(h.block), h.n
     h.n += 1
@@ -283,7 +283,7 @@ cdef long long* heap_at(Head* h, long long k) except NULL:
 # of 2 places a row, with the number of the row plus 1, or 0.
 
 cdef inline unsigned int* map_index(const Head* h, long long words) noexcept:
-    return <unsigned int*> (block_rows(h.block) + <size_t> h.block.room * words)
+    return <unsigned int*> (block_rows(h.block) + <size_t> h.block.capacity * words)
 
 
 cdef inline unsigned int place_of(long long key, unsigned int places) noexcept:
@@ -304,7 +304,7 @@ cdef long long* map_find(const Head* h, long long key, long long words) noexcept
             if rows[k * words] == key:
                 return rows + k * words
         return NULL
-    index, places = map_index(h, words), 2 * h.block.room
+    index, places = map_index(h, words), 2 * h.block.capacity
     k = place_of(key, places)
     while index[k]:
         if rows[<size_t> (index[k] - 1) * words] == key:
@@ -324,7 +324,7 @@ cdef long long* map_get(const Head* h, long long key, long long words) except NU
 
 cdef inline void map_enter(Head* h, unsigned int row, long long words) noexcept:
     """Enter a row into the index."""
-    cdef unsigned int places = 2 * h.block.room
+    cdef unsigned int places = 2 * h.block.capacity
     cdef unsigned int k = place_of(block_rows(h.block)[<size_t> row * words], places)
     cdef unsigned int* index = map_index(h, words)
     while index[k]:
@@ -339,7 +339,7 @@ cdef int map_grow(Head* h, long long words) except -1:
     cdef Block* old = h.block
     cdef unsigned int k, n = 0, kind = kind_for(h.first + (h.first >> 1) + 1, words, 1)
     cdef Block* block = pool_take(kind)
-    block.room = room_of(kind, words, 1 if kind >= SCANNED else 0)
+    block.capacity = room_of(kind, words, 1 if kind >= SCANNED else 0)
     for k in range(h.n):
         if block_rows(old)[k * words] != REMOVED:
             memcpy(block_rows(block) + <size_t> n * words, block_rows(old) + <size_t> k * words, 8 * words)
@@ -348,7 +348,7 @@ cdef int map_grow(Head* h, long long words) except -1:
         pool_give(old)
     h.block, h.n = block, n
     if kind >= SCANNED:
-        memset(map_index(h, words), 0, 8 * <size_t> block.room)
+        memset(map_index(h, words), 0, 8 * <size_t> block.capacity)
         for k in range(n):
             map_enter(h, k, words)
     return 0
@@ -360,8 +360,8 @@ cdef long long* map_put(Head* h, long long key, long long words) except NULL:
     if row != NULL:
         return row
     if key == REMOVED:
-        raise OverflowError("a key must be above -2**63")
-    if h.block == NULL or h.n == h.block.room:
+        raise OverflowError("a key must be above -2**63, got -2**63")
+    if h.block == NULL or h.n == h.block.capacity:
         map_grow(h, words)
     row = block_rows(h.block) + <size_t> h.n * words
     memset(row, 0, 8 * words)
@@ -388,7 +388,7 @@ cdef long long map_discard(Head* h, long long key, long long words) noexcept:
 
 
 cdef int map_remove(Head* h, long long key, long long words) except -1:
-    """Remove a key, which must be there."""
+    """Remove a key, which must be present."""
     if not map_discard(h, key, words):
         raise KeyError(key)
     return 0

@@ -54,7 +54,7 @@ cdef class SharedArray(MemoryObject):
         return self.numbers
 
     def set(self, values: ArrayLike):
-        """Replace the numbers by those of an array of one dimension, which may have another length.
+        """Replace the numbers by a one-dimensional array, which may have another length.
 
         Raises
         ------
@@ -89,7 +89,7 @@ cdef class SharedArray(MemoryObject):
         return np.zeros(0, self.numbers.dtype) if payload == NULL else (<Payload> payload)._array()
 
     cdef dict _state_of(self, RecordMemory memory, Py_ssize_t offset):
-        """Return ``arrays``, the different arrays, and ``array_of``, int64[nodes]: the index of that of each node."""
+        """Return ``arrays``, the different arrays, and ``array_of``, int64[nodes]: the index of the array of each node."""
         cdef Py_ssize_t node
         cdef void* place
         cdef dict numbers = {}
@@ -113,7 +113,8 @@ cdef class SharedArray(MemoryObject):
                 raise ValueError(f"state['arrays'] must have arrays {self.numbers.dtype}[n], got {array!r}")
             payloads.append(payload_of(array) if len(array) else None)
         if array_of.shape != (memory.nodes,) or ((array_of < 0) | (array_of >= len(payloads))).any():
-            raise ValueError(f"state['array_of'] must have {memory.nodes} numbers in 0..{len(payloads) - 1}")
+            raise ValueError(f"state['array_of'] must have {memory.nodes} numbers in 0..{len(payloads) - 1}, "
+                             f"got {array_of!r}")
         for node in range(memory.nodes):
             self._clear_at(memory._place(node, offset))
             if payloads[array_of[node]] is not None:
@@ -137,7 +138,7 @@ cdef int put_payload(PyObject** place, Payload payload) except -1:
 
 
 cdef int replace_array(Payloads payloads, PyObject** place, const StridedArray* array) except -1:
-    """Make an array of a compiled handler that at `place` of a record; the handler may still read the old one."""
+    """Store an array of a compiled handler at `place` of a record; the handler may still read the old array."""
     cdef Payload payload = payloads._copy(array)
     if place[0] != NULL:
         payloads._keep_for_handler(<Payload> place[0])

@@ -7,7 +7,7 @@ from gridcore.nodes.node_events cimport NodeEvents
 cdef class NodeExchange(Exchange):
     cdef Handlers handlers
     cdef list kinds
-    cdef long long coming               # tasks in messages of which some may be placed within an epoch
+    cdef long long coming               # tasks in messages that may be placed within an epoch
 
     cdef int _count(self, int slot, long long sign) except -1
 

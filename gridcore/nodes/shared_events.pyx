@@ -75,11 +75,11 @@ cdef class NodeExchange(Exchange):
 
 @cython.auto_pickle(False)
 cdef class SharedEvents(NodeEvents):
-    """The events of nodes of which each process has some; base class of `NodeCore`."""
+    """The events of nodes that are divided among processes; base class of `NodeCore`."""
 
     def join(self, owner: ArrayLike, Py_ssize_t rank, Py_ssize_t ranks, memory: NDArray[np.uint8],
              watch: Callable[[], None]):
-        """Run the nodes on the machines whose `owner` is `rank`; the arguments are those of `Exchange`.
+        """Run the nodes on the machines whose `owner` is `rank`; `Exchange` documents the arguments.
 
         It is called before anything else.
 
@@ -132,7 +132,7 @@ cdef class SharedEvents(NodeEvents):
     # -- steps ------------------------------------------------------------------------------------------------
 
     cdef int _begin_call(self) except -1:
-        """Order the next messages after those that were sent in earlier calls of the engine."""
+        """Order the next messages after all messages sent in earlier calls of the engine."""
         self.calls += 1
         self.timer_blocks = self.act_blocks = self.waves = 0
         self.step = NOTHING
@@ -163,7 +163,7 @@ cdef class SharedEvents(NodeEvents):
         cdef long long acts = LAST if self.step == TIMERS else self.act_blocks
         cdef long long waves = LAST - 8 + self.part
         if self.step == NOTHING:
-            waves = 0                   # messages left over from an earlier call of the engine come first
+            waves = 0                   # messages of an earlier call of the engine are handled first
         elif self.step == DELIVERIES:
             waves = self.waves + 1
         if max(self.timer_blocks, max(self.act_blocks, self.waves)) >= LAST - 8:
@@ -216,7 +216,7 @@ cdef class SharedEvents(NodeEvents):
         self._write_facts(facts)
         facts[<int> COMING] = self.exchange.coming
         while k < self.release.shape[0] and self.release[k] < at + self.epoch:
-            if self._is_local(self.release_nodes[self.submitter[k]]):
+            if self._is_local(self.submission_nodes[self.submitter[k]]):
                 facts[<int> COMING] += self.tasks[k]
             k += 1
         self.exchange._share(facts)

@@ -18,13 +18,13 @@ cdef struct Timer:
     long long time, number              # `number` grows in the order of setting
     double value
     int node, name                      # the name of a cancelled timer is -1
-    int next, previous                  # of the node; `next` of an unused slot is the next unused one; -1: none
+    int next, previous                  # of the node; `next` of an unused slot is the next unused slot; -1: none
 
 
 cdef struct Timers:                     # initialised by `timers_make`
     Timer* timer
     long long* field                    # [room, words], the fields of timers
-    Py_ssize_t room, words
+    Py_ssize_t capacity, words
     int unused
     int* first                          # per node, its pending timers
     Py_ssize_t nodes, pending, cancelled
@@ -52,19 +52,19 @@ cdef inline void timers_free(Timers* t) noexcept nogil:
 
 
 cdef inline int timers_slot(Timers* t) except -1:
-    cdef Py_ssize_t k, room
+    cdef Py_ssize_t k, capacity
     cdef int slot
     if t.unused < 0:
-        room = 2 * t.room + 64
-        if room > 2147483647:
-            raise MemoryError(f"more than {2**31 - 1} timers")
-        t.timer = <Timer*> reallocate(t.timer, room * sizeof(Timer))
+        capacity = 2 * t.capacity + 64
+        if capacity > 2147483647:
+            raise MemoryError(f"more than {2**31 - 1} timers are pending")
+        t.timer = <Timer*> reallocate(t.timer, capacity * sizeof(Timer))
         if t.words:
-            t.field = <long long*> reallocate(t.field, room * t.words * sizeof(long long))
-        for k in range(room - 1, t.room - 1, -1):
+            t.field = <long long*> reallocate(t.field, capacity * t.words * sizeof(long long))
+        for k in range(capacity - 1, t.capacity - 1, -1):
             t.timer[k].next = t.unused
             t.unused = <int> k
-        t.room = room
+        t.capacity = capacity
     slot = t.unused
     t.unused = t.timer[slot].next
     return slot
@@ -111,7 +111,7 @@ cdef inline int timers_set(Timers* t, long long time, int node, int name, double
 
 cdef inline bint same_fields(const long long* a, const long long* b, const char* codes, int n,
                              long long among) noexcept nogil:
-    """Return whether those of the first `n` fields are equal whose bit in `among` is set; the code of a float is 1."""
+    """Return whether the fields selected by the bits `among` of the first `n` are equal; the code of a float is 1."""
     cdef int k
     for k in range(n):
         if among >> k & 1 and a[k] != b[k] and not (codes[k] == 1 and (<const double*> a)[k] == (<const double*> b)[k]):

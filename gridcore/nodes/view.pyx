@@ -57,7 +57,7 @@ cdef class BoardView:
         raise self.core._board_error(self.node, "it is not an array; write view.board.values")
 
     def least(self, k: int, name: str | None = None) -> tuple[int, ...]:
-        """Return the k nodes with the least numbers, ascending; of equal numbers, that of the lower node is first.
+        """Return the k nodes with the least numbers in ascending order, ties by the lower node.
 
         This takes O(k log nodes) steps.
 
@@ -157,7 +157,7 @@ cdef class View:
 
     @property
     def machines(self) -> int:
-        """The number of machines, numbered 0..machines - 1; those of servers, which have the last numbers, count."""
+        """The number of machines, including servers, which have the last numbers."""
         return self.core.queues.machines
 
     def role(self, name: str) -> range:
@@ -237,7 +237,7 @@ cdef class View:
 
     def publish(self, value: float | None = None, falling: bool | tuple[str, ...] = False, application: int = -1,
                 **numbers: float):
-        """Publish numbers on the board, in place of the last ones of this node; they are shown with a delay.
+        """Publish numbers on the board, which replace the previous numbers of this node after a delay.
 
         Parameters
         ----------
@@ -599,7 +599,7 @@ cdef class View:
         return 0
 
     cdef long long _fill_some_fields(self, TimerKind kind, dict fields) except -1:
-        """Convert fields of a timer to words of `timer_fields` of the core, and return those fields as a set of bits."""
+        """Convert fields of a timer to words of `timer_fields` of the core; return the bit set of the converted fields."""
         cdef NodeActions core = self.core
         cdef long long among = 0
         cdef int i

@@ -195,7 +195,7 @@ cdef class WaitingTimes(WaitingRecords):
         return self._plant(np.zeros(workers, bool))
 
     cdef int _plant(self, falling) except -1:
-        """Build the trees; bool[workers] says which workers are in that of falling waiting times."""
+        """Build the trees; the mask, bool[workers], selects the tree of falling waiting times."""
         cdef Py_ssize_t u
         self.leaves = 1
         while self.leaves < self.workers:
@@ -448,7 +448,7 @@ cdef inline bint precedes(const WaitEntry* a, const WaitEntry* b) noexcept nogil
 # -- bits of busy workers ---------------------------------------------------------------------------------------
 
 def count_idle(bits: Integers, Py_ssize_t workers) -> int:
-    """Return how many of the workers are idle: those whose bit is not set in `bits`, which `WaitingRecords.busy` wrote.
+    """Return the number of idle workers, whose bits are not set in `bits`, written by `WaitingRecords.busy`.
 
     Without words all workers count as idle.
     """

@@ -12,7 +12,7 @@ cdef struct Reservation:
 
 cdef struct ReservationQueue:           # of one node; all zero when there are none
     Reservation* block
-    int first, n, room                  # of the block
+    int first, n, capacity                  # of the block
 
 
 cdef inline ReservationQueue* reservations_make(Py_ssize_t nodes) except NULL:
@@ -34,17 +34,17 @@ cdef inline Reservation* reservations_first(const ReservationQueue* p) noexcept 
 
 
 cdef inline Reservation* reservations_add(ReservationQueue* p, int job, int scheduler) except NULL:
-    """Append a place, which is not overtaken."""
+    """Append a reservation, which has not been overtaken yet, and return it."""
     cdef Reservation* new
-    if p.first + p.n == p.room:
-        if p.first > p.room // 2:
+    if p.first + p.n == p.capacity:
+        if p.first > p.capacity // 2:
             memmove(p.block, reservations_first(p), p.n * sizeof(Reservation))
             p.first = 0
-        elif p.room > 2**30:
+        elif p.capacity > 2**30:
             raise MemoryError(f"more than {2**30} reservations at a node")
         else:
-            p.block = <Reservation*> reallocate(p.block, (2 * p.room + 4) * sizeof(Reservation))
-            p.room = 2 * p.room + 4
+            p.block = <Reservation*> reallocate(p.block, (2 * p.capacity + 4) * sizeof(Reservation))
+            p.capacity = 2 * p.capacity + 4
     new = reservations_first(p) + p.n
     new.job, new.scheduler, new.size, new.overtaken = job, scheduler, 0.0, 0.0
     p.n += 1

@@ -86,7 +86,7 @@ cdef class Srpt(ProbeWorker):
         return ProbeWorker._schedule(self, core, node, job, tasks)
 
     cdef int _answer_fetch(self, NodeActions core, Py_ssize_t node, Py_ssize_t worker, long long job) except -1:
-        cdef bint had_tasks = core._tasks_to_place(node, job) > 0  # another one may hold lost tasks
+        cdef bint had_tasks = core._tasks_to_place(node, job) > 0  # another node may hold lost tasks
         ProbeWorker._answer_fetch(self, core, node, worker, job)
         return self._publish(core, node, job) if had_tasks else 0
 
@@ -127,8 +127,8 @@ cdef class Srpt(ProbeWorker):
         cdef Reservation* place = reservations_first(p)
         cdef const double* left = core.board._read(0, core.now) if p.n else NULL
         cdef int visited = 0, n_alive = 0, best = 0, k
-        cdef double least = INFINITY, room = INFINITY, smallest = INFINITY, size, work
-        while visited < p.n and room >= self.smallest[node]:
+        cdef double least = INFINITY, capacity = INFINITY, smallest = INFINITY, size, work
+        while visited < p.n and capacity >= self.smallest[node]:
             size, work = place[visited].size, left[place[visited].job]
             if work <= 0:
                 self.n_long[node] -= size > self.cutoff
@@ -136,12 +136,12 @@ cdef class Srpt(ProbeWorker):
                 continue
             if n_alive != visited:
                 place[n_alive] = place[visited]
-            if work < least and size <= room:
+            if work < least and size <= capacity:
                 best, least = n_alive, work
-            room = min(room, self.srpt_cap * size - place[n_alive].overtaken)
+            capacity = min(capacity, self.srpt_cap * size - place[n_alive].overtaken)
             smallest = min(smallest, size)
             if n_alive == 0 and self._goes_first(size):
-                room = -INFINITY
+                capacity = -INFINITY
             n_alive, visited = n_alive + 1, visited + 1
         if visited == p.n:
             self.smallest[node] = smallest
@@ -256,7 +256,7 @@ cdef class Eagle(Srpt):
         return 0
 
     cdef int _learn(self, NodeActions core, Py_ssize_t node, long long version, long long number) except -1:
-        """Store received bits of long tasks if they are newer than the known ones."""
+        """Store received bits of long tasks if they are newer than the known bits."""
         bits = core.payloads._fetch(number)
         if version > self.version[node]:
             self.version[node], self.bits[node] = version, bits
@@ -316,7 +316,7 @@ cdef class Eagle(Srpt):
         return 0
 
     cdef Py_ssize_t _free_worker(self, const unsigned long long[::1] bits, Py_ssize_t number) noexcept:
-        """Return the worker at position `number` among those whose bit is not set."""
+        """Return the worker at position `number` among the workers whose bit is not set."""
         cdef Py_ssize_t k
         cdef unsigned long long free
         for k in range(bits.shape[0]):

@@ -145,7 +145,7 @@ cdef double queue_gap(const Queue* q, int* order, double stretch, double release
     cdef int i
     cdef double start = q.free_at if q.free_at > release_new else release_new
     cdef double deadline = release_new + stretch * size_new
-    cdef double done = 0.0, work_before = 0.0, room = INFINITY, slack, gap
+    cdef double done = 0.0, work_before = 0.0, capacity = INFINITY, slack, gap
     if stretch + stretch * TOLERANCE < q.floor:
         return 0.0
     for k in range(n):
@@ -162,11 +162,11 @@ cdef double queue_gap(const Queue* q, int* order, double stretch, double release
                 work_before = done
             else:
                 slack = (scratch[k] - start) * q.speed - done
-                if slack < room:
-                    room = slack
+                if slack < capacity:
+                    capacity = slack
     gap = (deadline - start) * q.speed - work_before
-    if room < gap:
-        gap = room
+    if capacity < gap:
+        gap = capacity
     return gap if gap > 0.0 else 0.0
 
 

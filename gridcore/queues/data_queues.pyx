@@ -352,7 +352,7 @@ cdef class DataQueues(TaskQueues):
         q.free_at = start / 1e9
         q.floor = least
 
-    def room(self, double stretch, Py_ssize_t application, long long now, machines: ArrayLike) -> Integers:
+    def capacity_of(self, double stretch, Py_ssize_t application, long long now, machines: ArrayLike) -> Integers:
         """Return a lower bound of the further tasks of `application` that each of `machines` can take at `stretch`.
 
         Returns int64[k].  With so many tasks, all tasks of the machine meet their deadlines, release + stretch * size.
@@ -365,7 +365,7 @@ cdef class DataQueues(TaskQueues):
         result = np.zeros(u.shape[0], np.int64)
         cdef long long[::1] out = result
         cdef Py_ssize_t k
-        cdef double room
+        cdef double capacity
         cdef Scratch s
         if not scratch_make(&s, self.capacity):
             raise MemoryError
@@ -373,18 +373,18 @@ cdef class DataQueues(TaskQueues):
             for k in range(u.shape[0]):
                 self._advance(u[k], now)
                 self._update(u[k])
-                room = self._room(u[k], stretch, application, now, &s)
-                out[k] = <long long> room if room < 2.0**63 else NEVER
+                capacity = self._capacity_of(u[k], stretch, application, now, &s)
+                out[k] = <long long> capacity if capacity < 2.0**63 else NEVER
         scratch_free(&s)
         return result
 
-    cdef double _room(self, Py_ssize_t u, double stretch, Py_ssize_t application, long long now,
+    cdef double _capacity_of(self, Py_ssize_t u, double stretch, Py_ssize_t application, long long now,
                       Scratch* s) noexcept nogil:
         cdef double gap
         cdef Queue q
         cdef Task task = self._task(u, <int> application)
         self._gather(u, now, False, &q, s)
-        gap = queue_gap(&q, s.order, stretch, self.release[application], self.size[application], s.room)
+        gap = queue_gap(&q, s.order, stretch, self.release[application], self.size[application], s.buffer)
         if self.aware and (task.fetch > 0 or task.send > 0):
             gap = (gap / self.speed[u] * 1e9 - self._makespan(&task, 1)) / max(task.fetch, task.run, task.send) + 1.0
         else:

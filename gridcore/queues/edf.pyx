@@ -126,7 +126,7 @@ cdef void merge_sort(double* key, int* order, Py_ssize_t n, double* scratch) noe
                         l += 1
                         k += 1
                 else:
-                    # The right run is shorter: copy that one, and merge from the back.
+                    # The right run is shorter: copy it, and merge from the back.
                     left = hi - mid
                     order2 = <int*>(scratch + left)
                     memcpy(key2, key + mid, left * sizeof(double))

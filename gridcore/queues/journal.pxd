@@ -9,29 +9,29 @@ cdef struct Row:
 
 cdef struct Journal:                    # all zero when empty
     Row* row
-    Py_ssize_t n, room
+    Py_ssize_t n, capacity
     bint is_incomplete                  # whether a row was lost because there was no memory
     Row spare                           # where such a row is written
 
 
 cdef inline Row* journal_add(Journal* j) noexcept nogil:
     """Add a row and return it; the caller must fill it."""
-    cdef Py_ssize_t room
+    cdef Py_ssize_t capacity
     cdef Row* wider
-    if j.n == j.room:
-        room = j.room + j.room // 2 + 64
-        wider = <Row*> realloc(j.row, room * sizeof(Row))
+    if j.n == j.capacity:
+        capacity = j.capacity + j.capacity // 2 + 64
+        wider = <Row*> realloc(j.row, capacity * sizeof(Row))
         if wider == NULL:
             j.is_incomplete = True
             return &j.spare
-        j.row, j.room = wider, room
+        j.row, j.capacity = wider, capacity
     j.n += 1
     return &j.row[j.n - 1]
 
 
 cdef inline void journal_record(Journal* j, Py_ssize_t u, int application, long long tasks, long long start,
                               long long end, long long completed) noexcept nogil:
-    """Add a row, or extend the last one if the same machine continues to complete tasks of the application."""
+    """Add a row, or extend the last row if the same machine continues to complete tasks of the application."""
     cdef Row* row
     if completed and j.n:
         row = &j.row[j.n - 1]
@@ -48,7 +48,7 @@ cdef inline void journal_record(Journal* j, Py_ssize_t u, int application, long 
 cdef inline int journal_copy(const Journal* j, long long[:, ::1] rows) except -1:
     """Copy the rows into `rows`, int64[n, 6]."""
     if j.is_incomplete:
-        raise MemoryError("no memory for a row of the record")
+        raise MemoryError("not enough memory for a row of the record")
     if j.n:
         memcpy(&rows[0, 0], j.row, j.n * sizeof(Row))
     return 0
@@ -61,5 +61,5 @@ cdef inline int journal_fill(Journal* j, const long long[:, ::1] rows) except -1
     for k in range(rows.shape[0]):
         memcpy(journal_add(j), &rows[k, 0], sizeof(Row))
     if j.is_incomplete:
-        raise MemoryError("no memory for a row of the record")
+        raise MemoryError("not enough memory for a row of the record")
     return 0

@@ -54,7 +54,7 @@ _STATE = {
 
 
 #: Pairs of a machine and an application have a bit each if there are at most this many (64 MiB).
-cdef Py_ssize_t _MOST_BITS = 2**29
+cdef Py_ssize_t _MAX_DENSE_BITS = 2**29
 
 
 cdef long long _nanoseconds(double seconds) noexcept nogil:
@@ -178,7 +178,7 @@ cdef class MachineQueues:
         self.first_start, self.finish = _concatenate(self.first_start, never), _concatenate(self.finish, never)
         self.completed, self.nodes_used = _concatenate(self.completed, zeros), _concatenate(self.nodes_used, zeros)
         self.n_applications += k
-        if not self.sparse and self.machines * ((self.n_applications + 7) // 8) > _MOST_BITS // 8:
+        if not self.sparse and self.machines * ((self.n_applications + 7) // 8) > _MAX_DENSE_BITS // 8:
             self._make_sparse()
         elif not self.sparse and 8 * self.used.shape[1] < self.n_applications:
             wider = np.zeros((self.machines, (self.n_applications + 7) // 8), np.uint8)
@@ -188,7 +188,7 @@ cdef class MachineQueues:
     cdef _add_sizes(self, is_new, sizes, tasks):
         """Add the sizes of the tasks of new applications; `is_new` is bool[k], False for resubmitted bags."""
         if (sizes is None) != (tasks is None):
-            raise ValueError("sizes requires tasks, and tasks requires sizes")
+            raise ValueError("sizes and tasks require each other")
         if sizes is None and (not self.own_sizes or not is_new.any()):
             sizes, tasks = np.zeros(0), np.zeros(is_new.shape[0] if self.own_sizes else 0, np.int64)
         elif sizes is None or (self.n_applications and not self.own_sizes):
@@ -309,7 +309,7 @@ cdef class MachineQueues:
         cdef Py_ssize_t k, n = 0
         marked_pairs = np.empty(self.pairs.n, np.int64)
         cdef long long[::1] out = marked_pairs
-        for k in range(self.pairs.room):
+        for k in range(self.pairs.capacity):
             if self.pairs.slot[k] and (self.pairs.slot[k] - 1) & 1:
                 out[n] = <long long> ((self.pairs.slot[k] - 1) >> 1)
                 n += 1
@@ -739,7 +739,7 @@ cdef class MachineQueues:
 
     cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long start,
                         long long end, long long arrival) noexcept nogil:
-        """Count tasks that ran from `start` to `end`; the output of the last one arrives at `arrival`."""
+        """Count tasks that ran from `start` to `end`; the output of the last task arrives at `arrival`."""
         cdef int bag = application
         application = <int> self.owner[bag]  # both have the same task size
         if bag != application:

@@ -5,15 +5,15 @@ from libc.stdlib cimport calloc, free
 # A hash table with linear probing.  A slot is 0 if empty; else it is 2 * pair + mark + 1.
 cdef struct Pairs:                      # all zero when it is empty
     unsigned long long* slot
-    Py_ssize_t n, room                  # room: a power of 2, at least n * 3 / 2, or 0
+    Py_ssize_t n, capacity                  # room: a power of 2, at least n * 3 / 2, or 0
 
 
 cdef inline unsigned long long* pairs_at(const Pairs* p, unsigned long long pair) noexcept nogil:
     """Return the slot of a pair, which is empty if the pair is absent; there must be room."""
     cdef unsigned long long hash = pair * <unsigned long long> 0x9E3779B97F4A7C15
-    cdef Py_ssize_t k = <Py_ssize_t> (hash >> 20) & (p.room - 1)
+    cdef Py_ssize_t k = <Py_ssize_t> (hash >> 20) & (p.capacity - 1)
     while p.slot[k] and (p.slot[k] - 1) >> 1 != pair:
-        k = (k + 1) & (p.room - 1)
+        k = (k + 1) & (p.capacity - 1)
     return &p.slot[k]
 
 
@@ -22,7 +22,7 @@ cdef inline unsigned long long pair_of(Py_ssize_t machine, Py_ssize_t applicatio
 
 
 cdef inline bint pairs_have(const Pairs* p, unsigned long long pair) noexcept nogil:
-    return p.room and pairs_at(p, pair)[0] != 0
+    return p.capacity and pairs_at(p, pair)[0] != 0
 
 
 cdef inline bint pairs_put(Pairs* p, unsigned long long pair) noexcept nogil:
@@ -30,12 +30,12 @@ cdef inline bint pairs_put(Pairs* p, unsigned long long pair) noexcept nogil:
     cdef unsigned long long* slot
     cdef Pairs wider
     cdef Py_ssize_t k
-    if 3 * (p.n + 1) > 2 * p.room:
-        wider.n, wider.room = p.n, max(1024, 2 * p.room)
-        wider.slot = <unsigned long long*> calloc(wider.room, sizeof(unsigned long long))
+    if 3 * (p.n + 1) > 2 * p.capacity:
+        wider.n, wider.capacity = p.n, max(1024, 2 * p.capacity)
+        wider.slot = <unsigned long long*> calloc(wider.capacity, sizeof(unsigned long long))
         if wider.slot == NULL:
             return False
-        for k in range(p.room):
+        for k in range(p.capacity):
             if p.slot[k]:
                 pairs_at(&wider, (p.slot[k] - 1) >> 1)[0] = p.slot[k]
         free(p.slot)
@@ -55,7 +55,7 @@ cdef inline int pairs_add(Pairs* p, unsigned long long pair) except -1:
 
 
 cdef inline bint pairs_marked(const Pairs* p, unsigned long long pair) noexcept nogil:
-    cdef unsigned long long entry = pairs_at(p, pair)[0] if p.room else 0
+    cdef unsigned long long entry = pairs_at(p, pair)[0] if p.capacity else 0
     return entry != 0 and (entry - 1) & 1
 
 
@@ -70,4 +70,4 @@ cdef inline bint pairs_mark(Pairs* p, unsigned long long pair) noexcept nogil:
 
 cdef inline void pairs_free(Pairs* p) noexcept nogil:
     free(p.slot)
-    p.slot, p.n, p.room = NULL, 0, 0
+    p.slot, p.n, p.capacity = NULL, 0, 0

@@ -8,7 +8,7 @@ cdef class TaskNumbers:
     cdef int[::1] n_enqueued            # per application: number of tasks that have been in a queue at least once
     cdef int[::1] free                  # per application: number of tasks that are in no queue
     cdef int[::1] first_returned        # per application: the last task that left a queue unstarted, -1: none
-    cdef int[::1] after                 # per task: the next one in a queue or in the list of returned tasks
+    cdef int[::1] after                 # per task: the next task in a queue or in the list of returned tasks
     cdef int[::1] head, tail, running   # per machine, -1 for none
 
     cdef int add(self, const double[::1] sizes, const long long[::1] tasks) except -1

@@ -164,7 +164,7 @@ cdef class TaskNumbers:
                 "running_task": np.array(self.running), "fresh": np.array(self.n_enqueued)}
 
     cdef TaskNumbers read_state(self, state, machine, application, tasks, running):
-        """Return the numbers of a state of `getstate`, of the same applications.
+        """Read the task numbers from a state of `getstate`, of the same applications.
 
         Parameters
         ----------
@@ -186,12 +186,14 @@ cdef class TaskNumbers:
         running_task = np.where(running >= 0, entries["running_task"], -1).astype(np.int32)
         placed = np.concatenate((queued, returned, running_task[running_task >= 0])).astype(np.int64)
         if len(np.unique(placed)) < len(placed):
-            raise ValueError("state['queued_tasks'], state['returned_tasks'] and state['running_task'] must have a task once")
+            values, counts = np.unique(placed, return_counts=True)
+            raise ValueError("state['queued_tasks'], state['returned_tasks'] and state['running_task'] must have different "
+                             f"tasks, got {values[counts > 1][0]} twice")
         check_total("the tasks in state['shares']", tasks, len(queued))
         owner, machine_of = np.searchsorted(offset, placed, side="right") - 1, np.repeat(machine, tasks)
         places = machine_of * self.applications + owner[:len(queued)]
         if (np.sort(places) != np.sort(machine_of * self.applications + np.repeat(application, tasks))).any():
-            raise ValueError("state['queued_tasks'] must have, for each machine, the tasks in state['shares']")
+            raise ValueError("state['queued_tasks'] must have as many tasks of each application as state['shares'] on each machine")
         counts = np.diff(offset)
         n_enqueued = np.minimum(entries["fresh"], counts)
         np.maximum.at(n_enqueued, owner, placed - offset[owner] + 1)

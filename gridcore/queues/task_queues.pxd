@@ -8,7 +8,7 @@ cdef struct Scratch:
     double* release
     double* size
     double* work
-    double* room
+    double* buffer
     int* order
 
 
@@ -28,5 +28,5 @@ cdef class TaskQueues(MachineQueues):
     cdef void _sample(self, Py_ssize_t u, long long now, long long at, const Grid* g, unsigned int* out,
                       Scratch* s) noexcept nogil
     cdef void _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil
-    cdef double _room(self, Py_ssize_t u, double stretch, Py_ssize_t application, long long now,
+    cdef double _capacity_of(self, Py_ssize_t u, double stretch, Py_ssize_t application, long long now,
                       Scratch* s) noexcept nogil

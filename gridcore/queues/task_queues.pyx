@@ -42,7 +42,7 @@ cdef bint scratch_make(Scratch* s, Py_ssize_t n) noexcept nogil:
         return False
     s.size = s.release + n
     s.work = s.size + n
-    s.room = s.work + n
+    s.buffer = s.work + n
     return True
 
 
@@ -111,8 +111,8 @@ cdef class TaskQueues(MachineQueues):
     cdef double _minimum(self, const Queue* q, Scratch* s) noexcept nogil:
         """Return the minimum stretch of `q`, within the tolerance, and leave the EDF order at it in `s.order`."""
         if self.tolerance == 0.0:
-            return minimum_stretch(q, s.order, s.room)
-        return bisect(q, s.order, s.room, self.tolerance)
+            return minimum_stretch(q, s.order, s.buffer)
+        return bisect(q, s.order, s.buffer, self.tolerance)
 
     cdef double _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil:
         cdef Queue q
@@ -124,7 +124,7 @@ cdef class TaskQueues(MachineQueues):
         least = self._minimum(&q, s)
         # the scratch memory holds the reordered shares, which take eight bytes each
         cdef Share* row = <Share*> &self.share[u, self.first[u], 0]
-        cdef Share* moved = <Share*> s.room
+        cdef Share* moved = <Share*> s.buffer
         for k in range(n):
             moved[k] = row[s.order[k]]
         for k in range(n):
@@ -222,7 +222,7 @@ cdef class TaskQueues(MachineQueues):
             least = self._minimum(&q, s)
         self._gather(u, at, True, &q, s)
         q.floor = max(q.floor, least)
-        sample_queue(&q, s.order, g, at / 1e9, out, s.room)
+        sample_queue(&q, s.order, g, at / 1e9, out, s.buffer)
 
     def available(self, double stretch, double release_new, double size_new, double task_size_new, long long now,
                   machines: ArrayLike | None = None) -> Integers:
@@ -239,7 +239,7 @@ cdef class TaskQueues(MachineQueues):
         result = np.empty(u.shape[0], np.int64)
         cdef long long[::1] out = result
         cdef Py_ssize_t k
-        cdef double room
+        cdef double capacity
         cdef Queue q
         cdef Scratch s
         if not scratch_make(&s, self.capacity):
@@ -249,20 +249,20 @@ cdef class TaskQueues(MachineQueues):
                 self._advance(u[k], now)
                 self._update(u[k])
                 self._gather(u[k], now, False, &q, &s)
-                room = queue_gap(&q, s.order, stretch, release_new, size_new, s.room) / task_size_new
-                out[k] = <long long> room if room < 2.0**63 else NEVER
+                capacity = queue_gap(&q, s.order, stretch, release_new, size_new, s.buffer) / task_size_new
+                out[k] = <long long> capacity if capacity < 2.0**63 else NEVER
         scratch_free(&s)
         return result
 
-    cdef double _room(self, Py_ssize_t u, double stretch, Py_ssize_t application, long long now,
+    cdef double _capacity_of(self, Py_ssize_t u, double stretch, Py_ssize_t application, long long now,
                       Scratch* s) noexcept nogil:
         """Return how many tasks of `application` machine `u`, which has advanced to `now`, can take, at most 2**63."""
-        cdef double room
+        cdef double capacity
         cdef Queue q
         self._gather(u, now, False, &q, s)
-        room = queue_gap(&q, s.order, stretch, self.release[application], self.size[application],
-                         s.room) / self.task_size[application]
-        return <double> <long long> room if room < 2.0**63 else 2.0**63
+        capacity = queue_gap(&q, s.order, stretch, self.release[application], self.size[application],
+                         s.buffer) / self.task_size[application]
+        return <double> <long long> capacity if capacity < 2.0**63 else 2.0**63
 
     cdef void _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil:
         """Compute the queue that `u` will have at `at` ns if nothing arrives, in the form for single-queue kernels.

@@ -9,13 +9,13 @@ cdef enum:
     PROBE_FIELDS = 9
 
 
-cdef struct ProbeRecord:                   # a row: `gridcore.random_walk.state.LOOKS` as a struct
+cdef struct ProbeRecord:                   # a row: `gridcore.random_walk.state.PROBE_COLUMNS` as a struct
     long long job, node, asked, heard, verdict, free, home_free, true_free, count
 
 
 cdef struct ProbeLog:               # all zero if there is no log
     ProbeRecord* record
-    Py_ssize_t n, max_rows, n_unlogged, room
+    Py_ssize_t n, max_rows, n_unlogged, capacity
 
 
 cdef inline void probelog_free(ProbeLog* l) noexcept nogil:
@@ -27,9 +27,9 @@ cdef inline Py_ssize_t probelog_add(ProbeLog* l, const ProbeRecord* record) exce
     if l.n == l.max_rows:
         l.n_unlogged += 1
         return -1
-    if l.n == l.room:
-        l.record = <ProbeRecord*> reallocate(l.record, (2 * l.room + 256) * sizeof(ProbeRecord))
-        l.room = 2 * l.room + 256
+    if l.n == l.capacity:
+        l.record = <ProbeRecord*> reallocate(l.record, (2 * l.capacity + 256) * sizeof(ProbeRecord))
+        l.capacity = 2 * l.capacity + 256
     l.record[l.n] = record[0]
     l.n += 1
     return l.n - 1

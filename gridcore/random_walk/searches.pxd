@@ -30,7 +30,7 @@ cdef struct Search:                 # a search that takes time
 cdef struct Searches:               # the searches in progress; all zero if there are none
     Search* search
     int* unused                     # unused places in `search`
-    Py_ssize_t n_unused, room
+    Py_ssize_t n_unused, capacity
 
 
 # -- nodes to probe -----------------------------------------------------------------------------------------------
@@ -63,17 +63,17 @@ cdef inline Py_ssize_t draw_other(unsigned long long* stream, Py_ssize_t n_other
 
 cdef inline int searches_new(Searches* s, Py_ssize_t steps) except -1:
     """Return the place of a new search, with room for `steps` steps."""
-    cdef Py_ssize_t k, room
+    cdef Py_ssize_t k, capacity
     cdef int place
     if s.n_unused == 0:
-        room = 2 * s.room + 16
-        s.search = <Search*> reallocate(s.search, room * sizeof(Search))
-        s.unused = <int*> reallocate(s.unused, room * sizeof(int))
-        memset(&s.search[s.room], 0, (room - s.room) * sizeof(Search))
-        for k in range(room - 1, s.room - 1, -1):
+        capacity = 2 * s.capacity + 16
+        s.search = <Search*> reallocate(s.search, capacity * sizeof(Search))
+        s.unused = <int*> reallocate(s.unused, capacity * sizeof(int))
+        memset(&s.search[s.capacity], 0, (capacity - s.capacity) * sizeof(Search))
+        for k in range(capacity - 1, s.capacity - 1, -1):
             s.unused[s.n_unused] = <int> k
             s.n_unused += 1
-        s.room = room
+        s.capacity = capacity
     place = s.unused[s.n_unused - 1]
     s.search[place].step = <int*> reallocate(NULL, steps * sizeof(int))
     s.search[place].steps = steps
@@ -90,7 +90,7 @@ cdef inline void searches_drop(Searches* s, int place) noexcept nogil:
 
 cdef inline void searches_free(Searches* s) noexcept nogil:
     cdef Py_ssize_t k
-    for k in range(s.room):
+    for k in range(s.capacity):
         free(s.search[k].step)
     free(s.search)
     free(s.unused)

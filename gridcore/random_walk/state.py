@@ -46,14 +46,14 @@ NODE_COLUMNS = ("busy", "done", "own", "remote", "peak")
 #: verdict: an index into `VERDICTS`.  free: when the node will be free according to its answer.
 #: home_free, true_free: when the job's own node and this node will be free, as known at `heard`.
 #: count: the number of jobs that explain the verdicts "own" and "others".
-_LOOKS = TableEntry(
+_PROBES = TableEntry(
     {
         **{"job": (0, "next"), "node": (-1, "nodes"), "asked": INSTANT_OR_NEVER, "heard": INSTANT_OR_NEVER},
         "verdict": (0, len(VERDICTS)),
         **dict.fromkeys(("free", "home_free", "true_free", "count"), INSTANT_OR_NEVER),
     }
 )
-LOOKS = tuple(_LOOKS.columns)
+PROBE_COLUMNS = tuple(_PROBES.columns)
 #: One row per search in progress.  Its steps are stored separately: node u is u, or ~u if it was probed
 #: before.
 _SEARCHES = TableEntry(
@@ -86,7 +86,7 @@ STATE: dict[str, Entry] = {
     "searches": _SEARCHES,
     "dispatchers": ArrayEntry(np.int64, limits=(0, "next")),
 }
-LOG: dict[str, Entry] = {"looks": _LOOKS, "unlogged": NumberEntry(0, LATEST + 1)}
+LOG: dict[str, Entry] = {"probe_rows": _PROBES, "unlogged": NumberEntry(0, LATEST + 1)}
 
 
 def check_arguments(

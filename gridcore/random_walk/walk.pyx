@@ -1,4 +1,4 @@
-"""Jobs that look for a node by random probes or walks over the nodes of a grid; each node is a first-come queue.
+"""Jobs that search for a node by random probes or walks over a grid; each node serves jobs first come, first served.
 
 A job is released at its home node, which probes other nodes in turn for the lengths of their queues and the jobs that
 are expected there while the job is under way.  The job moves to the first better node, or to the best one, or stays.
@@ -33,7 +33,7 @@ from gridcore.random_walk.searches cimport (
 import numpy as np
 
 from gridcore.common.state import read_only
-from gridcore.random_walk.state import JOB_COLUMNS, LOOKS, NODE_COLUMNS, PICKS, RECORD, RULES, check_arguments, read
+from gridcore.random_walk.state import JOB_COLUMNS, PROBE_COLUMNS, NODE_COLUMNS, PICKS, RECORD, RULES, check_arguments, read
 
 __all__ = ["RECORD", "JobWalks"]
 
@@ -100,7 +100,7 @@ cdef class JobWalks:
         int32[nodes, degree]; the probe of a job then walks from neighbour to neighbour.  A node that was
         visited before costs a step and does not answer again.  None: nodes are drawn uniformly, each at most once.
     log
-        The largest number of rows of `looks`; 0: no log.  The log does not change the run.
+        The largest number of rows of `probe_rows`; 0: no log.  The log does not change the run.
 
     Raises
     ------
@@ -224,7 +224,7 @@ cdef class JobWalks:
                 return NEVER
             self.now = now
             if not self._arrive(now) and now < next_event:
-                raise ValueError(f"links must have messages of this object only, got another one at {now} ns")
+                raise ValueError(f"links must carry only messages of this object, got another message at {now} ns")
             while first_of(&self.ending) == now:
                 e = pending_pop(&self.ending)
                 self._dispatch(e.slot, self.machine[e.slot], now)
@@ -243,7 +243,7 @@ cdef class JobWalks:
         for k in range(n):
             record = self._record(k)
             if record.node != self.machine[record.job]:
-                raise ValueError(f"links must have job {record.job} for node {self.machine[record.job]}, got node {record.node}")
+                raise ValueError(f"the message about job {record.job} must be to node {self.machine[record.job]}, got node {record.node}")
             self._queue(record.job, record.node, now)
         n = self.links._take(self.number[RESULT], now)
         for k in range(n):
@@ -255,7 +255,7 @@ cdef class JobWalks:
         cdef int slot = self.links.due[k].slot
         cdef const Record* record = <const Record*> (self.links.data + slot * self.links.stride)
         if not 0 <= record.job < self.count:  # a message in a state from a file may have any number
-            raise ValueError(f"links must have messages for jobs below {self.count}, got job {record.job}")
+            raise ValueError(f"messages in links must be about jobs below {self.count}, got job {record.job}")
         self.links._free_slot(slot)
         return record
 
@@ -267,7 +267,7 @@ cdef class JobWalks:
             return self._join_line(job, u)
         if self.machine[job] < 0:
             if now > LATEST:
-                raise OverflowError(f"node {u} must decide on its jobs by {LATEST} ns")
+                raise OverflowError(f"node {u} must decide on its jobs by {LATEST} ns, got {now}")
             self._begin(job, now)
             if self.queued:
                 self.searching_job[u] = <int> job
@@ -279,7 +279,7 @@ cdef class JobWalks:
 
     cdef int _join_line(self, Py_ssize_t job, Py_ssize_t u) except -1:
         if self.next_in_line[job] != NOWHERE:  # a state from a file may list a job twice, which would make a cycle
-            raise ValueError(f"state must have job {job} waiting for one dispatcher, got two")
+            raise ValueError(f"state must have job {job} at one dispatcher at most, got two")
         self.next_in_line[job] = -1
         if self.first[u] < 0:
             self.first[u] = <int> job
@@ -329,7 +329,7 @@ cdef class JobWalks:
         cdef unsigned long long stream = stream_seed(self.seed, job)
         cdef unsigned int stamp = <unsigned int> (job + 1)
         cdef long long latency = self._latency(job), arrival = now + latency, wait, turnaround
-        cdef long long legs = latency if self.printed else 2 * latency, bound = self._at_home(job, home, now)
+        cdef long long travel_time = latency if self.printed else 2 * latency, bound = self._at_home(job, home, now)
         cdef double work = self.work[job], fastest = self.at[home].speed
         cdef Py_ssize_t steps = 0, n_asked = 0, best = -1, k = 0, u = home, previous
         cdef Py_ssize_t[PREFETCH_DISTANCE] drawn_nodes
@@ -371,7 +371,7 @@ cdef class JobWalks:
                     fastest, best = node.speed, u
                 continue
             wait = node.free - arrival
-            turnaround = legs + (wait if wait > 0 else 0)
+            turnaround = travel_time + (wait if wait > 0 else 0)
             if turnaround >= bound:
                 continue
             if not printed:
@@ -447,7 +447,7 @@ cdef class JobWalks:
         return pending_push(&self.steps, time, self.searches.search[slot].sequence, slot)
 
     cdef int _continue_search(self, int slot, long long now) except -1:
-        """Handle the next event of a search: its probe arrives at a node, or an answer comes back."""
+        """Handle the next event of a search: the arrival of a probe at a node, or of its answer."""
         cdef Search* s = &self.searches.search[slot]
         cdef Py_ssize_t job = s.job, home = self.home[job], u
         cdef long long latency = self._latency(job)
@@ -650,7 +650,7 @@ cdef class JobWalks:
         self.links._by_level[1, number, 0] += n * self.packet
 
     cdef void _hop(self, Py_ssize_t previous, Py_ssize_t u) noexcept:
-        """Count the packet of a probe that goes from node `previous` to its neighbour `u`."""
+        """Count the packet of a probe from node `previous` to its neighbour `u`."""
         self.links._out[previous] += self.packet
         self.links._in[u] += self.packet
 
@@ -670,9 +670,9 @@ cdef class JobWalks:
         cdef Node* node = &self.at[u]
         cdef long long start = max(now, node.free), end = start + run_time(self.work[job], node.speed)
         if self.start[job] >= 0:  # a state from a file may list a job twice, which would make a cycle
-            raise ValueError(f"state must have job {job} in one queue, got two")
+            raise ValueError(f"state must have job {job} in one queue at most, got two")
         if end > LATEST:
-            raise OverflowError(f"jobs of node {u} must end by {LATEST} ns")
+            raise OverflowError(f"jobs of node {u} must end by {LATEST} ns, got {end}")
         self.machine[job], self.arrived[job], self.start[job], self.end[job] = <int> u, now, start, end
         node.free = end
         self.busy_time[u] += end - start
@@ -708,12 +708,12 @@ cdef class JobWalks:
         cdef _Guard access = self._guard()
         return dict(self._jobs)
 
-    def looks(self) -> dict[str, Integers]:
-        """Return the log in order, with the int64 columns `gridcore.random_walk.state.LOOKS`."""
+    def probe_rows(self) -> dict[str, Integers]:
+        """Return the log in order, with the int64 columns `gridcore.random_walk.state.PROBE_COLUMNS`."""
         cdef _Guard access = self._guard()
         rows = np.empty((self.log.n, PROBE_FIELDS), np.int64)
         probelog_copy(&self.log, rows)
-        return {name: rows[:, k].copy() for k, name in enumerate(LOOKS)}
+        return {name: rows[:, k].copy() for k, name in enumerate(PROBE_COLUMNS)}
 
     @property
     def unlogged(self) -> int:
@@ -764,8 +764,8 @@ cdef class JobWalks:
                 n = self.next_in_line[n]
         log = {}
         if self.log.max_rows:
-            log = {"looks": np.empty((self.log.n, PROBE_FIELDS), np.int64), "unlogged": self.log.n_unlogged}
-            probelog_copy(&self.log, log["looks"])
+            log = {"probe_rows": np.empty((self.log.n, PROBE_FIELDS), np.int64), "unlogged": self.log.n_unlogged}
+            probelog_copy(&self.log, log["probe_rows"])
         return read_only({
             **log, **self._jobs, **self._totals, "free": free_at, "answered": n_answers, "now": self.now, "next": self.next,
             "sequence": self.sequence, "ending": rows[np.argsort(rows[:, 1])][:, :2], "searches": searches,
@@ -819,7 +819,7 @@ cdef class JobWalks:
             self._join_line(j, self.home[j] if self.machine[j] < 0 else self.machine[j])
         if self.log.max_rows:
             self.log.n_unlogged = entries["unlogged"]
-            probelog_fill(&self.log, entries["looks"])
+            probelog_fill(&self.log, entries["probe_rows"])
             self.open_record[:] = -1
             for k in range(self.log.n):
                 if self.log.record[k].heard < 0 <= self.log.record[k].node:

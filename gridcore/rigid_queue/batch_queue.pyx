@@ -1,4 +1,4 @@
-"""One queue of rigid parallel jobs for identical machines, as the batch systems of sites have it.
+"""A queue of rigid parallel jobs for identical machines, as in the batch system of a site.
 
 Times are int64 nanoseconds.  A job runs on the number of machines that it requests, on all of them at the same time:
 the free ones with the lowest numbers.  At one instant ends are handled first, then submissions, then starts.  The
@@ -199,7 +199,7 @@ cdef class JobQueue(JobRuns):
         self.rank, self.at_rank = rank, at_rank
         needs_users = predicted or limit > 0 or order == "multifactor"
         if needs_users and users is None:
-            raise ValueError("users must be given for predictions, limits and shares, got None")
+            raise ValueError("predictions, limits and shares require users, got None")
         self.user = self._groups(users, "users")
         n_users = int(np.max(self.user, initial=-1)) + 1
         self.last_runs = np.zeros((n_users, 2), np.int64)
@@ -434,7 +434,7 @@ cdef class JobQueue(JobRuns):
         return self.estimated_ends[k].nodes if self.partition[self.estimated_ends[k].job] == partition else 0
 
     cdef int _fill(self, Py_ssize_t j) noexcept nogil:
-        """Backfill: start the jobs from j on that do not delay the head.  Returns what `_examine` returns."""
+        """Start the jobs from j on that do not delay the head; return the result of `_examine`."""
         cdef long long slack = self.shadow - self.now
         while self.occupancy[0].n_idle > 0:
             j = waiting_next(&self.queue, j, self.occupancy[0].n_idle, self.extra, slack)
@@ -534,7 +534,7 @@ cdef class JobQueue(JobRuns):
         return GO_ON
 
     cdef int _backfill_among(self, Py_ssize_t p, Py_ssize_t k) noexcept nogil:
-        """Give the first `depth` jobs of partition p from place k on reservations, and start those that delay none."""
+        """Reserve machines for the first `depth` jobs of partition p from place k, and start jobs that delay none of them."""
         cdef Occupancy* occupancy = &self.occupancy[p]
         cdef Profile* profile = &self.profiles[p]
         cdef Py_ssize_t reservations = 0
@@ -583,7 +583,7 @@ cdef class JobQueue(JobRuns):
         for k in range(occupancy.words):
             mask = self.reserved_machines[k]
             count = count_bits(mask)
-            while count > need:            # without the highest ones
+            while count > need:            # drop the machine with the highest number
                 mask ^= <unsigned long long> 1 << highest_bit(mask)
                 count -= 1
             self.reserved_machines[k] = mask
@@ -623,12 +623,12 @@ cdef class JobQueue(JobRuns):
     # -- conservative backfilling ---------------------------------------------------------------------------
 
     cdef int _examine_reservations(self, Py_ssize_t p) noexcept nogil:
-        """Make and move the reservations of partition p, and start the jobs whose reserved start has come."""
+        """Make and move the reservations of partition p, and start the jobs whose reserved start is due."""
         cdef Profile* profile = &self.profiles[p]
         cdef Py_ssize_t k
         cdef int reason, job
         if self.must_examine or profile.n == 0:
-            # after a failure all reservations are made anew
+            # after a failure all reservations are recomputed
             if not self._fill_profile(profile, p):
                 return NO_MEMORY
             for k in range(self.n_line):

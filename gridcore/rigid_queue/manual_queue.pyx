@@ -117,7 +117,7 @@ cdef class ManualQueue(JobRuns):
         """
         cdef _Guard access = guard(&self.in_call)
         if not 0 <= job < self.jobs or self.status[job] not in (WAITING, RUNNING):
-            raise ValueError(f"job must wait or run, got {job}")
+            raise ValueError(f"job must be waiting or running, got {job}")
         if not 1 <= estimate <= LATEST:
             raise ValueError(f"estimate must be in 1..{LATEST} ns, got {estimate}")
         if self.status[job] == WAITING:
@@ -151,7 +151,7 @@ cdef class ManualQueue(JobRuns):
         cdef const long long[::1] ids
         cdef Py_ssize_t k
         cdef int span = -1
-        self._check(job, WAITING, "wait")
+        self._check(job, WAITING, "waiting")
         occupancy = &self.occupancy[self.partition[job]]
         if self.length[job] > LAST_END - self.now:
             raise OverflowError("jobs must end by 2**62 ns")
@@ -178,7 +178,7 @@ cdef class ManualQueue(JobRuns):
         """
         cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, left = 0
-        self._check(job, RUNNING, "run")
+        self._check(job, RUNNING, "running")
         if not self._leave(<int> job, True):
             raise MemoryError
         self.finish[job] = self.now
@@ -199,15 +199,15 @@ cdef class ManualQueue(JobRuns):
             If the job does not wait.
         """
         cdef _Guard access = guard(&self.in_call)
-        self._check(job, WAITING, "wait")
+        self._check(job, WAITING, "waiting")
         self.status[job] = ENDED
         self.ended += 1
 
-    cdef int _check(self, Py_ssize_t job, char status, str verb) except -1:
+    cdef int _check(self, Py_ssize_t job, char status, str condition) except -1:
         if not 0 <= job < self.jobs:
             raise ValueError(f"job must be in 0..{self.jobs - 1}, got {job}")
         if self.status[job] != status:
-            raise ValueError(f"job {job} must {verb}, and does not")
+            raise ValueError(f"job must be {condition}, got {job}, which is not")
         return 0
 
     def free(self, Py_ssize_t partition=0) -> int:
@@ -243,7 +243,7 @@ cdef class ManualQueue(JobRuns):
         cdef Py_ssize_t n = 0
         cdef int s
         cdef unsigned long long mask
-        self._check(job, RUNNING, "run")
+        self._check(job, RUNNING, "running")
         occupancy = &self.occupancy[self.partition[job]]
         numbers = np.zeros(self.nodes[job], np.int64)
         cdef long long[::1] out = numbers
@@ -269,7 +269,7 @@ cdef class ManualQueue(JobRuns):
         return jobs[np.argsort(np.asarray(self.start)[jobs], kind="stable")]
 
     def profile(self, Py_ssize_t partition=0) -> StepProfile:
-        """Return the machines of a partition that are free now, and those that running jobs free by their estimates.
+        """Return the machines of a partition that are free now, or become free by the estimates of running jobs.
 
         A job that runs beyond its estimate is expected to end in 1 ns.
         """

@@ -17,7 +17,7 @@ cdef struct Part:                       # the machines of a run in one word of 6
 cdef struct RunLog:                     # all zero when empty
     Run* run
     Part* part
-    Py_ssize_t n, n_parts, room, room_parts
+    Py_ssize_t n, n_parts, capacity, room_parts
 
 
 cdef inline void runlog_free(RunLog* l) noexcept nogil:
@@ -29,20 +29,20 @@ cdef inline bint runlog_add(RunLog* l, int job, long long start, long long end, 
                             Py_ssize_t parts) noexcept nogil:
     """Add a run, and make room for `parts` parts of it; False without memory."""
     cdef void* wider
-    cdef Py_ssize_t room
+    cdef Py_ssize_t capacity
     cdef Run* run
-    if l.n == l.room:
-        room = 2 * l.room + 256
-        wider = realloc(l.run, room * sizeof(Run))
+    if l.n == l.capacity:
+        capacity = 2 * l.capacity + 256
+        wider = realloc(l.run, capacity * sizeof(Run))
         if wider == NULL:
             return False
-        l.run, l.room = <Run*> wider, room
+        l.run, l.capacity = <Run*> wider, capacity
     if l.n_parts + parts > l.room_parts:
-        room = 2 * l.room_parts + parts + 256
-        wider = realloc(l.part, room * sizeof(Part))
+        capacity = 2 * l.room_parts + parts + 256
+        wider = realloc(l.part, capacity * sizeof(Part))
         if wider == NULL:
             return False
-        l.part, l.room_parts = <Part*> wider, room
+        l.part, l.room_parts = <Part*> wider, capacity
     run = &l.run[l.n]
     l.n += 1
     run.job, run.start, run.end, run.completed, run.first = job, start, end, completed, l.n_parts
@@ -56,7 +56,7 @@ cdef inline void runlog_add_part(RunLog* l, long long word, unsigned long long m
 
 
 cdef inline Py_ssize_t runlog_last(const RunLog* l, Py_ssize_t k) noexcept nogil:
-    """Return the index of the part after those of run k."""
+    """Return the index after the last part of run k."""
     return l.run[k + 1].first if k + 1 < l.n else l.n_parts
 
 

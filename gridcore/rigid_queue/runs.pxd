@@ -1,4 +1,4 @@
-"""See `runs.pyx`."""
+"""Declarations of the runs of rigid jobs, which `runs.pyx` defines."""
 
 from gridcore.common.heap cimport Entry
 from gridcore.rigid_queue.occupancy cimport Occupancy

@@ -272,7 +272,7 @@ cdef class JobRuns:
             ("submitted", self.submitted))}
 
     cdef dict _limits(self):
-        """Return the limits of those columns that are not instants: name -> low and end."""
+        """Return the limits of the columns other than instants: name -> low and end."""
         instants = (-1, LAST_END + 1)
         return {"status": (0, ENDED + 1), "down": FLAG, "first_start": instants, "start": instants,
                 "finish": instants, "estimate": (1, LATEST + 1)}
@@ -447,7 +447,7 @@ cdef class JobRuns:
         return low
 
     cdef bint _start_on(self, int job, int span) noexcept nogil:
-        """Start a job on the machines from a span on, -1 for the free ones of the lowest numbers.
+        """Start a job on the machines from a span on; -1 selects the free machines with the lowest numbers.
 
         It must fit.  Returns False, without a start, if it would end too late.
         """
@@ -547,7 +547,7 @@ cdef class JobRuns:
         return True
 
     cdef bint _fill_profile(self, Profile* profile, Py_ssize_t partition) noexcept nogil:
-        """Fill the profile with the free machines of a partition, and those of running jobs from their estimated ends on.
+        """Fill the profile with the free machines of a partition, and the machines of running jobs after their estimated ends.
 
         Returns False if memory runs out.
         """

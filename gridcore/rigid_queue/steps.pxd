@@ -9,28 +9,28 @@ from gridcore.common.instants cimport NEVER
 cdef struct Profile:
     long long* at                       # instants (ns) at which the number changes, ascending; the first is the start
     long long* idle                     # the number of free machines from each of them on
-    Py_ssize_t n, room
+    Py_ssize_t n, capacity
 
 
 cdef inline bint profile_make_room(Profile* p, Py_ssize_t more) noexcept nogil:
     """Make room for `more` further steps; return False if memory runs out."""
-    cdef Py_ssize_t room = 2 * p.room + more + 64
+    cdef Py_ssize_t capacity = 2 * p.capacity + more + 64
     cdef void* wider
-    if p.n + more <= p.room:
+    if p.n + more <= p.capacity:
         return True
-    wider = realloc(p.at, room * sizeof(long long))
+    wider = realloc(p.at, capacity * sizeof(long long))
     if wider == NULL:
         return False
     p.at = <long long*> wider
-    wider = realloc(p.idle, room * sizeof(long long))
+    wider = realloc(p.idle, capacity * sizeof(long long))
     if wider == NULL:
         return False
-    p.idle, p.room = <long long*> wider, room
+    p.idle, p.capacity = <long long*> wider, capacity
     return True
 
 
 cdef inline bint profile_clear(Profile* p, long long now, long long idle) noexcept nogil:
-    """Let `idle` machines be free from `now` on; return False if memory runs out."""
+    """Reset the profile to `idle` free machines from `now` on; return False if memory runs out."""
     p.n = 0
     if not profile_make_room(p, 1):
         return False
@@ -44,7 +44,7 @@ cdef inline void profile_free(Profile* p) noexcept nogil:
 
 
 cdef inline Py_ssize_t profile_step(const Profile* p, long long instant) noexcept nogil:
-    """Return the step at an instant, which must not be before the first one."""
+    """Return the step at an instant, which must not be before the first step."""
     cdef Py_ssize_t low = 0, high = p.n, middle
     while high - low > 1:
         middle = (low + high) >> 1
@@ -56,7 +56,7 @@ cdef inline Py_ssize_t profile_step(const Profile* p, long long instant) noexcep
 
 
 cdef inline Py_ssize_t profile_split(Profile* p, long long instant) noexcept nogil:
-    """Return the step that begins at an instant, a new one unless there is one; there must be room."""
+    """Return the step that begins at an instant; add it if it is missing, for which there must be room."""
     cdef Py_ssize_t k = profile_step(p, instant)
     if p.at[k] == instant:
         return k
@@ -95,7 +95,7 @@ cdef inline bint profile_add(Profile* p, long long start, long long end, long lo
 
 
 cdef inline void profile_forget(Profile* p, long long now) noexcept nogil:
-    """Let the profile begin at `now`."""
+    """Drop the steps before `now`."""
     cdef Py_ssize_t k = profile_step(p, now)
     if k > 0:
         memmove(&p.at[0], &p.at[k], (p.n - k) * sizeof(long long))

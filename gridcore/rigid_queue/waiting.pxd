@@ -1,4 +1,4 @@
-"""The queue of rigid jobs that wait, in order of their numbers: for `gridcore.rigid_queue.batch_queue`.
+"""A queue of waiting rigid jobs in order of their numbers, for `gridcore.rigid_queue.batch_queue`.
 
 A job that is cut off returns to its old place at once, and when a job starts, nothing has to be moved up.  Thousands
 of jobs may wait.  Most of them can be skipped in blocks: each block of jobs, and each block of blocks, has the least

@@ -13,19 +13,19 @@ cdef enum:
 
 cdef struct Agenda:
     Entry* item
-    Py_ssize_t n, room
+    Py_ssize_t n, capacity
     int* position                       # by number: its place, or `ABSENT`; shared by agendas without common numbers
 
 
 cdef inline bint agenda_reserve(Agenda* a, Py_ssize_t n) noexcept nogil:
     """Make room for n members; False without memory."""
     cdef Entry* wider
-    cdef Py_ssize_t room = max(n, 2 * a.room)
-    if n > a.room:
-        wider = <Entry*> realloc(a.item, room * sizeof(Entry))
+    cdef Py_ssize_t capacity = max(n, 2 * a.capacity)
+    if n > a.capacity:
+        wider = <Entry*> realloc(a.item, capacity * sizeof(Entry))
         if wider == NULL:
             return False
-        a.item, a.room = wider, room
+        a.item, a.capacity = wider, capacity
     return True
 
 

@@ -306,8 +306,8 @@ cdef class WorkQueue:
         return self.w.left
 
     @property
-    def looked(self) -> int:
-        """The number of machines that the choice "all" has examined so far."""
+    def n_examined(self) -> int:
+        """The number of machines examined so far by the choice "all"."""
         return self.w.n_examined
 
     # -- input ------------------------------------------------------------------------------------------
@@ -692,7 +692,7 @@ cdef class WorkQueue:
         bags = table(w.bag, w.bags, states.BAG)
         states.without_links(tasks, machines, bags)
         return read_only({
-            "now": w.now, "looked": w.n_examined, "dirty": int(self.dirty), "fed": int(self.fed), "turn": w.turn,
+            "now": w.now, "examined": w.n_examined, "dirty": int(self.dirty), "fed": int(self.fed), "turn": w.turn,
             "chance": np.array([w.random_state], np.uint64),
             "tasks": tasks, "machines": machines, "bags": bags, "rows": table(w.row, w.n_rows, states.ROW),
             "sequence": table(w.sequence, w.tasks, np.int32), "due": due, "until": until,
@@ -729,7 +729,7 @@ cdef class WorkQueue:
                                     w.min_speed)
         due, until = entries["due"], entries["until"]
         self._begin_copies(entries, due)
-        w.now, w.n_examined, self.dirty, self.fed = entries["now"], entries["looked"], entries["dirty"], entries["fed"]
+        w.now, w.n_examined, self.dirty, self.fed = entries["now"], entries["examined"], entries["dirty"], entries["fed"]
         w.random_state, w.turn, w.running = int(entries["chance"][0]), entries["turn"], 0
         radix_clear(&w.due)
         w.up = int(entries["machines"]["up"][entries["fast"]].sum())

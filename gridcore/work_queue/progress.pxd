@@ -64,15 +64,15 @@ cdef inline long long load_end(const LoadProfile* p, Py_ssize_t u, long long sta
     The result is at least 1 ns after `start`; it is NEVER if it would be after `limit` ns.
     """
     cdef long long k, edge
-    cdef double factor, room
+    cdef double factor, capacity
     k = (start + p.phase) // p.period
     while start < limit:
         edge = min((k + 1) * p.period - p.phase, limit)
         factor = p.factor[p.series[u] * p.steps + (p.first[u] + k) % p.steps]
-        room = factor * <double> (edge - start)
-        if work <= room + 0.5 * factor:         # up to half a ns is rounded off
+        capacity = factor * <double> (edge - start)
+        if work <= capacity + 0.5 * factor:         # up to half a ns is rounded off
             return min(start + max(<long long> 1, llrint(work / factor)), limit)
-        work -= room
+        work -= capacity
         start = edge
         k += 1
     return NEVER
@@ -150,7 +150,7 @@ cdef inline long long copy_mark_at(const Copy* it, const Rules* rules, long long
 
 
 cdef inline double copy_saved(const Copy* it, const Rules* rules, long long now) noexcept nogil:
-    """Return the Mflop of the task in the newest checkpoint at `now` ns; without one, those at its start."""
+    """Return the Mflop of the task in the newest checkpoint at `now` ns, or at its start if there is no checkpoint."""
     cdef long long marks = copy_marks(it, rules, now), k, window
     cdef double done = 0.0
     if marks == 0:

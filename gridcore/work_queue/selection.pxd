@@ -1,4 +1,4 @@
-"""Which task is next, and which machine gets it: for `gridcore.work_queue.dispatch`."""
+"""Selection of the next task and of its machine, for `gridcore.work_queue.dispatch`."""
 
 from gridcore.work_queue.agenda cimport Agenda
 from gridcore.common.memory cimport prefetch
@@ -54,7 +54,7 @@ cdef inline Py_ssize_t pick_task(Work* w, Py_ssize_t number) noexcept nogil:
             prefetch(&w.task[w.sequence[b.first + b.at + AHEAD]])
         return w.sequence[b.first + b.at]
     if w.ranking[number] == NULL:
-        # made only when a task of this bag may first get a further copy
+        # allocated when a task of this bag may first get another copy
         if not work_make_ranking(w, number):
             return -1
         for k in range(b.first, b.first + b.tasks):

@@ -113,7 +113,7 @@ _COUNT = NumberEntry(0, LATEST + 1)
 _PER_MACHINE = ArrayEntry(np.int64, ("machines",), INSTANT)
 STATE: dict[str, Entry] = {
     "now": _COUNT,
-    "looked": _COUNT,
+    "examined": _COUNT,
     "dirty": NumberEntry(0, 2),
     "fed": NumberEntry(0, 2),
     "turn": NumberEntry(),
@@ -186,8 +186,9 @@ def read_state(
     faults = entries["faults"]
     if (np.diff(faults[:, 0]) < 0).any():
         entries["faults"] = faults[np.argsort(faults[:, 0], kind="stable")]
-    if (tasks["bag"][entries["sequence"]] != tasks["bag"]).any():
-        raise ValueError("state['sequence'] must have the tasks of each bag in the part for the bag")
+    sequence = entries["sequence"]
+    for k in np.flatnonzero(tasks["bag"][sequence] != tasks["bag"])[:1]:
+        raise ValueError(f"state['sequence'][{k}] must be a task of bag {tasks['bag'][k]}, got {sequence[k]}")
     entries["fast"] = machines["speed"] >= min_speed
     _derive_tasks(entries, max_copies)
     is_free = (entries["machines"]["up"] == 1) & entries["fast"] & (entries["task_of"] < 0)

@@ -91,7 +91,7 @@ cdef inline Py_ssize_t tournament_from(const Tournament* t, Py_ssize_t place, lo
     cdef Py_ssize_t k = place
     if place >= t.places:
         return -1
-    # go right, and up after the last node of a group, until a node has enough; then go down
+    # move right, and up after the last node of a group, until a node has enough; then down
     while t.round[r][k] < least:
         while r < t.last and (k & 7) == 7:
             k >>= 3

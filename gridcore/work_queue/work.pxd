@@ -29,7 +29,7 @@ cdef struct Task:
     double size                         # Mflop
     double saved                        # Mflop done by its most advanced known checkpoint on the server
     double spent                        # Mflop computed by copies that have ended without completing it
-    int head                            # the first machine in the list of those that run it, -1: none
+    int head                            # the first machine in the list of machines that run the task, -1: none
     int after                           # the next task in the list of tasks without a copy, -1: none
     int running, state                  # number of copies; flags
     int bag, unused
@@ -68,7 +68,7 @@ cdef struct Row:                        # a copy that has ended
 cdef struct Work:
     Py_ssize_t machines, bags, tasks
     Py_ssize_t up                       # number of machines that are up and fast enough
-    Py_ssize_t turn                     # the bag after the one that was served last
+    Py_ssize_t turn                     # the bag after the last served bag
     long long now, left                 # ns; number of tasks that are not completed
     long long n_examined                # machines that were examined for choices by ALL
     int order, choice, max_copies, bag_order
@@ -123,7 +123,7 @@ cdef inline void work_prefetch_machine(const Work* w, Py_ssize_t u) noexcept nog
 
 
 cdef inline void work_prefetch_copy(const Work* w, Py_ssize_t u) noexcept nogil:
-    """Prefetch the data that the end of the copy on machine u needs; those of u must be in the cache."""
+    """Prefetch the data for the end of the copy on machine u; the data of u must be in the cache."""
     cdef Py_ssize_t k = w.machine[u].task, rank = w.rank[u]
     if k >= 0:
         prefetch(&w.task[k])
@@ -174,7 +174,7 @@ cdef inline Agenda* work_ranking(Work* w, Py_ssize_t k) noexcept nogil:
 
 
 cdef inline void work_watch(Work* w, Py_ssize_t u, bint checkpoints) noexcept nogil:
-    """Make machine u due when its copy ends or, with `checkpoints`, when it has written its next one."""
+    """Schedule the next event of machine u: the end of its copy or, with `checkpoints`, the next checkpoint."""
     cdef const Copy* run = &w.machine[u].run
     cdef long long at = run.end, number
     if checkpoints:
@@ -298,13 +298,13 @@ cdef inline bint work_is_idle(const Work* w, Py_ssize_t u) noexcept nogil:
 cdef inline bint work_room_for_rows(Work* w) noexcept nogil:
     """Make room in the log for all copies that run and one more; False without memory."""
     cdef Row* wider
-    cdef Py_ssize_t need = w.n_rows + w.running + 1, room
+    cdef Py_ssize_t need = w.n_rows + w.running + 1, capacity
     if w.log and need > w.row_room:
-        room = need + w.row_room + 256
-        wider = <Row*> realloc(w.row, room * sizeof(Row))
+        capacity = need + w.row_room + 256
+        wider = <Row*> realloc(w.row, capacity * sizeof(Row))
         if wider == NULL:
             return False
-        w.row, w.row_room = wider, room
+        w.row, w.row_room = wider, capacity
     return True
 
 
@@ -446,7 +446,7 @@ cdef inline void work_save(Work* w, Py_ssize_t u) noexcept nogil:
 
 
 cdef inline void work_fail(Work* w, Py_ssize_t u) noexcept nogil:
-    """End the copy on machine u, which fails; there must be room in the ranking that its task goes to."""
+    """End the copy on machine u, which fails; the next ranking of its task must have room."""
     cdef Machine* m = &w.machine[u]
     cdef Py_ssize_t k = m.task
     cdef Task* t = &w.task[k]

@@ -23,7 +23,7 @@ LabelledFiles = Iterable[tuple[str, str | None]]
 
 
 def print_text(text: str) -> None:
-    """Write a string to standard output; control characters, as in some file names, are escaped."""
+    """Write a string to standard output, with control characters escaped."""
     click.echo(printable(text))
 
 

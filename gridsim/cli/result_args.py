@@ -42,7 +42,7 @@ def named_files(paths: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def guard_display(files: Collection[str]) -> Iterator[None]:
-    """Turn unexpected errors while results are displayed into a GridSimError that names `files`.
+    """Convert unexpected errors while results are displayed to a GridSimError that names `files`.
 
     A file with a correct digest may still have values that no run produces, which cause such errors.
     """

@@ -420,7 +420,7 @@ def _machine_count(
     header_field = stated_machines(header, procs_per_node)
     if header_field is None or not 1 <= header_field[1] <= MAX_MACHINES:
         if is_required:
-            raise ScenarioError(f"{flag} must be a number of machines, since {log} does not state its own")
+            raise ScenarioError(f"{flag} is required, since {log} does not state its number of machines")
         count = _NODES
         text = f"{count:,} machines by default, since the header of {log} has no MaxProcs or MaxNodes"
     else:
@@ -460,7 +460,7 @@ def default_scenario(seed: int = DEFAULT_SEED) -> Scenario:
 
 
 def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], seed: Flags) -> Any:
-    """Return `recipe` with the values of those flags in `names` that are set.
+    """Return `recipe` with the values of the flags in `names` that are set.
 
     Raises
     ------

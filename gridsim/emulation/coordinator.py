@@ -50,8 +50,8 @@ def _has_ended(pid: int) -> bool:
 class Peer:
     """The coordinator's record of a process."""
 
-    def __init__(self, pid: int, life: int) -> None:
-        self.pid, self.life, self.port = pid, life, 0
+    def __init__(self, pid: int, incarnation: int) -> None:
+        self.pid, self.incarnation, self.port = pid, incarnation, 0
         self.connection: Conversation | None = None
         self.dead = False
         self.reached = set[int]()
@@ -61,7 +61,7 @@ class Peer:
 
 
 class Coordinator(Part):
-    """Runs an emulation, from which `emulate` makes a result.
+    """The process that runs an emulation, from which `emulate` makes a result.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Coordinator(Part):
     def __init__(self, setup: Setup, time_limit: float | None) -> None:
         self.peers: dict[int, Peer] = {}
         self.killed_pids: list[int] = []  # processes that must still be waited for
-        self.lives = [0] * setup.processes
+        self.incarnations = [0] * setup.processes
         super().__init__(setup, COORDINATOR)
         policy: Any = self.policy
         #: The keeper of rigid jobs; None if there are no such jobs, or if the only process keeps them.
@@ -154,7 +154,7 @@ class Coordinator(Part):
             self.killed_pids.append(peer.pid)
 
     def _reap(self) -> None:
-        """Forget processes that have ended; the run fails if a process ends before it has connected."""
+        """Remove ended processes; fail the run if a process has ended before it connected."""
         self.killed_pids = [pid for pid in self.killed_pids if not _has_ended(pid)]
         for number, peer in self.peers.items():
             if peer.connection is None and not peer.dead and _has_ended(peer.pid):
@@ -164,7 +164,7 @@ class Coordinator(Part):
                 )
 
     def _fork(self, number: int) -> Peer:
-        if self.lives[number]:
+        if self.incarnations[number]:
             self.core.receive_facts()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -175,16 +175,16 @@ class Coordinator(Part):
             pid = os.fork()
         if not pid:
             try:
-                run_worker(self.setup, number, self.lives[number], self.port, self)
+                run_worker(self.setup, number, self.incarnations[number], self.port, self)
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)
             os._exit(0)
-        peer = self.peers[number] = Peer(pid, self.lives[number])
-        if peer.life:
+        peer = self.peers[number] = Peer(pid, self.incarnations[number])
+        if peer.incarnation:
             # the copy contains the present state; later events are sent once it is connected
-            up, lives = self.policy.run.up.tolist(), self.network.counters.lives()
-            peer.waiting.append(["start", self.engine.zero, up, lives])
+            up, incarnations = self.policy.run.up.tolist(), self.network.counters.incarnations()
+            peer.waiting.append(["start", self.engine.zero, up, incarnations])
             if self.quiet:
                 peer.waiting.append(["quiet"])
         return peer
@@ -198,7 +198,7 @@ class Coordinator(Part):
         await self._wait_for(
             lambda: all(peer.connection for peer in self.peers.values()), _TIME_LIMIT, "start"
         )
-        ports = [[q, peer.port, peer.life] for q, peer in self.peers.items()]
+        ports = [[q, peer.port, peer.incarnation] for q, peer in self.peers.items()]
         self._all("peers", ports)
         all_processes = set(self.peers)
         await self._wait_for(
@@ -208,7 +208,7 @@ class Coordinator(Part):
         )
         zero = time.monotonic_ns() + int(_START_DELAY * NS)
         self.engine.start(zero)
-        self._all("start", zero, self.policy.run.up.tolist(), self.network.counters.lives())
+        self._all("start", zero, self.policy.run.up.tolist(), self.network.counters.incarnations())
         self._schedule()
         while not self._is_finished():
             self._reap()
@@ -286,17 +286,21 @@ class Coordinator(Part):
 
     def _greet(self, connection: Conversation, greeting: Greeting) -> None:
         peer = self.peers.get(greeting.process)
-        if peer is None or peer.connection is not None or peer.life != greeting.life:
+        if peer is None or peer.connection is not None or peer.incarnation != greeting.incarnation:
             raise msgspec.ValidationError(f"no connection is expected from process {greeting.process}")
         peer.connection, peer.port = connection, greeting.port
         self.changed.set()
-        if peer.life:
+        if peer.incarnation:
             others = [
-                [q, other.port, other.life] for q, other in self._connected_peers() if q != greeting.process
+                [q, other.port, other.incarnation]
+                for q, other in self._connected_peers()
+                if q != greeting.process
             ]
             for command in peer.waiting:
                 self._send(greeting.process, *command)
-            self._send(greeting.process, "peers", [*others, [greeting.process, greeting.port, greeting.life]])
+            self._send(
+                greeting.process, "peers", [*others, [greeting.process, greeting.port, greeting.incarnation]]
+            )
 
     def _connected_peers(self) -> list[tuple[int, Peer]]:
         """Return the running processes, including those that are not connected to all others yet."""
@@ -312,7 +316,7 @@ class Coordinator(Part):
             self._send(q, name, *values)
 
     def _inform(self, processes: Iterable[int], name: str, *values: Any) -> None:
-        """Send a command to processes; a process that is being restarted gets it once it is connected."""
+        """Send a command to processes; a restarting process receives it after it has connected."""
         for q in processes:
             peer = self.peers[q]
             if peer.connection is None and not peer.dead:
@@ -326,10 +330,10 @@ class Coordinator(Part):
         if self.closing or self.failure is not None:
             return
         number = connection.process
-        if number in self.killed_processes and self.peers[number].life == connection.life:
+        if number in self.killed_processes and self.peers[number].incarnation == connection.incarnation:
             self.closed_processes.add(number)
             self.engine.call_at(self.engine.clock(), self._drop_process, number)
-        elif self.peers[number].life == connection.life:
+        elif self.peers[number].incarnation == connection.incarnation:
             self.failure = GridSimError(f"process {number} of the emulation has ended unexpectedly")
 
     def _handle_reports(self, connection: Conversation, records: list[list[Any]]) -> None:
@@ -364,7 +368,7 @@ class Coordinator(Part):
         self.core.submit(index, self.core.tasks[index], "on_release")
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """Give a node some of the tasks that no node holds."""
+        """Give tasks that no node holds to a node."""
         parts = self.free_tasks[application].take(tasks)
         due, self._due = max(self.engine.now, self._due), 0
         to, move = self.core.process_of[node], 0
@@ -436,7 +440,7 @@ class Coordinator(Part):
         self.counted.append(self.peers[number].counts)
         self.peers[number].connection = None
         for q in self.waiting[number]:
-            self._send(q, "forget", number, self.peers[number].life)
+            self._send(q, "forget", number, self.peers[number].incarnation)
         for killed, others in list(self.waiting.items()):
             others.discard(number)  # the process receives nothing more
             self._lose_moves(killed)
@@ -465,7 +469,7 @@ class Coordinator(Part):
             and number not in self.waiting
             and self.peers[number].connection is None
         ):
-            self.lives[number] += 1
+            self.incarnations[number] += 1
             self._fork(number)
 
     def task_lost(self, application: int, tasks: Parts, node: int = -1) -> None:
@@ -485,15 +489,15 @@ class Coordinator(Part):
         for first, end in tasks:
             self.held_tasks[key][first:end] += change
 
-    def on_reached(self, process: int, to: int, life: int) -> None:
-        """Record that a process is connected to another one."""
+    def on_reached(self, process: int, to: int, incarnation: int) -> None:
+        """Record that a process is connected to another process."""
         self.peers[process].reached.add(to)
         self._join(process)
 
-    def on_left(self, process: int, to: int, life: int) -> None:
-        """Record that a process has lost its connection to another one, which may have been killed."""
+    def on_left(self, process: int, to: int, incarnation: int) -> None:
+        """Record that a process has lost its connection to another process, which may have been killed."""
         peer = self.peers[to]
-        if peer.life == life and not peer.dead and not self.closing:
+        if peer.incarnation == incarnation and not peer.dead and not self.closing:
             self.failure = GridSimError(
                 f"process {to} of the emulation has closed its connection to process {process}"
             )
@@ -509,7 +513,7 @@ class Coordinator(Part):
         }:
             for q, _ in self._connected_peers():
                 if q != process:
-                    self._send(q, "peers", [[process, peer.port, peer.life]])
+                    self._send(q, "peers", [[process, peer.port, peer.incarnation]])
             _, since = self.killed_processes.pop(process)
             now = self.engine.clock()
             self.down_times += [(u, since, now) for u in self.machines_of[process]]
@@ -609,7 +613,7 @@ class Coordinator(Part):
             setattr(program, name, from_plain(storage[name]))
 
     def on_ask(self, process: int, question: str, *values: Any) -> None:
-        """Answer a question of a handler after all earlier reports, also those of other processes."""
+        """Answer a question of a handler after all earlier reports of all processes."""
         asyncio.get_running_loop().call_soon(self._answer, process, question, values)
 
     def _answer(self, process: int, question: str, values: Any) -> None:
@@ -645,7 +649,7 @@ class Coordinator(Part):
             self.jobs.confirm_call(process, count, is_done)
 
     def on_counts(self, process: int, packed: bytes, counts: dict[str, Any]) -> None:
-        """Store the latest counts of a process: those of messages and of its environment."""
+        """Store the latest counts of messages and of the environment of a process."""
         self.peers[process].counts = packed, counts
 
     def on_sent(self, process: int, *values: int) -> None:
@@ -660,7 +664,7 @@ class Coordinator(Part):
         """Count a message that was dropped in a process which may be killed."""
         self.network.counters.drop(kind)
 
-    def on_drained(self, process: int, killed: int, life: int) -> None:
+    def on_drained(self, process: int, killed: int, incarnation: int) -> None:
         """Record that all messages of a killed process to another process have arrived."""
         if killed in self.waiting:
             self.waiting[killed].discard(process)

@@ -28,10 +28,10 @@ from gridsim.emulation.mail import EmulatedMail
 from gridsim.emulation.tasks import Parts, TaskSet, count_of
 from gridsim.scheduling.nodes.python_core import PythonCore
 
-#: Offset of the seed per life, so that nodes of a restarted process draw new random numbers.
+#: Offset of the seed per incarnation, so that nodes of a restarted process draw new random numbers.
 _GOLDEN = 0x9E3779B97F4A7C15
-#: In its k-th life a process numbers the requests of a node from k * 2**_LIFE_BITS on.
-_LIFE_BITS = 32
+#: In its k-th incarnation a process numbers the requests of a node from k * 2**_REQUEST_BITS on.
+_REQUEST_BITS = 32
 
 
 def _within(value: float, limit: Any) -> bool:
@@ -46,7 +46,7 @@ class Process(Protocol):
 
     Attributes
     ----------
-    number, life
+    number, incarnation
         Number of the process (-1 for the coordinator), and number of its earlier starts.
     modelled
         Whether messages take the time of the scenario's network.
@@ -55,7 +55,7 @@ class Process(Protocol):
     """
 
     number: int
-    life: int
+    incarnation: int
     engine: RealTimeEngine
     modelled: bool
     is_alone: bool
@@ -98,7 +98,7 @@ class EmulatedCore(PythonCore):
     ----------
     process
         The process.
-    given
+    arguments
         The arguments of `PythonCore`.
 
     Attributes
@@ -120,7 +120,7 @@ class EmulatedCore(PythonCore):
     mail: EmulatedMail
     queues: Any  # `gridsim.emulation.queues.MachineQueues`, with the methods of the compiled ones and more
 
-    def __init__(self, links: Any, queues: Any, *, process: Process, **given: Any) -> None:
+    def __init__(self, links: Any, queues: Any, *, process: Process, **arguments: Any) -> None:
         self.process, self.engine, self.machines = process, process.engine, links.machine_of
         self.unqueued_tasks: dict[int, TaskSet] = queues.unqueued_tasks
         self.process_of = process.place(self.machines)
@@ -128,13 +128,13 @@ class EmulatedCore(PythonCore):
         #: Heap of external calls: time (ns), number of the call, function, and its arguments.
         self.incoming: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self.incoming_count = 0
-        super().__init__(links, queues, **given)
+        super().__init__(links, queues, **arguments)
         self.released = len(self.release)  # the coordinator releases applications
         self.add_note = process.note
         if not process.is_alone:
             self.until = ""
-        self.seed = (self.seed + process.life * _GOLDEN) % 2**64
-        self.request_counts = [process.life << _LIFE_BITS] * len(self.request_counts)
+        self.seed = (self.seed + process.incarnation * _GOLDEN) % 2**64
+        self.request_counts = [process.incarnation << _REQUEST_BITS] * len(self.request_counts)
         self.fact_handlers: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {}
         if self.board is not None:
             rows = len(self.submitter) if self.board.is_per_application else self.nodes

@@ -165,7 +165,7 @@ def _execution_facts(run: Coordinator) -> dict[str, Any]:
     late = [sum(item) for item in zip(*(final[0][:3] for final in run.final), strict=True)]
     mean = late[1] / late[0] if late[0] else 0.0
     spread = math.sqrt(max(0.0, late[2] / late[0] - mean * mean)) if late[0] else 0.0
-    behind = [final[1] for final in run.final]
+    lags = [final[1] for final in run.final]
     setup = run.setup
     return {
         "processes": setup.processes,
@@ -182,7 +182,7 @@ def _execution_facts(run: Coordinator) -> dict[str, Any]:
         "late_deviation": spread / NS,
         "late_most": max((final[0][3] for final in run.final), default=0.0) / NS,
         # in simulated seconds
-        "messages_behind": sum(item[0] for item in behind),
-        "behind_mean": sum(item[1] for item in behind) / max(1, sum(item[0] for item in behind)) / NS,
-        "behind_most": max((item[2] for item in behind), default=0) / NS,
+        "messages_behind": sum(item[0] for item in lags),
+        "behind_mean": sum(item[1] for item in lags) / max(1, sum(item[0] for item in lags)) / NS,
+        "behind_most": max((item[2] for item in lags), default=0) / NS,
     }

@@ -67,11 +67,11 @@ class RealTimeEngine(Engine):
     # -- the clock --------------------------------------------------------------------------------------
 
     def start(self, zero: int) -> None:
-        """Start the time at `zero`, ns of `time.monotonic_ns`."""
+        """Set time 0 to `zero`, an instant of `time.monotonic_ns`."""
         self.zero, self.started = zero, True
 
     def skip(self) -> None:
-        """Join a run that is in progress: periodic events are next due at a multiple of their period."""
+        """Join a run in progress: schedule periodic events at the next multiple of their period."""
         now, names = self.clock(), {rank: name for name, rank in self._rank.items()}
         for rank, (period, _) in [*self._periods.items()]:
             self.every(period, names[rank], first=(now // period + 1) * period)

@@ -1,4 +1,4 @@
-"""Messages of the nodes of one process; those between processes are sent over a socket."""
+"""Messages of the nodes of a process, sent to other processes over sockets."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gridsim.scheduling.nodes.python_mail import Letter, Mail
 from gridsim.support.clock import NS
 
 _GOLDEN = 0x9E3779B97F4A7C15
-#: Life of the receiver in a record of a lost message.
+#: Incarnation of the receiver in a record of a lost message.
 _LOST = -1
-#: A message in flight: its due time (ns), its number in this process, the receiving node, the life of its
+#: A message in flight: its due time (ns), number in this process, receiving node, the incarnation of its
 #: machine during which the message must arrive, whether it comes from another machine, and the message.
 _Arrival = tuple[int, int, int, int, bool, Any]
 
@@ -42,7 +42,7 @@ class EmulatedMail(Mail):
     ----------
     wire
         Name of a kind -> its wire format.
-    behind
+    lags
         Messages that arrived after their due time: their number, and the sum and maximum of their lateness
         (ns).
     counting
@@ -54,7 +54,7 @@ class EmulatedMail(Mail):
         self.counters: Counters = self.process.network.counters
         super().__init__(self.process.network.links, kinds)
         self.wire = {kind.name: Kind(tag, kind) for tag, kind in enumerate(kinds)}
-        self.behind, self.counting = [0, 0, 0], True
+        self.lags, self.counting = [0, 0, 0], True
         network = self.process.network.network
         self.jitter, self.latency = round(network.jitter * NS), round(network.latency * NS)
         self.has_interfaces = network.interfaces == "fifo"
@@ -68,7 +68,7 @@ class EmulatedMail(Mail):
         #: The heaps of kinds that the network carries, including direct messages but not deferred kinds.
         self._carried = [self._arrivals[kind.name] for kind in self.through_links]
         self._handled = [*self._carried, *(self._arrivals[kind.name] for kind in self.direct)]
-        #: Heap of heads in flight: arrival time (ns), number, kind, (sending machine, its life, departure
+        #: Heap of heads in flight: arrival time (ns), number, kind, (sending machine, incarnation, departure
         #: time in ns), and the message as an `_Arrival`.
         self._heads: list[tuple[int, int, MessageKind, tuple[int, int, int], _Arrival]] = []
         self._dropped: list[tuple[MessageKind, int, Any]] = []
@@ -96,8 +96,8 @@ class EmulatedMail(Mail):
         if is_outside and self.counting and kind.is_counted:
             links.count(kind.number, letter.nbytes, self.level_of[sender], sender_machine)
         if self.core.is_local[to] and (kind.delay == 0 or not is_outside):
-            life = _LOST if links.down[sender_machine] else links.life(receiver_machine)
-            self._add(kind, (due, self._next_number(), to, life, is_outside, letter.message))
+            incarnation = _LOST if links.down[sender_machine] else links.incarnation(receiver_machine)
+            self._add(kind, (due, self._next_number(), to, incarnation, is_outside, letter.message))
             return
         process, move = self.core.process_of[to], 0
         tasks: Parts = ()
@@ -111,9 +111,9 @@ class EmulatedMail(Mail):
                     links.drop(kind.number)
                 self.core.report_lost(application, letter.message.tasks, to)
                 return
-        life = _LOST if links.down[sender_machine] else links.life(sender_machine)
+        incarnation = _LOST if links.down[sender_machine] else links.incarnation(sender_machine)
         packed = self.wire[kind.name].pack(
-            to, letter.message, due, start=start, life=life, move=move, tasks=tasks
+            to, letter.message, due, start=start, incarnation=incarnation, move=move, tasks=tasks
         )
         self.process.post(kind, packed, process)
 
@@ -173,14 +173,14 @@ class EmulatedMail(Mail):
         is_outside, links = sender_machine != receiver_machine, self.counters
         is_modelled = is_outside and self.process.modelled
         if due < now and is_modelled and kind.delay != 0:
-            self.behind[0] += 1
-            self.behind[1] += now - due
-            self.behind[2] = max(self.behind[2], now - due)
+            self.lags[0] += 1
+            self.lags[1] += now - due
+            self.lags[2] = max(self.lags[2], now - due)
         number = self._next_number()
-        life = _LOST if packed._life == _LOST else links.life(receiver_machine)
-        arrival = max(due, now), number, node, life, is_outside, message
+        incarnation = _LOST if packed._incarnation == _LOST else links.incarnation(receiver_machine)
+        arrival = max(due, now), number, node, incarnation, is_outside, message
         if is_modelled and self.has_interfaces and kind.delay < 0:
-            departure = sender_machine, packed._life, packed._start
+            departure = sender_machine, packed._incarnation, packed._start
             heappush(self._heads, (arrival[0], number, kind, departure, arrival))
         else:
             self._add(kind, arrival)
@@ -199,19 +199,19 @@ class EmulatedMail(Mail):
         """
         first = _first(self._handled)
         while self._heads and self._heads[0][0] <= min(limit, first):
-            due, _, kind, (source, source_life, start), arrival = heappop(self._heads)
-            _, number, node, life, is_outside, message = arrival
+            due, _, kind, (source, source_incarnation, start), arrival = heappop(self._heads)
+            _, number, node, incarnation, is_outside, message = arrival
             machine, links = self.core.machines[node], self.counters
             if (
-                life == _LOST
-                or due >= links.end_of_life(machine, life)
-                or start > links.end_of_life(source, source_life)
+                incarnation == _LOST
+                or due >= links.end_of_incarnation(machine, incarnation)
+                or start > links.end_of_incarnation(source, source_incarnation)
             ):
-                life = _LOST  # the loss is reported at the time at which the head would have arrived
+                incarnation = _LOST  # the loss is reported at the time at which the head would have arrived
             else:
                 transmission = links.transmission_time(self.core.size_of(node, kind, message))
                 due = links.down_free[machine] = max(due, links.down_free[machine]) + transmission
-            self._add(kind, (due, number, node, life, is_outside, message))
+            self._add(kind, (due, number, node, incarnation, is_outside, message))
             first = min(first, NEVER if kind in self.deferred else due)
         return min(first, self._heads[0][0] if self._heads else NEVER)
 
@@ -247,9 +247,9 @@ class EmulatedMail(Mail):
 
     def _delivered(self, kind: MessageKind, arrival: _Arrival) -> list[tuple[int, Any]]:
         """Return (receiver, message) of an arrived message; an empty list if its receiver has failed."""
-        due, _, node, life, is_outside, message = arrival
+        due, _, node, incarnation, is_outside, message = arrival
         machine = self.core.machines[node]
-        end = self.counters.end_of_life(machine, life) if life != _LOST else due
+        end = self.counters.end_of_incarnation(machine, incarnation) if incarnation != _LOST else due
         if due >= end or (end == NEVER and not self.core.up[node]):
             self._drop(kind, node, message, is_outside)
             return []

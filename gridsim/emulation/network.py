@@ -43,7 +43,7 @@ class Counters:
         self.by_level = np.zeros((2, kinds, _LEVELS), np.int64)
         #: Times at which the interfaces of each machine are free to send, and to receive, ns.
         self.up_free, self.down_free = [0] * machines, [0] * machines
-        #: Times at which the lives of each machine ended, ns, and whether it is down.
+        #: Times at which the incarnations of each machine ended, ns, and whether it is down.
         self.ends: list[list[int]] = [[] for _ in range(machines)]
         self.down = [False] * machines
 
@@ -100,7 +100,7 @@ class Counters:
             self.machine_of[node] = machine
 
     def fail(self, machines: Any, now: int, *, down: bool = False) -> None:
-        """End the lives of machines, whose messages are lost; if `down`, they are down until `restore`."""
+        """End the incarnations of machines, with their messages; if `down`, they are down until `restore`."""
         for machine in np.asarray(machines).tolist():
             ends = self.ends[machine]
             ends.append(ends[-1] if self.down[machine] else now)
@@ -112,23 +112,23 @@ class Counters:
         """Mark machines as up again."""
         self.fail(machines, now)
 
-    def lives(self) -> list[tuple[bool, list[int]]]:
-        """Return whether each machine is down, and the times at which its lives ended, ns."""
+    def incarnations(self) -> list[tuple[bool, list[int]]]:
+        """Return whether each machine is down, and the times at which its incarnations ended, ns."""
         return [(down, [*ends]) for down, ends in zip(self.down, self.ends, strict=True)]
 
-    def set_lives(self, lives: list[tuple[bool, list[int]]]) -> None:
-        """Restore the state that `lives` has returned in another process."""
-        self.down, self.ends = map(list, zip(*lives, strict=True))
+    def set_incarnations(self, incarnations: list[tuple[bool, list[int]]]) -> None:
+        """Restore the state that `incarnations` has returned in another process."""
+        self.down, self.ends = map(list, zip(*incarnations, strict=True))
 
-    def life(self, machine: int) -> int:
-        """Return the number of the current life of a machine."""
+    def incarnation(self, machine: int) -> int:
+        """Return the number of the current incarnation of a machine."""
         return len(self.ends[machine])
 
-    def end_of_life(self, machine: int, life: int) -> int:
-        """Return the end of a life, ns: `NEVER` if it lasts, its start if the machine is down."""
+    def end_of_incarnation(self, machine: int, incarnation: int) -> int:
+        """Return the end of an incarnation, ns: `NEVER` if it lasts, its start if the machine is down."""
         ends = self.ends[machine]
-        if life < len(ends):
-            return ends[life]
+        if incarnation < len(ends):
+            return ends[incarnation]
         return ends[-1] if self.down[machine] else NEVER
 
     def detach(self, nodes: Any) -> None:
@@ -192,7 +192,7 @@ class EmulatedTransport(Transport):
 
     @property
     def counters(self) -> Counters:
-        """The counts of this process, or those of all processes at the coordinator."""
+        """The counts of this process, or of all processes at the coordinator."""
         return cast(Counters, self.links)
 
     def watch(self, first: int, last: int) -> None:

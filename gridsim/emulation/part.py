@@ -51,11 +51,11 @@ class Setup:
 
 
 class Part(Simulation):
-    """The run in one process, which contains all nodes but calls only its own ones.
+    """The run in one process, which contains all nodes but calls only the nodes on its machines.
 
     Parameters
     ----------
-    number, life
+    number, incarnation
         Number of the process, and number of its earlier starts.
     """
 
@@ -63,8 +63,8 @@ class Part(Simulation):
     network: EmulatedTransport
     policy: Any  # an adapter of node programs, whose further attributes `Policy` lacks
 
-    def __init__(self, setup: Setup, number: int, life: int = 0) -> None:
-        self.setup, self.number, self.life, self.modelled = setup, number, life, setup.modelled
+    def __init__(self, setup: Setup, number: int, incarnation: int = 0) -> None:
+        self.setup, self.number, self.incarnation, self.modelled = setup, number, incarnation, setup.modelled
         self.is_alone = setup.speedup == math.inf
         super().__init__(setup.scenario, setup.scheduler, Options(nodes="interpreted", record=("schedule",)))
         if isinstance(self.policy, Adapter):

@@ -1,4 +1,4 @@
-"""Task queues of the machines of a process in an emulation, and a record of those of all processes.
+"""Task queues of the machines of a process in an emulation, and a record of the queues of all processes.
 
 They have the methods of `gridcore.queues.task_queues.TaskQueues` that policies use.  A task ends after the
 run time of its true size.  The machine detects the end then or later, and only then starts the next task.
@@ -90,15 +90,15 @@ class Machine:
         Application of the running task (-1 for none), and the number of the task.
     start, end, planned
         Start of the running task, its end, and its planned end by the stated size, ns.
-    life
+    incarnation
         Number of tasks that have started on the machine.
     """
 
-    __slots__ = ("end", "life", "planned", "queue", "running", "start", "task")
+    __slots__ = ("end", "incarnation", "planned", "queue", "running", "start", "task")
 
     def __init__(self) -> None:
         self.queue: list[Share] = []
-        self.running, self.task, self.start, self.end, self.planned, self.life = -1, 0, 0, 0, 0, 0
+        self.running, self.task, self.start, self.end, self.planned, self.incarnation = -1, 0, 0, 0, 0, 0
 
 
 class MachineQueues(_Columns):
@@ -136,7 +136,7 @@ class MachineQueues(_Columns):
         self.running = 0
         self._ends: list[
             tuple[int, int, int]
-        ] = []  # heap of (end of a task in ns, machine, life of the machine)
+        ] = []  # heap of (end of a task in ns, machine, incarnation of the machine)
         self._completions = dict[tuple[int, int], int]()  # machine, application -> tasks
 
     # -- queries of nodes -----------------------------------------------------------------------------------
@@ -182,9 +182,9 @@ class MachineQueues(_Columns):
         if state.running < 0 and not state.queue:
             return math.inf
         free = max(state.planned, now) if state.running >= 0 else now
-        how: dict[str, Any] = {"method": "bisection", "rtol": self.tolerance} if self.tolerance else {}
+        options: dict[str, Any] = {"method": "bisection", "rtol": self.tolerance} if self.tolerance else {}
         asked = self._queue(machine, now, _task_counts(state.queue), state.running, state.planned)
-        return float(optimal_stretch(**asked, now=free / NS, **how))
+        return float(optimal_stretch(**asked, now=free / NS, **options))
 
     def summaries(self, machines: Any, grid: Any, now: int, *, cell: int) -> list[NDArray[np.uint32]]:
         """Return the number of further tasks, released at `cell` ns, that each machine can take."""
@@ -271,10 +271,10 @@ class MachineQueues(_Columns):
             state.running, state.start = first.application, self.engine.moment()
             state.end = state.start + self.run_time(machine, state.running, state.task)
             state.planned = state.start + self.planned(machine, state.running)
-            state.life += 1
+            state.incarnation += 1
             self.running += 1
             self.tell("began", machine, state.running, state.task, state.start)
-            heappush(self._ends, (state.end, machine, state.life))
+            heappush(self._ends, (state.end, machine, state.incarnation))
         self.idle.clear()
 
     def next_change(self) -> int:
@@ -283,8 +283,8 @@ class MachineQueues(_Columns):
             heappop(self._ends)
         return self._ends[0][0] if self._ends else NEVER
 
-    def _runs(self, end: int, machine: int, life: int) -> bool:
-        return self.of[machine].running >= 0 and self.of[machine].life == life
+    def _runs(self, end: int, machine: int, incarnation: int) -> bool:
+        return self.of[machine].running >= 0 and self.of[machine].incarnation == incarnation
 
     def due(self, now: int) -> Rows:
         """End the tasks that are due by `now` ns; return their machines, ascending."""

@@ -83,5 +83,5 @@ def _split(
         if middle < end:
             after.append((middle, end))
     if tasks:
-        raise ValueError(f"parts must have {tasks} more tasks")
+        raise ValueError(f"parts must have at least as many tasks as are taken, got {tasks} too few")
     return before, after

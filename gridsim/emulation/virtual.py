@@ -58,7 +58,7 @@ class VirtualWorker(Worker):
     def release(self, index: int) -> None:
         """Release an application; its tasks are lost while all nodes that handle releases are down."""
         core = self.core
-        if not any(core.up[node] for node in core.release_nodes):
+        if not any(core.up[node] for node in core.submission_nodes):
             core.unqueued_tasks.setdefault(index, TaskSet()).add(
                 self.coordinator.free_tasks[index].take_all()
             )
@@ -115,8 +115,8 @@ class VirtualCoordinator(Coordinator):
         self.outages = worker.outages
         worker.end_nodes()
         self.counted = [(worker.network.counters.packed(), {})]
-        seconds, late, behind = time.process_time() - busy, [0.0] * 4, [0] * 3
-        self.final = [[late, behind, worker.engine.events, seconds]]
+        seconds, late, lags = time.process_time() - busy, [0.0] * 4, [0] * 3
+        self.final = [[late, lags, worker.engine.events, seconds]]
         # the worker has the nodes and the environment of the run, and the coordinator their reports
         worker.policy.queues, worker.policy.notes = self.policy.queues, self.policy.notes
         self.policy = worker.policy

@@ -44,7 +44,7 @@ _LOG = logging.getLogger("gridsim.emulation")
 
 
 def check_address(host: str) -> str:
-    """Return `host` if it is the loopback address; raises ScenarioError for any other."""
+    """Return `host` if it is the loopback address; raise ScenarioError for other addresses."""
     if host != LOOPBACK:
         raise ScenarioError(
             f"host must be {LOOPBACK}, got {host!r}: an emulation must not be reachable from other machines"
@@ -82,11 +82,11 @@ def from_plain(content: list[Any]) -> Any:
 
 
 class Greeting(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """First frame of a connection: the process that opens it, its life, and the port on which it listens."""
+    """First frame of a connection: the opening process, its incarnation, and the port on which it listens."""
 
     token: bytes
     process: int
-    life: int
+    incarnation: int
     port: int = 0
 
 
@@ -123,7 +123,7 @@ class Conversation(asyncio.Protocol):
         self.pending_greetings = {} if pending_greetings is None else pending_greetings
         self.came = bytearray()
         self.transport: Any = None
-        self.process = self.life = -1
+        self.process = self.incarnation = -1
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -172,11 +172,11 @@ class Conversation(asyncio.Protocol):
     def _meet(self, body: bytes) -> None:
         greeting = msgspec.msgpack.decode(body, type=Greeting)
         if not hmac.compare_digest(greeting.token, self.token):
-            raise msgspec.ValidationError("the token of the greeting must be that of the run")
+            raise msgspec.ValidationError("the token of a greeting must match the run")
         self._forget()
         assert self.greet is not None
         self.greet(self, greeting)  # it raises an error for an unexpected greeting
-        self.known, self.process, self.life = True, greeting.process, greeting.life
+        self.known, self.process, self.incarnation = True, greeting.process, greeting.incarnation
 
     def _forget(self) -> None:
         self.pending_greetings.pop(self, None)
@@ -266,9 +266,9 @@ _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Message_(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """Common fields of all messages: the receiving and the sending node, the due time (ns), and others.
+    """Common fields of all messages, such as the receiving and the sending node, and the due time (ns).
 
-    The message leaves the sender's machine at `_start` ns, unless the life `_life` of that machine ends
+    The message leaves the sender's machine at `_start` ns, unless its incarnation `_incarnation` ends
     before. If it moves tasks, `_move` is its number and `_tasks` the numbers of the tasks
     (`gridsim.emulation.tasks.Parts`); otherwise they are 0 and empty.
     """
@@ -278,12 +278,12 @@ class Message_(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     sender: _Int64
     _due: _Int64
     _start: _Int64
-    _life: _Int64
+    _incarnation: _Int64
     _move: _Int64
     _tasks: tuple[tuple[_Int64, _Int64], ...]
 
 
-class Packed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+class PackedArray(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     """An array in a message."""
 
     shape: tuple[int, ...]
@@ -308,7 +308,7 @@ class Kind:
         types = {int: _Int64, float: float}
         self.type: Any = msgspec.defstruct(
             f"Message_{tag}",
-            [(name, types.get(kind, Packed)) for name, kind in fields.items()],
+            [(name, types.get(kind, PackedArray)) for name, kind in fields.items()],
             bases=(Message_,),
             namespace={"kind": declared.name},
             tag=tag,
@@ -324,20 +324,20 @@ class Kind:
         due: int,
         *,
         start: int = 0,
-        life: int = 0,
+        incarnation: int = 0,
         move: int = 0,
         tasks: Parts = (),
     ) -> Message_:
         """Encode a message to `node`; the other arguments are fields of `Message_`."""
         fields = {name: getattr(message, name) for name in self.declared.fields}
         for name in self.arrays:
-            fields[name] = Packed(fields[name].shape, fields[name].tobytes())
+            fields[name] = PackedArray(fields[name].shape, fields[name].tobytes())
         packed: Message_ = self.type(
             node=node,
             sender=message.sender,
             _due=due,
             _start=start,
-            _life=life,
+            _incarnation=incarnation,
             _move=move,
             _tasks=tasks,
             **fields,
@@ -345,14 +345,14 @@ class Kind:
         return packed
 
     def unpack(self, packed: Any) -> Any:
-        """Decode a received message; raises ValidationError if it is malformed."""
+        """Decode a received message; raise ValidationError if it is malformed."""
         values = {name: getattr(packed, name) for name in self.declared.fields}
         values |= {name: _array(of, values[name]) for name, of in self.arrays.items()}
         return self.declared.message(packed.sender, values.values())
 
 
-def _array(kind: ArrayField, packed: Packed) -> NDArray[Any]:
-    """Decode an array of a message; raises ValidationError if it is malformed."""
+def _array(kind: ArrayField, packed: PackedArray) -> NDArray[Any]:
+    """Decode an array of a message; raise ValidationError if it is malformed."""
     shape, data = packed.shape, packed.data
     if len(shape) not in kind.dimensions or any(item < 0 for item in shape):
         raise msgspec.ValidationError(
@@ -377,7 +377,7 @@ def message_frame(message: Message_) -> bytes:
     content = frame(message)
     if len(content) > LONGEST_MESSAGE:
         fields = {name: getattr(message, name) for name in message.__struct_fields__}
-        arrays = [(len(item.data), name) for name, item in fields.items() if isinstance(item, Packed)]
+        arrays = [(len(item.data), name) for name, item in fields.items() if isinstance(item, PackedArray)]
         part = "".join(f", of which the array {name!r} has {size}" for size, name in sorted(arrays)[-1:])
         raise SchedulerError(
             f"node {message.sender}: a message {message.kind!r} in an emulation must have at most "

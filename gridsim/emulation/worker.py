@@ -45,7 +45,7 @@ _REPORTS_EVERY = 0.005
 _DIE_WITH_PARENT = 1
 
 
-def run_worker(setup: Setup, number: int, life: int, port: int, coordinator: Part) -> None:
+def run_worker(setup: Setup, number: int, incarnation: int, port: int, coordinator: Part) -> None:
     """Run a process of an emulation until the coordinator ends it or disconnects.
 
     It starts as a copy of the coordinator's process and closes the inherited files.  A restarted process also
@@ -59,8 +59,8 @@ def run_worker(setup: Setup, number: int, life: int, port: int, coordinator: Par
     # this selector has microsecond resolution; others round up to milliseconds
     loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
     asyncio.set_event_loop(loop)
-    worker = Worker(setup, number, life)
-    if life:
+    worker = Worker(setup, number, incarnation)
+    if incarnation:
         worker.take_over(coordinator)
     loop.run_until_complete(worker.main(port))
 
@@ -68,12 +68,12 @@ def run_worker(setup: Setup, number: int, life: int, port: int, coordinator: Par
 class Worker(Part):
     """The run in one process that has nodes."""
 
-    def __init__(self, setup: Setup, number: int, life: int) -> None:
+    def __init__(self, setup: Setup, number: int, incarnation: int) -> None:
         self.pending_reports: list[Any] = []
         self.over: asyncio.Future[None] | None = None
         self.jobs: RemoteJobs | None = None
         self.reported_storage: dict[int, Any] = {}  # node -> last reported stable storage
-        super().__init__(setup, number, life)
+        super().__init__(setup, number, incarnation)
         self.policy.report_lost = self.core.report_lost = self._report_lost
         if not self.is_alone:
             if self.policy.keeps_jobs:
@@ -90,7 +90,7 @@ class Worker(Part):
         self.pending_greetings: dict[Conversation, None] = {}
         self.decoder = decoder_of(self.core.mail.wire.values())
         self.moves = 0
-        self.soon = False
+        self.is_pump_scheduled = False
         self.reporting: asyncio.TimerHandle | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.commands = {
@@ -155,7 +155,7 @@ class Worker(Part):
         if to not in self.outbox:
             return 0
         self.moves += 1
-        move = ((self.life * 1024 + self.number) << 32) + self.moves
+        move = ((self.incarnation * 1024 + self.number) << 32) + self.moves
         self.tell("move_sent", move, application, tasks, to)
         return move
 
@@ -171,13 +171,13 @@ class Worker(Part):
     # -- the loop -------------------------------------------------------------------------------------------
 
     async def main(self, port: int) -> None:
-        """Run the process until it is told to end."""
+        """Run the process until the coordinator ends it."""
         loop = asyncio.get_running_loop()
         self.over = loop.create_future()
         server = await loop.create_server(self._accept, LOOPBACK, 0)
         own = server.sockets[0].getsockname()[1]
         self.control = Control(port, self._command)
-        self.control.write(frame(Greeting(self.setup.token, self.number, self.life, own)))
+        self.control.write(frame(Greeting(self.setup.token, self.number, self.incarnation, own)))
         await self.over
         server.close()
 
@@ -192,13 +192,13 @@ class Worker(Part):
         )
 
     def _greet(self, connection: Conversation, greeting: Greeting) -> None:
-        process_life = greeting.process, greeting.life
-        if not 0 <= greeting.process < self.setup.processes or process_life in self.incoming:
+        process_incarnation = greeting.process, greeting.incarnation
+        if not 0 <= greeting.process < self.setup.processes or process_incarnation in self.incoming:
             raise msgspec.ValidationError(f"no connection is expected from process {greeting.process}")
-        if process_life in self.forgotten:
+        if process_incarnation in self.forgotten:
             connection.transport.abort()  # all its messages are known to have arrived
             return
-        self.incoming[process_life] = connection
+        self.incoming[process_incarnation] = connection
 
     def _message(self, connection: Conversation, message: Any) -> None:
         self.core.mail.receive(message)
@@ -207,16 +207,16 @@ class Worker(Part):
     def _closed(self, connection: Conversation) -> None:
         """Report that all messages of a killed process have arrived."""
         if (
-            self.incoming.pop((connection.process, connection.life), None)
-            and (connection.process, connection.life) in self.forgotten
+            self.incoming.pop((connection.process, connection.incarnation), None)
+            and (connection.process, connection.incarnation) in self.forgotten
         ):
-            self.tell("drained", connection.process, connection.life)
+            self.tell("drained", connection.process, connection.incarnation)
             self.wake()
 
     def wake(self) -> None:
         """Schedule the handling of due events."""
-        if not self.soon:
-            self.soon = True
+        if not self.is_pump_scheduled:
+            self.is_pump_scheduled = True
             if self.timer is not None:
                 self.timer.cancel()
                 self.timer = None
@@ -224,7 +224,7 @@ class Worker(Part):
 
     def pump(self) -> None:
         """Handle due events, then send reports and messages."""
-        self.soon, self.timer = False, None
+        self.is_pump_scheduled, self.timer = False, None
         try:
             if self.engine.started:
                 self.engine.run_due()
@@ -238,7 +238,7 @@ class Worker(Part):
         delay = self.engine.delay()
         if delay == 0.0:
             self.wake()
-        elif delay is not None and not self.soon:
+        elif delay is not None and not self.is_pump_scheduled:
             self.timer = asyncio.get_running_loop().call_later(delay, self.pump)
 
     def _fail(self, error: Exception) -> None:
@@ -294,13 +294,13 @@ class Worker(Part):
 
     def do_peers(self, peers: list[Any]) -> None:
         """Connect to processes."""
-        for to, port, life in peers:
+        for to, port, incarnation in peers:
             if to in self.outbox:  # processes that start simultaneously are announced twice
                 continue
             self.outbox[to] = bytearray()
-            asyncio.get_running_loop().create_task(self._reach(to, port, life))
+            asyncio.get_running_loop().create_task(self._reach(to, port, incarnation))
 
-    async def _reach(self, to: int, port: int, life: int) -> None:
+    async def _reach(self, to: int, port: int, incarnation: int) -> None:
         def conversation() -> Conversation:
             return Conversation(lambda *_: None, self._left, decoder=self.decoder, token=self.setup.token)
 
@@ -308,38 +308,38 @@ class Worker(Part):
             _, connection = await asyncio.get_running_loop().create_connection(conversation, LOOPBACK, port)
         except OSError:  # the process was killed in the meantime
             return
-        connection.process, connection.life = to, life
+        connection.process, connection.incarnation = to, incarnation
         if to not in self.outbox:  # the coordinator has announced its end in the meantime
             connection.transport.abort()
             return
-        connection.transport.write(frame(Greeting(self.setup.token, self.number, self.life)))
+        connection.transport.write(frame(Greeting(self.setup.token, self.number, self.incarnation)))
         self.peers[to] = connection
-        self.tell("left" if connection.transport.is_closing() else "reached", to, life)
+        self.tell("left" if connection.transport.is_closing() else "reached", to, incarnation)
         self.wake()
 
     def _left(self, connection: Conversation) -> None:
         """Report that a process has closed its connection; the coordinator knows whether it was killed."""
         if self.peers.get(connection.process) is connection:
-            self.tell("left", connection.process, connection.life)
+            self.tell("left", connection.process, connection.incarnation)
             self.wake()
 
-    def do_forget(self, process: int, life: int) -> None:
+    def do_forget(self, process: int, incarnation: int) -> None:
         """Disconnect from a killed process; report when all its messages have arrived."""
         self.outbox.pop(process, None)
         if (connection := self.peers.pop(process, None)) is not None:
             connection.transport.abort()
-        self.forgotten.add((process, life))
-        if (process, life) not in self.incoming:
-            self.tell("drained", process, life)
+        self.forgotten.add((process, incarnation))
+        if (process, incarnation) not in self.incoming:
+            self.tell("drained", process, incarnation)
 
-    def do_start(self, zero: int, up: list[bool], lives: list[Any]) -> None:
-        """Start the clock at `zero`, with the machines that are `up` and the `Counters.lives` of machines."""
+    def do_start(self, zero: int, up: list[bool], incarnations: list[Any]) -> None:
+        """Start the clock at `zero`, with the machines that are `up` and the incarnations of machines."""
         policy: Any = self.policy
         self.engine.start(zero)
         self.outages.up[:] = up
-        self.network.counters.set_lives(lives)
+        self.network.counters.set_incarnations(incarnations)
         policy.up[:] = policy.layout.of_nodes(policy.run.up)
-        if self.life:
+        if self.incarnation:
             self.engine.skip()
             if policy.environment is not None:
                 policy.environment.resume()
@@ -388,11 +388,11 @@ class Worker(Part):
 
     def do_end(self) -> None:
         """Send the final report, and stop handling events."""
-        late, behind = [float(item) for item in self.engine.late], self.core.mail.behind
+        late, lags = [float(item) for item in self.engine.late], self.core.mail.lags
         self.end_nodes()
         self._send_counts()
         self.engine.started = False
-        self.tell("final", late, behind, self.engine.events, time.process_time())
+        self.tell("final", late, lags, self.engine.events, time.process_time())
         self.flush()
 
     def end_nodes(self) -> None:

@@ -256,7 +256,7 @@ class Engine:
         """
         if state["kinds"] != self._rank:
             raise ValueError(
-                f"state['kinds'] must be the {len(self._rank)} kinds of the run, with their ranks"
+                f"state['kinds'] must be the kinds and ranks of the run, {self._rank}, got {state['kinds']}"
             )
         known = set(self._rank.values())
         for name, width in (("timers", 3), ("acts", 4), ("items", None)):
@@ -267,14 +267,19 @@ class Engine:
             if not width:
                 continue
             if (rows[:, 0] < state["now"]).any() or not known.issuperset(rows[:, 1].tolist()):
-                raise ValueError(f"state[{name!r}] must have kinds of the run, at {state['now']} ns or later")
+                raise ValueError(
+                    f"state[{name!r}] must have times >= {state['now']} ns and ranks of kinds of the run, "
+                    f"got times {rows[:, 0].tolist()} and ranks {rows[:, 1].tolist()}"
+                )
         if int(state["acts"][:, 3].sum()) != len(state["items"]) or (state["acts"][:, 3] < 1).any():
             raise ValueError(
                 f"state['items'] must have as many entries as state['acts'] counts, got {len(state['items'])}"
             )
         for rank, (period, _) in state["periods"].items():
             if rank not in known or not 0 < period < NEVER:
-                raise ValueError(f"state['periods'] must be positive, of kinds of the run, got {period}")
+                raise ValueError(
+                    f"state['periods'] must have known ranks and periods > 0, got {period} ns for rank {rank}"
+                )
         self.now, self._rows_handled, self._rows_beyond_first = (
             state["now"],
             state["events"],
@@ -294,7 +299,7 @@ class Engine:
     # -- running --------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End `run` after the current handler call; outside `run`, end the next one at once."""
+        """End `run` after the current handler call; outside `run`, end the next `run` at once."""
         self._stopped = True
 
     @property

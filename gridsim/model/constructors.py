@@ -102,7 +102,7 @@ class Constructor(NamedTuple):
         return self.recipe(**values)
 
     def docstring(self, noun: str) -> str:
-        """Return the docstring of the recipe as that of a function that returns a `noun` made from it."""
+        """Return the docstring of a function that returns a `noun` made from the recipe."""
         text = inspect.cleandoc(self.recipe.__doc__ or "")
         head, _, raised = text.partition("Raises\n------\n")
         head = head.partition("Parameters\n----------\n")[0].rstrip()

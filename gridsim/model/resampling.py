@@ -107,7 +107,7 @@ def _draw_users(since: Floats, user: Integers, weeks: int, random: np.random.Gen
 
 
 def _shift_weeks(since: Floats, by: int, weeks: int) -> Floats:
-    """Return releases shifted cyclically by whole weeks; those after the last whole week are unchanged."""
+    """Return releases shifted cyclically by whole weeks; releases after the last whole week are unchanged."""
     week = since // WEEK
     releases: Floats = np.where(week < weeks, since + ((week + by) % max(1, weeks) - week) * WEEK, since)
     return releases

@@ -454,7 +454,7 @@ class Scenario:
 
 
 def _without_unknown(columns: dict[str, Any]) -> dict[str, Any]:
-    """Return columns without those that are None or have unknown (negative) numbers of users or queues."""
+    """Return the columns that are not None and have no unknown (negative) users or queues."""
     return {
         name: column
         for name, column in columns.items()

@@ -50,7 +50,7 @@ class Zones(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise ScenarioError(f"zones.night_begin must be below 24 h, got {self.night_begin!r}")
 
     def clock_offsets(self, machines: Any) -> Integers:
-        """Return the differences of the local times of machines from that of zone 0: int64, ns."""
+        """Return the differences of the local times of machines from the time of zone 0: int64, ns."""
         result: Integers = np.asarray(machines, np.int64) % self.zones * DAY // self.zones
         return result
 
@@ -134,10 +134,10 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
             return night
         # during the day, a machine is a Markov chain with two states that begins in the state "down"
         day, rate = 86400.0 - night, 1 / self.spell + 1 / self._gap
-        settling = -math.expm1(-rate * day)
-        up = self.day_up * (day - settling / rate)
+        up_decay = -math.expm1(-rate * day)
+        up = self.day_up * (day - up_decay / rate)
         spells = (day - up) / self._gap
-        return (night + up) / (1 + spells - self.day_up * settling)
+        return (night + up) / (1 + spells - self.day_up * up_decay)
 
     @property
     def _gap(self) -> float:

@@ -242,7 +242,7 @@ def discrete_bound(
 
 
 def _exact_end(count: int, speeds: Floats) -> Fraction:
-    """Return the exact count-th smallest of {m / s_u}, after skipping those that are certainly smaller."""
+    """Return the exact count-th smallest of {m / s_u}, after skipping values that are certainly smaller."""
     total, machines = exact_sum(speeds), Counter(speeds.tolist())
     end, next_ends = Fraction(0), []
     for speed, machines_of_speed in machines.items():

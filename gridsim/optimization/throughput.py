@@ -207,7 +207,7 @@ class _Program:
 
 
 def _positive(name: str, values: Any, count: int | None = None, *, finite: bool = True) -> Floats:
-    """Return `values` as positive numbers; a single one is repeated `count` times."""
+    """Return `values` as positive numbers; a single value is repeated `count` times."""
     array = _column(name, values, count)
     for k in np.flatnonzero(~((array > 0) & (np.isfinite(array) | (not finite))))[:1].tolist():
         bound = "a finite number > 0" if finite else "a number > 0"

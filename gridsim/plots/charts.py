@@ -202,7 +202,7 @@ def distribution_chart(
 
 
 def result_chart(results: Result | Mapping[str, Result], metric: str | None = None) -> StepChart:
-    """Return the distributions of a metric; parameters are those of `gridsim.plots.distribution`."""
+    """Return the distributions of a metric, with the parameters of `gridsim.plots.distribution`."""
     runs = _by_name(results)
     if metric is None:
         rigid = all(result.rigid for result in runs.values())

@@ -72,9 +72,9 @@ def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -
     eng_formatter = import_extra("matplotlib.ticker", "plot", "a chart").EngFormatter
     figure = axes.get_figure()
     assert figure is not None
-    bar_room = axes.get_window_extent().width / figure.dpi / len(levels)
+    bar_space = axes.get_window_extent().width / figure.dpi / len(levels)
     for position, total in zip(levels.tolist(), stack_heights.tolist(), strict=True):
-        if bar_room < 0.38:  # inches per bar; with less, the numbers would overlap
+        if bar_space < 0.38:  # inches per bar; with less, the numbers would overlap
             break
         axes.annotate(
             short_number(total),

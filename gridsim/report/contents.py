@@ -201,7 +201,7 @@ def of_study(
     scenario: Scenario | None = None,
     command: str | None = None,
 ) -> Page:
-    """Return the page on a study; the parameters are those of `gridsim.report.html.write_report`."""
+    """Return the page on a study, with the parameters of `gridsim.report.html.write_report`."""
     overview = study.overview(full=True)
     first, *further = overview.tables
     first = replace(first, notes=[*first.notes, *overview.remarks])

@@ -105,7 +105,7 @@ def failing(seed: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Case:
-    """Scenarios of a factory and the schedulers that run them; None stands for those of the experiment."""
+    """Scenarios of a factory, and the schedulers that run them (None: the schedulers of the experiment)."""
 
     scenario: ScenarioFactory
     schedulers: Mapping[str, Scheduler] | None = None
@@ -328,7 +328,7 @@ def ratio_of_means(a: str, b: str, metric: str) -> Callable[[Replicates], Estima
 
 
 def relative_to(base: str, metric: str) -> Cell:
-    """Return a cell with the mean over seeds of the ratio of a metric to that of the scheduler `base`."""
+    """Return a cell with the mean over seeds of the ratio of a metric to the scheduler `base`."""
     return lambda values, name: values.ratio(name, base, metric)
 
 

@@ -188,7 +188,7 @@ class Reader:
     def _content(self, name: str) -> bytes:
         # each member is read only once, so the content is no larger than all members together
         if name not in self._unread:
-            raise ValueError(f"the archive must have the member {name}, with exactly one reference to it")
+            raise ValueError(f"the archive must have a member {name} that is referenced exactly once")
         del self._unread[name]
         # zipfile verifies the checksum only at the end of a member
         return self._zip.read(name)
@@ -222,7 +222,7 @@ def parse_json(name: str, text: str, max_values: int | None = None) -> Any:
 
 
 def _without_strings(text: str) -> str:
-    """Return JSON text with all strings replaced by empty ones."""
+    """Return JSON text with all strings replaced by empty strings."""
     return _STRING.sub('""', text)
 
 

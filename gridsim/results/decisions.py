@@ -52,7 +52,7 @@ _BLOCK = 4096
 
 
 class Decisions(Stateful):
-    """Log of the decisions of a run, in order; those beyond `limit` are only counted.
+    """Log of the decisions of a run, in order; decisions beyond `limit` are only counted.
 
     Parameters
     ----------
@@ -136,37 +136,37 @@ class Decisions(Stateful):
             code = np.array([self.codes[key] for key in action], np.int16)
         row = time, application, task, code, decider, level, machine, tasks, among, saw, limit, true, age
         counts = [len(value) for value in row if isinstance(value, (list, np.ndarray)) and np.ndim(value)]
-        room = self._make_room(max(counts, default=1))
-        if not room:
+        n_kept = self._make_room(max(counts, default=1))
+        if not n_kept:
             return
         if counts:
-            rows = self.rows[self.kept : self.kept + room]
+            rows = self.rows[self.kept : self.kept + n_kept]
             for name, value in zip(_NAMES, row, strict=True):
-                rows[name] = value[:room] if np.ndim(value) else value
+                rows[name] = value[:n_kept] if np.ndim(value) else value
         else:
             self.rows[self.kept] = row
-        self.kept += room
+        self.kept += n_kept
 
     def add(self, rows: NDArray[Any], left_out: int = 0) -> None:
         """Add rows that a kernel has recorded, and count the `left_out` rows as dropped.
 
         The rows have the dtype of the attribute `rows`; an action is its position in `action_texts`.
         """
-        room = self._make_room(len(rows))
-        self.rows.view(_BYTES)[self.kept : self.kept + room] = rows.view(_BYTES)[:room]
-        self.kept += room
+        n_kept = self._make_room(len(rows))
+        self.rows.view(_BYTES)[self.kept : self.kept + n_kept] = rows.view(_BYTES)[:n_kept]
+        self.kept += n_kept
         self.dropped += left_out
 
     def _make_room(self, count: int) -> int:
         """Make room for `count` rows; return the number that fits, and count the others as dropped."""
-        room = min(count, self.limit - self.kept)
-        self.dropped += count - room
-        if self.kept + room > len(self.rows):
-            capacity = min(self.limit, max(self.kept + room, 2 * self.kept))
+        n_kept = min(count, self.limit - self.kept)
+        self.dropped += count - n_kept
+        if self.kept + n_kept > len(self.rows):
+            capacity = min(self.limit, max(self.kept + n_kept, 2 * self.kept))
             longer = np.empty(capacity, _ROW)
             longer.view(_BYTES)[: self.kept] = self.rows.view(_BYTES)[: self.kept]
             self.rows = longer
-        return room
+        return n_kept
 
     def getstate(self) -> dict[str, Any]:
         """Return the state without spare rows."""
@@ -293,7 +293,9 @@ def why(
     rows = Table({name: column[indices] for name, column in table.items()})
     words = check_action_texts(metadata["words"])
     if unknown := set(rows["action"].tolist()) - set(words):
-        raise ScenarioError(f"decision_words must have the action {min(unknown)!r}")
+        raise ScenarioError(
+            f"decision_words must describe the action {min(unknown)!r}, got only {', '.join(words) or 'none'}"
+        )
     return Explanation(application, task, rows, words, int(metadata["dropped"]), job)
 
 
@@ -337,7 +339,7 @@ class _Number(float):
 
 
 def _lines(row: dict[str, Any], words: tuple[str, str, str]) -> list[str]:
-    """Return a line for a decision, and another one for its reasons, if any."""
+    """Return a line for a decision, and another line for its reasons, if any."""
     row = {name: _Number(value) if isinstance(value, float) else value for name, value in row.items()}
     sentence, quantity, unit = words
     decider = "the scheduler" if row["decider"] < 0 else f"machine {row['decider']}"

@@ -186,12 +186,13 @@ def _check_displayable(rest: Mapping[str, Any]) -> None:
     """Check that the facts, the scheduler and the provenance can be displayed."""
     for name, entries in rest.items():
         if not isinstance(entries, dict):
-            raise ValueError(f"{name} must be a table")
+            raise ValueError(f"{name} must be a table, got {type(entries).__name__}")
     msgspec.convert(rest["provenance"], _Provenance)
     scheduler = rest["scheduler"]
     for key, kind in (("name", str), ("class", str), ("parameters", dict)):
         if not isinstance(scheduler.get(key), kind):
-            raise ValueError(f"scheduler.{key} must be a {'string' if kind is str else 'table'}")
+            condition = "a string" if kind is str else "a table"
+            raise ValueError(f"scheduler.{key} must be {condition}, got {type(scheduler.get(key)).__name__}")
 
 
 def damaged_result_error(name: str, error: Exception) -> Exception:

@@ -43,7 +43,7 @@ _DIMENSIONS = {
 
 
 class Result(Metrics):
-    """The outcome of a run; its metrics are those of `gridsim.results.metrics.registry.Metrics`.
+    """The outcome of a run, with the metrics of `gridsim.results.metrics.registry.Metrics`.
 
     Columns of ``applications``: release, first_start, finish (s); tasks; task_size, size (Mflop); submitter;
     stretch (s/Mflop) = (finish - release) / size; stretch_agg = stretch * aggregate speed (no unit);
@@ -95,7 +95,7 @@ class Result(Metrics):
     ) -> None:
         for name in CORE_TABLES:
             if name not in tables:
-                raise ValueError(f"a result must have the table {name!r}")
+                raise ValueError(f"tables must contain {name!r}, got {', '.join(tables) or 'none'}")
         self.tables = _Tables("table", {check_name(name): table for name, table in tables.items()})
         self.facts: dict[str, Any] = plain(facts)
         self.scheduler: dict[str, Any] = plain(scheduler)

@@ -406,7 +406,9 @@ def check_columns(tables: Mapping[str, Table]) -> None:
     for name, table in tables.items():
         for column in _MANDATORY_COLUMNS.get(name, ()):
             if column.name not in table:
-                raise ValueError(f"{name} must have a column {column.name!r}")
+                raise ValueError(
+                    f"{name} must have a column {column.name!r}, got {', '.join(table) or 'none'}"
+                )
             if (dtype := table[column.name].dtype).kind not in _KINDS[column.kind]:
                 raise ValueError(f"{name}.{column.name} must be {column.kind}, got {dtype}")
     for name in {"cycles", "log_jobs"} & set(tables):

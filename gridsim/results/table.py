@@ -44,7 +44,7 @@ def _column(name: str, values: Any) -> Column:
         # use the shortest dtype, so that equal texts have equal dtypes
         column = column.astype(f"U{max(1, max(map(len, column.tolist()), default=1))}")
         if not is_valid_unicode(column):
-            raise ValueError(f"column {name!r} must be text, got invalid characters")
+            raise ValueError(f"column {name!r} must be valid Unicode text, got invalid characters")
     if kind not in "biufU" or column.ndim != 1:
         raise ValueError(
             f"column {name!r} must be one-dimensional and contain numbers or text, got "
@@ -183,7 +183,7 @@ class Table:
         return f"[{self._rows} rows x {len(self._columns)} columns]"
 
     def _repr_columns(self) -> tuple[list[list[str]], int]:
-        """Return text columns of the displayed rows, and the number of rows before omitted ones, or 0."""
+        """Return text columns of the displayed rows, and the number of rows before omitted rows, or 0."""
         half = _REPR_ROWS // 2
         is_complete = self._rows <= _REPR_ROWS
         rows = (

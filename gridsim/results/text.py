@@ -36,7 +36,7 @@ def draw_lines(random_parts: Iterable[str]) -> Lines:
 
 
 def as_text(lines: Lines, width: int = WIDTH) -> str:
-    """Return lines, such as those of `run_lines`, as one text in which long lines are wrapped."""
+    """Return lines as one text, with long lines wrapped."""
     return "\n".join(
         part for key, value in lines.items() for part in wrap_text(f"{key:<12}  {value}", width, 14)
     )

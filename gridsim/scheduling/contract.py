@@ -468,7 +468,7 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
 
     @property
     def is_baseline(self) -> bool:
-        """Whether comparisons take it as their baseline if they name no other."""
+        """Whether this scheduler is the default baseline of comparisons."""
         return False
 
     @property
@@ -500,7 +500,7 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
 
     @property
     def moves_data(self) -> bool:
-        """Whether it supports tasks that transfer data over the links of machines (`Run.bandwidth`)."""
+        """Whether the scheduler supports tasks that transfer data over links (`Run.bandwidth`)."""
         return False
 
     @property

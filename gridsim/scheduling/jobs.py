@@ -226,7 +226,7 @@ class AvailabilityProfile:
 
 
 class JobView:
-    """What a `JobPolicy` sees of the grid at an instant, and what it can do.
+    """The grid as a `JobPolicy` sees it at an instant, and its actions.
 
     Attributes
     ----------
@@ -296,7 +296,7 @@ class JobView:
             If no job with this number waits or runs.
         """
         if number not in self._jobs:
-            raise self._error(f"job({number})", "the job must wait or run")
+            raise self._error(f"job({number})", "the job must be waiting or running")
         return self._jobs[number]
 
     def machines_of(self, job: Job) -> Integers:
@@ -403,7 +403,7 @@ class JobView:
         del self._waiting[bisect_left(self._waiting, job.number, key=_number)]
 
     def _wait_again(self, job: Job) -> None:
-        """Return a job that has lost a machine to its place among those that wait."""
+        """Return a job that has lost a machine to its place in the queue."""
         del self._running[job.number]
         job.started, job._expected_end = None, math.inf
         self._waiting.insert(bisect_left(self._waiting, job.number, key=_number), job)
@@ -743,7 +743,7 @@ class JobAdapter(JobQueuePolicy):
             self.record("lost", job, failures)
 
     def record(self, action: str, job: Job, saw: float) -> None:
-        """Record a decision if decisions are recorded; the value seen is the true one."""
+        """Record a decision with a true value, if decisions are recorded."""
         if self.run.decisions is not None:
             self.run.decisions.record(
                 action,

@@ -27,7 +27,7 @@ Schedulers = Mapping[str, Scheduler | str] | Sequence[Scheduler | str]
 def chosen_schedulers(
     schedulers: Any, tables: Mapping[str, Mapping[str, Any]] | None = None
 ) -> dict[str, Scheduler]:
-    """Return name -> scheduler for the schedulers that a user passes; those in a list get a name.
+    """Return name -> scheduler for the schedulers that a user passes; schedulers in a list get a name.
 
     Parameters
     ----------
@@ -463,7 +463,7 @@ def _entry(name: str) -> _Entry | None:
 
 
 def _entries() -> Iterator[tuple[str, _Entry]]:
-    """Iterate over names and entries: the registered ones, then those of installed packages."""
+    """Iterate over names and entries, registered schedulers first, then installed packages."""
     importlib.import_module(_PACKAGE)
     yield from list(_REGISTRY.items())
     yield from _plugin_entries().items()

@@ -242,7 +242,7 @@ class Checkpoint:
         try:
             content = unpack(self._state, self._reader.array)
             if not isinstance(content, SavedState):
-                raise ValueError("state must be the saved state of a run")
+                raise ValueError(f"state must be the saved state of a run, got {type(content).__name__}")
             simulation.setstate(content.state)
         except Exception as error:
             raise damage_error(self.path, error) from error
@@ -257,7 +257,7 @@ def check_replaceable(path: str | os.PathLike[str], header: CheckpointHeader) ->
 
 
 def _other_run(path: str | os.PathLike[str], header: CheckpointHeader) -> str | None:
-    """Describe the resumable run in the file at `path`; None if there is none or it is that of `header`."""
+    """Describe the resumable run in the file at `path`; None if there is none or it has the same `header`."""
     try:
         with Checkpoint(path) as checkpoint:
             file_header = checkpoint.header

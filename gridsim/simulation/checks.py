@@ -278,7 +278,8 @@ def check_contract(outcome: Outcome, applications: Applications, machines: int, 
         if set(outcome.cycles) != set(CYCLES) or shapes != {(len(applications),)}:
             raise SchedulerError(
                 f"{time_text} outcome.cycles must have the columns {', '.join(CYCLES)}, each with "
-                f"{len(applications)} entries"
+                f"{len(applications)} entries, got {', '.join(outcome.cycles)} of shape "
+                f"{', '.join(map(str, sorted(shapes)))}"
             )
         tables["cycles"] = Table(outcome.cycles)
     try:

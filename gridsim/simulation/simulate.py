@@ -279,7 +279,7 @@ def execute(
 def _process_share(
     scenario: Scenario, scheduler: Scheduler, options: Options, checkpoint: Any
 ) -> AbstractContextManager[ProcessShare | None]:
-    """Return a context that provides the share of this process in the run; None if it is the only one."""
+    """Return a context that provides the share of this process in the run; None for a single process."""
     if options.processes == 1:
         return nullcontext()
     # imported here, since multiprocessing takes long to import
@@ -330,7 +330,7 @@ class _LastWorkload:
         return content, scenario.workload, scenario.platform, scenario.platform.files
 
     def get(self, scenario: Scenario, files: Mapping[str, str]) -> Applications | None:
-        """Return the cached workload if it is that of `scenario` and `files` (SHA-256); drop it otherwise."""
+        """Return the cached workload if it belongs to `scenario` and `files` (SHA-256); drop it otherwise."""
         entry, key = self._entry, self._key(scenario, files)
         if entry is not None and key is not None and entry[0] == key:
             return entry[1]
@@ -661,7 +661,7 @@ class Simulation(Stateful):
         return {f"messages {kind!r}": count for kind, count in counts}
 
     def _unfinished_text(self, unfinished_rows: Integers | None) -> str:
-        """Return a text with the number of unfinished applications and the first one; "" if unknown."""
+        """Return a text with the number of unfinished applications and the first of them; "" if unknown."""
         applications = self.applications
         if unfinished_rows is None or not len(unfinished_rows):
             return ""

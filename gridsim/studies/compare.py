@@ -112,7 +112,7 @@ class Comparison(Study):
         return verdict(self.results, self.table())
 
     def runs(self) -> Table:
-        """Return the rows of `table` as columns: those that all schedulers have, of numbers and texts."""
+        """Return the rows of `table` as columns of numbers and texts that all schedulers have."""
         rows = self.table()
         names = [name for name in rows[0] if all(scalar(row.get(name)) for row in rows)]
         return Table({name: [row[name] for row in rows] for name in names})
@@ -133,7 +133,7 @@ class Comparison(Study):
         return measure_of(self.results)
 
     def ratio(self, name: str) -> float:
-        """Return the `measure` of `name` divided by that of the baseline."""
+        """Return the ratio of the `measure` of `name` to the baseline."""
         return ratio_of(self.results, name, self.baseline)
 
     def table(self) -> list[dict[str, Any]]:
@@ -259,7 +259,9 @@ def compare(
         )
     if replicates is not None:
         if bound != "best" or threads != 1 or record:
-            raise ScenarioError("bound, threads and record are for a single run, not for replicates")
+            raise ScenarioError(
+                "replicates does not support bound, threads and record, which are for single runs"
+            )
         from gridsim.studies.replicate import replicate
 
         return replicate(

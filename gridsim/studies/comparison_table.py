@@ -55,12 +55,12 @@ def measure_of(results: Mapping[str, Result]) -> str:
 
 
 def ratio_of(results: Mapping[str, Result], name: str, baseline: str) -> float:
-    """Return the metric of comparison of `name` divided by that of the baseline (NaN if both are 0)."""
+    """Return the ratio of the metric of comparison of `name` to the baseline (NaN if both are 0)."""
     measure = measure_of(results)
-    mine, other = (getattr(results[each], measure) for each in (name, baseline))
+    own_value, other = (getattr(results[each], measure) for each in (name, baseline))
     if other:
-        return float(mine / other)
-    return math.inf if mine else math.nan
+        return float(own_value / other)
+    return math.inf if own_value else math.nan
 
 
 def rows_of(results: Mapping[str, Result], baseline: str, bound: BoundKind) -> list[Row]:
@@ -212,7 +212,7 @@ def _decision_line(name: str, facts: Mapping[str, Any]) -> str:
     rates = facts["root_requests_per_s"], facts["root_bytes_per_s"]
     load = "" if None in rates else f"; {rates[0]:.3g} requests/s and {rates[1] / 1e3:.3g} kB/s there"
     shares = [f"{100 * facts[f'{what}_at_root']:.3g} % of {what}" for what in ("requests", "applications")]
-    mean, most = (facts[f"decision_wait_{which}_s"] for which in ("mean", "max"))
+    mean, most = (facts[f"decision_wait_{statistic}_s"] for statistic in ("mean", "max"))
     return (
         f"{name}: {' and '.join(shares)} are decided at the root{load}; a decision takes {mean:.3g} s on "
         f"average and {most:.3g} s at most"
@@ -338,8 +338,8 @@ def _of_measure(
 
 
 def _completed(result: Result) -> str:
-    done, given = int(result.machines["tasks"].sum()), int(result.applications["tasks"].sum())
-    return "all" if done == given else f"{done} of {given}"
+    done, submitted = int(result.machines["tasks"].sum()), int(result.applications["tasks"].sum())
+    return "all" if done == submitted else f"{done} of {submitted}"
 
 
 def _messages(result: Result) -> str:

@@ -47,7 +47,7 @@ def figure_of(rows: Sequence[Sequence[Chart]], headline: str = "") -> Figure:
         A sentence above the charts; may be empty.
     """
     if len(rows[0]) > PANELS:
-        raise ScenarioError(f"a figure has at most {PANELS} panels in a row, this study needs {len(rows[0])}")
+        raise ScenarioError(f"a figure must have at most {PANELS} panels in a row, got {len(rows[0])}")
     charts = [chart for row in rows for chart in row]
     width, height = map(max, zip(*map(panel_size, charts), strict=True))
     fig, panels = figure(
@@ -84,7 +84,7 @@ def of_results(kind: str, results: Mapping[str, Result], **options: Any) -> Figu
     if kind in SHARED_CHARTS:
         return figure_of([[SHARED_CHARTS[kind](results, **options)]])
     if len(results) > PANELS:
-        raise ScenarioError(f"a figure has at most {PANELS} panels, {len(results)} results need as many")
+        raise ScenarioError(f"a figure must have at most {PANELS} panels, one per result, got {len(results)}")
     height = 6.0 if kind == "sequence" else 3.6
     if kind == "gantt":
         sizes = [

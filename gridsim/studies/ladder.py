@@ -274,8 +274,8 @@ def ladder(
         scheduler = DEFAULT_SCHEDULERS[rigid]
     scheduler = scheduler_of("scheduler", scheduler, scenario.schedulers)
     if scheduler.rigid != rigid:
-        what = "rigid jobs" if rigid else "bags of tasks"
-        raise ScenarioError(f"scheduler must be a Scheduler of {what}, got {scheduler!r}")
+        noun = "rigid jobs" if rigid else "bags of tasks"
+        raise ScenarioError(f"scheduler must be a Scheduler of {noun}, got {scheduler!r}")
     old = [real("ages", age, low=0, unit="s") for age in ages]
     if old and not isinstance(scheduler, BoardScheduler):
         raise ScenarioError(f"ages requires a scheduler that derives from BoardScheduler, got {scheduler!r}")

@@ -70,7 +70,7 @@ class TextTable:
 
 
 def enumeration(names: Sequence[str], max_count: int = 4) -> str:
-    """Return names as an enumeration, "a, b and c"; beyond `max_count`, the first ones and a count."""
+    """Return names as an enumeration, "a, b and c"; beyond `max_count`, the first names and a count."""
     if len(names) > max_count:
         return f"{', '.join(names[: max_count - 1])} and {len(names) - max_count + 1} more"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
@@ -180,7 +180,7 @@ def _table_lines(table: TextTable, width: int | None) -> list[str]:
 
 
 def _fitting(columns: list[list[str]], dispensable: Sequence[str], width: int) -> list[int]:
-    """Return the numbers of the columns without some dispensable ones if the rest then fits, else of all."""
+    """Return the indices of columns, without dispensable columns if the others then fit."""
     kept = list(range(len(columns)))
     for title in ("", *dispensable):
         kept = [k for k in kept if columns[k][0] != title]

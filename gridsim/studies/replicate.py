@@ -154,7 +154,7 @@ class Replicates(Study):
         return self._estimate("difference", metric, a, b)
 
     def _estimate(self, statistic: str, metric: str | None, *names: str) -> Estimate:
-        """Return an estimate, which is computed once: texts, tables, charts and pages show the same ones."""
+        """Return an estimate; it is cached, so that texts, tables, charts and pages agree."""
         key = statistic, metric, *names
         if key not in self._estimates:
             columns = [self._column(name, metric) for name in names]
@@ -163,7 +163,7 @@ class Replicates(Study):
         return self._estimates[key]
 
     def joined(self, other: Replicates) -> Replicates:
-        """Return these values together with those of `other`.
+        """Return these values together with the values of `other`.
 
         `other` has schedulers of other names on the same replications, for example on another network.
 
@@ -172,8 +172,12 @@ class Replicates(Study):
         if other.seeds != self.seeds or set(other.values) != set(self.values):
             raise ScenarioError("replicates must have the same seeds and metrics to be joined")
         if both := set(self.schedulers) & set(other.schedulers):
-            raise ScenarioError(f"schedulers {', '.join(sorted(both))} are in both")
-        merged = {metric: {**mine, **other.values[metric]} for metric, mine in self.values.items()}
+            raise ScenarioError(
+                f"replicates must have different schedulers to be joined, got {', '.join(sorted(both))} twice"
+            )
+        merged = {
+            metric: {**own_values, **other.values[metric]} for metric, own_values in self.values.items()
+        }
         return Replicates(
             self.seeds,
             merged,
@@ -300,11 +304,11 @@ class Replicates(Study):
 
     def _failures(self) -> list[str]:
         """Return lines on the failed runs and their errors, and on intervals wider than requested."""
-        alike: dict[str, list[tuple[str, int]]] = {}
+        runs_by_error: dict[str, list[tuple[str, int]]] = {}
         for run, error in self.errors.items():
-            alike.setdefault(error, []).append(run)
+            runs_by_error.setdefault(error, []).append(run)
         runs, lines = len(self.seeds) * len(self.schedulers), []
-        for error, failed in alike.items():
+        for error, failed in runs_by_error.items():
             if len(failed) == runs > 1:
                 lines.append(f"failed: all {runs} runs: {error}")
             else:
@@ -588,12 +592,13 @@ def _plan_lines(scenario: Scenario, *, is_local: bool) -> dict[str, str]:
 
 def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, ...]:
     if (seeds is None) == (replicates is None):
-        raise ScenarioError("replicate needs seeds or replicates, one of them")
+        count = "neither" if seeds is None else "both"
+        raise ScenarioError(f"replicate requires exactly one of seeds and replicates, got {count}")
     if seeds is None:
         return tuple(range(integer("replicates", replicates, low=1, high=MAX_RUNS)))
     numbers = tuple(integer(f"seeds[{i}]", seed) for i, seed in enumerate(sequence("seeds", seeds)))
     if not numbers or len(set(numbers)) < len(numbers):
-        raise ScenarioError(f"seeds must be different and at least one, got {list(numbers)}")
+        raise ScenarioError(f"seeds must be different and not empty, got {list(numbers)}")
     return numbers
 
 
@@ -693,10 +698,10 @@ def replication(scenario: Scenario, number: int, hold: Collection[str] = ()) -> 
     check_scenario(scenario)
     number = integer("number", number, high=2**32 - 1)
     if isinstance(hold, str) or not isinstance(hold, Collection):
-        raise ScenarioError(f"hold must be several of {', '.join(PARTS)}, got {short_repr(hold)}")
+        raise ScenarioError(f"hold must be a list of parts ({', '.join(PARTS)}), got {short_repr(hold)}")
     for part in hold:
         if part not in PARTS:
-            raise ScenarioError(f"hold must be of {', '.join(PARTS)}, got {part!r}")
+            raise ScenarioError(f"hold must contain only {', '.join(PARTS)}, got {part!r}")
     changes: dict[str, Any] = {}
     for name in ("platform", "workload", "faults", "fluctuation"):
         part = getattr(scenario, name)

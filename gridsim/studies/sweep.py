@@ -109,25 +109,29 @@ class Sweep:
         for name in self.over:
             text("over: the name of an axis", name)
             if (column := column_of(name)) in taken:
-                raise ScenarioError(f"over: no axis may be called {name!r}: {column} is {taken[column]}")
+                raise ScenarioError(f"over must not have an axis {name!r}: {column} is {taken[column]}")
             taken[column] = f"that of {name!r}"
             labels = self.labels[name]
             if not labels or len(set(as_column(labels))) < len(labels):
-                raise ScenarioError(f"over.{name} must have at least one value, and none twice, got {labels}")
+                raise ScenarioError(
+                    f"over.{name} must have at least one value and no value twice, got {labels}"
+                )
         runs = math.prod(map(len, self.labels.values())) * self.replicates * len(self.schedulers)
         if runs > MAX_RUNS:
             raise ScenarioError(f"over and replicates must make at most {MAX_RUNS} runs, got {runs}")
         self._check_apart()
 
     def _check_metrics(self) -> None:
-        """Raise ScenarioError for a metric whose name cannot be, or already is, that of a column.
+        """Raise ScenarioError for a metric whose name is not valid or is already the name of a column.
 
         A function may not have the name of a metric of gridsim either, since units are looked up by name.
         """
         for name, metric in ({} if self.metrics is None else requested_metrics(self.metrics)).items():
             if metric is not None and name in (*METRICS, *COLUMNS, *UNITS):
-                what = "a column of the table" if name in COLUMNS else "a metric or a unit of gridsim"
-                raise ScenarioError(f"metrics: choose another name for the function {name!r}: it is {what}")
+                meaning = "a column of the table" if name in COLUMNS else "a metric or a unit of gridsim"
+                raise ScenarioError(
+                    f"metrics must not have a function {name!r}, which is {meaning}; rename it"
+                )
             try:
                 check_name(name)
             except ValueError as error:
@@ -326,10 +330,12 @@ class Sweep:
                 continue
             name, _, parameter = path.removeprefix(_SCHEDULERS).rpartition(".")
             if not name:
-                raise ScenarioError(f"over.{path} must be of one parameter, {_SCHEDULERS}NAME.PARAMETER")
+                raise ScenarioError(
+                    f"over.{path} must be {_SCHEDULERS}NAME.PARAMETER, a parameter of one scheduler"
+                )
             if name not in parameters:
                 raise ScenarioError(
-                    f"over.{path}: no scheduler {name!r} here; there are {', '.join(parameters)}"
+                    f"over.{path} must be of a scheduler of the sweep, {', '.join(parameters)}, got {name!r}"
                 )
             parameters[name][parameter] = value
         return parameters, scenario_entries
@@ -341,7 +347,7 @@ def _of_plain(make: Callable[[Any], Any], axis: str, value: Any) -> Any:
         return make(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise ScenarioError(
-            f"over.{axis} must be of numbers, texts, lists and tables, got {short_repr(value)}"
+            f"over.{axis} must contain only numbers, strings, lists and tables, got {short_repr(value)}"
         ) from error
 
 

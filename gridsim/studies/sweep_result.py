@@ -111,7 +111,7 @@ class SweepResult(Study):
 
     @property
     def errors(self) -> list[str]:
-        """Why runs failed, each reason once."""
+        """The distinct reasons why runs failed."""
         return list(dict.fromkeys(each.error for each in self.measured if each.error))
 
     def table(self) -> Table:
@@ -180,7 +180,7 @@ class SweepResult(Study):
         if name not in labels and len(known) == 1:
             return known[0]
         if name not in labels:
-            raise ScenarioError(f"at: {name} must be given, one of {', '.join(map(repr, known))}")
+            raise ScenarioError(f"at requires a value of {name}, one of {', '.join(map(repr, known))}")
         if (label := label_of(labels.pop(name))) not in known:
             raise ScenarioError(f"at: {name} must be one of {', '.join(map(repr, known))}, got {label!r}")
         return label

@@ -44,7 +44,7 @@ def parameter_entries(kind: type) -> Iterator[tuple[str, str]]:
 
 
 def with_parameters_of(kind: type) -> Callable[[_Function], _Function]:
-    """Decorate a function, so that its docstring describes the parameters of a class after its own ones."""
+    """Decorate a function, so that its docstring also describes the parameters of a class."""
 
     def decorate(function: _Function) -> _Function:
         if text := function.__doc__:

@@ -59,7 +59,7 @@ def check_address_space(library: str, needed_bytes: int) -> None:
 
 
 def memory() -> int:
-    """Return the memory limit of this process, bytes: that of the machine, control group or process."""
+    """Return the memory limit of this process, bytes, set by the machine, control group or process."""
     return min(_machine_memory(), _process_limit())
 
 

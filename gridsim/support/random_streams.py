@@ -37,7 +37,7 @@ class Streams:
 
 
 def normal_factors(draw: np.random.Generator, deviation: float, count: int) -> NDArray[np.float64]:
-    """Return normally distributed factors of mean 1, float64[count]; those up to 0.01 are redrawn.
+    """Return normally distributed factors of mean 1, float64[count]; factors up to 0.01 are redrawn.
 
     The redraws raise the mean: to 1.008 with a deviation of 0.4, to 1.29 with a deviation of 1.
     """

@@ -111,7 +111,7 @@ def with_columns(value: Any, arrays: Arrays, path: str, file: str) -> Any:
     try:
         if kind is None:
             raise ValueError(
-                f"no list is stored in arrays of {', '.join(str(array.dtype) for array in parts)}"
+                f"arrays of a list must have a known type, got {', '.join(str(part.dtype) for part in parts)}"
             )
         return kind(*parts)
     except ValueError as error:

@@ -71,7 +71,10 @@ def set_attribute(owner: Any, name: str, value: Any) -> None:
     """
     current = getattr(owner, name)
     if hasattr(current, "setstate") != isinstance(value, SavedState):
-        raise ValueError(f"{type(owner).__name__}.{name} must have the state of {type(current).__name__}")
+        raise ValueError(
+            f"{type(owner).__name__}.{name} must be the state of a {type(current).__name__}, got "
+            f"{type(value).__name__}"
+        )
     if isinstance(value, SavedState):
         current.setstate(value.state)
         return
@@ -182,7 +185,7 @@ def unpack(value: Any, load: Callable[[int], Array], make_set: Callable[[Iterabl
 
 
 def copy_state(source: Any, target: Any) -> None:
-    """Restore the state of an object in another one of the same kind, by way of `pack` and `unpack`."""
+    """Copy the state of an object to another object of the same kind, by `pack` and `unpack`."""
     arrays: list[Array] = []
 
     def save(array: Array) -> int:
@@ -233,7 +236,7 @@ def keep_in_checkpoints(cls: type, to_plain: Callable[[Any], Any], from_plain: C
 
 
 def keep_attributes(cls: Any, *exclude: str) -> None:
-    """Allow instances of `cls` in checkpoints, by their attributes but those to `exclude`."""
+    """Allow instances of `cls` in checkpoints, which save their attributes except those to `exclude`."""
     key = f"{cls.__module__}.{cls.__qualname__}"
 
     def rebuild(attributes: dict[str, Any]) -> Any:

@@ -32,7 +32,7 @@ def check_name(name: str) -> str:
 
 
 def align(columns: list[list[str]], left: Collection[int] = ()) -> list[str]:
-    """Return lines of right-aligned columns; those with the numbers `left` are left-aligned.
+    """Return lines of right-aligned columns; the columns `left` are left-aligned.
 
     Line breaks and unprintable characters in a cell are replaced, so that each cell stays on its line and has
     its visible width.

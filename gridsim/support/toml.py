@@ -31,7 +31,7 @@ def read(file: StrPath) -> str:
     with open_regular(file) as stream:
         content = stream.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise ScenarioError(f"{file}: the file must have at most {MAX_BYTES} bytes")
+        raise ScenarioError(f"{file}: the file must have at most {MAX_BYTES} bytes, got more")
     try:
         return content.decode()
     except UnicodeDecodeError as error:

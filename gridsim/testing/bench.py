@@ -151,7 +151,7 @@ class Bench:
         if not isinstance(policy, Adapter):
             raise ScenarioError(f"scheduler must run node programs (NodeScheduler), got {scheduler!r}")
         self._adapter, self._core = policy, policy.core
-        policy.total_tasks = 0  # the absent nodes make no progress
+        policy.total_tasks = 0  # without tasks to wait for, the core does not check progress
         self._up = np.zeros(len(policy.up), np.bool_)
         self._up[self._node] = True
         policy.up[:] = self._up

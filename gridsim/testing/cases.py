@@ -369,8 +369,8 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, is_crowded: bool, paus
     releases = st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 1200.0 if is_crowded else 300.0)
     run_times = column(seconds)
     release = [0.0] * count if has_contention else draw(_releases(column(releases), run_times, pauses))
-    anywhere = st.integers(0, nodes - 1)
-    homes = [draw(anywhere)] * count if has_contention else column(anywhere)
+    any_machine = st.integers(0, nodes - 1)
+    homes = [draw(any_machine)] * count if has_contention else column(any_machine)
     return Scenario(
         platform=Platform.equal(nodes),
         workload=Workload.jobs_of(
@@ -391,7 +391,7 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, is_crowded: bool, paus
 
 @st.composite
 def _releases(draw: st.DrawFn, releases: list[float], run_times: list[float], pauses: bool) -> list[float]:
-    """Move some of `releases` to just after the end of the previous application, and some to hours later.
+    """Move random `releases` to just after the end of the previous application, or to hours later.
 
     Parameters
     ----------

@@ -202,7 +202,7 @@ def _known_properties(scenario: Scenario, recipe: _Recipe) -> tuple[bool, bool]:
 
 
 def _with_other_applications(recipe: _Recipe, scenario: Scenario, is_later: Bools, horizon: float) -> _Recipe:
-    """Return the recipe with later applications on other machines, larger ones if `horizon` s suffice."""
+    """Return the recipe with later applications on other machines, and larger if `horizon` s suffice."""
     larger_recipe = _with_sizes_times(_SIZE_FACTOR, recipe, scenario.platform.nodes, is_later)
     if span(dataclasses.replace(scenario, workload=Workload(larger_recipe))) <= horizon:
         return larger_recipe
@@ -286,7 +286,7 @@ def _with_other_failures(faults: Faults, nodes: int, at: int, is_future_empty: b
 
 @dataclass(frozen=True)
 class _FaultsWithUpTime(Faults):
-    """Failures with a given mean up time (s), which may differ from that of the list."""
+    """Failures with a given mean up time (s), which may differ from the mean of the list."""
 
     mean: float
 
@@ -302,7 +302,7 @@ def _fault_list(faults: Faults) -> ListedFaults:
 
 
 def _ns(seconds: Any) -> Integers:
-    """Return instants in ns; infinite ones become the last instant."""
+    """Return instants in ns; infinity becomes the last instant."""
     nanoseconds: Integers = np.rint(np.minimum(np.asarray(seconds, np.float64), _LAST_INSTANT) * NS).astype(
         np.int64
     )

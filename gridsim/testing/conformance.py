@@ -250,7 +250,7 @@ def check_scheduler(
 
 
 def _limit_of_examples(examples: int | None, seconds: float | None) -> int:
-    """Return the number of scenarios; a large one if only the time is limited."""
+    """Return the number of scenarios; a large number if only the time is limited."""
     if seconds is not None:
         real("seconds", seconds, above=0, unit="s")
     if examples is None:

@@ -110,7 +110,7 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
 
 
 def _unit_error(result: Result) -> str | None:
-    """Return a description of an action whose seen values are a multiple of the true ones; else None.
+    """Return a description of an action whose seen values are a multiple of the true values; else None.
 
     Outdated values differ from the true ones, too, but not all by the same large factor.  The values of the
     deciding machine itself are checked first, because they are the most recent ones.
@@ -277,7 +277,7 @@ def _transfer_messages(result: Result, scheduler: Scheduler) -> set[tuple[int, i
 
 
 def _possible_forwarders(result: Result, scheduler: Scheduler) -> set[tuple[int, int]]:
-    """Return (application, machine) of machines that may have forwarded tasks, or may still receive some.
+    """Return (application, machine) of machines that may have forwarded tasks, or may still receive tasks.
 
     Application -1 stands for any.  With schedulers on cohorts, a message without an application may have
     brought tasks of any application that its receiver sends or queues from then on.

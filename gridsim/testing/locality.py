@@ -65,7 +65,7 @@ _MAX_CHANGES_WHILE_DOWN = 3
 def locality_violation(
     scenario: Scenario, scheduler: Scheduler, can_fail: bool, horizon: float, skipped_variants: set[str]
 ) -> str | None:
-    """Describe the first action that a change alters before the machine can know of it; None if none.
+    """Describe the first action that a change alters before the machine can know it; None if none.
 
     The scenario is run without its failures, with tasks of equal sizes, and with long latencies.
     Parameters that the scheduler derives from platform and workload before the run (`Scheduler.explicit`)
@@ -264,7 +264,7 @@ def _is_computing(result: Result, machine: int, begin: float, end: float) -> boo
 
 
 def _informed_times(base: ObservedRun, variant: ObservedRun, change: Change) -> Integers:
-    """Return the time (ns) from which each machine can know of the change: int64[machines + servers]."""
+    """Return the time (ns) from which each machine can know the change: int64[machines + servers]."""
     latency = nanoseconds(base.result.scenario.network.latency)
     informed_at = np.full(max(machine_count(run.result) for run in (base, variant)), NEVER)
     informed_at[slice(None) if change.known_by_all else change.machine] = change.since

@@ -62,7 +62,7 @@ def promised_order_violation(result: Result, order: str) -> str | None:
 
 
 def _failing_machines(result: Result) -> list[int]:
-    """Return the machines that are down at some time of the run."""
+    """Return the machines that fail during the run."""
     faults, machines = result.scenario.faults, len(result.machines)
     if faults is None:
         return []

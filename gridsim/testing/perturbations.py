@@ -42,7 +42,7 @@ def release_machines(scheduler: Scheduler, machines: int) -> Integers:
     if not isinstance(scheduler, NodeScheduler):
         return np.arange(machines)
     layout = scheduler.layout(machines)
-    return np.asarray(layout.machine_of)[layout.release_nodes[:machines]]
+    return np.asarray(layout.machine_of)[layout.submission_nodes[:machines]]
 
 
 @dataclass(frozen=True)

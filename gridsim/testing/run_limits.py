@@ -88,7 +88,7 @@ def limit_wall_time(seconds: float, handlers_until: float = math.inf) -> Iterato
         busy, now = time.process_time() - start_cpu_time, time.monotonic()
         last_call, call = call, handler_call(frame) if now >= handlers_until else None
         if call is not None and call is last_call:
-            raise SchedulerError("a handler has not ended long after the time of the check was over")
+            raise SchedulerError("a handler has not returned long after the time limit of the check")
         elapsed = now - start
         if elapsed < seconds or busy < seconds * _MIN_BUSY_SHARE and elapsed < seconds * _IDLE_FACTOR:
             return

@@ -140,7 +140,7 @@ class _RunRecorder:
 
 
 class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
-    """Scheduler that runs another one and records its messages.
+    """Scheduler that runs another scheduler and records its messages.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
         The recorder of the run.
     """
 
-    # the inner scheduler has run the scenario before, so it supports whatever the scenario needs
+    # the inner scheduler has run the scenario before, so it supports all features of the scenario
     unequal = fluctuating = owners = constraints = moves_data = True
     job_times = JOB_TIMES
 

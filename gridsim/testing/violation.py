@@ -101,7 +101,7 @@ class Findings:
 
     @property
     def invariant(self) -> str | None:
-        """The invariant of the first violation; later runs check only this one.  None if there is none."""
+        """The invariant of the first violation; later runs check only this one.  None: no violation."""
         return self.first.law if self.first else None
 
     def unrepeated_violation(self, invariant: str) -> ConformanceError:

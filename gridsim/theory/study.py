@@ -1,4 +1,4 @@
-"""check_theory(): run the experiments, and compare measured values with those of queueing theory."""
+"""check_theory(): run the experiments, and compare measured values with queueing theory."""
 
 from __future__ import annotations
 

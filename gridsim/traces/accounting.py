@@ -66,7 +66,7 @@ def make_jobs(
     is_local: bool | None,
     remarks: tuple[Remark, ...],
 ) -> ParsedJobs:
-    """Return the jobs of a log whose submissions count from the first one.
+    """Return the jobs of a log, with submission times relative to the first submission.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def make_jobs(
 
 
 def unique_numbers(major: Floats, minor: Floats | None = None) -> NDArray[np.int64]:
-    """Return numbers of jobs: those of `major`, or ranks if some are missing or `minor` tells jobs apart.
+    """Return the numbers of jobs: `major`, or ranks if numbers are missing or not unique without `minor`.
 
     The rank counts from 1 in the order of (major, minor).
     """

@@ -113,7 +113,7 @@ def assemble(
     horizon: float,
     origin: float = 0.0,
 ) -> tuple[AvailabilityTrace, list[tuple[int, int, str]]]:
-    """Return a trace of raw intervals, with empty ones left out and clashing ones merged, and the repairs.
+    """Return a trace of raw intervals, dropping empty and merging overlapping intervals, and the repairs.
 
     The repairs are in the form that `warn_repairs` takes.
     """

@@ -93,7 +93,7 @@ class Bags:
         return float(self.tasks @ self.run_time)
 
     def offered_load(self, machines: int) -> float:
-        """Return the offered load of `machines` machines as fast as those of the log.
+        """Return the offered load of `machines` machines as fast as the machines of the log.
 
         The offered load is the processor seconds of the bags over the processor seconds of the machines from
         the first to the last release.  It is infinite if all bags are released at once.

@@ -1,4 +1,4 @@
-"""Workloads of Batsim: a JSON file with jobs, and profiles that say what the jobs do.
+"""Workloads of Batsim: a JSON file with jobs, and with profiles that describe the work of jobs.
 
 Source: https://batsim.readthedocs.io/en/latest/input-workload.html.  A job has the fields ``id``, ``subtime``
 (s), ``res`` (number of resources), ``profile``, and possibly ``walltime`` (s).

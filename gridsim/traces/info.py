@@ -381,5 +381,7 @@ def _read(format: TraceFormat, path: StrPath, kind: type[_Trace]) -> _Trace:
     except Exception as error:
         raise format_error(path, 0, f"{type(error).__name__}: {text_of(error)}") from error
     if not isinstance(trace, kind):
-        raise format_error(path, 0, f"its reader must return a {kind.__name__}, got {type(trace).__name__}")
+        raise format_error(
+            path, 0, f"the reader of the format must return a {kind.__name__}, got {type(trace).__name__}"
+        )
     return trace

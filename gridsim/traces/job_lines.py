@@ -111,7 +111,7 @@ def job_count(jobs: NDArray[np.void]) -> int:
 
 
 def unknown_submissions(jobs: NDArray[np.void]) -> Rows:
-    """Return which lines have no submission time: those with -1, unless the log has times below -1."""
+    """Return which lines have no submission time: a time of -1, unless the log has times below -1."""
     submit = jobs["submit"]
     rows: Rows = (submit == -1) & (submit.min(initial=-1) >= -1)
     return rows

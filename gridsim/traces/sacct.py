@@ -218,7 +218,7 @@ def _pending_arrays(table: AccountingTable) -> Rows:
 
 
 def _numbers(table: AccountingTable, rows: Rows) -> NDArray[np.int64]:
-    """Return the numbers of jobs: JobIDRaw, else JobID; tasks of arrays get numbers above all others."""
+    """Return the numbers of jobs: JobIDRaw, else JobID; tasks of arrays get higher numbers."""
     raw, number = table.get("JobIDRaw"), table.get("JobID")
     if raw is None and number is None:
         return np.cumsum(rows)

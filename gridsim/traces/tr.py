@@ -77,7 +77,7 @@ class TaskLog:
 
     @property
     def release(self) -> NDArray[np.float64]:
-        """Release of each job, s since the first; those of equal submit times are `SAME_TIME_GAP` s apart."""
+        """Release of each job, s since the first; jobs of equal submit times are `SAME_TIME_GAP` s apart."""
         first = np.searchsorted(self.submit, self.submit)
         release: NDArray[np.float64] = self.submit - self.submit[0]
         return release + SAME_TIME_GAP * (np.arange(len(self)) - first)

@@ -41,7 +41,7 @@ def is_unknown(value: str) -> bool:
 
 
 def parse_times(values: Bytes) -> Floats:
-    """Return times in s since 1970; those without a time zone (`has_zone`) are read as UTC."""
+    """Return times in s since 1970; times without a time zone (`has_zone`) are read as UTC."""
     cells = as_matrix(values)
     seconds, rest = np.full(len(values), np.nan), np.ones(len(values), np.bool_)
     if cells.shape[1] >= _LENGTH:
@@ -97,7 +97,7 @@ def _dates(cells: NDArray[np.uint8]) -> tuple[Floats, Rows]:
 
 
 def _whole_numbers(values: Bytes) -> tuple[Floats, Rows]:
-    """Return the values of whole numbers of at most 15 digits, NaN for others, and which are those."""
+    """Return the values of whole numbers of at most 15 digits, NaN for other texts, and their mask."""
     length = np.strings.str_len(values)
     is_whole = (length > 0) & (length <= _MAX_DIGITS)
     numbers = np.zeros(len(values), np.int64)
@@ -216,8 +216,8 @@ def _number(text: str) -> float | None:
 def parse_counts(values: Bytes) -> Floats:
     """Return whole numbers of at least 0, which may end in K or M (thousands and millions)."""
     numbers = np.full(len(values), np.nan)
-    everything = np.ones(len(values), np.bool_)
-    _parse_others(values, everything, numbers, "a whole number of at least 0", _count)
+    all_rows = np.ones(len(values), np.bool_)
+    _parse_others(values, all_rows, numbers, "a whole number of at least 0", _count)
     return numbers
 
 

@@ -37,7 +37,7 @@ _NEEDS = {
 
 
 def wta_files(path: StrPath) -> list[str]:
-    """Return the files of a workload: the file itself, or those of its folder of tasks, sorted by name."""
+    """Return the files of a workload: the file, or the sorted files of its folder of tasks."""
     if not os.path.isdir(path):
         return [os.fspath(path)]
     for folder in _FOLDERS:
@@ -121,7 +121,7 @@ def _columns(parquet: Any, file: str) -> tuple[list[str], dict[str, NDArray[np.f
 
 
 def _numbers(file: str, name: str, column: Any) -> NDArray[np.float64]:
-    """Return a column as numbers, NaN for missing ones; of lists, the first entries."""
+    """Return a column as numbers, NaN for missing values; of lists, the first entries."""
     if name == "parents":
         firsts = [entry[0] if entry else None for entry in column.to_pylist()]
         return np.array([np.nan if first is None else float(first) for first in firsts])

@@ -104,7 +104,7 @@ def differences(
     source: str,
     quantity: str = "",
 ) -> list[Violation]:
-    """Return one violation of `law` for all indices at which values differ from the required ones.
+    """Return one violation of `law` for all indices at which values differ from the required values.
 
     Parameters
     ----------

@@ -372,7 +372,7 @@ def _check_concurrency(rows: Copies, max_copies: int) -> list[Violation]:
 def _check_moves(
     result: Result, workload: Applications, rows: Copies, cost: int, keeps_work: bool
 ) -> list[Violation]:
-    """Check that interrupted tasks resume with the correct work, and that durations include those of moves.
+    """Check that interrupted tasks resume with the correct work, and that durations include moves.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ class JobsTable:
 
     @cached_property
     def is_moved(self) -> NDArray[np.bool_]:
-        """Whether each job ran on another machine than the one where it was submitted."""
+        """Whether each job ran on another machine than its submitter."""
         is_moved: NDArray[np.bool_] = self["machine"] != self.workload.submitter[self.application]
         return is_moved
 

@@ -96,10 +96,10 @@ def _check_peak_queue(result: Result) -> list[Violation]:
     machine = np.concatenate((arrivals["machine"], schedule["machine"][rows]))
     change = np.concatenate((arrivals["tasks"], np.full(len(rows), -1)))
     at = np.rint(np.concatenate((arrivals["time"], begins)) / NS)
-    life, unclear = _failure_counts(result, machine, at)
-    order = np.lexsort((change, at, life, machine))
-    machine, life, change, at = machine[order], life[order], change[order], at[order]
-    starts_group = np.append(True, (np.diff(machine) != 0) | (np.diff(life) != 0))
+    incarnation, unclear = _failure_counts(result, machine, at)
+    order = np.lexsort((change, at, incarnation, machine))
+    machine, incarnation, change, at = machine[order], incarnation[order], change[order], at[order]
+    starts_group = np.append(True, (np.diff(machine) != 0) | (np.diff(incarnation) != 0))
     waiting = np.cumsum(change)
     waiting -= (waiting - change)[np.flatnonzero(starts_group)][np.cumsum(starts_group) - 1]
     last = np.append((np.diff(at) != 0) | starts_group[1:], True)
@@ -127,22 +127,22 @@ def _failure_counts(result: Result, machine: Integers, at: Floats) -> tuple[Inte
 
     Returns
     -------
-    life
+    incarnation
         int64[events], the number of earlier failures of the event's machine.
     unclear
         bool[machines], whether an event of the machine is at the instant of a failure.
     """
     machines, faults = len(result.machines), result.scenario.faults
-    life, unclear = np.zeros(len(at), np.int64), np.zeros(machines, np.bool_)
+    incarnation, unclear = np.zeros(len(at), np.int64), np.zeros(machines, np.bool_)
     if faults is None:
-        return life, unclear
+        return incarnation, unclear
     order = np.argsort(machine, kind="stable")
     for u, down, _ in faults.outages(machines, float(at.max()) * NS + 1.0):
         events = order[slice(*np.searchsorted(machine[order], (u, u + 1)))]
         failures = np.rint(down / NS)
-        life[events] = np.searchsorted(failures, at[events])
+        incarnation[events] = np.searchsorted(failures, at[events])
         unclear[u] = np.isin(at[events], failures).any()
-    return life, unclear
+    return incarnation, unclear
 
 
 def _check_traffic(result: Result) -> list[Violation]:

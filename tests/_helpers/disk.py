@@ -16,7 +16,7 @@ class PowerCut(BaseException):
     """A simulated power cut."""
 
 
-class _Torn(io.FileIO):
+class _TornFile(io.FileIO):
     """A file of whose failing write only half reaches the disk."""
 
     def __init__(self, descriptor: int, disk: Disk) -> None:
@@ -74,7 +74,7 @@ class Disk:
         return descriptor
 
     def fdopen(self, descriptor: int, mode: str) -> Any:
-        return io.BufferedRandom(_Torn(descriptor, self), 4096)
+        return io.BufferedRandom(_TornFile(descriptor, self), 4096)
 
     def fsync(self, descriptor: int) -> None:
         self.count()

@@ -68,7 +68,7 @@ def gap_by_orders(node: Node, stretch: Fraction, release: Fraction, size: Fracti
     best = Fraction(0)
     new = object()
     for order in permutations([*node.queue, new]):
-        end, room, placed = node.free_at, INFINITE, False
+        end, capacity, placed = node.free_at, INFINITE, False
         for share in order:
             if isinstance(share, Share):
                 end += share.work / node.speed
@@ -76,12 +76,12 @@ def gap_by_orders(node: Node, stretch: Fraction, release: Fraction, size: Fracti
                 if slack < 0:
                     break
                 if placed:
-                    room = min(room, slack)
+                    capacity = min(capacity, slack)
             else:
                 placed = True
-                room = min(room, release + stretch * size - end)
+                capacity = min(capacity, release + stretch * size - end)
         else:
-            best = max(best, room * node.speed)
+            best = max(best, capacity * node.speed)
     return best
 
 
@@ -106,7 +106,7 @@ def gap(node: Node, stretch: Fraction, release: Fraction, size: Fraction) -> Fra
         return Fraction(0)
     deadline = release + stretch * size
     completed = before = Fraction(0)
-    room = INFINITE
+    capacity = INFINITE
     for due, share in sorted((share.release + stretch * share.size, share) for share in node.queue):
         completed += share.work / node.speed
         slack = due - node.free_at - completed
@@ -115,8 +115,8 @@ def gap(node: Node, stretch: Fraction, release: Fraction, size: Fraction) -> Fra
         if due <= deadline:
             before = completed
         else:
-            room = min(room, slack)
-    return max(Fraction(0), min(room, deadline - node.free_at - before)) * node.speed
+            capacity = min(capacity, slack)
+    return max(Fraction(0), min(capacity, deadline - node.free_at - before)) * node.speed
 
 
 def count(node: Node, stretch: Fraction, release: Fraction, size: Fraction, task_size: Fraction) -> int:

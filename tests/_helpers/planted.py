@@ -81,8 +81,8 @@ class _ReleaseForesight(_Planted):
 
     def targets(self, submitter: int, application: int) -> Any:
         honest, release = super().targets(submitter, application), self.run.applications.release
-        soon = (release > release[application]) & (release < release[application] + 60.0)
-        return honest[: 1 if soon.any() else 3]
+        is_upcoming = (release > release[application]) & (release < release[application] + 60.0)
+        return honest[: 1 if is_upcoming.any() else 3]
 
 
 class _MemoryOfLastRun(_Planted):
@@ -153,11 +153,11 @@ class _TiesByAddress(_Planted):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.things = [_MachineObject(u) for u in range(len(run.speeds))]
+        self.objects = [_MachineObject(u) for u in range(len(run.speeds))]
 
     def targets(self, submitter: int, application: int) -> Any:
-        up = [thing for thing in self.things if self.run.up[thing.machine]]
-        return np.array([thing.machine for thing in sorted(up, key=id)][:2])
+        up = [item for item in self.objects if self.run.up[item.machine]]
+        return np.array([item.machine for item in sorted(up, key=id)][:2])
 
 
 class _HourDependence(_Planted):
@@ -239,8 +239,8 @@ class _FailureForesight(_Planted):
         if not self.run.faults:
             return honest
         coming = engine._handlers[engine._rank["fault"]].__self__._next_time()  # type: ignore[attr-defined]
-        soon = coming is not None and coming < engine.now + 60 * 10**9
-        return honest[:1] if soon else honest
+        is_upcoming = coming is not None and coming < engine.now + 60 * 10**9
+        return honest[:1] if is_upcoming else honest
 
 
 class _StalePeek(_Planted):
@@ -264,18 +264,18 @@ class _StalePeek(_Planted):
 class _MemoryAfterFailure(_Planted):
     """Policy whose machines use the number of targets in their last share even after a failure."""
 
-    STATE = (*_Planted.STATE, "heard")
+    STATE = (*_Planted.STATE, "received")
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.heard = np.zeros(len(run.speeds), np.int64)
+        self.received = np.zeros(len(run.speeds), np.int64)
 
     def on_share(self, rows: Any) -> None:
-        self.heard[rows["node"]] = rows["tasks"]
+        self.received[rows["node"]] = rows["tasks"]
         super().on_share(rows)
 
     def targets(self, submitter: int, application: int) -> Any:
-        machines, count = len(self.run.up), 1 + int(self.heard[submitter]) % 3
+        machines, count = len(self.run.up), 1 + int(self.received[submitter]) % 3
         return self.chance[submitter].choice(machines, size=min(count, machines), replace=False)
 
 
@@ -499,19 +499,19 @@ class _SetOrderSum(_Planted):
 class _CohortSum(_Planted):
     """Policy that adds up floats cohort by cohort, and decides by the last digit."""
 
-    STATE = (*_Planted.STATE, "heard")
+    STATE = (*_Planted.STATE, "received")
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.heard = 0.1
+        self.received = 0.1
 
     def on_share(self, rows: Any) -> None:
-        self.heard += float((rows["tasks"] / 7.0).sum())
+        self.received += float((rows["tasks"] / 7.0).sum())
         super().on_share(rows)
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
-        return honest[: 1 + int(self.heard * 2.0**48) % 2]
+        return honest[: 1 + int(self.received * 2.0**48) % 2]
 
 
 class _ChangedSpeeds(_Planted):

@@ -194,8 +194,8 @@ class IdNode(HonestNode):
     """Program that uses neighbours in the order of the addresses of objects."""
 
     def places(self, view: Any, application: Any, tasks: int) -> Any:
-        things = [(u, object()) for u in [view.node, *view.neighbours]]
-        return [u for u, _ in sorted(things, key=lambda thing: id(thing[1]))][:2]
+        pairs = [(u, object()) for u in [view.node, *view.neighbours]]
+        return [u for u, _ in sorted(pairs, key=lambda thing: id(thing[1]))][:2]
 
 
 class RandomNode(HonestNode):
@@ -344,14 +344,14 @@ class SetNode(HonestNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.heard: set[int] = set()
+        self.senders: set[int] = set()
 
     def on_share(self, view: Any, message: Any) -> None:
-        self.heard.add(message.sender)
+        self.senders.add(message.sender)
         super().on_share(view, message)
 
     def next_target(self, view: Any) -> int:
-        return next(iter(self.heard))
+        return next(iter(self.senders))
 
 
 class OldAnswers(HonestNode):

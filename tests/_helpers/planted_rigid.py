@@ -116,10 +116,10 @@ class _EarlyStart(FirstFitPolicy):
 
     def on_finish(self, jobs: list[int]) -> None:
         release, now = self.jobs.release_ns, self.run.engine.now
-        soon = np.flatnonzero((release > now) & (release <= now + 300_000_000)).tolist()
-        soon = [job for job in soon if job not in self.ahead]
-        self.ahead += soon
-        self.waiting += soon
+        upcoming = np.flatnonzero((release > now) & (release <= now + 300_000_000)).tolist()
+        upcoming = [job for job in upcoming if job not in self.ahead]
+        self.ahead += upcoming
+        self.waiting += upcoming
         super().on_finish(jobs)
 
 
@@ -170,10 +170,10 @@ class _CancellationForesight(_AsapPolicy):
     """Policy that does not place a job whose user cancels it within ten minutes."""
 
     def _place(self, jobs: list[int]) -> None:
-        at, soon = self.run.applications.instants("cancel_at"), self.run.engine.now + 600 * 10**9
-        doomed = [] if at is None else [job for job in jobs if at[job] < soon]
-        self.waiting += doomed
-        super()._place([job for job in jobs if job not in doomed])
+        at, horizon = self.run.applications.instants("cancel_at"), self.run.engine.now + 600 * 10**9
+        cancelled = [] if at is None else [job for job in jobs if at[job] < horizon]
+        self.waiting += cancelled
+        super()._place([job for job in jobs if job not in cancelled])
 
 
 class _MissingReservation(_AsapPolicy):

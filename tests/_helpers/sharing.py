@@ -12,9 +12,11 @@ from gridsim.scheduling.contract import ProcessShare, Scheduler
 from gridsim.simulation.simulate import Options, Simulation
 
 
-def run_in_parts(scenario: gs.Scenario, scheduler: Scheduler, parts: int, *, room: int = 2**17) -> gs.Result:
-    """Run `scenario` in `parts` parts, each with a message buffer of `room` bytes."""
-    memory, reports, failed = np.zeros(parts * room, np.uint8), {}, []
+def run_in_parts(
+    scenario: gs.Scenario, scheduler: Scheduler, parts: int, *, capacity: int = 2**17
+) -> gs.Result:
+    """Run `scenario` in `parts` parts, each with a message buffer of `capacity` bytes."""
+    memory, reports, failed = np.zeros(parts * capacity, np.uint8), {}, []
 
     def watch() -> None:
         if failed:

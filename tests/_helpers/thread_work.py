@@ -215,16 +215,19 @@ def run_queues() -> Any:
     queues.reschedule(every, 0)
     cells = queues.summaries(every, GRID, 5 * SECOND, threads=2)
     minimum = queues.minimum_stretch(every, 6 * SECOND)
-    room = queues.available(0.5, 6.0, 1e4, 50.0, 7 * SECOND)
-    return cells, minimum, room, queues.advance(900 * SECOND), queues.schedule(), queues.next_change()
+    capacity = queues.available(0.5, 6.0, 1e4, 50.0, 7 * SECOND)
+    return cells, minimum, capacity, queues.advance(900 * SECOND), queues.schedule(), queues.next_change()
 
 
 def run_data_queues() -> Any:
     queues, every = data_queues(), np.arange(300)
     queues.reschedule(every, 0)
     cells = queues.summaries(every, GRID, 5 * SECOND, threads=2)
-    minimum, room = queues.minimum_stretch(every, 6 * SECOND), queues.room(0.5, 3, 7 * SECOND, every)
-    return cells, minimum, room, queues.advance(900 * SECOND), queues.schedule(), queues.next_change()
+    minimum, capacity = (
+        queues.minimum_stretch(every, 6 * SECOND),
+        queues.capacity_of(0.5, 3, 7 * SECOND, every),
+    )
+    return cells, minimum, capacity, queues.advance(900 * SECOND), queues.schedule(), queues.next_change()
 
 
 def run_schedules() -> Any:

@@ -649,7 +649,7 @@ def test_importing_the_package_loads_no_optional_libraries(tmp_path):
 
 
 def test_a_run_imports_one_scheduler(tmp_path):
-    """It also imports only the kernels and packages that it needs."""
+    """A run also imports only the kernels and packages that it needs."""
     code = """if True:
         import sys, gridsim as gs
         scenario = gs.Scenario(gs.Platform.equal(2), gs.Workload.bags(2, 10.0, seed=1))

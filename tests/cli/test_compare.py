@@ -155,7 +155,7 @@ def test_any_key_of_the_scenario_can_be_changed(tmp_path: Path) -> None:
 
 
 def test_the_flag_rigid_rejects_bags_of_selected_jobs(tmp_path: Path) -> None:
-    """Otherwise all jobs would be compared with some of them."""
+    """Without the check, all jobs would be compared with the selected jobs."""
     log, part = tmp_path / "log.swf", tmp_path / "part.toml"
     log.write_text("".join(f"{k} {k} 0 60 1 -1 -1 1 60 -1 1 {k} 1 -1 -1 -1 -1 -1\n" for k in (1, 2, 3)))
     bags = gs.Workload.from_log(log, max_applications=2)
@@ -230,7 +230,7 @@ def test_the_flag_half_width_stops_at_the_maximum_of_replications(arguments: lis
         ),
         (["--replicates", "2", "--figure", "x.jpg"], "must end in one of .png, .svg, .pdf, got 'x.jpg'"),
         (["--workers", "0"], "--workers must be a whole number in 1..4096, got 0"),
-        (["--replicates", "2", "--hold", "nodes"], "hold must be of platform"),
+        (["--replicates", "2", "--hold", "nodes"], "hold must contain only platform"),
     ],
 )
 def test_invalid_flags_are_rejected(arguments: list[str], message: str) -> None:
@@ -243,15 +243,15 @@ def test_single_runs_on_an_executor_equal_local_runs() -> None:
     from gridsim.support.processes import Processes
 
     schedulers = {"tree": gs.FairTree(), "fcfs": gs.Fcfs()}
-    here = compare(bags(), schedulers, record=True)
+    serial = compare(bags(), schedulers, record=True)
     with Processes(2) as pool:
-        there = compare(bags(), schedulers, record=True, executor=pool)
+        parallel = compare(bags(), schedulers, record=True, executor=pool)
     for name in schedulers:
-        assert here[name].digest == there[name].digest and here[name].tables == there[name].tables
-        assert not there[name].applications["finish"].flags.writeable
+        assert serial[name].digest == parallel[name].digest and serial[name].tables == parallel[name].tables
+        assert not parallel[name].applications["finish"].flags.writeable
     with pytest.raises(gs.ScenarioError, match="half_width requires replicates"):
         compare(bags(), schedulers, half_width=0.1)
-    with pytest.raises(gs.ScenarioError, match="bound, threads and record are for a single run"):
+    with pytest.raises(gs.ScenarioError, match="replicates does not support bound, threads and record"):
         compare(bags(), schedulers, replicates=2, record=True)
 
 
@@ -339,4 +339,4 @@ def test_machines_of_several_processors_come_from_the_header(tmp_path: Path) -> 
     log.write_text("".join(line.format(*job) for job in jobs))
     assert "\nlog  " in invoke(*flags, "--nodes", "2").stdout
     refused = invoke(*flags, "--nodes", "2x")
-    assert refused.exit_code == 2 and "--nodes must be a number of machines, since" in refused.stderr
+    assert refused.exit_code == 2 and "--nodes is required, since" in refused.stderr

@@ -67,7 +67,7 @@ def test_the_default_checkpoint_is_in_the_current_folder(
 def test_a_checkpoint_of_another_run_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is kept even if that run has ended; a repeated run replaces its own checkpoint."""
+    """The checkpoint is kept even if its run has ended; a repeated run replaces its own checkpoint."""
     monkeypatch.chdir(tmp_path)
     assert invoke("run", *SMALL, "--checkpoint-every", 0).exit_code == 0
     file = Path("gridsim.checkpoint")
@@ -204,7 +204,7 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
 
 
 def test_a_user_scheduler_is_resumed(tmp_path: Path) -> None:
-    """It is imported only if `--scheduler` names it."""
+    """The scheduler is imported only if `--scheduler` names it."""
     (tmp_path / "mine.py").write_text(MINE)
 
     def command(*arguments: object) -> Any:

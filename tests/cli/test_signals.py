@@ -143,7 +143,7 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
 
 @each_signal
 def test_ignored_signals_stay_ignored(tmp_path: Path, number: int, code: int, word: str) -> None:
-    """They are ignored under nohup, and in the background of a shell."""
+    """Signals are ignored under nohup, and in the background of a shell."""
     (tmp_path / "mine.py").write_text(SENT.format(number=int(number)))
     answer = python(*RUN, folder=tmp_path, handled=False)
     assert (answer.returncode, answer.stderr) == (0, "") and "digest" in answer.stdout

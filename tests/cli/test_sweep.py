@@ -117,7 +117,7 @@ def test_invalid_input_creates_no_files(file: Path, arguments: list[str], messag
 def test_large_numbers_and_non_ascii_labels_are_saved(
     file: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
-    """They are large whole numbers and letters outside ASCII."""
+    """The labels are large whole numbers and letters outside ASCII."""
     monkeypatch.chdir(file.parent)
     file.write_text(
         f"""
@@ -166,8 +166,8 @@ def gate(file: Path) -> Iterator[Path]:
 
 
 def _start(file: Path, gate: Path, allowed: int) -> subprocess.Popen[str]:
-    for begun in gate.iterdir():
-        begun.unlink()
+    for started in gate.iterdir():
+        started.unlink()
     (file.parent / "allowed").write_text(str(allowed))
     command = [sys.executable, "-m", "gridsim", "sweep", file.name, "--workers", "2"]
     root = str(Path(gs.__file__).parent.parent)

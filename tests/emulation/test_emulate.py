@@ -324,7 +324,7 @@ def test_a_worker_reports_only_the_error_after_a_failure(what: Exception | None)
 def test_invalid_messages_from_other_processes_are_rejected() -> None:
     core = Worker(setup(), 0, 0).core
     task = core.mail.wire["task"].type
-    good: dict[str, Any] = {"node": 1, "sender": 7, "_due": 0, "_start": 0, "_life": 0, "_move": 0}
+    good: dict[str, Any] = {"node": 1, "sender": 7, "_due": 0, "_start": 0, "_incarnation": 0, "_move": 0}
     good |= {"_tasks": ((2, 3),), "application": 0, "tasks": 1}
     core.mail.receive(task(**good))
     for wrong in (
@@ -382,7 +382,7 @@ def test_connections_with_unexpected_greetings_are_closed(
 ) -> None:
     run = Coordinator(setup(), None)
     run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
-    run.peers[0].connection = before = run._accept()  # process 1 is in its second life
+    run.peers[0].connection = before = run._accept()  # process 1 is in its second incarnation
     closed = list[str]()
     connection = run._accept()
     connection.transport = SimpleNamespace(
@@ -413,7 +413,7 @@ def test_a_run_continues_after_it_kills_a_process(child: int) -> None:
 def test_a_closed_connection_is_an_error_unless_its_process_was_killed() -> None:
     run = Coordinator(setup(), None)
     run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
-    run.on_left(0, 1, 0)  # of the previous life
+    run.on_left(0, 1, 0)  # of the previous incarnation
     run.peers[1].dead = True
     run.on_left(0, 1, 1)
     assert run.failure is None

@@ -35,10 +35,10 @@ class Desk(gs.NodeProgram):
                 self.open[number] = worker
 
     def on_offer(self, view: Any, message: Any) -> None:
-        view.note("calls", event=0, node=view.rank, value=message.room)
+        view.note("calls", event=0, node=view.rank, value=message.capacity)
         if message.request:
             del self.open[message.request]
-        if self.waiting and message.room > 0:
+        if self.waiting and message.capacity > 0:
             application, count = self.waiting.pop()
             tasks = min(count, 2)
             view.send(message.sender, "share", application=application, tasks=tasks)
@@ -78,7 +78,7 @@ class Worker(gs.NodeProgram):
     def on_ask(self, view: Any, message: Any) -> None:
         # some workers do not answer
         if view.random.uniform(0.0, 1.0) < 0.5:
-            view.reply(message, "offer", room=2.0 - view.tasks, weights=np.array([view.work]))
+            view.reply(message, "offer", capacity=2.0 - view.tasks, weights=np.array([view.work]))
 
     def on_share(self, view: Any, message: Any) -> None:
         self.shares.push(view.now, message.application, message.tasks)
@@ -103,7 +103,7 @@ class EveryFeatureScheduler(gs.BoardScheduler, frozen=True, kw_only=True):
     }
     messages: ClassVar[dict[str, gs.Message]] = {
         "ask": gs.Message(60, answer="offer", job=int),
-        "offer": gs.Message(80, room=float, weights=gs.array(float)),
+        "offer": gs.Message(80, capacity=float, weights=gs.array(float)),
         "share": gs.Message(200, moves_tasks=True, application=int, tasks=int),
         "think": gs.Message(None, left=int),
     }

@@ -130,9 +130,11 @@ def test_a_task_set_equals_a_list_of_task_numbers(data: st.DataObject) -> None:
             count = data.draw(st.integers(0, len(model)))
             taken = here.take(count) if what == "take" else here.take_last(count)
             index = count if what == "take" else len(model) - count
-            gone, model = (model[:index], model[index:]) if what == "take" else (model[index:], model[:index])
-            assert numbers(taken) == gone and count_of(taken) == count
-            away += gone
+            removed, model = (
+                (model[:index], model[index:]) if what == "take" else (model[index:], model[:index])
+            )
+            assert numbers(taken) == removed and count_of(taken) == count
+            away += removed
         assert numbers(here.parts) == model and len(here) == len(model)
     with pytest.raises(ValueError, match="must have 1 more tasks"):
         here.take(len(model) + 1)

@@ -120,7 +120,7 @@ def test_random_bytes_are_never_handled(caplog: pytest.LogCaptureFixture) -> Non
     assert 40 <= len(lines(caplog)) <= 80  # a connection that ends within a frame logs nothing
 
 
-#: The first fields of all messages: node, sender, due, start, life, move, tasks.
+#: The first fields of all messages: node, sender, due, start, incarnation, move, tasks.
 HEADER = [0, 1, 0, 0, 0, 0, []]
 WRONG = {
     "an unknown kind": [9, *HEADER, 5, 6],
@@ -183,7 +183,9 @@ def test_the_oldest_connections_are_closed_if_too_many_send_no_greeting(
 
 def test_fields_may_have_the_names_that_msgspec_uses() -> None:
     kind = Kind(0, MessageKind("x", 0, 100, {"type": int, "tag": int, "cls": int}, False, ("on_x",)))
-    sent = kind.type(node=1, sender=2, _due=3, _start=3, _life=0, _move=0, _tasks=(), type=5, tag=6, cls=7)
+    sent = kind.type(
+        node=1, sender=2, _due=3, _start=3, _incarnation=0, _move=0, _tasks=(), type=5, tag=6, cls=7
+    )
     assert kind.unpack(decoder_of([kind]).decode(message_frame(sent)[4:])).type == 5
 
 

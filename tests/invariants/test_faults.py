@@ -27,7 +27,7 @@ from tests._helpers.scenarios import CENTRAL, fair_trees
 each_central = pytest.mark.parametrize("name", CENTRAL)
 QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 #: For tests with several runs per example; `check_scheduler` covers more examples every night.
-FEWER = settings(QUICK, max_examples=12)
+FEWER_EXAMPLES = settings(QUICK, max_examples=12)
 limits = st.sampled_from((1, 3))
 
 
@@ -43,7 +43,7 @@ def check(result: gs.Result) -> None:
     assert 0 <= result.machines["interrupted"].sum() <= result.applications["resubmitted"].sum()
 
 
-@FEWER
+@FEWER_EXAMPLES
 @given(scenarios(faults=True), fair_trees(), st.sampled_from((None, 0.0, 0.07, 25.0)), limits)
 def test_the_fair_tree_completes_every_task_once(
     scenario: gs.Scenario, scheduler: gs.FairTree, detection: float | None, limit: int
@@ -193,7 +193,7 @@ class WatchedScheduler(gs.Scheduler, frozen=True):
 
 
 @each_central
-@FEWER
+@FEWER_EXAMPLES
 @given(scenario=scenarios(faults=True), limit=limits)
 def test_each_centralized_scheduler_completes_every_task_once(
     name: str, scenario: gs.Scenario, limit: int
@@ -264,8 +264,8 @@ def test_centralized_schedulers_wait_until_a_machine_is_up(name: str) -> None:
     result = gs.simulate(scenario, CENTRAL[name])
     assert result.applications["first_start"][0] == 0.0
     assert result.applications["first_start"][1] >= 90.0
-    from_the_beginning = grid(machine=all_machines, down=[0.0] * 8, up=[90.0] * 8)
-    result = gs.simulate(from_the_beginning, CENTRAL[name])
+    down_at_start = grid(machine=all_machines, down=[0.0] * 8, up=[90.0] * 8)
+    result = gs.simulate(down_at_start, CENTRAL[name])
     assert (result.applications["first_start"] >= 90.0).all()
     assert result.applications["resubmitted"].sum() == 0
 
@@ -494,5 +494,5 @@ def test_the_feed_of_failures_gives_all_changes_in_order() -> None:
     for block in islice(course.blocks, 3):
         taken = feed.take()
         assert taken is not None and taken.until.tolist() == block.until.tolist()
-    nothing = outages_of(grid(machine=[], down=[], up=[]), BLOCKS)
-    assert nothing.take() is None and nothing.take() is None and nothing.mean_up_time == inf
+    no_outages = outages_of(grid(machine=[], down=[], up=[]), BLOCKS)
+    assert no_outages.take() is None and no_outages.take() is None and no_outages.mean_up_time == inf

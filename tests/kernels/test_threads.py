@@ -25,9 +25,9 @@ CLASSES = [
 # Methods that handlers and observers of nodes call while the core runs.
 WITHIN_HANDLERS = (
     "wake", "work_of", "waiting_at", "tasks_at", "stop", "view_of", "give", "machine_of", "available",
-    "room", "activity", "failed_call", "held_by", "timers_of", "acts_of", "local_messages_of", "outbox_sizes",
-    "sent_since", "sample", "sample_rest", "record_calls", "view", "machine", "transmission_time",
-    "is_deferred", "held",
+    "capacity_of", "activity", "failed_call", "held_by", "timers_of", "acts_of", "local_messages_of",
+    "outbox_sizes", "sent_since", "sample", "sample_rest", "record_calls", "view", "machine",
+    "transmission_time", "is_deferred", "held",
 )  # fmt: skip
 IN_USE = "this object is in use by another call; make one call at a time, from one thread"
 

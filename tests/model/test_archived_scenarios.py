@@ -114,7 +114,10 @@ def test_a_changed_scenario_shares_the_unchanged_columns() -> None:
         (np.full(LONG, np.nan), r"release\[0\] must be a finite number >= 0 s, got nan"),
         (np.full(LONG, "a"), r"release\[0\] must be a finite number >= 0 s, got 'a'"),
         (RELEASE[:5], "tasks must have 5 entries, as workload.release has, got 101"),
-        (RELEASE > 5, "release must refer to arrays of a list: no list is stored in arrays of bool"),
+        (
+            RELEASE > 5,
+            "release must refer to arrays of a list: arrays of a list must have a known type, got bool",
+        ),
     ],
 )
 def test_a_missing_or_invalid_array_is_rejected(array: Any, expected: str) -> None:
@@ -139,7 +142,7 @@ def test_a_reference_to_an_unknown_array_is_rejected(name: str) -> None:
     [
         (np.full(LONG, 2**62), "workload.sizes must refer to arrays of a list: counts must be in"),
         (np.full(LONG, 1), "workload.sizes must refer to arrays of a list: counts must add up to"),
-        (np.full(LONG, 1.0), "workload.sizes must refer to arrays of a list: no list is stored in arrays of"),
+        (np.full(LONG, 1.0), "workload.sizes must refer to arrays of a list: arrays of a list must have a"),
     ],
 )
 def test_wrong_counts_of_a_ragged_list_are_rejected(counts: Any, expected: str) -> None:

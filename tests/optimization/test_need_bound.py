@@ -42,18 +42,20 @@ def optimum(rows, machines):
 @given(st.lists(bags, min_size=1, max_size=2), st.lists(machines_, min_size=1, max_size=2))
 def test_no_schedule_of_a_small_case_beats_the_bounds(rows, others):
     machines = [(1.0, 4.0, 4.0), *others]  # the first suits all
-    speeds, *there = (np.array(column) for column in zip(*machines, strict=True))
+    speeds, *capacities = (np.array(column) for column in zip(*machines, strict=True))
     release, tasks, task_size, *needs = (np.array(column) for column in zip(*rows, strict=True))
     size, best = tasks * task_size, optimum(rows, machines)
 
-    def fluid(those, subset):
-        return fluid_bound(release[those], size[those], subset.sum())
+    def fluid(selection, subset):
+        return fluid_bound(release[selection], size[selection], subset.sum())
 
-    def discrete(those, subset):
-        return discrete_bound(release[those], size[those], task_size[those], tasks[those], subset)
+    def discrete(selection, subset):
+        return discrete_bound(
+            release[selection], size[selection], task_size[selection], tasks[selection], subset
+        )
 
     for bound in (fluid, discrete):
-        for actual in need_bounds(np.stack(needs, axis=1), np.stack(there, axis=1), speeds, bound):
+        for actual in need_bounds(np.stack(needs, axis=1), np.stack(capacities, axis=1), speeds, bound):
             assert actual.stretch <= best * (1 + 1e-9)
             columns = {"task_size": task_size, "tasks": tasks} if actual.task_size is not None else {}
             actual.verify(release, size, speeds, **columns)  # its certificate holds for the whole workload
@@ -78,8 +80,8 @@ def test_only_some_of_many_sets_of_machines_are_tried():
     """The smallest and the largest set are among them."""
     needs = np.arange(1.0, 41.0)[:, None]
 
-    def bound(those, subset):
-        return fluid_bound(np.zeros(len(those)), np.ones(len(those)), subset.sum())
+    def bound(selection, subset):
+        return fluid_bound(np.zeros(len(selection)), np.ones(len(selection)), subset.sum())
 
     actual = need_bounds(needs, needs, np.ones(40), bound)
     assert len(actual) == 12 and actual[0].machines.tolist() == [39] and len(actual[-1].machines) == 39

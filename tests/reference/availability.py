@@ -31,15 +31,15 @@ def queue_gap(queue: Queue, stretch: float, release_new: float, size_new: float)
     deadline = release_new + stretch * size_new
     deadlines = deadlines_at(queue, stretch)
     completed = work_before = 0.0
-    room = math.inf
+    capacity = math.inf
     for i in edf_order(deadlines):
         if queue.work[i] > 0.0:
             completed += queue.work[i]
             if deadlines[i] <= deadline:
                 work_before = completed
             else:
-                room = min(room, (deadlines[i] - start) * queue.speed - completed)
-    return max(0.0, min(room, (deadline - start) * queue.speed - work_before))
+                capacity = min(capacity, (deadlines[i] - start) * queue.speed - completed)
+    return max(0.0, min(capacity, (deadline - start) * queue.speed - work_before))
 
 
 def gap(
@@ -83,9 +83,9 @@ def _sample(grid: SummaryGrid, release_new: float, queue: Queue) -> Summary:
     result = np.zeros(grid.shape, dtype=np.uint32)
     for i, stretch in enumerate(grid.stretch.tolist()):
         for j, size in enumerate(grid.size.tolist()):
-            room = queue_gap(queue, stretch, release_new, size)
+            capacity = queue_gap(queue, stretch, release_new, size)
             for k, task_size in enumerate(grid.task_size.tolist()):
-                ratio = room / task_size
+                ratio = capacity / task_size
                 result[i, j, k] = TOP if ratio >= TOP else math.floor(ratio)
     return result
 

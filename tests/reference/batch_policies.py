@@ -114,31 +114,31 @@ class ConservativePolicy(gs.JobPolicy):
 
 
 class Fcfs(gs.JobScheduler, frozen=True, kw_only=True):
-    """See `FcfsPolicy`."""
+    """A scheduler of rigid jobs with first come, first served, `FcfsPolicy`."""
 
     policy = FcfsPolicy
 
 
 class Easy(gs.JobScheduler, frozen=True, kw_only=True):
-    """See `EasyPolicy`."""
+    """A scheduler of rigid jobs with EASY backfilling, `EasyPolicy`."""
 
     policy = EasyPolicy
 
 
 class Wfp(gs.JobScheduler, frozen=True, kw_only=True):
-    """See `WfpPolicy`."""
+    """A scheduler of rigid jobs with the priority WFP3, `WfpPolicy`."""
 
     policy = WfpPolicy
 
 
 class Depth(gs.JobScheduler, frozen=True, kw_only=True):
-    """See `DepthPolicy`."""
+    """A scheduler of rigid jobs with a limited number of reservations, `DepthPolicy`."""
 
     policy = DepthPolicy
     depth: int = 1
 
 
 class Conservative(gs.JobScheduler, frozen=True, kw_only=True):
-    """See `ConservativePolicy`."""
+    """A scheduler of rigid jobs with conservative backfilling, `ConservativePolicy`."""
 
     policy = ConservativePolicy

@@ -197,8 +197,8 @@ class JobQueue:
             of_queue = sum(self._nodes[other] for other in running if self._queue_of[other] == queue)
             if of_queue + self._nodes[job] > self._queue_limits[queue]:
                 return True
-        mine = sum(self._nodes[other] for other in self._machines_of if self._user[other] == self._user[job])
-        return bool(self._limit) and mine + self._nodes[job] > self._limit
+        n_used = sum(self._nodes[j] for j in self._machines_of if self._user[j] == self._user[job])
+        return bool(self._limit) and n_used + self._nodes[job] > self._limit
 
     def _start_all(self) -> None:
         """Start the jobs that start now."""
@@ -301,11 +301,13 @@ class JobQueue:
             if instant > self.now or self._nodes[job] <= len(self._free_machines()):
                 return instant
             if self._conservative:
-                now_is_next = (
+                fits_next = (
                     self._count_used(self.now + 1, job) + self._nodes[job] <= self._sizes[self._examined]
                 )
-                clear = all(not self.now + 1 < each < self.now + 1 + self._estimate[job] for each in starts)
-                if now_is_next and (clear or self._fits(job, self.now + 1, starts)):
+                is_clear = all(
+                    not self.now + 1 < each < self.now + 1 + self._estimate[job] for each in starts
+                )
+                if fits_next and (is_clear or self._fits(job, self.now + 1, starts)):
                     self._waits_for_end.add(job)
         return None
 

@@ -225,7 +225,7 @@ class DataQueues(TaskQueues):
         times = self._times(u, application)
         return float(sum(times)) + (tasks - 1.0) * max(times)
 
-    def room(self, stretch: float, application: int, now: int, machines: ArrayLike) -> Integers:
+    def capacity_of(self, stretch: float, application: int, now: int, machines: ArrayLike) -> Integers:
         """Return a lower bound of the further tasks that each machine can take at `stretch`."""
         result, new = [], self._application[application]
         for u in integers(machines):

@@ -138,9 +138,11 @@ class Report:
         before = due[:, np.newaxis] <= deadline
         ahead = np.where(before, completed[:, np.newaxis], 0.0).max(axis=2, initial=0.0)
         slack = np.where(before, math.inf, ((due - start) * speed - completed)[:, np.newaxis])
-        room = np.minimum((deadline[:, :, 0] - start) * speed - ahead, slack.min(axis=2, initial=math.inf))
-        room[late | (self.grid.stretch * (1.0 + LATE) < self.queue.floor)] = 0.0
-        tasks: Cells = np.floor(np.maximum(room, 0.0)[:, :, np.newaxis] / self.grid.task_size).astype(
+        capacity = np.minimum(
+            (deadline[:, :, 0] - start) * speed - ahead, slack.min(axis=2, initial=math.inf)
+        )
+        capacity[late | (self.grid.stretch * (1.0 + LATE) < self.queue.floor)] = 0.0
+        tasks: Cells = np.floor(np.maximum(capacity, 0.0)[:, :, np.newaxis] / self.grid.task_size).astype(
             np.int64
         )
         return tasks
@@ -291,7 +293,9 @@ class Router:
 
     rest: Rest | None = None
     copy: RootCopy | None = None
-    told: dict[int, int] = field(default_factory=dict)  # child -> version of the copy that it received last
+    sent_versions: dict[int, int] = field(
+        default_factory=dict
+    )  # child -> version of the copy that it received last
     debts: dict[int, list[Debt]] = field(default_factory=dict)  # by child
 
 
@@ -448,13 +452,13 @@ class Tree:
         if k == 0:
             self._renew_copy()
         children = (2 * k + 1, 2 * k + 2)
-        room = [self._room(request, summary)[-1 if sample is None else sample] for summary in known]
-        hosted = min(request.tasks, sum(room))
+        capacity = [self._capacity(request, summary)[-1 if sample is None else sample] for summary in known]
+        hosted = min(request.tasks, sum(capacity))
         others = split_by_speed(request.tasks - hosted, [self._speed(child) for child in children])
         stretch = BEYOND if sample is None else self.stretches[sample]
         sent: Wave = []
         for child, part, more, n, summary in zip(
-            children, split(room, hosted).tolist(), others, room, known, strict=True
+            children, split(capacity, hosted).tolist(), others, capacity, known, strict=True
         ):
             if part + more:
                 machine = child if child < len(self.routers) else child - len(self.routers)
@@ -479,9 +483,9 @@ class Tree:
     def _copy_for(self, k: int, child: int) -> RootCopy | None:
         """Return the copy if it is newer than the one the child received last."""
         root = self.routers[k].copy
-        if root is None or root.made <= self.routers[k].told.get(child, -1):
+        if root is None or root.made <= self.routers[k].sent_versions.get(child, -1):
             return None
-        self.routers[k].told[child] = root.made
+        self.routers[k].sent_versions[child] = root.made
         return root
 
     def _hear(self, k: int, rest: Rest, root: RootCopy | None) -> None:
@@ -525,24 +529,24 @@ class Tree:
         """Return how much older (s) the request is than the summary."""
         return max(0.0, min(summary.newest, self.now / NS) - self.bags[request.application].release / NS)
 
-    def _room(self, request: Request, summary: Summary) -> list[int]:
+    def _capacity(self, request: Request, summary: Summary) -> list[int]:
         """Return for how many tasks of the request there is room, at each stretch; 0 after its deadline.
 
         A request older than the summary has the deadline of a smaller one that is as new.
         """
         bag, age = self.bags[request.application], self._age(request, summary)
         late, k = (self.now - bag.release) / NS, bisect_left(self.task_sizes, bag.task_size)
-        room = [0] * len(self.stretches)
+        capacity = [0] * len(self.stretches)
         for i, stretch in enumerate(self.stretches):
             j = bisect_right(self.sizes, bag.size - age / stretch) - 1
             if j >= 0 and k < len(self.task_sizes) and stretch * bag.size >= late:
-                room[i] = int(summary.cells[i, j, k])
-        return room
+                capacity[i] = int(summary.cells[i, j, k])
+        return capacity
 
     def _sample(self, request: Request, summaries: Sequence[Summary]) -> int | None:
         """Return the index of the smallest stretch with room for all tasks, or None."""
-        rooms = zip(*(self._room(request, summary) for summary in summaries), strict=True)
-        return next((i for i, room in enumerate(rooms) if sum(room) >= request.tasks), None)
+        capacities = zip(*(self._capacity(request, summary) for summary in summaries), strict=True)
+        return next((i for i, capacity in enumerate(capacities) if sum(capacity) >= request.tasks), None)
 
     def _speed(self, node: int) -> float:
         return sum(self.leaves[machine].speed for machine in self.below[node])

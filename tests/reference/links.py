@@ -41,7 +41,7 @@ class Message:
 
     @property
     def is_local(self) -> bool:
-        """Whether it does not count, as it stays on its machine or is of a kind that is not counted."""
+        """Whether the message does not count, because it is local or of a kind that is not counted."""
         return self.source == self.target or not self.is_counted
 
 

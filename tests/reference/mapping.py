@@ -24,7 +24,7 @@ def map_in_turn(
     percent: float = 20.0,
     low: float = 0.6,
     high: float = 0.9,
-    on_met: bool = False,
+    uses_met: bool = False,
 ) -> tuple[Integers, bool]:
     rows, count, at, _ = _arguments(etc, counts, ready)
     machines = range(len(at))
@@ -34,8 +34,8 @@ def map_in_turn(
         for _ in range(tasks):
             if rule == "switching" and max(at) > 0.0:
                 balance = min(at) / max(at)
-                on_met = balance > low if on_met else balance >= high
-            if rule == "met" or (rule == "switching" and on_met):
+                uses_met = balance > low if uses_met else balance >= high
+            if rule == "met" or (rule == "switching" and uses_met):
                 u = min(machines, key=lambda u: e[u])
             elif rule == "olb":
                 u = min(machines, key=lambda u: at[u])
@@ -48,7 +48,7 @@ def map_in_turn(
             at[u] += e[u]
             assignments.append(u)
     ready[:] = at
-    return np.array(assignments, np.int64), bool(on_met)
+    return np.array(assignments, np.int64), bool(uses_met)
 
 
 def map_batch(

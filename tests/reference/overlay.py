@@ -81,13 +81,13 @@ class Views:
         seed: int = 0,
         known_down: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        gone = [False] * self.nodes if known_down is None else self._presence(known_down)
+        is_down = [False] * self.nodes if known_down is None else self._presence(known_down)
         before, offsets, chosen = self._state, [0], []
         for node, a, b in zip(integers(nodes), integers(first), integers(second), strict=True):
             self._state = seed
             self._state = self._next_bits() ^ (a & _BITS)
             self._state = self._next_bits() ^ (b & _BITS)
-            known = [other for other, _ in self._rows[node] if not gone[other]]
+            known = [other for other, _ in self._rows[node] if not is_down[other]]
             for k in range(min(len(known), count)):
                 j = k + self._draw_below(len(known) - k)
                 known[k], known[j] = known[j], known[k]
@@ -99,17 +99,17 @@ class Views:
     # -- shuffling --------------------------------------------------------------------------------------
 
     def cycle(self, up: NDArray[np.bool_] | None = None) -> tuple[int, int, int]:
-        there = self._presence(up)
+        is_present = self._presence(up)
         exchanges = dropped = new = 0
         for u, row in enumerate(self._rows):
-            if not there[u] or not row:
+            if not is_present[u] or not row:
                 continue
             for entry in row:
                 entry[1] = min(entry[1] + 1, 255)
             oldest = max(range(len(row)), key=lambda k: (row[k][1], -k))
             q = row[oldest][0]
             row[oldest], row[-1] = row[-1], row[oldest]
-            if not there[q]:
+            if not is_present[q]:
                 row.pop()
                 dropped += 1
                 continue
@@ -152,14 +152,14 @@ class Views:
     def join(
         self, node: int, introducer: int, *, steps: int = 5, up: NDArray[np.bool_] | None = None
     ) -> None:
-        there = self._presence(up)
+        is_present = self._presence(up)
         for _ in range(self.degree):
             at = introducer
             for _ in range(steps):
                 if not self._rows[at]:
                     break
                 onward = self._rows[at][self._draw_below(len(self._rows[at]))][0]
-                if onward != node and there[onward]:
+                if onward != node and is_present[onward]:
                     at = onward
             row = self._rows[at]
             known = at
@@ -175,5 +175,5 @@ class Views:
     def _presence(self, up: Any) -> list[bool]:
         if up is None:
             return [True] * self.nodes
-        there: list[bool] = up.tolist()
-        return there
+        is_present: list[bool] = up.tolist()
+        return is_present

@@ -100,14 +100,14 @@ def lowest_stretch(totals: npt.ArrayLike, n_tasks: int) -> int | None:
 
 def split(available: npt.ArrayLike, n_tasks: int) -> npt.NDArray[np.int64]:
     """Split ``n_tasks`` in proportion to ``available`` by largest remainder."""
-    room = integers(available)
-    everything = sum(room)
+    capacity = integers(available)
+    everything = sum(capacity)
     if n_tasks == 0:
-        return np.zeros(len(room), dtype=np.int64)
-    share = [n_tasks * count // everything for count in room]
-    remainder = [n_tasks * count % everything for count in room]
+        return np.zeros(len(capacity), dtype=np.int64)
+    share = [n_tasks * count // everything for count in capacity]
+    remainder = [n_tasks * count % everything for count in capacity]
     missing = n_tasks - sum(share)
-    for i in sorted(range(len(room)), key=lambda i: (-remainder[i], i))[:missing]:
+    for i in sorted(range(len(capacity)), key=lambda i: (-remainder[i], i))[:missing]:
         share[i] += 1
     return np.array(share, dtype=np.int64)
 

@@ -408,8 +408,8 @@ class TaskQueues:
         result = []
         for u in range(self.machines) if machines is None else integers(machines):
             self._advance(u, now)
-            room = availability.queue_gap(self._as_queue(u, now), stretch, release_new, size_new)
-            ratio = room / task_size_new
+            capacity = availability.queue_gap(self._as_queue(u, now), stretch, release_new, size_new)
+            ratio = capacity / task_size_new
             result.append(math.floor(ratio) if ratio < 2.0**63 else NEVER)
         return np.array(result, np.int64)
 

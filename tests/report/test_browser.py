@@ -172,7 +172,7 @@ def test_all_charts_are_drawn_offline(browser: Any, pages: dict[str, Path], name
 
 
 def test_a_long_name_leaves_room_in_the_table(browser: Any, pages: dict[str, Path]) -> None:
-    """It is the title of a column of short numbers."""
+    """The name is the title of a column of short numbers."""
     show(browser, pages["long"], 1200)
     heads = dict(
         browser.execute_script(

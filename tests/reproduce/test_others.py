@@ -16,7 +16,7 @@ from gridsim.reproduce.others import mapping, master_worker, stale_views, tree_e
 from gridsim.reproduce.others.mapping import AFFINITY, BRAUN, INCONSISTENT, LPAS, RELATED
 from gridsim.reproduce.others.master_worker import IN_TURN, MASTER_WORKER, SORTED, MasterBags, optimum
 from gridsim.reproduce.others.probes_on_bags import CUTOFF, LOAD, AtLoad, GridLog, TaskTrace
-from gridsim.reproduce.others.stale_views import OF_TWO, SHORTEST, STALE_VIEWS, crossing
+from gridsim.reproduce.others.stale_views import SHORTER_OF_TWO, SHORTEST, STALE_VIEWS, crossing
 from gridsim.reproduce.others.tree_extensions import (
     DATA_TREE,
     NEED,
@@ -57,7 +57,7 @@ QUICK_RUNS: dict[str, tuple[Any, ModuleType, dict[str, Any], dict[str, str]]] = 
     "stale views": (
         STALE_VIEWS,
         stale_views,
-        {"JOBS": (200_000, 8000), "REFRESHES": {"periodic": (OF_TWO, SHORTEST)}},
+        {"JOBS": (200_000, 8000), "REFRESHES": {"periodic": (SHORTER_OF_TWO, SHORTEST)}},
         {},
     ),
     "data": (
@@ -88,9 +88,9 @@ def test_quick_runs_reproduce_their_claims(name: str, monkeypatch: pytest.Monkey
     for constant, value in constants.items():
         monkeypatch.setattr(module, constant, value)
     report = experiment.run(Run(range(1, 6), quick=True))
-    judged = [(row.claim, row.verdict) for row in report.rows if row.verdict]
-    assert judged and all(verdict == verdicts.get(claim, verdict) for claim, verdict in judged)
-    assert set(verdicts) <= {claim for claim, _ in judged}
+    row_verdicts = [(row.claim, row.verdict) for row in report.rows if row.verdict]
+    assert row_verdicts and all(verdict == verdicts.get(claim, verdict) for claim, verdict in row_verdicts)
+    assert set(verdicts) <= {claim for claim, _ in row_verdicts}
     assert experiment.draw(report).axes
     if name == "affinity":  # the program is better than MCT if machines have affinities, and worse if not
         better, worse = (grid.rows[LPAS][-1] for grid in report.grids)
@@ -99,7 +99,7 @@ def test_quick_runs_reproduce_their_claims(name: str, monkeypatch: pytest.Monkey
         sorted_, in_turn = (report.grids[0].rows[order][0].mean for order in (SORTED, IN_TURN))
         assert np.isfinite(sorted_) and sorted_ > in_turn
     elif name == "stale views":
-        assert {verdict for _, verdict in judged} == {"reproduced"}
+        assert {verdict for _, verdict in row_verdicts} == {"reproduced"}
         [cross] = [
             row.measured for row in report.rows if row.quantity.endswith(f"{SHORTEST} is worse than random")
         ]

@@ -315,7 +315,7 @@ def test_an_experiment_runs_jobs_of_a_log(name, log, tmp_path):
 
 
 def test_dgs_whole_runs_all_jobs_of_a_log(log, tmp_path):
-    """All 400 jobs are run, at their own times and compressed."""
+    """All 400 jobs run, at their own times and compressed."""
     arguments = ("dgs-whole", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress", "--json")
     answer = invoke(*arguments, "--log", log, "--procs-per-node", 2)
     assert answer.exit_code == 0, answer.output

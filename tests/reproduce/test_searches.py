@@ -16,10 +16,10 @@ def test_medium_load_is_not_judged(monkeypatch):
     monkeypatch.setattr(searches, "NODES", (300, 20))
     monkeypatch.setattr(searches, "APPLICATIONS", (300, 6))
     report = searches.SEARCHES.run(Run([1], quick=True))
-    judged = [row for row in report.rows if row.verdict]
+    verdicts = [row for row in report.rows if row.verdict]
     assert len(report.rows) == len(LOADS) * (4 + 1) * len(COMPARED_METHODS)
-    assert len(judged) == len(report.rows) * 2 / 3
-    assert not any(row.quantity.startswith("medium: ") for row in judged)
+    assert len(verdicts) == len(report.rows) * 2 / 3
+    assert not any(row.quantity.startswith("medium: ") for row in verdicts)
     assert [list(grid.rows) for grid in report.grids] == [list(METHODS)] * len(METRICS)
 
 

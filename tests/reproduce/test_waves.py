@@ -33,9 +33,11 @@ def test_the_night_of_a_trace_is_as_computed_by_hand(hosts):
     seen = waves.hours_of(str(hosts))
     assert seen.up[[0, 9, 16]].tolist() == pytest.approx([0.02, 1.0, 1.0])
     assert seen.up[17] == pytest.approx(0.02 + 0.98 / 6)
-    assert seen.night(waves.MOST_UP) == 9 and seen.in_night(waves.MOST_UP) == pytest.approx((1.0, 0.0))
+    assert seen.night(waves.MOST_HOSTS_UP) == 9 and seen.in_night(waves.MOST_HOSTS_UP) == pytest.approx(
+        (1.0, 0.0)
+    )
     assert seen.go.nonzero()[0].tolist() == [17] and seen.go[17] == pytest.approx(0.98 / seen.up[17])
-    assert seen.night(waves.FEWEST_GO) == 0 and seen.in_night(waves.FEWEST_GO)[1] == 0.0
+    assert seen.night(waves.FEWEST_DEPARTURES) == 0 and seen.in_night(waves.FEWEST_DEPARTURES)[1] == 0.0
 
 
 def test_the_night_contains_an_hour_in_which_hosts_are_up(tmp_path):
@@ -44,13 +46,16 @@ def test_the_night_contains_an_hour_in_which_hosts_are_up(tmp_path):
     path.write_text("a 2 0 34200 86400 120600\nb 1 3600 7200\nlate 1 172800 172801\n")
     seen = waves.hours_of(str(path))
     assert seen.up[10:].tolist() == [0.0] * 14
-    assert seen.night(waves.FEWEST_GO) == 17  # of the eight hours the last, 0 h
-    assert seen.in_night(waves.FEWEST_GO) == pytest.approx((1 / 24, 0.0)) and seen.night(waves.MOST_UP) == 0
+    assert seen.night(waves.FEWEST_DEPARTURES) == 17  # of the eight hours the last, 0 h
+    assert (
+        seen.in_night(waves.FEWEST_DEPARTURES) == pytest.approx((1 / 24, 0.0))
+        and seen.night(waves.MOST_HOSTS_UP) == 0
+    )
 
 
 def test_a_quick_run_uses_the_hosts_of_a_trace(hosts, tmp_path, monkeypatch):
     monkeypatch.setattr(waves, "COSTS", (0.0, 300.0))
-    monkeypatch.setattr(waves, "LINGERS", (0.0, 3600.0))
+    monkeypatch.setattr(waves, "LINGER_TIMES", (0.0, 3600.0))
     monkeypatch.setattr(waves, "NODES", (600, 24))
     answer = invoke(
         "waves", "--quick", "--seeds", 1, "--workers", 1, "--json", "--availability", hosts, "--out", tmp_path
@@ -68,7 +73,7 @@ def test_a_quick_run_uses_the_hosts_of_a_trace(hosts, tmp_path, monkeypatch):
 
 def test_a_quick_run_on_drawn_hosts_shows_the_effect_of_waves(monkeypatch):
     monkeypatch.setattr(waves, "COSTS", (300.0,))
-    monkeypatch.setattr(waves, "LINGERS", (0.0, 28_800.0))
+    monkeypatch.setattr(waves, "LINGER_TIMES", (0.0, 28_800.0))
     monkeypatch.setattr(waves, "NODES", (600, 48))
     report = waves.WAVES.run(Run([1], quick=True))
     assert len(report.rows) == 12 and len(report.grids) == 8

@@ -188,10 +188,10 @@ def test_files_with_the_longest_names_are_written(tmp_path: Path) -> None:
         with records.atomic_file(tmp_path / name) as stream:
             stream.write(b"all")
         assert (tmp_path / name).read_bytes() == b"all"
-        beside = tmp_path / f".{records._short_name(name)}.0123456789ab.tmp"
-        beside.write_bytes(b"half")
+        leftover = tmp_path / f".{records._short_name(name)}.0123456789ab.tmp"
+        leftover.write_bytes(b"half")
         records.remove_leftovers(tmp_path / name)
-        assert not beside.exists()
+        assert not leftover.exists()
     with pytest.raises(OSError, match="too long"), records.atomic_file(tmp_path / ("a" * 256)):
         pass
 

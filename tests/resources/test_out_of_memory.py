@@ -166,12 +166,12 @@ def test_a_study_without_address_space_reports_lack_of_memory(tmp_path: Path, me
     assert sorted(path.name for path in tmp_path.iterdir()) == ["scenario.toml", "sweep.toml"]
 
 
-def cannot_start(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
-    """Make threads with `which` in their names fail to start."""
+def cannot_start(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Make threads with `name` in their names fail to start."""
     start = threading.Thread.start
 
     def refuse_thread(thread: threading.Thread) -> None:
-        if which in f"{type(thread).__name__} {thread.name}":
+        if name in f"{type(thread).__name__} {thread.name}":
             raise RuntimeError("can't start new thread")
         start(thread)
 

@@ -204,8 +204,8 @@ def test_missing_or_damaged_arrays_of_a_store_give_one_error(store: Store) -> No
         store.path / "arrays" / f"{content_name(RELEASE)}.npz",
     )
     content = file.read_bytes()
-    for harmed in (content[:-30], content.replace(content[-9:], b"x" * 9), b""):
-        file.write_bytes(harmed)
+    for damaged in (content[:-30], content.replace(content[-9:], b"x" * 9), b""):
+        file.write_bytes(damaged)
         with pytest.raises(GridSimError, match=f"^{file}: not a valid array of a store"):
             store.scenario(name)
     file.unlink()

@@ -176,7 +176,7 @@ def server_result(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("declared", [None, 7])
 def test_servers_in_files_of_earlier_versions_are_read(declared: int | None, server_result: Path) -> None:
-    """They state the number of machines and servers in the log, or neither."""
+    """The files state the number of machines and servers in the log, or neither."""
 
     def remove_servers(metadata: Any) -> None:
         del metadata["provenance"]["servers"]

@@ -108,18 +108,20 @@ def test_equal_schedulers_have_equal_descriptions(own_module: Any) -> None:
 
 
 def test_descriptions_are_equal_in_another_process(own_module: Any) -> None:
-    """They contain neither addresses of objects nor the arbitrary order of sets."""
+    """Descriptions contain neither addresses of objects nor the arbitrary order of sets."""
     code = (
         "import own_schedulers as own; from gridsim.scheduling.description import describe\n"
         "import json; print(json.dumps(describe(own.Own(what=[{'a', 'b', 'c', 'd'}, own.first, own.One]))))"
     )
-    here = json.dumps(describe(own_module.Own(what=[{"a", "b", "c", "d"}, own_module.first, own_module.One])))
+    description = json.dumps(
+        describe(own_module.Own(what=[{"a", "b", "c", "d"}, own_module.first, own_module.One]))
+    )
     for seed in "123":
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         process = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True
         )
-        assert process.stdout.strip() == here, process.stderr
+        assert process.stdout.strip() == description, process.stderr
 
 
 def test_a_store_rejects_values_without_a_complete_description(own_module: Any) -> None:

@@ -73,17 +73,17 @@ def test_kills_by_hand() -> None:
     """A job is killed after its requested time, or by the scheduler, and what waits starts then."""
     workload = gs.Workload.jobs_of([0.0, 0.0, 1.0], [2, 2, 4], [10.0, 30.0, 5.0], [20.0, 20.0, 5.0])
     scenario = gs.Scenario(gs.Platform.equal(4), workload)
-    for scheduler in (gs.BatchQueue(kill="at-limit"), Easy(kill="at-limit"), KillsAtSeven()):
+    for scheduler in (gs.BatchQueue(kill="at-limit"), Easy(kill="at-limit"), KillingScheduler()):
         result = gs.simulate(scenario, scheduler, record="schedule")
         assert validate_result(result) == []
-        table, is_early = result.applications, isinstance(scheduler, KillsAtSeven)
+        table, is_early = result.applications, isinstance(scheduler, KillingScheduler)
         assert table["finish"].tolist() == ([10.0, 7.0, 15.0] if is_early else [10.0, 20.0, 25.0])
         assert table["run_time"].tolist() == [10.0, 7.0 if is_early else 20.0, 5.0]
         assert table["terminated"].tolist() == [0, 1, 0]
         assert table["waiting"].tolist() == [0.0, 0.0, 9.0 if is_early else 19.0]
 
 
-class KillsAtSevenPolicy(Easy.policy):  # type: ignore[name-defined,misc]
+class KillingPolicy(Easy.policy):  # type: ignore[name-defined,misc]
     """EASY that kills each job of 30 s after 7 s."""
 
     def decide(self, view: gs.JobView) -> None:
@@ -95,10 +95,10 @@ class KillsAtSevenPolicy(Easy.policy):  # type: ignore[name-defined,misc]
         super().decide(view)
 
 
-class KillsAtSeven(gs.JobScheduler, frozen=True, kw_only=True):
-    """See `KillsAtSevenPolicy`."""
+class KillingScheduler(gs.JobScheduler, frozen=True, kw_only=True):
+    """A scheduler that kills jobs, `KillingPolicy`."""
 
-    policy = KillsAtSevenPolicy
+    policy = KillingPolicy
 
 
 def scheduler_with(decide: Callable[[Any, gs.JobView], None]) -> gs.JobScheduler:
@@ -126,11 +126,11 @@ def two_jobs() -> gs.Scenario:
             "machines must be 3, as job 0 requests, got 2",
         ),
         (lambda self, view: view.start(view.waiting[0], [0, 1, 1]), "machines must be different and free"),
-        (lambda self, view: view.kill(view.waiting[0]), "job 0 must run, and does not"),
+        (lambda self, view: view.kill(view.waiting[0]), "job must be running, got 0, which is not"),
         (lambda self, view: view.wake(view.now), r"view.wake\(0.0\): at must be > 0.0 s"),
         (lambda self, view: view.start(0), r"view.start\(0\): the argument must be a Job: use view.job\(0\)"),
         (lambda self, view: view.profile().reserve(view.waiting[0], None), "at must be a number of s"),
-        (lambda self, view: view.job(7), r"view.job\(7\): the job must wait or run"),
+        (lambda self, view: view.job(7), r"view.job\(7\): the job must be waiting or running"),
         (
             lambda self, view: None,
             "mine must start or reject all jobs, got <job 0: 3 machines, 10 s> waiting",
@@ -208,15 +208,15 @@ class PredictingPolicy(Easy.policy):  # type: ignore[name-defined,misc]
         super().decide(view)
 
 
-class Predicting(gs.JobScheduler, frozen=True, kw_only=True):
-    """See `PredictingPolicy`."""
+class PredictingScheduler(gs.JobScheduler, frozen=True, kw_only=True):
+    """A scheduler that predicts run times, `PredictingPolicy`."""
 
     policy = PredictingPolicy
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_estimates_that_a_policy_sets_are_those_of_its_plans(seed: int) -> None:
-    """They equal predictions of the kernel, also after a checkpoint; times are whole seconds."""
+    """Estimates equal predictions of the kernel, also after a checkpoint; times are whole seconds."""
     chance = np.random.default_rng(seed)
     run = 2.0 * chance.integers(1, 60, 150)
     workload = gs.Workload.jobs_of(
@@ -227,9 +227,9 @@ def test_estimates_that_a_policy_sets_are_those_of_its_plans(seed: int) -> None:
         user=chance.integers(0, 4, 150),
     )
     scenario = gs.Scenario(gs.Platform.equal(16), workload)
-    actual = gs.simulate(scenario, Predicting(), record=True)
+    actual = gs.simulate(scenario, PredictingScheduler(), record=True)
     expected = gs.simulate(scenario, gs.BatchQueue(estimate="predicted"))
     plain = gs.simulate(scenario, gs.BatchQueue())
     assert np.array_equal(actual.applications["first_start"], expected.applications["first_start"])
     assert not np.array_equal(actual.applications["first_start"], plain.applications["first_start"])
-    assert resume_difference(scenario, Predicting(), actual) is None
+    assert resume_difference(scenario, PredictingScheduler(), actual) is None

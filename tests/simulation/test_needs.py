@@ -98,19 +98,19 @@ def test_leaves_record_the_shares_that_they_pass_on():
     result = gs.simulate(scenario(), NEEDING["ignored"], record="decisions")
     log = result.tables["decisions"]
     memory, disk = result.machines["memory"], result.machines["disk"]
-    needed, room = result.applications["memory"], result.applications["disk"]
+    needed, capacity = result.applications["memory"], result.applications["disk"]
     sent, queued = (
         (log["decider"][rows], log["application"][rows])
         for rows in (log["action"] == "sent-on", log["action"] == "queued")
     )
     (u, i), (v, j) = sent, queued
-    assert len(u) and ((memory[u] < needed[i]) | (disk[u] < room[i])).all()
-    assert ((memory[v] >= needed[j]) & (disk[v] >= room[j])).all()
+    assert len(u) and ((memory[u] < needed[i]) | (disk[u] < capacity[i])).all()
+    assert ((memory[v] >= needed[j]) & (disk[v] >= capacity[j])).all()
 
 
 @pytest.mark.parametrize("samples", [720, (1, 1, 1)])
 def test_routers_send_no_tasks_to_machines_that_do_not_suit(samples):
-    """This includes samples without room, times before the first summaries, and needs that are rounded up."""
+    """The cases: samples without room, times before the first summaries, and needs that are rounded up."""
     at_once = gs.Workload.bags(8, interarrival=0.0, seed=1, constraints=WANTS)
     platform = gs.Platform.pareto(13, 1).with_attributes(OWN)
     scheduler = gs.FairTree(samples=samples, need_samples=((0.0, 5e10), (8e9, 1e11)), bound=2.0)

@@ -163,7 +163,7 @@ def test_replications_of_the_same_seeds_can_be_joined(replicates: Replicates) ->
     )
     both = replicates.joined(other)
     assert both.schedulers == (*SCHEDULERS, "pull") and both.ratio("pull", "central").seeds == 5
-    with pytest.raises(gs.ScenarioError, match="pull are in both"):
+    with pytest.raises(gs.ScenarioError, match="to be joined, got .*pull twice"):
         both.joined(other)
     with pytest.raises(gs.ScenarioError, match="same seeds"):
         replicates.joined(
@@ -187,7 +187,7 @@ def test_text_and_dict_of_replications_have_means_and_ratios(replicates: Replica
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"seeds": []}, "seeds must be different and at least one"),
+        ({"seeds": []}, "seeds must be different and not empty"),
         ({"seeds": [1, 1]}, "seeds must be different"),
         ({"seeds": [-1]}, r"seeds\[0\] must be a whole number"),
         ({"schedulers": {}}, "at least one scheduler, got none"),

@@ -75,7 +75,7 @@ def test_parts_without_randomness_stay_unchanged() -> None:
     [
         (-1, (), "number must be a whole number"),
         (2**32, (), "number must be"),
-        (0, ("nodes",), "hold must be of"),
+        (0, ("nodes",), "hold must contain only"),
     ],
 )
 def test_invalid_arguments_are_rejected(number: int, hold: tuple[str, ...], message: str) -> None:

@@ -115,7 +115,7 @@ def test_tables_of_nodes_belong_to_traces_in_their_format_only(tmp_path: Path) -
 
 
 def test_a_file_changed_after_it_was_read_keeps_its_digest(tmp_path: Path) -> None:
-    """Its digest is that of the content that was read."""
+    """The digest of the content that was read is kept."""
     log = jobs(tmp_path / "log.swf")
     read = sha256(str(log))
     for change in (lambda: jobs(log, 900), log.unlink):
@@ -298,7 +298,7 @@ def test_a_run_with_another_file_leaves_no_record(tmp_path: Path, keep_results: 
 
 
 def test_a_failed_run_of_an_outdated_platform_is_not_stored(tmp_path: Path) -> None:
-    """It would differ from a run with the current table."""
+    """The run would differ from a run with the current table."""
     table, store = hosts(tmp_path / "hosts.csv"), gs.Store(tmp_path / "store")
     log = jobs(tmp_path / "log.swf")
 

@@ -102,6 +102,6 @@ def test_runs_in_other_processes_and_from_checkpoints_are_compared(
 
 @pytest.mark.claims
 def test_twenty_thousand_pairs_have_no_difference(tmp_path: Path) -> None:
-    """This is the nightly run, which its time limit may end early."""
+    """The nightly run may end early at its time limit."""
     report = differential(runs=20_000, minutes=60.0, folder=tmp_path)
     assert not report.differences, str(report)

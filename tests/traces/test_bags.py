@@ -86,12 +86,12 @@ def test_jobs_of_unknown_run_time_are_left_out_and_zero_run_times_replaced():
     assert rows(bags) == [(0, 5, 9.5 / 5, 1, 3)]
     assert bags.job_run_time.tolist() == [0.5, 4.0, 0.5] and bags.job_procs.tolist() == [2, 2, 1]
     with pytest.warns(TraceWarning):
-        nothing = derive_bags(make_log((0, 1, -1, 5)))
+        no_bags = derive_bags(make_log((0, 1, -1, 5)))
     assert (
-        nothing.offsets.tolist() == [0]
-        and len(nothing) == 0
-        and nothing.cpu_seconds == 0
-        and nothing.offered_load(3) == 0
+        no_bags.offsets.tolist() == [0]
+        and len(no_bags) == 0
+        and no_bags.cpu_seconds == 0
+        and no_bags.offered_load(3) == 0
     )
 
 

@@ -58,9 +58,9 @@ def test_the_window_is_half_open_and_begins_at_the_first_submission():
     log = make_log(*((100 + t, 1, 1) for t in range(6)))
     assert derive_jobs(log, start=1, end=4).release.tolist() == [101, 102, 103]
     assert derive_jobs(log, start=5).release.tolist() == [105]
-    nothing = derive_jobs(log, start=6)
-    assert len(nothing) == 0 and nothing.utilization(3) == 0
-    assert [getattr(nothing, name).dtype.kind for name in COLUMNS] == list("fiffii")
+    no_jobs = derive_jobs(log, start=6)
+    assert len(no_jobs) == 0 and no_jobs.utilization(3) == 0
+    assert [getattr(no_jobs, name).dtype.kind for name in COLUMNS] == list("fiffii")
     assert len(derive_jobs(make_log())) == len(derive_jobs(log, start=6, utilization=0.5, machines=2)) == 0
 
 

@@ -138,7 +138,7 @@ def _selected_schedulers(names: str | None, flags: Flags) -> tuple[list[str], di
 
 
 def _has_job_requirements(scenario: Scenario) -> bool:
-    """Return whether jobs have properties that some default schedulers do not support.
+    """Return whether jobs have properties that not all default schedulers support.
 
     Examples are deadlines and constraints on machines.
     """

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 RANGE = "with 1000 machines and no failures stretches lie in [220, 10876] * 1e-8 s/Mflop"
 RANGE_FAILING = "with 1000 machines and failures stretches lie in [10303, 12533] * 1e-8 s/Mflop"
 LARGER = "failures raise the maximum stretch by 15 %, from 10876 to 12533 * 1e-8 s/Mflop"
-NARROWER = "failures narrow the range"
+NARROWER_RANGE = "failures narrow the range"
 COMPLETED = "lost tasks are submitted again until all are completed"
 #: The claims that depend on how lost tasks are submitted again.
-ON_FAILURES = (RANGE_FAILING, LARGER, NARROWER, COMPLETED, WORSE)
+ON_FAILURES = (RANGE_FAILING, LARGER, NARROWER_RANGE, COMPLETED, WORSE)
 
 KINDS = ("K1", "K2", "U")
 NODES, SMALL = 1000, 25
@@ -86,7 +86,7 @@ def resubmitted(result: Result) -> float:
     return 100.0 * float(result.applications["resubmitted"].sum() / result.applications["tasks"].sum())
 
 
-CALM: dict[str, Scheduler] = {TREE: paper_tree(), ROOT: paper_tree(**AT_ROOT), BASE: MINCENT, **FCFS}
+FAILURE_FREE: dict[str, Scheduler] = {TREE: paper_tree(), ROOT: paper_tree(**AT_ROOT), BASE: MINCENT, **FCFS}
 
 
 def _schedulers_with_failures(calibration: str) -> dict[str, Scheduler]:
@@ -101,7 +101,7 @@ def _cases(run: Run) -> dict[str, list[Case]]:
     nodes = run.choose(NODES, SMALL)
     return {
         kind: [
-            Case(CalibratedScenario(kind, nodes), CALM),
+            Case(CalibratedScenario(kind, nodes), FAILURE_FREE),
             Case(CalibratedScenario(kind, nodes, failing), _schedulers_with_failures(kind)),
         ]
         for kind in KINDS
@@ -156,10 +156,13 @@ def _claims(kind: str, reading: str, values: Replicates, nodes: int) -> Iterator
     width = {tree: values["max"][tree] / values["min"][tree] for tree in (TREE, name)}
     for tree, (low, high) in ((TREE, CALM_STRETCH), (name, FAILING_STRETCH)):
         quantity = f"{kind}: largest / smallest, {tree}"
-        yield Row(claim[NARROWER], quantity, f"{high / low:.3g}", estimate(width[tree]))
+        yield Row(claim[NARROWER_RANGE], quantity, f"{high / low:.3g}", estimate(width[tree]))
     quantity = f"{kind}: largest / smallest, {name}, over that without failures"
     yield judge(
-        claim[NARROWER], quantity, estimate(width[name] / width[TREE]), ClaimedRange("< 1", 0.0, BELOW_ONE)
+        claim[NARROWER_RANGE],
+        quantity,
+        estimate(width[name] / width[TREE]),
+        ClaimedRange("< 1", 0.0, BELOW_ONE),
     )
     quantity, test = f"{kind}: tasks completed, {name}", ClaimedRange("all", 100.0, 100.0)
     yield judge(claim[COMPLETED], quantity, values.mean(name, "completed"), test, unit="%")
@@ -168,7 +171,7 @@ def _claims(kind: str, reading: str, values: Replicates, nodes: int) -> Iterator
 
 
 def _trees(values: Replicates) -> list[str]:
-    """Return the names of the paper's tree and of the one that decides at its root, also with failures."""
+    """Return the names of the paper's tree and of the tree that decides at its root, also with failures."""
     return [name for name in values.schedulers if name.startswith((TREE, ROOT))]
 
 
@@ -202,7 +205,7 @@ REMARKS = (
 
 
 def _draw(data: Measurements) -> Figure:
-    """Draw the stretch ranges, a panel per calibration, with the published ones if N is the paper's."""
+    """Draw the stretch ranges, a panel per calibration, with the published ranges if N is the paper's."""
     papers = {TREE: CALM_STRETCH, **{with_failures(TREE, reading): FAILING_STRETCH for reading in READINGS}}
     labels = dict(zip(papers, ("", ", failures", ", failures, new"), strict=True))
     bars = {}

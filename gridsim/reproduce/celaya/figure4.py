@@ -96,7 +96,7 @@ TREES: dict[str, Mapping[str, Any]] = {
 MAX_AT_ROOT = 75.0
 #: The range that counts as "almost twice": within a tenth of 2.
 ALMOST_TWICE = ClaimedRange("almost 2", 1.8, 2.2)
-CALM: Mapping[str, gs.Scheduler] = {
+FAILURE_FREE: Mapping[str, gs.Scheduler] = {
     BASE: MINCENT,
     **{name: paper_tree(**changes) for name, changes in TREES.items()},
     **FCFS,
@@ -114,7 +114,7 @@ def _fig4a_cases(run: Run) -> dict[tuple[str, int], list[Case]]:
     cases = {}
     for kind in KINDS:
         for nodes in sizes:
-            cases[kind, nodes] = [Case(CalibratedScenario(kind, nodes), CALM)]
+            cases[kind, nodes] = [Case(CalibratedScenario(kind, nodes), FAILURE_FREE)]
             if nodes in sizes[-1::-2]:
                 scenario = CalibratedScenario(kind, nodes, failing)
                 cases[kind, nodes].append(Case(scenario, _schedulers_with_failures(kind)))
@@ -163,7 +163,7 @@ def _losses(label: str, name: str, values: Replicates) -> list[Row]:
 
 def _fig4a_grids(data: Measurements) -> Iterator[ResultGrid]:
     for kind, cases in data.groups.items():
-        schedulers = {**CALM, **_schedulers_with_failures(kind)}
+        schedulers = {**FAILURE_FREE, **_schedulers_with_failures(kind)}
         sizes = [f"N = {nodes}" for nodes in cases]
         trees = [name for name, scheduler in schedulers.items() if isinstance(scheduler, gs.FairTree)]
         shares, better = {}, {}

@@ -112,7 +112,7 @@ def level_peak(result: gs.Result, level: int) -> float:
 
 
 def data_ratio(result: gs.Result) -> float:
-    """Return the bytes of task data over those of messages, both counted at the interfaces of machines.
+    """Return the ratio of the bytes of task data to the bytes of messages, at the interfaces of machines.
 
     A message crosses two interfaces, its sender's and its receiver's.  Task data come from a repository and
     cross one.

@@ -36,7 +36,7 @@ FORWARD, DEGREE = 5, 20
 
 @lru_cache(maxsize=2)
 def _submissions(path: str) -> NDArray[np.float64]:
-    """Return the submission times of the jobs of a log, s after the first one."""
+    """Return the submission times of the jobs of a log, s after the first submission."""
     from gridsim.traces.info import load_jobs
     from gridsim.traces.job_lines import lines_of
 
@@ -278,7 +278,7 @@ METRICS: dict[str, MetricFunction] = {
 
 
 def protocol_ratio(values: Replicates, pull: str, push: str) -> NDArray[np.float64]:
-    """Return the ratio of the cost of pull to that of push that the protocol implies, for each seed.
+    """Return the ratio of the costs of pull and push that the protocol implies, for each seed.
 
     If m neighbours are opened, a search by one neighbour pulls d (1 + m) schedules.  Each node that commits
     pushes d schedules, and d more if it is cancelled.

@@ -24,7 +24,9 @@ from gridsim.results.metrics.estimates import estimate
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.simulation.simulate import execute as simulate
 
-DEAR = "the flooding algorithm generates a high number of messages, which makes Zorilla rather expensive"
+FLOODING_COST = (
+    "the flooding algorithm generates a high number of messages, which makes Zorilla rather expensive"
+)
 GROWING = "the number of messages of a flood grows exponentially with the search horizon"
 DELAYS = "if a node of Zorilla is not able to find resources available immediately, it delays the job"
 
@@ -104,7 +106,7 @@ COLUMNS = {
 def _rows(data: Measurements) -> Iterator[Row]:
     for case, values in data.items():
         quantity = f"{case}: messages per job, {ZORILLA} / {DGS}"
-        yield judge(DEAR, quantity, values.ratio(ZORILLA, DGS, "messages"), LARGER)
+        yield judge(FLOODING_COST, quantity, values.ratio(ZORILLA, DGS, "messages"), LARGER)
         for metric, label in (("waiting", "mean waiting"), ("wide", "waiting of the widest tenth")):
             more = values.difference(ZORILLA, DGS, metric)
             yield judge(DELAYS, f"{case}: {label}, {ZORILLA} - {DGS}", more, POSITIVE, unit="s")
@@ -174,7 +176,7 @@ COALLOCATION = Reproduction(
     name="coallocation",
     title="rivals of DGS_ASAP: flooding (Zorilla), a metascheduler over sites, and central schedulers",
     paper="Vasilakos, Sacha and Pierre, on related work",
-    claims=(DEAR, GROWING, DELAYS),
+    claims=(FLOODING_COST, GROWING, DELAYS),
     files="job log",
     cases=jobs_at_loads,
     schedulers=SCHEDULERS,

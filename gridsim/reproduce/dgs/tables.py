@@ -66,10 +66,10 @@ CENTRALIZED_NAMES = {ASAP: "Asap", EASY: "EASY backfilling"}
 POLICY_TOTALS = "push takes 152,277 schedules, and pull 2,187,928"
 POLLS = "poll every 120 s takes 72,000,000 schedules"
 CHEAPER = "push costs over 10 times less than pull"
-DEARER = "poll costs an order of magnitude more than both"
+POLL_COST = "poll costs an order of magnitude more than both"
 FOLLOWS = "(not in the paper) pull over push follows from the protocol, and rises with the load"
 FAILURES = "with poll 0.21 % of the jobs meet a scheduling failure, with push and pull none"
-RARER = "failures under poll grow rarer with a shorter period"
+FEWER_POLL_FAILURES = "failures under poll grow rarer with a shorter period"
 SIZE = "the messages of a node do not depend on the size of the system"
 
 PUSH, PULL, POLL = "push", "pull", "poll, 120 s"
@@ -115,7 +115,7 @@ def _table1_rows(data: Measurements) -> Iterator[Row]:
     case, values = next(iter(loads.items()))
     for short, long in pairwise(PERIODS):
         more = values.difference(f"poll, {long} s", f"poll, {short} s", "refused")
-        yield judge(RARER, f"{case}: poll, {long} s - {short} s", more, POSITIVE, unit="%")
+        yield judge(FEWER_POLL_FAILURES, f"{case}: poll, {long} s - {short} s", more, POSITIVE, unit="%")
     for name in PUSH_PULL:
         quantity = f"{name}: first commits refused, one submission at a time, messages take no time"
         yield judge(FAILURES, quantity, separate.mean(name, "refused"), ZERO, unit="%")
@@ -139,7 +139,7 @@ def _schedules(loads: Measurements) -> Iterator[Row]:
         yield judge(POLLS, quantity, estimate(_polled_in_a_day(values)), test, unit="schedules")
         for name, text in ((PULL, "32.9"), (PUSH, "473")):
             times = estimate(values["polled"][POLL] / schedules[name])
-            yield judge(DEARER, f"{case}: poll / {name}", times, ClaimedRange(text, 10.0))
+            yield judge(POLL_COST, f"{case}: poll / {name}", times, ClaimedRange(text, 10.0))
         ratio = schedules[PULL] / schedules[PUSH]
         kept = ratio * (1.0 + 2.0 * values["cancelled"][PUSH] / values["nodes"][PUSH])
         for label, column in zip(labels, (ratio, kept), strict=True):
@@ -213,7 +213,7 @@ TABLE1 = Reproduction(
     name="dgs-table1",
     title="schedules exchanged and scheduling failures under push, pull and poll",
     paper=f"{AUTHORS}, Table I",
-    claims=(POLICY_TOTALS, POLLS, CHEAPER, DEARER, FOLLOWS, FAILURES, RARER, SIZE),
+    claims=(POLICY_TOTALS, POLLS, CHEAPER, POLL_COST, FOLLOWS, FAILURES, FEWER_POLL_FAILURES, SIZE),
     files="job log",
     cases=_table1_cases,
     rows=_table1_rows,

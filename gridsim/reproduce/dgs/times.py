@@ -34,7 +34,7 @@ from gridsim.support.random_streams import Streams
 from gridsim.validation.results import validate_result
 
 TIMES_HOLD = "no job starts before its time or ends after its deadline, and none runs on once it is cancelled"
-SOONER = "jobs that are submitted ahead wait less than those submitted when they are to start"
+SHORTER_WAITS = "jobs that are submitted ahead wait less than those submitted when they are to start"
 PATIENT = "the later the deadlines, the more of the work is accepted"
 REUSE = "the more is asked of the grid, the more of what cancelled jobs give back is used by others"
 
@@ -249,7 +249,7 @@ def _rows(data: tuple[Measurements, dict[str, Schedules]]) -> Iterator[Row]:
         for name in SCHEDULERS:
             ahead, later = (np.array(of_case.waits[times, name])[:, 0] for times in ("ahead", "later"))
             quantity = f"{case}: mean waiting, submitted ahead - when they are to start, {name}"
-            yield judge(SOONER, quantity, estimate(ahead - later), NEGATIVE, unit="s")
+            yield judge(SHORTER_WAITS, quantity, estimate(ahead - later), NEGATIVE, unit="s")
     for name in REUSING:
         low, high = (np.array(of_case.shares[name]) for of_case in schedules.values())
         quantity = f"used again of what is given back, RU {HIGH:g} - RU {LOW:g}, {name}"
@@ -311,7 +311,7 @@ TIMES = Reproduction(
     name="dgs-times",
     title="DGS_ASAP with times that jobs state: starts in the future, deadlines, users who cancel",
     paper="Vasilakos, Sacha and Pierre, on future work",
-    claims=(TIMES_HOLD, SOONER, PATIENT, REUSE),
+    claims=(TIMES_HOLD, SHORTER_WAITS, PATIENT, REUSE),
     files="job log",
     measure=_measure,
     rows=_rows,

@@ -83,7 +83,7 @@ def _braun_grids(data: Makespans) -> Iterator[ResultGrid]:
 
 
 def _draw_braun(data: Makespans) -> Figure:
-    """Draw makespans relative to that of Min-min, one panel for each consistency."""
+    """Draw makespans relative to Min-min, one panel for each consistency."""
     from gridsim import plots
 
     figure, panels = plots.figure(3, width=3.6)
@@ -187,7 +187,7 @@ Responses = Mapping[str, list[tuple[dict[tuple[str, float], float], float]]]
 
 
 def _against_mct(data: Responses, system: str) -> dict[str, list[Estimate]]:
-    """Return rule -> mean response time over that of MCT, at each load."""
+    """Return rule -> mean response time relative to MCT, at each load."""
 
     def means(rule: str, load: float) -> Floats:
         return np.array([mean[rule, load] for mean, _ in data[system]])

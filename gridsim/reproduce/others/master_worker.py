@@ -112,7 +112,7 @@ def optimum(scenario: gs.Scenario, parent: Integers | None) -> Throughput:
 
 @dataclass(frozen=True)
 class TreeThroughputs:
-    """Throughputs in trees, and those of schedulers for stretch with independent links.
+    """Throughputs in trees, and of schedulers for stretch with independent links.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ EAGLE_SHORT = "Eagle completes short jobs earlier than Hawk"
 LOAD = 0.8
 #: Task size above which a bag is long, Mflop: the default of `Hawk`, to which task sizes are scaled.
 CUTOFF = 1e6
-#: Maximum number of tasks of a bag in one request of a node (`PowerOfD.room`).
+#: Maximum number of tasks of a bag in one request of a node (`PowerOfD.capacity`).
 REQUEST_CAPACITY = 4096
 #: Time after which an idle machine requests work again, s.
 PAUSE = 60.0
@@ -82,7 +82,7 @@ class BagSource(ABC):
         """Return the bags of a seed."""
 
     def platform(self, seed: int) -> gs.Platform:
-        """Return the machines of a seed, by default those of a desktop grid."""
+        """Return the machines of a seed, by default of a desktop grid."""
         return gs.Platform.desktop_grid(self.machines, seed)
 
     def submitters(self, seed: int, bags: int) -> Integers:
@@ -196,7 +196,7 @@ class AtLoad:
 
 
 def source_of(run: Run) -> BagSource:
-    """Return the bags of the log of a run, or drawn ones if it has no log."""
+    """Return the bags of the log of a run, or drawn bags if it has no log."""
     if run.log is None:
         return LognormalBags(100, 0.15, run.choose(1000, 200))
     from gridsim.traces.info import detect_format
@@ -218,7 +218,7 @@ def schedulers_for(reserved: float) -> dict[str, gs.Scheduler]:
         "hawk": gs.Hawk(cutoff=CUTOFF, reserved=reserved),
         "sparrow": gs.Sparrow(),
         "work-stealing": _Stealing(pause=PAUSE),
-        "power-of-d": gs.PowerOfD(room=REQUEST_CAPACITY),
+        "power-of-d": gs.PowerOfD(capacity=REQUEST_CAPACITY),
         "join-idle-queue": gs.JoinIdleQueue(),
     }
 
@@ -312,7 +312,7 @@ REMARKS = (
     "Stretch: (C - r) / (w / aggregate speed); on machines of one speed a bag of one task has at least "
     "the number of machines.",
     "Defaults of all schedulers, but for `reserved` (hawk, eagle, lwl), about the share of short bags in the "
-    f"work, `room` {REQUEST_CAPACITY} (power-of-d), and `pause` {PAUSE:g} s (work-stealing): with 5 s, "
+    f"work, `capacity` {REQUEST_CAPACITY} (power-of-d), and `pause` {PAUSE:g} s (work-stealing): with 5 s, "
     "the default, machines that are idle send most of the messages of a run.",
 )
 

@@ -86,7 +86,7 @@ def messages_per_host(result: gs.Result) -> float:
 
 
 def search_messages_per_host(result: gs.Result) -> float:
-    """Return the number of messages per found host, without those that are sent even without searches."""
+    """Return the number of messages per found host, without messages that are sent even without searches."""
     return _per_host(result.messages["sent"][~np.isin(result.messages["kind"], UPKEEP)].sum(), result)
 
 

@@ -21,7 +21,7 @@ from gridsim.studies.replicate import Replicates
 from gridsim.support.random_streams import Streams
 
 TWO_CHOICES = "the least loaded of two random machines is extremely effective over a large range of ages"
-HERD = "going to the apparently least loaded machine can significantly hurt performance"
+HERD_BEHAVIOUR = "going to the apparently least loaded machine can significantly hurt performance"
 
 MACHINES, LOAD = 100, 0.9
 #: The second half of the jobs is measured; the first half is 1111 mean service times long.
@@ -50,17 +50,17 @@ class _Work(gs.LeastWork, frozen=True, kw_only=True):
 
 
 RANDOM = "random"
-SHORTEST, OF_TWO, LEAST = "shortest queue of all", "shorter queue of two", "least work of all"
+SHORTEST, SHORTER_OF_TWO, LEAST = "shortest queue of all", "shorter queue of two", "least work of all"
 METHODS: dict[str, tuple[type[gs.Scheduler], dict[str, Any]]] = {
-    OF_TWO: (_Queue, {"choices": 2}),
+    SHORTER_OF_TWO: (_Queue, {"choices": 2}),
     SHORTEST: (_Queue, {}),
     LEAST: (_Work, {}),
 }
 #: Way of refreshing views -> the compared methods.
 REFRESHES = {
-    "continuous": (OF_TWO, SHORTEST, LEAST),
-    "periodic": (OF_TWO, SHORTEST),
-    "individual": (OF_TWO, SHORTEST),
+    "continuous": (SHORTER_OF_TWO, SHORTEST, LEAST),
+    "periodic": (SHORTER_OF_TWO, SHORTEST),
+    "individual": (SHORTER_OF_TWO, SHORTEST),
 }
 #: Metric that is drawn and judged.
 RESPONSE = "response"
@@ -117,14 +117,14 @@ def _rows(data: Measurements) -> Iterator[Row]:
         for method in methods:
             for age in ages:
                 claim, test = "", None
-                if method == OF_TWO and age <= LARGE_RANGE:
+                if method == SHORTER_OF_TWO and age <= LARGE_RANGE:
                     claim, test = TWO_CHOICES, SMALLER
-                elif method != OF_TWO and age >= OLD:
-                    claim, test = HERD, LARGER
+                elif method != SHORTER_OF_TWO and age >= OLD:
+                    claim, test = HERD_BEHAVIOUR, LARGER
                 ratio = values.ratio_of_means(_label(method, refresh, age), RANDOM, RESPONSE)
                 yield judge(claim, f"{refresh}, {age:g} s: mean response, {method} / random", ratio, test)
     for refresh, methods in REFRESHES.items():
-        for a, b in (*((method, RANDOM) for method in methods), (SHORTEST, OF_TWO)):
+        for a, b in (*((method, RANDOM) for method in methods), (SHORTEST, SHORTER_OF_TWO)):
             quantity = f"{refresh}: age from which {a} is worse than {b}"
             yield judge("", quantity, _crossing(values, refresh, ages, a, b), unit="s")
 
@@ -178,7 +178,7 @@ STALE_VIEWS = Reproduction(
     name="stale-views",
     title="placing tasks by views of different ages",
     paper="Mitzenmacher 2000",
-    claims=(TWO_CHOICES, HERD),
+    claims=(TWO_CHOICES, HERD_BEHAVIOUR),
     cases=_cases,
     metrics={RESPONSE: mean_response},
     rows=_rows,

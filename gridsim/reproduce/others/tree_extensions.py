@@ -83,7 +83,7 @@ DATA_SCHEDULERS: dict[str, gs.Scheduler] = {
 
 @dataclass(frozen=True)
 class DataBags:
-    """Factory of scenarios in which the mean bytes per Mflop are `load` times those that links carry."""
+    """Factory of scenarios in which the mean bytes per Mflop are `load` times the capacity of links."""
 
     load: float
     applications: int = APPLICATIONS[0]

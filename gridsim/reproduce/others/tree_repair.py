@@ -43,7 +43,7 @@ TREES: dict[str, gs.Scheduler] = {
     MESSAGES: gs.FairTree(**_TREE, maintenance="messages"),
     FASTER: gs.FairTree(**{**_TREE, "maintenance": "messages", "beat": 10.0, "heartbeat": 60.0}),
 }
-BEATS = {MESSAGES: 30.0, FASTER: 10.0}
+HEARTBEATS = {MESSAGES: 30.0, FASTER: 10.0}
 COMPLETE, NONE_LOST = ClaimedRange("all", 100.0, 100.0), ClaimedRange("none", 0.0, 0.0)
 SIMILAR = ClaimedRange("within 10 %", 0.9, 1.1)
 #: Group of messages -> the kinds in it.
@@ -150,7 +150,7 @@ class RepairTime:
 
 
 def repair_share(result: gs.Result) -> float:
-    """Return the share of the time until the last task ends in which some router is being repaired, %."""
+    """Return the share of the time until the last task ends with a router under repair, %."""
     if "repairs" not in result.tables:
         return math.nan
     end = float(np.nanmax(result.applications["finish"]))
@@ -192,7 +192,7 @@ HEADINGS = {
 
 def _rows(data: Measurements) -> Iterator[Row]:
     for case, values in data.items():
-        for name, beat in BEATS.items():
+        for name, beat in HEARTBEATS.items():
             share, doubted = values.mean(name, "completed"), values.mean(name, "doubted")
             yield judge(SAFE, f"{case}, {name}: tasks completed", share, COMPLETE, unit="%")
             yield judge(SAFE, f"{case}, {name}: tasks taken for lost that were not", doubted, NONE_LOST)
@@ -209,7 +209,7 @@ def _grids(data: Measurements) -> Iterator[ResultGrid]:
     title = f"Maximum stretch / that with ideal repair; {data.run.choose(*NODES)} machines"
     yield CaseTable(title, relative_to(IDEAL, "largest stretch"), head="tree").grid(data)
     for metric, heading in HEADINGS.items():
-        yield CaseTable(heading, metric, BEATS if metric in REPAIRS else TREES, head="tree").grid(data)
+        yield CaseTable(heading, metric, HEARTBEATS if metric in REPAIRS else TREES, head="tree").grid(data)
     rates = {
         f"{name}: {group}": series(data, group, [name])[name]
         for name in (IDEAL, MESSAGES, FASTER)

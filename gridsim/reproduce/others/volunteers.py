@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import gridsim as gs
 from gridsim.errors import TraceWarning
 from gridsim.reproduce.framework import CaseTable, Check, Measurements, Reproduction, Run, ratio, relative_to
-from gridsim.reproduce.others.waves import DAY, FEWEST_GO, LOADS, SPEED, WorldHosts, moves, waves
+from gridsim.reproduce.others.waves import DAY, FEWEST_DEPARTURES, LOADS, SPEED, WorldHosts, moves, waves
 from gridsim.reproduce.verdicts import LARGER, SMALLER
 from gridsim.schedulers import MODES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KEEPS = "jobs that are sent on with what they have done end sooner than jobs that begin anew"
+KEPT_WORK = "jobs that are sent on with what they have done end sooner than jobs that begin anew"
 KNOWS = "jobs end sooner where nodes predict from their own past how long their owners stay away"
 BETTER = "RJSS has a better turnaround than RE, also where owners come and go"
 SLOWER = "a job placed by random probes takes longer than one placed by a wave scheduler that knows all hosts"
@@ -48,7 +48,7 @@ class OwnedNodes:
 
     @property
     def _hosts(self) -> WorldHosts:
-        night = "" if self.availability is None else FEWEST_GO
+        night = "" if self.availability is None else FEWEST_DEPARTURES
         return WorldHosts(self.nodes, self.load, days=self.days, availability=self.availability, night=night)
 
     @property
@@ -145,7 +145,7 @@ METRICS = {
 
 
 def _measure(run: Run) -> Measurements:
-    """Run all schedulers at each load, with drawn owners or those of a trace."""
+    """Run all schedulers at each load, with drawn owners or the owners of a trace."""
     kind = "drawn owners" if run.availability is None else "owners of the trace"
     nodes, days = run.choose(*NODES), run.choose(*DAYS)
     with warnings.catch_warnings():
@@ -156,7 +156,7 @@ def _measure(run: Run) -> Measurements:
 
 #: Claim -> pairs of schedulers of which the first has the shorter turnaround if the claim holds.
 PAIRS: dict[str, Iterable[tuple[str, str]]] = {
-    KEEPS: [
+    KEPT_WORK: [
         *((_label(name, "migrating"), name) for name in (PLAIN, BEST, "RE")),
         ("RJSS, predictive, migrating", "RJSS, predictive"),
     ],
@@ -225,7 +225,7 @@ VOLUNTEERS = Reproduction(
     name="volunteers",
     title="RJSS, resource exclusion and wave schedulers where owners come and go, by turnaround",
     paper="the paper on RJSS, on volunteers, and those on wave schedulers",
-    claims=(KEEPS, KNOWS, BETTER, SLOWER),
+    claims=(KEPT_WORK, KNOWS, BETTER, SLOWER),
     files="availability",
     measure=_measure,
     rows=CHECKS,

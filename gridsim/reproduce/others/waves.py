@@ -45,14 +45,14 @@ DAY_UP = (0.1, 0.4)
 #: Time of a move, and maximum waiting before it, s, in runs that do not vary them.
 COST, LINGER = 300.0, 3600.0
 COSTS = (0.0, 60.0, 300.0, 1200.0)
-LINGERS = (0.0, 900.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0)
+LINGER_TIMES = (0.0, 900.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0)
 BASE = "migration-immediate"
 PAIRS = (("wave-immediate", "migration-immediate"), ("wave-linger", "migration-linger"))
 LINGERING = [mode for mode in MODES if mode.endswith("linger")]
 #: Length of the night in a trace, h, and the criteria that determine its hours.
 NIGHT = 8
-FEWEST_GO, MOST_UP = "night when fewest hosts go", "night when most are up"
-NIGHTS = (FEWEST_GO, MOST_UP)
+FEWEST_DEPARTURES, MOST_HOSTS_UP = "night when fewest hosts go", "night when most are up"
+NIGHTS = (FEWEST_DEPARTURES, MOST_HOSTS_UP)
 DAY = 86_400.0
 
 
@@ -94,7 +94,7 @@ class Hours:
 
     def night(self, kind: str) -> int:
         """Return the first of the eight hours in which most hosts are up, or fewest fail (`kind`)."""
-        if kind == MOST_UP:
+        if kind == MOST_HOSTS_UP:
             return int(np.argmax(_windows(self.up)))
         up = _windows(self.up)
         # hours without a host that is up have no failures, but must not count as a night
@@ -133,9 +133,9 @@ def hours_of(path: str) -> Hours:
     up = np.array([time_in_hour(hour) for hour in range(24)]) / 3600.0
     if not up.any():
         raise TraceFormatError(f"{path}: a host must be up in the {days:g} whole days of the trace, got none")
-    going = end[(trace.end >= 0.0) & (trace.end < days * DAY)]
-    gone = np.bincount((going // 3600.0).astype(np.int64), minlength=24)
-    return Hours(up / (hosts * days), gone / np.maximum(up, 1.0))
+    ends_within = end[(trace.end >= 0.0) & (trace.end < days * DAY)]
+    end_counts = np.bincount((ends_within // 3600.0).astype(np.int64), minlength=24)
+    return Hours(up / (hosts * days), end_counts / np.maximum(up, 1.0))
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class WorldHosts:
         """File name of the scenario without its ending, such as ``heavy-600-day10``."""
         kind = f"day{100 * self.day_up:g}"
         if self.availability is not None:
-            kind = {MOST_UP: "most-up", FEWEST_GO: "fewest-go"}[self.night]
+            kind = {MOST_HOSTS_UP: "most-up", FEWEST_DEPARTURES: "fewest-go"}[self.night]
         return f"{self.load}-{self.nodes}-{kind}"
 
     @property
@@ -261,7 +261,7 @@ def _lingering() -> dict[str, gs.Scheduler]:
     return {
         f"{mode} {linger:g}": gs.Wave(mode=mode, linger=linger, migration_cost=COST)
         for mode in LINGERING
-        for linger in LINGERS
+        for linger in LINGER_TIMES
     }
 
 
@@ -277,8 +277,8 @@ def _rows(data: WaveRuns) -> Iterator[Row]:
             yield judge(BETTER, quantity, values.ratio(a, b, "turnaround"), SMALLER)
     for place, values in data.lingers.items():
         for mode in LINGERING:
-            means = {at: float(values["turnaround"][f"{mode} {at:g}"].mean()) for at in LINGERS}
-            worst, best = max(LINGERS, key=means.__getitem__), min(LINGERS, key=means.__getitem__)
+            means = {at: float(values["turnaround"][f"{mode} {at:g}"].mean()) for at in LINGER_TIMES}
+            worst, best = max(LINGER_TIMES, key=means.__getitem__), min(LINGER_TIMES, key=means.__getitem__)
             ratio = values.ratio(f"{mode} {worst:g}", f"{mode} {best:g}", "turnaround")
             quantity = f"{place}: turnaround of {mode}, the worst wait / the best"
             why = f"waits of up to {worst:g} s and {best:g} s"
@@ -303,9 +303,9 @@ def _grids(data: WaveRuns) -> Iterator[ResultGrid]:
     for place, values in data.lingers.items():
         yield ResultGrid(
             f"{place}: turnaround, h, by s of waiting at most",
-            ["scheduler", *(f"{linger:g} s" for linger in LINGERS)],
+            ["scheduler", *(f"{linger:g} s" for linger in LINGER_TIMES)],
             {
-                mode: [values.mean(f"{mode} {linger:g}", "turnaround") for linger in LINGERS]
+                mode: [values.mean(f"{mode} {linger:g}", "turnaround") for linger in LINGER_TIMES]
                 for mode in LINGERING
             },
         )
@@ -375,10 +375,13 @@ def _draw(data: WaveRuns) -> Figure:
     plots.legend(left)
     for axes, (place, values) in zip(panels, data.lingers.items(), strict=True):
         lines: dict[str, list[Estimate]] = {
-            mode: [values.ratio(f"{mode} {at:g}", f"{mode} {LINGERS[0]:g}", "turnaround") for at in LINGERS]
+            mode: [
+                values.ratio(f"{mode} {at:g}", f"{mode} {LINGER_TIMES[0]:g}", "turnaround")
+                for at in LINGER_TIMES
+            ]
             for mode in LINGERING
         }
-        plots.lines([at / 3600 for at in LINGERS], lines, axes=axes)
+        plots.lines([at / 3600 for at in LINGER_TIMES], lines, axes=axes)
         axes.set(title=place, xlabel="waiting at most (h)", ylabel="turnaround / not waiting")
     return figure
 

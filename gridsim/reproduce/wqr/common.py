@@ -172,7 +172,7 @@ class Ordering:
     @property
     def test(self) -> ClaimedRange:
         """The range, with the paper's value as text for a table."""
-        if self.low == ALMOST.low:
+        if self.low == ALMOST_25_BETTER.low:
             text = "almost 0.75"
         elif math.isinf(self.low):
             text = "< 1"
@@ -190,7 +190,7 @@ class Ordering:
 #: The sentences of section VI.
 BETTER = "SmallET-NoInfo and GreatET-NoInfo are better than WQR-FT"
 ALMOST_25 = "GreatET-NoInfo is almost 25 % better than WQR-FT at RR = 4"
-GREAT_ALIKE = "GreatET-NoInfo, -CpuInfo and -AvailInfo are alike"
+GREAT_ET_EQUAL = "GreatET-NoInfo, -CpuInfo and -AvailInfo are alike"
 SMALL_ALIKE = "SmallET-NoInfo and -AvailInfo are alike"
 CPU_BETTER = "GreatET-CpuInfo is better than WQR-FT"
 AVAIL_BETTER = "SmallET-AvailInfo is better than SmallET-CpuInfo"
@@ -202,20 +202,22 @@ NO_RESUBMISSION = "SmallET-NoInfo and GreatET-NoInfo complete more tasks without
 
 #: Ranges of ratios: "alike" is within 5 % of 1, "almost 25 % faster" within 0.05 of 0.75.
 ALIKE_RANGE = (0.95, 1.05)
-ALMOST = Ordering(ALMOST_25, "GreatET-NoInfo is better by almost 25 %", "GreatET-NoInfo", BASE, 0.70, 0.80)
+ALMOST_25_BETTER = Ordering(
+    ALMOST_25, "GreatET-NoInfo is better by almost 25 %", "GreatET-NoInfo", BASE, 0.70, 0.80
+)
 #: The other statements of section VI, part by part.
 STATEMENTS = (
     Ordering(BETTER, "SmallET-NoInfo is better than WQR-FT", "SmallET-NoInfo", BASE),
     Ordering(BETTER, "GreatET-NoInfo is better than WQR-FT", "GreatET-NoInfo", BASE),
     Ordering(
-        GREAT_ALIKE,
+        GREAT_ET_EQUAL,
         "GreatET-CpuInfo and -NoInfo are alike",
         "GreatET-CpuInfo",
         "GreatET-NoInfo",
         *ALIKE_RANGE,
     ),
     Ordering(
-        GREAT_ALIKE,
+        GREAT_ET_EQUAL,
         "GreatET-AvailInfo and -NoInfo are alike",
         "GreatET-AvailInfo",
         "GreatET-NoInfo",

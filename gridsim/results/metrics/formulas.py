@@ -119,7 +119,7 @@ def load_of(release: Floats, size: Floats, aggregate_speed: float) -> float:
 
 
 def wasted_share(cycles: Mapping[str, Floats]) -> float:
-    """Return the share of redundant, lost and overhead cycles among these and the useful ones.
+    """Return the share of redundant, lost and overhead cycles among these and useful cycles.
 
     Cycles taken by background load (``slowed``) are not counted.  The result is NaN if the sum is 0.
 

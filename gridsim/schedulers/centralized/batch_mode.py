@@ -34,7 +34,7 @@ def check_ends(left: Floats, now: int) -> None:
         If a machine would end later.
     """
     if left.max() + now > _MAX_TIME:
-        raise OverflowError(f"tasks must end by {_MAX_TIME:g} ns")
+        raise OverflowError(f"tasks must end by {_MAX_TIME:g} ns, got {left.max() + now:g}")
 
 
 class BatchMode(Policy):

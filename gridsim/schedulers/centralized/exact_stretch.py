@@ -71,16 +71,16 @@ class ExactStretch(ImmediateMode):
         super().on_faults(failed, recovered)
 
     def share(self, application: int, count: int, now: int) -> Integers:
-        stretch, room = self._smallest_stretch(application, count, now)
+        stretch, capacity = self._smallest_stretch(application, count, now)
         self.bound.append(application)
         self.promised.append(stretch)
-        tasks = self.divide(room, count)
+        tasks = self.divide(capacity, count)
         self._group_machines(self._kind * (tasks.max() + 1) + tasks)
         return tasks
 
-    def divide(self, room: Integers, count: int) -> Integers:
-        """Return how many of `count` tasks each machine gets, in proportion to its `room` in tasks."""
-        return split(room, count)
+    def divide(self, capacity: Integers, count: int) -> Integers:
+        """Return how many of `count` tasks each machine gets, in proportion to its `capacity` in tasks."""
+        return split(capacity, count)
 
     def decision_value(self, application: int, machines: Integers, now: int) -> float:
         """Return the stretch of the request, s/Mflop."""
@@ -101,26 +101,26 @@ class ExactStretch(ImmediateMode):
         high = max(low, self.promised[-1] if self.promised else 0.0)
         eligible = self.eligible(application)
         counts = self._count * eligible[self._first]
-        # room of the first machine of each kind: `room` at stretch `high`, `low_room` at `low` or below
-        low_room = np.zeros(len(self._first), np.int64)
-        room = self._room(high, application, now, self._first)
-        while room @ counts < tasks:
-            low, low_room, high = high, room, 2.0 * high
-            room = self._room(high, application, now, self._first)
+        # of the first machine of each kind: `capacity` at stretch `high`, `low_capacity` at `low` or below
+        low_capacity = np.zeros(len(self._first), np.int64)
+        capacity = self._capacity(high, application, now, self._first)
+        while capacity @ counts < tasks:
+            low, low_capacity, high = high, capacity, 2.0 * high
+            capacity = self._capacity(high, application, now, self._first)
         while high - low > STRETCH_TOLERANCE * high:
             middle = low + (high - low) / 2.0
-            trial, undecided = room.copy(), np.flatnonzero(low_room != room)
-            trial[undecided] = self._room(middle, application, now, self._first[undecided])
+            trial, undecided = capacity.copy(), np.flatnonzero(low_capacity != capacity)
+            trial[undecided] = self._capacity(middle, application, now, self._first[undecided])
             if trial @ counts >= tasks:
-                high, room = middle, trial
+                high, capacity = middle, trial
             else:
-                low, low_room = middle, trial
-        return high, room[self._kind] * eligible
+                low, low_capacity = middle, trial
+        return high, capacity[self._kind] * eligible
 
-    def _room(self, stretch: float, application: int, now: int, machines: Integers) -> Integers:
+    def _capacity(self, stretch: float, application: int, now: int, machines: Integers) -> Integers:
         """Return the number of tasks of `application` that each of `machines` can take at `stretch`."""
         if isinstance(self.queues, DataQueues):
-            return self.queues.room(stretch, application, now, machines)
+            return self.queues.capacity_of(stretch, application, now, machines)
         applications = self.run.applications
         columns = (applications.release, applications.size, applications.task_size)
         release, size, task_size = (float(column[application]) for column in columns)

@@ -242,20 +242,20 @@ class KPercentBestMode(ReadyTimeMode):
 class InTurnMode(ReadyTimeMode):
     """Policy that binds each task by a rule of `map_in_turn` that uses the backlogs of machines."""
 
-    STATE = (*ReadyTimeMode.STATE, "on_met")
+    STATE = (*ReadyTimeMode.STATE, "uses_met")
 
     def __init__(
         self, run: Run, rule: Literal["olb", "switching"], low: float = 0.6, high: float = 0.9
     ) -> None:
         super().__init__(run)
         self.rule, self.low, self.high = rule, low, high
-        self.on_met = False
+        self.uses_met = False
 
     def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
         times, begin = durations(task_size, speeds), np.maximum(free_at, now)
         left = (begin - now).astype(np.float64)
-        machine, self.on_met = map_in_turn(
-            times[None], [count], left, self.rule, low=self.low, high=self.high, on_met=self.on_met
+        machine, self.uses_met = map_in_turn(
+            times[None], [count], left, self.rule, low=self.low, high=self.high, uses_met=self.uses_met
         )
         check_ends(left, now)
         tasks = np.bincount(machine, minlength=len(speeds)).astype(np.int64, copy=False)

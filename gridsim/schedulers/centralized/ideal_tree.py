@@ -55,18 +55,18 @@ class IdealTree(Scheduler, frozen=True, kw_only=True):
 class TreeDivision(ExactStretch):
     """Policy that divides requests down the tree, between two children at a time."""
 
-    def divide(self, room: Integers, count: int) -> Integers:
-        routers = len(room) - 1
-        rooms = np.concatenate((np.zeros(routers, np.int64), room))
+    def divide(self, capacity: Integers, count: int) -> Integers:
+        routers = len(capacity) - 1
+        capacities = np.concatenate((np.zeros(routers, np.int64), capacity))
         for low, high in _router_levels(routers):
-            rooms[low:high] = rooms[2 * low + 1 : 2 * high + 1].reshape(-1, 2).sum(axis=1)
-        tasks, stack = np.zeros_like(room), [(0, count)]
+            capacities[low:high] = capacities[2 * low + 1 : 2 * high + 1].reshape(-1, 2).sum(axis=1)
+        tasks, stack = np.zeros_like(capacity), [(0, count)]
         while stack:
             node, share = stack.pop()
             if node >= routers:
                 tasks[node - routers] = share
                 continue
-            shares = split(rooms[2 * node + 1 : 2 * node + 3], share).tolist()
+            shares = split(capacities[2 * node + 1 : 2 * node + 3], share).tolist()
             stack += [(2 * node + 1 + j, part) for j, part in enumerate(shares) if part]
         return tasks
 

@@ -80,7 +80,7 @@ class ImmediateMode(Policy):
         self._bind()
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Bind lost tasks, and those that waited while no machine was up."""
+        """Bind lost tasks, and tasks that waited while no machine was up."""
         _, applications, tasks = self.queues.fail(failed, self.run.engine.now)
         np.add.at(self.resubmitted, applications, tasks)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):

@@ -174,12 +174,12 @@ class Pull(Policy):
             run.engine.add_source(self)
 
     def on_release(self, applications: list[int]) -> None:
-        """Start the tasks that were due before now, and add the new ones to the list."""
+        """Start the tasks that were due before now, and add the new tasks to the list."""
         self._advance(self.run.engine.now)
         self._release(applications[-1] + 1)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Start the tasks that were due before now, and return lost ones to the list."""
+        """Start the tasks that were due before now, and return lost tasks to the list."""
         now = self.run.engine.now
         self._advance(now)
         self._release(int(np.searchsorted(self.run.applications.release_ns, now, side="right")))
@@ -193,7 +193,7 @@ class Pull(Policy):
         self._count_waiting(len(lost))
 
     def _release(self, count: int) -> None:
-        """Add the tasks of the first `count` applications to the list, except those already released."""
+        """Add the tasks of the first `count` applications to the list, except tasks already released."""
         if count > self.released:
             self._count_waiting(int(self.unstarted_tasks[self.released : count].sum()))
             self.released = count
@@ -336,7 +336,7 @@ class Replan(Pull):
 
 
 class RandomMode(ImmediateMode):
-    """Policy that binds each task to a machine drawn uniformly from those that are up and suit it."""
+    """Policy that binds each task to a machine drawn uniformly from the suitable machines that are up."""
 
     STATE = (*ImmediateMode.STATE, "stream")
     action = "drawn"

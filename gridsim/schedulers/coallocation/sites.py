@@ -163,7 +163,7 @@ class MetaNode(ClaimingNode):
                 self.try_wide(view)
 
     def dispatch(self, view: View, job: Any, left: int) -> None:
-        """Send a job to a site; it returns to site `left`, which it has left, only if it fits no other."""
+        """Send a job to a site; it returns to `left`, its previous site, only if it fits on no other site."""
         sizes, of = self.sizes, self.parameters
         fits = [k for k in range(len(sizes)) if sizes[k] >= job.tasks]
         candidates = [k for k in fits if k != left] or fits
@@ -205,7 +205,7 @@ class MetaNode(ClaimingNode):
     # -- jobs that are wider than any site ------------------------------------------------------------------
 
     def try_wide(self, view: View) -> None:
-        """Ask the sites with the most idle machines to set some aside, if there seem to be enough in all."""
+        """Ask the sites with the most idle machines to reserve machines, if the total seems sufficient."""
         if not self.wide or self.open_requests or self.gathered_nodes:
             return
         job = view.jobs[self.wide[0]]
@@ -348,14 +348,14 @@ class FrontNode(ClaimingNode):
         self.give_back(view, message.application)
 
     def give_back(self, view: View, job: int) -> None:
-        """Use the machines of a job for others."""
+        """Use the machines of a job for other jobs."""
         self.free = sorted(self.free + self.running.pop(job)[1])
         view.act()
 
     # -- the queue ------------------------------------------------------------------------------------------
 
     def on_act(self, view: View) -> None:
-        """Start jobs: those at the head of the queue that fit and, with EASY, later ones that delay none."""
+        """Start jobs at the head of the queue that fit and, with EASY, later jobs that do not delay them."""
         while self.queue and self.queue[0][1] <= len(self.free):
             self.begin(view, 0)
         if self.parameters.queue == "fcfs" or not self.queue or not self.free:
@@ -483,7 +483,7 @@ class Metascheduler(RigidNodeScheduler, frozen=True, kw_only=True):
 
     @property
     def may_reject(self) -> bool:  # type: ignore[override]
-        """Whether it rejects jobs that are larger than any site."""
+        """Whether the scheduler rejects jobs that are larger than any site."""
         return self.wide == "reject"
 
     @property

@@ -175,7 +175,7 @@ class ZorillaNode(ClaimingNode):
 
 
 class Zorilla(RigidNodeScheduler, frozen=True, kw_only=True):
-    """Zorilla (Drost, van Nieuwpoort and Bal): advertises a job within a growing radius of its node.
+    """Zorilla (Drost, van Nieuwpoort and Bal): jobs are advertised within a growing radius.
 
     The node of a job advertises it to all machines within a number of hops.  Free machines offer themselves.
     As soon as there are enough offers, the node claims the first ones, and the job starts when all of them

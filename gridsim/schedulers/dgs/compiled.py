@@ -113,7 +113,7 @@ class CompiledDgs(RigidAdapter):
                 "one_way": times.one_way,
                 "latency": times.latency,
                 "at_least": overlay.at_least,
-                "opening": overlay.opening,
+                "opening": overlay.opening_delay,
                 "period": overlay.period,
                 "width": overlay.width,
                 "seed": overlay.seed,
@@ -138,7 +138,7 @@ class CompiledDgs(RigidAdapter):
         self.environment.reach_counts = self.compiled.columns["reached"]
 
     def shared_arrays(self) -> dict[str, Any]:
-        """Return the arrays that the compiled nodes change, and those of the machines that are up."""
+        """Return the arrays that the compiled nodes change, and the arrays of the machines that are up."""
         overlay, runs = self.environment.overlay, self.runs
         return {
             "jobs": {name: getattr(runs, name) for name in ("first_start", "end", "done")},

@@ -24,7 +24,7 @@ from gridsim.scheduling.nodes.slots import MachineSlots
 from gridsim.support.arrays import Integers
 
 #: Time of the schedules in a cache that has received none yet; such schedules count as empty.
-NOT_YET = -(2**62)
+NO_INSTANT = -(2**62)
 #: Methods with which a node changes the slots of its machine.
 _SLOT_CHANGES = ("reserve", "extend", "release")
 #: Interval between removals of past reservations, ns.
@@ -58,7 +58,7 @@ class DgsEnvironment(Environment):
         not know them.
     """
 
-    because = "the exchange of schedules is counted and not sent one by one"
+    reason = "the exchange of schedules is counted and not sent one by one"
     STATE = "schedules", "overlay", "absences", "next_forget", "reach_counts", "answer_bases"
     shared = ("change_slots",)
 
@@ -81,7 +81,7 @@ class DgsEnvironment(Environment):
         return now
 
     def in_charge(self, job: Any) -> int:
-        """Return the node in charge of a job, or that of its submitter if no machine is up."""
+        """Return the node in charge of a job, or its submitter's node if no machine is up."""
         node: int = self.adapter.in_charge(job)
         return int(job.submitter) if node < 0 else node
 
@@ -160,7 +160,7 @@ class DgsEnvironment(Environment):
         yield from zip(nodes.tolist(), jobs.tolist(), attempts.tolist(), strict=True)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Remove failed machines from the overlay, and add recovered ones."""
+        """Remove failed machines from the overlay, and add recovered machines."""
         self.overlay.counts_failures = self.process is None
         self.absences.on_faults(failed, recovered)
 
@@ -191,7 +191,7 @@ class DgsView:
     # -- the overlay ----------------------------------------------------------------------------------------
 
     def draw(self, job: int, search: int, count: int) -> list[int]:
-        """Draw up to `count` neighbours for a search, except those known to have failed.
+        """Draw up to `count` neighbours for a search, except nodes known to have failed.
 
         Since every search begins with this call, it also removes past reservations.
         """
@@ -255,11 +255,11 @@ class DgsView:
         if policy == "push":
             return arrived
         first, period = int(self._overlay.first[node]), self._overlay.period
-        return first + (arrived - first) // period * period if first <= arrived else NOT_YET
+        return first + (arrived - first) // period * period if first <= arrived else NO_INSTANT
 
     def search_time(self, opened: int) -> int:
         """Return the time that the messages of a search take if it opens `opened` nodes, ns."""
-        return self._overlay.at_least + opened * self._overlay.opening
+        return self._overlay.at_least + opened * self._overlay.opening_delay
 
     def count_search(self, job: int, candidates: Candidates) -> None:
         """Count the schedules that a search has received, and the nodes that it has reached."""

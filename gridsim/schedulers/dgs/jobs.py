@@ -40,7 +40,7 @@ class Times:
         int64[jobs], number of slots that each job reserves.
     earliest, latest
         int64[jobs], the first and the last slot in which each job may start.
-    outlived
+    has_overruns
         Whether some jobs run longer than their initial reservations.
     stale
         Whether nodes may see outdated schedules.
@@ -53,7 +53,7 @@ class Times:
             run.applications, float(run.speeds[0]), parameters.estimate
         )
         self.length: Integers = -(-reserved_times // self.slot)
-        self.outlived = bool((run_times > self.length * self.slot).any())
+        self.has_overruns = bool((run_times > self.length * self.slot).any())
         self.earliest, self.latest = allowed_start_slots(run.applications, reserved_times, self.slot)
         byte = nanoseconds(
             min(2.0 / network.bandwidth, MAX_TRANSFER_TIME)
@@ -93,7 +93,7 @@ class Absences(Stateful):
         self.engine.on("absent", self.detect, priority=FAULT_PRIORITY + 1, phase=TIMER)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Remove failed machines from the overlay, to be detected later, and add recovered ones."""
+        """Remove failed machines from the overlay, to be detected later, and add recovered machines."""
         now = self.engine.now
         self.last[failed] = now
         self.overlay.leave(failed)

@@ -68,7 +68,7 @@ class MovingNode(DgsNode):
     # -- the scheduling node --------------------------------------------------------------------------------
 
     def plan_search(self, view: View, job: Any) -> None:
-        """End an attempt to move, and set a timer for the next one unless the job starts before."""
+        """End an attempt to move, and set a timer for the next attempt unless the job starts before."""
         job.moving = 0
         due = view.now_ns + nanoseconds(self.parameters.move_period)
         if job.phase in (PLACED, BROKEN) and due < job.start * self.slot:
@@ -84,7 +84,7 @@ class MovingNode(DgsNode):
             self.search_move(view, job)
 
     def search_move(self, view: View, job: Any) -> None:
-        """Ask a random neighbour, another one each time, to search for an earlier start of a placed job."""
+        """Ask a random neighbour, another at each call, to search for an earlier start of a placed job."""
         home = view.jobs.home(job)
         if home is None:
             return self.plan_search(view, job)
@@ -165,7 +165,7 @@ class MovingNode(DgsNode):
             self.stay(view, job)
 
     def move(self, view: View, job: Any) -> None:
-        """Move a job to machines that have all committed, and release the others."""
+        """Move a job to machines that have all committed, and release its other machines."""
         reservation = {"previous": job.attempt, "held": job.start}
         former, seconds = sorted(job.nodes), self.slot / NS
         view.environment.log.note(
@@ -208,7 +208,7 @@ class MovingNode(DgsNode):
         super().confirm(home, job, nodes)
 
     def start_again(self, view: View, job: Any) -> None:
-        """Release the nodes of a job that was placed, also those of a move, and search again."""
+        """Release all nodes of a placed job, including the nodes of a move, and search again."""
         self.stay(view, job)
         super().start_again(view, job)
 
@@ -267,7 +267,7 @@ class MovingNode(DgsNode):
         view.send(message.sender, "reply", application=job, **answer)
 
     def on_moved(self, view: View, message: Any) -> None:
-        """Release the former slots of a job that has moved, as far as the new ones do not include them."""
+        """Release the former slots of a job that has moved, except slots that it still uses."""
         job = view.jobs[message.application]
         self.release_slots(view, job.number, message.previous, message.held)
         if job.phase != DONE:

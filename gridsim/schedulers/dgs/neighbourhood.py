@@ -89,7 +89,7 @@ class Neighbourhood(Stateful):
     # -- neighbours of a node ---------------------------------------------------------------------------
 
     def draw(self, node: int, job: int, search: int, count: int) -> list[int]:
-        """Draw up to `count` neighbours of `node` for a search, except those known to have failed."""
+        """Draw up to `count` neighbours of `node` for a search, except nodes known to have failed."""
         away = self.away if self.run.faults else None
         _, chosen = self.views.pick([node], [job], [search], count, seed=self.seed, known_down=away)
         drawn: list[int] = chosen.tolist()
@@ -159,7 +159,7 @@ class Neighbourhood(Stateful):
         return 2 * self.latency if self.policy == "pull" else 0
 
     @property
-    def opening(self) -> int:
+    def opening_delay(self) -> int:
         """Time to open a neighbour, ns."""
         return self.latency * (4 if self.policy == "pull" else 2)
 
@@ -170,12 +170,12 @@ class Neighbourhood(Stateful):
         other policies, an opened node already has the schedules of its neighbours.
         """
         pull = self.policy == "pull"
-        got = (opened + pull) * self.width
-        self.received[searcher] += got
-        self.counts[1 if pull else 3] += got
+        n_received = (opened + pull) * self.width
+        self.received[searcher] += n_received
+        self.counts[1 if pull else 3] += n_received
 
     def push(self, nodes: Any) -> None:
-        """Handle changed schedules of `nodes`, which with push go to all nodes that know these."""
+        """Handle changed schedules of `nodes`; with push, send them to all nodes that know `nodes`."""
         if self.policy == "push":
             np.add.at(self.changes, nodes, 1)
 
@@ -184,9 +184,9 @@ class Neighbourhood(Stateful):
         if self.policy != "push" or not self.changes.any():
             return
         known = self.known()
-        got = np.where(known >= 0, self.changes[known], 0).sum(axis=1)
-        self.received += got
-        self.counts[0] += int(got.sum())
+        n_received = np.where(known >= 0, self.changes[known], 0).sum(axis=1)
+        self.received += n_received
+        self.counts[0] += int(n_received.sum())
         self.changes[:] = 0
 
     def counts_of_nodes(self) -> dict[str, NDArray[Any]]:
@@ -205,9 +205,9 @@ class Neighbourhood(Stateful):
         if self.policy != "poll":
             return
         since = self.run.engine.now - (self.first[nodes] - self.latency)
-        got = np.where(since >= 0, since // self.period + 1, 0) * self.width
-        self.received[nodes] += got
-        self.counts[2] += int(got.sum())
+        n_received = np.where(since >= 0, since // self.period + 1, 0) * self.width
+        self.received[nodes] += n_received
+        self.counts[2] += int(n_received.sum())
 
     def table(self) -> dict[str, NDArray[Any]]:
         """Return the table ``exchanges`` at the end of a run: schedules and bytes sent, by kind."""

@@ -67,7 +67,7 @@ class DgsRecord(JobRecord):
     ----------
     searches
         Number of its newest search.
-    in_vain
+    failed_searches
         Number of searches since it was last placed.
     missing
         Number of answers or replies that have not arrived.
@@ -75,7 +75,7 @@ class DgsRecord(JobRecord):
         (start, order, searcher, apart, nodes) of each remaining answer, with `DgsNode.apart`.
     hope
         Whether another search may do better.
-    tardy
+    first_late_start
         Start of the first answer that is too late for the deadline; -1 for none.
     start
         First slot of the allocation that is being tried or was confirmed.
@@ -88,11 +88,11 @@ class DgsRecord(JobRecord):
     ) -> None:
         super().__init__(number, submitter, tasks, length)
         self.group, self.earliest, self.latest = group, earliest, latest
-        self.searches = self.in_vain = self.missing = self.conflicts = self.late = 0
+        self.searches = self.failed_searches = self.missing = self.conflicts = self.late = 0
         self.answers: list[tuple[int, int, int, float, Any]] = []
         self.taken = list[int]()
         self.hope = False
-        self.tardy = -1
+        self.first_late_start = -1
 
     def expect(self, phase: int, missing: int) -> None:
         """Wait for the given number of answers or replies."""
@@ -117,20 +117,20 @@ class DgsNode(NodeProgram):
         self.search(view, view.jobs[application.number])
 
     def search(self, view: View, job: Any) -> None:
-        """Step 1: forward the request to some random neighbours, each of which searches."""
+        """Forward the request to random neighbours, each of which searches (step 1)."""
         home = view.jobs.home(job)
         if (first := max(job.earliest, self.slot_at(view.now_ns))) > job.latest:
             return self.miss(view, job, first)
-        if job.in_vain >= self.parameters.tries:
-            view.environment.log.in_vain("gave-up", job, self.parameters.tries)
+        if job.failed_searches >= self.parameters.tries:
+            view.environment.log.failed_searches("gave-up", job, self.parameters.tries)
             view.jobs.reject(job)
             return None
         if home is None:
             return self.wait(view, job, "waited-for-machines")
         job.searches += 1
-        job.in_vain += 1
+        job.failed_searches += 1
         searchers = home.environment.draw(job.number, job.searches, self.parameters.forward)
-        job.answers, job.hope, job.tardy = [], False, -1
+        job.answers, job.hope, job.first_late_start = [], False, -1
         job.expect(SEARCHING, len(searchers))
         self.limit_wait(view, job)
         requirements = {
@@ -152,7 +152,9 @@ class DgsNode(NodeProgram):
         if message.search != job.searches or job.phase != SEARCHING:
             return
         if message.start > job.latest:
-            job.tardy = message.start if job.tardy < 0 else min(job.tardy, message.start)
+            job.first_late_start = (
+                message.start if job.first_late_start < 0 else min(job.first_late_start, message.start)
+            )
         elif message.start >= 0:
             order = len(job.answers)
             job.answers.append((message.start, order, message.sender, message.apart, message.nodes))
@@ -180,17 +182,17 @@ class DgsNode(NodeProgram):
             view.environment.log.chooses("chose", job)
             job.start, *_, nodes = job.answers.pop(0)
             self.confirm(home, job, nodes.tolist())
-        elif not job.hope and job.tardy >= 0:
-            self.miss(view, job, job.tardy)
+        elif not job.hope and job.first_late_start >= 0:
+            self.miss(view, job, job.first_late_start)
         elif not job.hope and view.jobs.can_fail and self.parameters.wide == "widen":
             self.wait(view, job, "waited-for-room")  # wait, since machines may recover
         elif not job.hope:
             view.environment.log.too_large(job)
             view.jobs.reject(job, "too_large")
-        elif job.in_vain % self.parameters.rounds == 0:
+        elif job.failed_searches % self.parameters.rounds == 0:
             self.wait(view, job)
         else:
-            view.environment.log.in_vain("searched-again", job, self.parameters.rounds)
+            view.environment.log.failed_searches("searched-again", job, self.parameters.rounds)
             self.search(view, job)
 
     def miss(self, view: View, job: Any, start: int) -> None:
@@ -199,7 +201,7 @@ class DgsNode(NodeProgram):
         view.jobs.reject(job, "too_late")
 
     def prefer(self, view: View, job: Any) -> None:
-        """Move the preferred answer to the front; by default the first one stays first."""
+        """Move the preferred answer to the front; by default the first answer."""
 
     def confirm(self, home: View, job: Any, nodes: list[int]) -> None:
         """Ask the nodes of an allocation to commit to the job."""
@@ -228,7 +230,7 @@ class DgsNode(NodeProgram):
             self.abort(view, job)
         else:
             view.environment.log.places(job)
-            job.in_vain = 0
+            job.failed_searches = 0
             view.jobs.start(job, job.start * self.slot, (job.start + job.length) * self.slot)
 
     def abort(self, view: View, job: Any) -> None:
@@ -312,7 +314,7 @@ class DgsNode(NodeProgram):
             holding = self.holders(view, job)
         else:
             holding = sorted(job.nodes) if job.phase in (PLACED, BROKEN) else []
-        view.environment.log.calls_off(job, len(holding))
+        view.environment.log.cancels(job, len(holding))
         self.release(view, job, holding)
         view.jobs.cancel(job)
 
@@ -339,7 +341,7 @@ class DgsNode(NodeProgram):
                 break
             t = self.slot_at(ready + takes)
         seen.count_search(message.application, candidates)
-        view.environment.log.looks(view.node, message, candidates, t, self.slot_at(ready + takes))
+        view.environment.log.opens(view.node, message, candidates, t, self.slot_at(ready + takes))
         allocation = {
             "search": message.search,
             "start": start,

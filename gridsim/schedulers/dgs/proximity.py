@@ -27,7 +27,7 @@ class _Near(Parameters, Protocol):
 
 
 class Proximity(Neighbourhood):
-    """The overlay of a run with the nearest nodes of each node besides the random ones.
+    """The overlay of a run with the nearest nodes of each node besides the random neighbours.
 
     Attributes
     ----------
@@ -49,13 +49,13 @@ class Proximity(Neighbourhood):
         self.width += self.near.shape[1]
 
     def known_to(self, nodes: list[int]) -> Integers:
-        """Return the neighbours of each of `nodes`, near ones first; -1 for none and for known failures."""
+        """Return the neighbours of each of `nodes`, near nodes first; -1 for none and for known failures."""
         near = self.near[nodes]
         near[self.away[near]] = -1
         return np.concatenate((near, super().known_to(nodes)), axis=1)
 
     def known(self) -> NDArray[Any]:
-        """Return the neighbours of each node, near ones first: integers[machines, k]; -1 for none."""
+        """Return the neighbours of each node, near nodes first: integers[machines, k]; -1 for none."""
         return np.concatenate((self.near, self.views.views), axis=1)
 
     def join(self, nodes: Integers) -> None:
@@ -105,8 +105,8 @@ class Proximity(Neighbourhood):
 def _draw_entries(views: Integers, draws: RandomStream) -> Integers:
     """Draw an entry that is not -1 from each row; -1 for a row without such entries."""
     known = views >= 0
-    which = (draws.random(len(views)) * known.sum(axis=1)).astype(np.int64)
-    place = (np.cumsum(known, axis=1) <= which[:, None]).sum(axis=1)
+    positions = (draws.random(len(views)) * known.sum(axis=1)).astype(np.int64)
+    place = (np.cumsum(known, axis=1) <= positions[:, None]).sum(axis=1)
     found = np.full(len(views), -1, np.int64)
     some = known.any(axis=1)
     found[some] = views[some, place[some]]

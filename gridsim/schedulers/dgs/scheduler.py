@@ -228,7 +228,7 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
     def messages_of(self, run: Run) -> Mapping[str, Message]:
         """Return the kinds of messages; there is no ``displaced`` if no job outlives its reservation."""
         kinds = self.messages if self.move == "forward" else MESSAGES
-        if Times(self, run).outlived:
+        if Times(self, run).has_overruns:
             return kinds
         return {name: kind for name, kind in kinds.items() if name != "displaced"}
 
@@ -242,7 +242,7 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
 
 
 class DgsAcap(DgsAsap, frozen=True, kw_only=True):
-    """DGS_ASAP with machines that are close to one another, among those that allow an early start.
+    """DGS_ASAP with machines close to one another, among the machines that allow an early start.
 
     Machines need places (`gridsim.DrawnAttributes`).  It runs as a node program only, which is slower than
     the compiled nodes of `DgsAsap`.

@@ -74,5 +74,8 @@ class Bags(Stateful):
         rows = self.further
         known = len(self.applications)
         if rows.shape[1:] != (3,) or (rows < (0, 1, 0)).any() or (rows[:, 0] >= known).any():
-            raise ValueError(f"the further bags must be rows of application (of {known}), tasks and ns")
+            raise ValueError(
+                f"state['further'] must have rows of an application below {known}, tasks >= 1 and a time "
+                f">= 0 ns, got {rows.tolist()}"
+            )
         self._append(rows)

@@ -55,7 +55,7 @@ class TreeEnvironment(Environment):
         if self.run.faults and self.parameters.resubmit == "new":
             raise ScenarioError(
                 f"{self.parameters.name}.resubmit must be 'as-is' in an emulation with failures, got 'new': "
-                "processes know no bags that are added during a run"
+                "processes do not support bags that are added during a run"
             )
 
     def attach(self, adapter: Any) -> None:
@@ -143,7 +143,7 @@ class TreeEnvironment(Environment):
         return findings, totals
 
     def report(self, outcome: Outcome, ledger_end: int | None, resubmitted: Integers | None) -> None:
-        """Replace the outcome by that of a fair tree; the arguments are those of `TreeFindings`."""
+        """Replace the outcome by the outcome of a fair tree; `TreeFindings` documents the arguments."""
         findings = TreeFindings(
             **self.node_findings(outcome.tables), ledger_end=ledger_end, resubmitted=resubmitted
         )
@@ -169,7 +169,7 @@ class IdealRepair(TreeEnvironment):
         For each node: number of leaves below it, their speed (Mflop/s), and whether it has left the tree.
     """
 
-    because = (
+    reason = (
         "as in the paper, a repair of the tree takes no time and no messages: routers of failed machines "
         "move, and routers know which children are there, and how many leaves of which speed are below them; "
         "lost tasks are noticed at the next heartbeat, and for a machine that is down the next one acts"
@@ -217,7 +217,7 @@ class IdealRepair(TreeEnvironment):
         if self.run.faults:
             raise ScenarioError(
                 f"{self.parameters.name}.maintenance must be 'messages' in an emulation with failures, got "
-                "'ideal', which real processes cannot do as it takes no time and no messages"
+                "'ideal', which requires updates without time and messages"
             )
 
     def of_node(self, node: int) -> RepairView:
@@ -247,7 +247,7 @@ class IdealRepair(TreeEnvironment):
         self.recovery.on_faults(failed, recovered)
 
     def task_lost(self, application: int, tasks: int, node: int) -> None:
-        """Resubmit tasks whose request was lost on its way to `node`.
+        """Resubmit tasks whose request to `node` was lost.
 
         If all machines are down (`node` is -1), the submitter sends its request anyway, and it is lost.
         """
@@ -318,12 +318,12 @@ class IdealRepair(TreeEnvironment):
     # -- the end --------------------------------------------------------------------------------------------
 
     def complete(self, outcome: Outcome) -> None:
-        """Replace the outcome by that of a fair tree."""
+        """Replace the outcome by the outcome of a fair tree."""
         resubmitted = None if self.recovery is None else self.recovery.resubmitted
         self.report(outcome, self.ledger_end(), resubmitted)
 
     def ledger_end(self) -> int | None:
-        """Return when the accounting of messages ended, with the last placement, ns; None if it goes on."""
+        """Return the end (ns) of the accounting of messages, at the last placement; None if it continues."""
         placed: int = self.adapter.core.placed_at
         return None if placed < 0 or self.recovery is not None else placed
 

@@ -1,4 +1,4 @@
-"""A machine of a fair tree that is kept by messages: it detects failures and replaces failed routers.
+"""A machine of a fair tree that is maintained by messages: it detects failures and replaces failed routers.
 
 A machine hosts a leaf and, unless it is the last machine, its home router.  It may host further routers as a
 replacement for their home machines.  Leaves and routers behave as in the ideal tree
@@ -47,7 +47,7 @@ BELOW_BYTES = 16
 MOVED_BYTES = 16
 
 _TAG: dict[str, Any] = {"role": int, "by": int, "claimed": int}
-_LEFT: dict[str, Any] = {"left": int, "done": int, "life": int}
+_LEFT: dict[str, Any] = {"left": int, "done": int, "incarnation": int}
 
 
 def messages(parameters: Any) -> dict[str, Message]:
@@ -61,12 +61,12 @@ def messages(parameters: Any) -> dict[str, Message]:
     Notes
     -----
     - ``accept``, ``completion``: the numbers of tasks of the application that the leaf has `left`, and has
-      `done` in this `life`, including those in bags of lost tasks.
+      `done` in this `incarnation`, including those in bags of lost tasks.
     - ``beat``: a sign of life, with routers that have `moved` (node, time in ns, machine); `needs_report` is
       1 if the receiver must report again.
     - ``take``: a request to take over a silent `router`, with the time of its last known claim.
     - ``where``: a `router` has been on `machine` since `since` ns.
-    - ``failed``: a leaf has lost its tasks of an application (`whose`), and its new `life` begins.
+    - ``failed``: a leaf has lost its tasks of an application (`whose`), and its new `incarnation` begins.
     """
     kinds, small = messages_of_nodes(parameters), parameters.beat_bytes
     summary_bytes: Any = kinds["summary"].nbytes
@@ -90,7 +90,7 @@ def messages(parameters: Any) -> dict[str, Message]:
         ),
         "accept": Message(parameters.accept_bytes, **fields_of["accept"], **_LEFT),
         "completion": Message(parameters.completion_bytes, **fields_of["completion"], **_LEFT),
-        "failed": Message(small, whose=int, life=int),
+        "failed": Message(small, whose=int, incarnation=int),
         "beat": Message(
             lambda moved, **_: small + MOVED_BYTES * (len(moved) // 3),
             **_TAG,
@@ -148,7 +148,7 @@ class HostedView:
 
     def decide(self, action: str, application: int, **columns: Any) -> None:
         """Record a decision of this node."""
-        self.member.speaking = self.node
+        self.member.sending_node = self.node
         self.view.decide(action, application, **columns)
 
     @property
@@ -193,10 +193,10 @@ class Member(NodeProgram):
         The program of its leaf.
     routers, children
         Number -> program of each router hosted here, and the state of its children.
-    life, born
-        Number of this life, which exceeds those of earlier lives, and its beginning, ns; -1 before it begins.
+    incarnation, born
+        Number of this incarnation, which exceeds earlier numbers, and its beginning, ns; -1 before it.
     left, done
-        Application -> number of tasks that the leaf has left, and that it has done in this life.
+        Application -> number of tasks that the leaf has left, and that it has done in this incarnation.
     last_reports
         Application -> time of the last report to its submitter (ns), and the bag of that report.
     lost_applications
@@ -205,7 +205,7 @@ class Member(NodeProgram):
         Node -> latest known claim, if it differs from the initial one.
     last_heard
         Node -> time of its last message, ns.
-    last_spoken
+    last_sent
         (hosted node, neighbour) -> time of the last message to it, ns.
     sent_claims
         Child -> claims last sent to it.
@@ -215,18 +215,18 @@ class Member(NodeProgram):
         (hosted node, time at which it wants to act in ns).
     complete
         Hosted routers whose children have all reported or are known to have left the tree.
-    speaking
+    sending_node
         The hosted node that decided last, for the record of decisions.
     """
 
     #: The disk stores the claims of other nodes, and the applications of which the leaf had tasks.
-    stable_storage: ClassVar[tuple[str, ...]] = ("life", "claims", "left", "lost_applications")
+    stable_storage: ClassVar[tuple[str, ...]] = ("incarnation", "claims", "left", "lost_applications")
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.beat = nanoseconds(parameters.beat)
-        self.silence = parameters.missed * self.beat
-        self.life = self.born = self.first_leaf = -1
+        self.max_silence = parameters.missed * self.beat
+        self.incarnation = self.born = self.first_leaf = -1
         self.leaf = Leaf(parameters)
         self.routers: dict[int, Router] = {}
         self.children: dict[int, Children] = {}
@@ -236,12 +236,12 @@ class Member(NodeProgram):
         self.lost_applications: list[int] = []
         self.claims: dict[int, Claim] = {}
         self.last_heard: dict[int, int] = {}
-        self.last_spoken: dict[tuple[int, int], int] = {}
+        self.last_sent: dict[tuple[int, int], int] = {}
         self.sent_claims: dict[int, list[int]] = {}
         self.takeovers: dict[int, int] = {}
         self.turns: set[tuple[int, int]] = set()
         self.complete: set[int] = set()
-        self.speaking = 0
+        self.sending_node = 0
 
     def hosted_programs(self) -> Iterator[TreeNode]:
         """Iterate over the programs of the leaf and of the routers."""
@@ -249,26 +249,28 @@ class Member(NodeProgram):
         yield from self.routers.values()
 
     def begin(self, view: View) -> None:
-        """Begin a life with the state on the disk and the home router, unless it has begun.
+        """Begin an incarnation with the state on the disk and the home router, unless it has begun.
 
-        Messages and timers of the same instant may be handled before `on_start` announces the new life.
+        Messages and timers of the same instant may be handled before `on_start` announces the incarnation.
         """
         if self.born >= 0:
             return
         machine = view.machine
         self.first_leaf = view.environment.tree.first_leaf
         self.born = view.now_ns
-        self.life = max(self.born, self.life + 1, int(view.environment.has_failed))
+        self.incarnation = max(self.born, self.incarnation + 1, int(view.environment.has_failed))
         self.claims = {n: claim for n, claim in self.claims.items() if claim[1] != machine or n == machine}
         lost = {application for application, tasks in self.left.items() if tasks}
         self.lost_applications = sorted({*self.lost_applications, *lost})
         self.left = {}
-        self.leaf.number = self.life  # numbers derived from the time exceed those of an earlier life
-        self.claims[self.leaf_number(view)] = self.life, machine
+        self.leaf.number = (
+            self.incarnation
+        )  # numbers derived from the time exceed those of an earlier incarnation
+        self.claims[self.leaf_number(view)] = self.incarnation, machine
         if machine >= self.first_leaf:
             return
-        if self.life > 0:
-            self.claim_router(view, machine, self.life)
+        if self.incarnation > 0:
+            self.claim_router(view, machine, self.incarnation)
             return
         children = children_of(machine)
         self.routers[machine] = Router(self.parameters)
@@ -284,10 +286,10 @@ class Member(NodeProgram):
     def on_start(self, view: View) -> None:
         """Announce the home router unless all machines start now, and report lost tasks and availability."""
         self.begin(view)
-        if self.life > 0 and view.machine in self.routers:
+        if self.incarnation > 0 and view.machine in self.routers:
             self.announce(view, view.machine)
         for number in self.lost_applications:
-            view.send(view.environment.acting(number), "failed", whose=number, life=self.life)
+            view.send(view.environment.acting(number), "failed", whose=number, incarnation=self.incarnation)
         self.lost_applications = []
         self.leaf.on_start(self.view_of(view, self.leaf_number(view)))
 
@@ -361,7 +363,11 @@ class Member(NodeProgram):
         """
         number = view.environment.whole_of(application)
         self.last_reports[number] = view.now_ns, application
-        rest = {"left": self.left.get(number, 0), "done": self.done.get(number, 0), "life": self.life}
+        rest = {
+            "left": self.left.get(number, 0),
+            "done": self.done.get(number, 0),
+            "incarnation": self.incarnation,
+        }
         to = view.environment.acting(application)
         view.send(to, kind, application=application, tasks=tasks, **rest)
 
@@ -379,12 +385,12 @@ class Member(NodeProgram):
 
     def note_report(self, view: View, message: Any) -> None:
         """Record, as a submitter, the numbers of tasks that a leaf has done and has left."""
-        report = message.sender, message.life, message.left, message.done
+        report = message.sender, message.incarnation, message.left, message.done
         view.environment.report(message.application, *report, view.now_ns)
 
     def on_failed(self, view: View, message: Any) -> None:
         """Record, as a submitter, that a leaf has lost its tasks."""
-        view.environment.fail(message.whose, message.sender, message.life, view.now_ns)
+        view.environment.fail(message.whose, message.sender, message.incarnation, view.now_ns)
 
     # -- locations of nodes ----------------------------------------------------------------------------------
 
@@ -409,7 +415,7 @@ class Member(NodeProgram):
         return node if node < self.first_leaf else node - self.first_leaf
 
     def claim(self, node: int) -> Claim:
-        """Return the latest known claim on a node; the claim of a leaf has the beginning of its life."""
+        """Return the latest known claim on a node; a claim of a leaf has the beginning of its incarnation."""
         return self.claims.get(node, (0, self.home(node)))
 
     def host(self, node: int) -> int:
@@ -423,8 +429,8 @@ class Member(NodeProgram):
 
     def is_silent(self, node: int, now: int) -> bool:
         """Return whether a neighbour sent nothing within the timeout, or since its machine restarted."""
-        if node in self.last_heard or self.life == 0:
-            return bool(now - self.last_heard.get(node, self.born) > self.silence)
+        if node in self.last_heard or self.incarnation == 0:
+            return bool(now - self.last_heard.get(node, self.born) > self.max_silence)
         return bool(now - self.born > self.beat)
 
     def update_claim(self, view: View, node: int, claim: Claim) -> None:
@@ -531,7 +537,7 @@ class Member(NodeProgram):
         A beat is due if there is news or no message was sent in the last half period, so that a machine that
         is up is never silent for two periods.
         """
-        if now - self.last_spoken.get((node, neighbour), -NEVER) >= self.beat // 2:
+        if now - self.last_sent.get((node, neighbour), -NEVER) >= self.beat // 2:
             return True
         return neighbour > node and (
             self.needs_report(node, neighbour) or self.sent_claims.get(neighbour, []) != self.moved(node)
@@ -561,7 +567,7 @@ class Member(NodeProgram):
             needs_report = self.needs_report(node, neighbour)
             if self.children[node].absent[neighbour]:
                 machines.append(self.home(neighbour))
-        self.last_spoken[node, neighbour] = view.now_ns
+        self.last_sent[node, neighbour] = view.now_ns
         tag = self.tag(node, neighbour)
         for machine in dict.fromkeys(machines):
             view.send(machine, "beat", needs_report=int(needs_report), moved=moved, **tag)
@@ -613,7 +619,7 @@ class Member(NodeProgram):
         """
         nodes = [*children_of(parent), *([parent_of(parent)] if parent else [])]
         succession = [place for place in dict.fromkeys(map(self.host, nodes)) if place != self.host(parent)]
-        if parent in self.last_heard or self.life == 0:
+        if parent in self.last_heard or self.incarnation == 0:
             return succession
         places = dict.fromkeys((self.home(parent), *succession))
         return [*(each for each in places if each not in (view.machine, self.host(parent))), view.machine]
@@ -656,7 +662,7 @@ class Member(NodeProgram):
             fields = {**fields, "leaves": leaves, "speed": speed}
         if kind == "request":
             fields = {**fields, "passed": 0}
-        self.last_spoken[node, to] = view.now_ns
+        self.last_sent[node, to] = view.now_ns
         view.send(self.host(to), kind, **fields, **self.tag(node, to))
 
     def on_message(self, view: View, message: Any) -> None:

@@ -75,12 +75,12 @@ class NeedsAxis:
                 sample_texts = ", ".join(f"({memory:g}, {disk:g})" for memory, disk in samples)
                 raise ScenarioError(
                     "fair-tree.need_samples must have for each application a sample of memory and disk, "
-                    "bytes, that is no less than its tasks need, and no more than some machine has; got "
+                    "bytes, of at least what its tasks need and at most what a machine has; got "
                     f"{sample_texts} and application {i}, which needs {wants.describe(i)}"
                 )
 
     def slice_of(self, application: Application) -> int:
-        """Return the index of the sample for an application: of several, the one with the most speed."""
+        """Return the index of the sample for an application: the sample with the most speed that suffices."""
         need = application.memory, application.disk
         if (index := self._slices.get(need)) is None:
             index = self._slice(need)

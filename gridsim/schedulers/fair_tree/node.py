@@ -147,7 +147,7 @@ def messages(parameters: Any) -> dict[str, Message]:
 
 
 def rule_bytes(*, largest: float = math.nan, cells: Any = (), **_: Any) -> int:
-    """Return the bytes that an acceptance rule adds to a message on its way down."""
+    """Return the bytes that an acceptance rule adds to a message to a child."""
     nbytes = 0 if math.isnan(largest) else LARGEST_BYTES
     return nbytes + (4 * len(cells) + MADE_BYTES if len(cells) else 0)
 
@@ -249,7 +249,7 @@ class TreeNode(NodeProgram, ABC):
 
 
 class Leaf(TreeNode):
-    """Runs tasks, and submits applications for its machine."""
+    """A leaf, which runs tasks and submits applications for its machine."""
 
     is_leaf = True
 
@@ -356,7 +356,7 @@ class Leaf(TreeNode):
 
 
 class Router(TreeNode):
-    """Adds the summaries of its children, and divides requests among them.
+    """A router, which adds the summaries of its children and divides requests among them.
 
     Lists have an entry for each child.  `debts` are the dispatches to a child that its summary does not
     include yet, the latest first: number, tasks, task size, size, release, stretch and bytes per Mflop.
@@ -409,7 +409,7 @@ class Router(TreeNode):
     # -- summaries on their way up ---------------------------------------------------------------------------
 
     def on_summary(self, view: View, message: Any) -> None:
-        """Store the summary of a child, unless a newer one has arrived before, and report to the parent."""
+        """Store the summary of a child unless it is outdated, and report to the parent."""
         side = side_of(message.sender)
         environment = view.environment
         if message.number > self.last_summary[side] and not environment.has_left(message.sender):
@@ -475,17 +475,17 @@ class Router(TreeNode):
 
     def on_request(self, view: View, message: Any) -> None:
         """Accept a request and divide it among the children, or forward it to the parent."""
-        climbing = message.number == CLIMBING
-        if not climbing:
+        is_climbing = message.number == CLIMBING
+        if not is_climbing:
             self.receive(message)
             self.update_outer(view, message)
         application, tasks = view.application(message.application), message.tasks
         stretches = view.environment.tree.stretch
-        rooms = np.stack([self.room(view, side, application) for side in range(2)], axis=1)
+        capacities = np.stack([self.capacity(view, side, application) for side in range(2)], axis=1)
         # the stretch samples at which all tasks fit; Algorithm 4 finds the first of them
-        hosts = np.flatnonzero(rooms.sum(axis=1) >= tasks)
+        hosts = np.flatnonzero(capacities.sum(axis=1) >= tasks)
         share = {"application": message.application, "tasks": tasks}
-        if climbing:
+        if is_climbing:
             limit = self.limit(view, application, tasks)
             is_fair = len(hosts) > 0 and limit is not None and bool(stretches[hosts[0]] <= limit)
             self.record(view, message, math.inf if not len(hosts) else stretches[hosts[0]], is_fair, limit)
@@ -499,11 +499,11 @@ class Router(TreeNode):
             self.renew_copy(view)
         sample = int(hosts[0]) if len(hosts) else -1
         shares = (
-            split(rooms[sample], tasks)
+            split(capacities[sample], tasks)
             if len(hosts)
-            else self.split_by_speed(view, rooms[-1], tasks, application)
+            else self.split_by_speed(view, capacities[-1], tasks, application)
         )
-        hops = message.hops if climbing else -1
+        hops = message.hops if is_climbing else -1
         view.note("routed", node=view.node, sample=sample, hops=hops, time=view.now_ns, **share)
         for side, part in enumerate(shares.tolist()):
             if part:
@@ -511,7 +511,7 @@ class Router(TreeNode):
                 fields = {
                     "node": children_of(view.node)[side],
                     "tasks": part,
-                    "saw": int(rooms[sample, side]),
+                    "saw": int(capacities[sample, side]),
                 }
                 age, limit = self.oldest[side], stretches[sample]
                 view.decide("gave", application.number, age=age, limit=limit, **fields)
@@ -537,13 +537,13 @@ class Router(TreeNode):
         """Return the smallest stretch at which all tasks fit by the copy of the root's summary, or None."""
         if self.copy is None:
             return None
-        room = self.summary_room(view, self.copy.cells, self.copy.release, None, application)
-        hosts = np.flatnonzero(room >= tasks)
+        capacity = self.summary_capacity(view, self.copy.cells, self.copy.release, None, application)
+        hosts = np.flatnonzero(capacity >= tasks)
         stretches: tuple[float, ...] = view.environment.tree.stretch
         return stretches[hosts[0]] if len(hosts) else None
 
     def record(self, view: View, message: Any, stretch: float, fair: bool, limit: float | None) -> None:
-        """Record the decision on a request on its way up; `stretch` is inf if no sample has room."""
+        """Record the decision on a request from below; `stretch` is inf if no sample has capacity."""
         root, has_no_room, is_limit_known = view.node == 0, stretch == math.inf, limit is not None
         if root or fair:
             action = "accepted" if not root else "accepted-full" if has_no_room else "accepted-at-root"
@@ -555,16 +555,16 @@ class Router(TreeNode):
             action, message.application, saw=stretch, limit=recorded_limit, age=min(self.oldest), **to
         )
 
-    def room(self, view: View, side: int, application: Application) -> NDArray[np.int64]:
+    def capacity(self, view: View, side: int, application: Application) -> NDArray[np.int64]:
         """Return the number of tasks of `application` that a child can take, for each stretch sample."""
         if self.cells[side] is None:
             return np.zeros(len(view.environment.tree.stretch), np.int64)
         child = children_of(view.node)[side]
-        return self.summary_room(
+        return self.summary_capacity(
             view, self.debited_summary(view, side), self.release[side], child, application
         )
 
-    def summary_room(
+    def summary_capacity(
         self, view: View, cells: Cells, cells_release: float, node: int | None, application: Application
     ) -> NDArray[np.int64]:
         """Return the number of tasks of `application` that fit by a summary, for each stretch sample.
@@ -579,9 +579,9 @@ class Router(TreeNode):
         environment = view.environment
         tree = environment.tree
         task_size, size, release = application.task_size, application.size, application.release
-        room = np.zeros(len(tree.stretch), np.int64)
+        capacity = np.zeros(len(tree.stretch), np.int64)
         if size < tree.smallest or task_size > tree.longest:
-            return room
+            return capacity
         valid_at = cells_release if tree.cell else min(cells_release, view.now)
         if node is None:
             leaves, speed = tree.machines, tree.speed
@@ -589,7 +589,7 @@ class Router(TreeNode):
             leaves, speed = environment.leaves_below(node), environment.speed_below(node)
         part = tree.slice_of(application, cells, node, leaves, speed)
         if part is None:
-            return room
+            return capacity
         cells, leaves, speed = part
         options: dict[str, Any] = {
             "leaves": max(1, int(leaves)),
@@ -600,11 +600,11 @@ class Router(TreeNode):
         }
         for k, stretch in enumerate(tree.stretch):
             if stretch * size > view.now - release:  # otherwise the deadline has passed
-                room[k] = lookup(cells, tree.grid, stretch, size, task_size, **options)
-        return room
+                capacity[k] = lookup(cells, tree.grid, stretch, size, task_size, **options)
+        return capacity
 
     def split_by_speed(
-        self, view: View, room: NDArray[np.int64], tasks: int, application: Application
+        self, view: View, capacity: NDArray[np.int64], tasks: int, application: Application
     ) -> NDArray[np.int64]:
         """Return the share of each child: the room of its last sample, and a part of the rest by speed."""
         rates, speed_below = view.environment.tree.rates(application), view.environment.speed_below
@@ -612,9 +612,9 @@ class Router(TreeNode):
             speed_below(child) if rates is None else rates[child] for child in children_of(view.node)
         )
         left_share = left / (left + right) if left + right > 0.0 else 0.5
-        remainder = tasks - int(room.sum())
+        remainder = tasks - int(capacity.sum())
         first = math.floor(remainder * left_share + 0.5)
-        return np.array([room[0] + first, room[1] + remainder - first])
+        return np.array([capacity[0] + first, capacity[1] + remainder - first])
 
     def dispatch(
         self, view: View, side: int, application: Application, tasks: int, sample: int, hops: int

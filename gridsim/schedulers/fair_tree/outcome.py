@@ -50,7 +50,7 @@ class TreeFindings:
     resubmitted: Integers | None
 
     def with_part(self, part: TreeFindings) -> TreeFindings:
-        """Return this data merged with that of another process about its nodes."""
+        """Return this data merged with the data of another process about its nodes."""
         return replace(
             self,
             decisions=np.concatenate((self.decisions, part.decisions)),

@@ -1,4 +1,4 @@
-"""The environment of a fair tree that is kept by messages: submitters' records, and the tasks really lost.
+"""The environment of a fair tree maintained by messages: submitters' records, and the tasks really lost.
 
 A submitter learns of its tasks only from reports of leaves.  A task is missing if for some time the submitter
 has known neither that it is done nor on which leaf it is.  The submitter submits missing tasks again.
@@ -35,9 +35,9 @@ class Record:
     since
         Time at which tasks of the application were submitted last, ns.
     done
-        (machine, beginning of its life in ns) -> number of tasks that it has completed in that life.
+        (machine, beginning of an incarnation in ns) -> number of tasks that it completed in the incarnation.
     left
-        Machine -> beginning of its life (ns), number of tasks that it had not completed at its last report,
+        Machine -> beginning of its incarnation (ns), number of uncompleted tasks at its last report,
         and time of that report (ns).
     """
 
@@ -51,22 +51,22 @@ class Record:
         on_leaves = sum(tasks for _, tasks, _ in self.left.values())
         return max(0, self.total - sum(self.done.values()) - on_leaves)
 
-    def report(self, machine: int, life: int, left: int, done: int, now: int) -> int:
+    def report(self, machine: int, incarnation: int, left: int, done: int, now: int) -> int:
         """Record a report of a leaf; return the number of tasks lost in a failure that the report reveals."""
         last_report = self.left.get(machine, (0, 0, 0))
-        if life < last_report[0]:  # the report was sent before a failure that is already known
+        if incarnation < last_report[0]:  # the report was sent before a failure that is already known
             return 0
-        self.done[machine, life] = max(done, self.done.get((machine, life), 0))
-        self.left[machine] = life, left, now
-        return last_report[1] if life > last_report[0] else 0
+        self.done[machine, incarnation] = max(done, self.done.get((machine, incarnation), 0))
+        self.left[machine] = incarnation, left, now
+        return last_report[1] if incarnation > last_report[0] else 0
 
-    def fail(self, machine: int, life: int, now: int) -> int:
-        """Record that a leaf began a life without tasks, and return the number of tasks lost.
+    def fail(self, machine: int, incarnation: int, now: int) -> int:
+        """Record that a leaf began an incarnation without tasks, and return the number of tasks lost.
 
-        If the leaf has already reported in this life, nothing changes.
+        If the leaf has already reported in this incarnation, nothing changes.
         """
         known = self.left.get(machine, (0, 0, 0))[0]
-        return self.report(machine, life, 0, 0, now) if life > known else 0
+        return self.report(machine, incarnation, 0, 0, now) if incarnation > known else 0
 
     def presume(self, silent: int) -> int:
         """Presume tasks lost on leaves that have been silent since `silent` (ns); return their number."""
@@ -94,7 +94,7 @@ class TreeByMessages(TreeEnvironment):
         Whether each machine has failed.
     """
 
-    because = (
+    reason = (
         "the record of a submitter survives its failure, and while it is down the next machine that is up "
         "acts for it, as in the ideal tree; only the model knows which of the missing tasks are lost"
     )
@@ -138,23 +138,25 @@ class TreeByMessages(TreeEnvironment):
         return self.records.setdefault(int(self.bags.whose[application]), Record())
 
     def acting(self, application: int) -> int:
-        """Return the machine that acts for a submitter: itself, or if it is down the next one that is up."""
+        """Return the machine that acts for a submitter: itself or, if it is down, the next up machine."""
         machine, up = self.submitter(application) - self.tree.first_leaf, self.run.up
         steps = (step for step in range(len(up)) if up[(machine + step) % len(up)])
         return (machine + next(steps, 0)) % len(up)
 
     def submit_tasks(self, application: int, tasks: int, now: int) -> None:
-        """Record that a submitter has submitted `tasks` new tasks at `now` (ns), or 0 and its lost ones."""
+        """Record that a submitter has submitted `tasks` new tasks at `now` (ns), or 0 and its lost tasks."""
         record = self.of(application)
         record.total, record.since = record.total + tasks, now
 
-    def report_tasks(self, application: int, machine: int, life: int, left: int, done: int, now: int) -> None:
-        """Record the numbers of tasks that a leaf has done in a life and has left; resubmit lost tasks."""
-        self.seek(application, self.of(application).report(machine, life, left, done, now))
+    def report_tasks(
+        self, application: int, machine: int, incarnation: int, left: int, done: int, now: int
+    ) -> None:
+        """Record how many tasks a leaf has done in an incarnation and has left; resubmit lost tasks."""
+        self.seek(application, self.of(application).report(machine, incarnation, left, done, now))
 
-    def fail_tasks(self, application: int, machine: int, life: int, now: int) -> None:
+    def fail_tasks(self, application: int, machine: int, incarnation: int, now: int) -> None:
         """Record that a leaf has lost its tasks, and submit them again."""
-        self.seek(application, self.of(application).fail(machine, life, now))
+        self.seek(application, self.of(application).fail(machine, incarnation, now))
 
     def watch_all(self, machine: int) -> None:
         """Submit missing tasks again for all submitters for which a machine acts."""
@@ -170,7 +172,7 @@ class TreeByMessages(TreeEnvironment):
         self.seek(application, record.missing() if long_ago else silent)
 
     def seek(self, application: int, missing: int) -> None:
-        """Submit again those missing tasks that are really lost."""
+        """Resubmit missing tasks that are really lost."""
         whose, now = int(self.bags.whose[application]), self.adapter.now
         resubmitted = min(missing, self.lost[whose])
         self.lost[whose] -= resubmitted
@@ -225,14 +227,14 @@ class TreeByMessages(TreeEnvironment):
 
     def deciding(self, node: int) -> int:
         """Return the leaf or router that is deciding on the machine `node`."""
-        return int(self.adapter.nodes[node].speaking)
+        return int(self.adapter.nodes[node].sending_node)
 
     def machine_of(self, node: int, by: int) -> int:
         """Return the machine on which a leaf or router is, as far as machine `by` knows."""
         return int(self.adapter.nodes[by].host(node))
 
     def complete(self, outcome: Outcome) -> None:
-        """Replace the outcome by that of a fair tree kept by messages, with its repairs."""
+        """Replace the outcome by the outcome of a fair tree maintained by messages, with its repairs."""
         seats = outcome.tables["seats"]
         self.report(outcome, None, self.adapter.resubmitted)
         del outcome.tables["traffic"]  # nodes are machines, which have no level
@@ -241,7 +243,7 @@ class TreeByMessages(TreeEnvironment):
 
 
 class MachineView:
-    """The information that a machine of a tree kept by messages has without a message (`View.environment`).
+    """The information that a machine of the tree has without a message (`View.environment`).
 
     Attributes
     ----------
@@ -277,16 +279,18 @@ class MachineView:
     # -- acting for submitters -------------------------------------------------------------------------------
 
     def submit(self, application: int, tasks: int, now: int) -> None:
-        """Record that a submitter has submitted `tasks` new tasks at `now` (ns), or 0 and its lost ones."""
+        """Record that a submitter has submitted `tasks` new tasks at `now` (ns), or 0 and its lost tasks."""
         self._environment.tell("submit_tasks", application, tasks, now)
 
-    def report(self, application: int, machine: int, life: int, left: int, done: int, now: int) -> None:
-        """Record the numbers of tasks that a leaf has done in a life and has left; resubmit lost tasks."""
-        self._environment.tell("report_tasks", application, machine, life, left, done, now)
+    def report(
+        self, application: int, machine: int, incarnation: int, left: int, done: int, now: int
+    ) -> None:
+        """Record how many tasks a leaf has done in an incarnation and has left; resubmit lost tasks."""
+        self._environment.tell("report_tasks", application, machine, incarnation, left, done, now)
 
-    def fail(self, application: int, machine: int, life: int, now: int) -> None:
+    def fail(self, application: int, machine: int, incarnation: int, now: int) -> None:
         """Record that a leaf has lost its tasks, and submit them again."""
-        self._environment.tell("fail_tasks", application, machine, life, now)
+        self._environment.tell("fail_tasks", application, machine, incarnation, now)
 
     def watch(self) -> None:
         """Submit missing tasks again, for the submitters for which this machine acts."""

@@ -58,15 +58,15 @@ class Recovery(Stateful):
     ----------
     resubmitted
         int64[applications], number of tasks submitted again so far.
-    stand_in
+    substitute
         int64[machines], the machine that acts for each: itself if it is up, else the next one that is up.
     host
         int64[routers], the machine of each router, or its last machine if it has left the tree.
     """
 
     STATE = (
-        "resubmitted", "stand_in", "host", "losses", "postponed", "last_lost", "in_a_row", "noticed_at",
-        "repaired_at",
+        "resubmitted", "substitute", "host", "losses", "postponed", "last_lost", "consecutive_losses",
+        "noticed_at", "repaired_at",
     )  # fmt: skip
 
     def __init__(
@@ -86,7 +86,7 @@ class Recovery(Stateful):
         self.delay = None if detection is None else nanoseconds(detection)
         self.resubmitted = np.zeros(len(run.applications), np.int64)
         self.repair = nanoseconds(repair)
-        self.stand_in = np.arange(len(run.speeds))
+        self.substitute = np.arange(len(run.speeds))
         self.host = np.arange(tree.first_leaf)
         # time at which a loss is detected (ns) -> application -> number of tasks lost; and the same for tasks
         # whose submission was postponed, by the time at which they are due
@@ -94,7 +94,7 @@ class Recovery(Stateful):
         self.postponed: dict[int, dict[int, int]] = {}
         # for each application: number of tasks lost last, and how often in a row it has been the same
         self.last_lost = np.zeros(len(run.applications), np.int64)
-        self.in_a_row = np.zeros(len(run.applications), np.int64)
+        self.consecutive_losses = np.zeros(len(run.applications), np.int64)
         # for each machine: when its last failure is detected, and when its routers return to the tree, ns
         self.noticed_at = np.full(len(run.speeds), -1, np.int64)
         self.repaired_at = np.full(len(run.speeds), -1, np.int64)
@@ -174,14 +174,16 @@ class Recovery(Stateful):
         over the interval between two heartbeats.
         """
         now = self.run.engine.now
-        self.in_a_row[application] = (self.in_a_row[application] + 1) * (self.last_lost[application] == tasks)
+        self.consecutive_losses[application] = (self.consecutive_losses[application] + 1) * (
+            self.last_lost[application] == tasks
+        )
         self.last_lost[application] = tasks
-        if (times := int(self.in_a_row[application])) < _PATIENCE:
+        if (times := int(self.consecutive_losses[application])) < _PATIENCE:
             return now
         self.queues.catch_up(now)
         left = self.run.applications.tasks[application] - self.queues.totals()["completed"][application]
         if left != tasks:
-            self.in_a_row[application] = 0
+            self.consecutive_losses[application] = 0
             return now
         return now + int(self.period * (times * _GOLDEN % 1.0))
 
@@ -191,8 +193,8 @@ class Recovery(Stateful):
         for waiting in (self.losses, self.postponed):
             for due in sorted(due for due in waiting if due < now):
                 for application, tasks in waiting.pop(due).items():
-                    again = waiting.setdefault(now, {})
-                    again[application] = again.get(application, 0) + tasks
+                    resubmissions = waiting.setdefault(now, {})
+                    resubmissions[application] = resubmissions.get(application, 0) + tasks
                 self.run.engine.at(now, "resubmit")
 
     # -- machines -----------------------------------------------------------------------------------------
@@ -209,7 +211,7 @@ class Recovery(Stateful):
         returning = np.setdiff1d(recovered, failed, assume_unique=True)
         reset = np.setdiff1d(failed, still_down, assume_unique=True)
         if len(still_down) or len(returning):
-            self.stand_in = _next_up(up)
+            self.substitute = _next_up(up)
             self._submit_overdue()
             tree.silence(still_down + first_leaf)
         if len(failed):
@@ -233,7 +235,7 @@ class Recovery(Stateful):
         """
         engine, links, host = self.run.engine, self.run.network.links, self.host
         is_detached = self.repaired_at[host] > engine.now
-        self.host = np.where(is_detached, host, self.stand_in[: len(host)])
+        self.host = np.where(is_detached, host, self.substitute[: len(host)])
         begin = np.flatnonzero((self.host != host) | (self.repaired_at[host] == engine.now))
         links.detach(np.flatnonzero(is_detached))
         links.move(begin, self.host[begin])

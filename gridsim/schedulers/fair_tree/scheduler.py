@@ -231,7 +231,9 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
             normalise(self, grid=samples_of(made))
         nbytes = self.summary_bytes(cells)
         if nbytes >= 2**31:
-            raise ScenarioError(f"fair-tree.samples must make a summary below 2**31 bytes, got {nbytes}")
+            raise ScenarioError(
+                f"fair-tree.samples must give summaries of less than 2**31 bytes, got {nbytes}"
+            )
         if 0 < self.update_rate < nbytes / _LONGEST_PART:
             raise ScenarioError(
                 f"fair-tree.update_rate must be 0 or allow a summary ({nbytes} bytes) within "
@@ -325,7 +327,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
 
     @property
     def watch(self) -> Literal["completion", "idle"]:  # type: ignore[override]
-        """Events that nodes handle; in a tree kept by messages, the end of each task is reported at once."""
+        """Events that nodes handle; with ``maintenance="messages"``, ends of tasks are reported at once."""
         by_end = self.update_on == "completion" or self.maintenance == "messages"
         return "completion" if by_end else "idle"
 
@@ -350,8 +352,8 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
     def environment_reasons(cls) -> list[tuple[str, str]]:
         """Return the reasons for an environment, as pairs of a condition and a reason."""
         return [
-            ("maintenance = 'ideal'", IdealRepair.because),
-            ("maintenance = 'messages'", TreeByMessages.because),
+            ("maintenance = 'ideal'", IdealRepair.reason),
+            ("maintenance = 'messages'", TreeByMessages.reason),
         ]
 
     def make_environment(self, run: Run) -> TreeEnvironment:
@@ -370,7 +372,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         by_messages = self.maintenance == "messages"
         if run.share is not None and (by_messages or special):
             raise ScenarioError(
-                "processes must be 1 for a fair tree that is kept by messages, or whose tasks move data or "
+                "processes must be 1 for a fair tree maintained by messages, or whose tasks move data or "
                 f"need memory or disk that not all machines have, got {run.share.ranks}"
             )
         if by_messages and run.nodes == "compiled":
@@ -419,7 +421,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
             if bandwidth is not None and aware:
                 total, task_data = float(speeds.sum()), applications.bytes_per_mflop.tolist()
                 slowdown = np.array([total / throughput(speeds, bandwidth, data).sum() for data in task_data])
-            options: dict[str, Any] = {"failing": run.faults, "anew": self.resubmit == "new"}
+            options: dict[str, Any] = {"failing": run.faults, "as_new_bags": self.resubmit == "new"}
             grid = derive_grid(speeds, applications, counts, slowdown=slowdown, **options)
         data = DataAxis(grid, data_values, run) if aware else None
         rates = [speeds] if data is None else data.rates

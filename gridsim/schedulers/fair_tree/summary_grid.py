@@ -68,7 +68,7 @@ def derive_grid(
     samples: int | tuple[int, int, int],
     *,
     failing: bool = False,
-    anew: bool = False,
+    as_new_bags: bool = False,
     slowdown: NDArray[np.float64] | None = None,
 ) -> SummaryGrid:
     """Derive the grid of a run by the rule of this module.
@@ -79,7 +79,7 @@ def derive_grid(
         Maximum number of cells, or the numbers of stretch, size and task size samples.
     failing
         Whether machines may fail.
-    anew
+    as_new_bags
         Whether lost tasks are submitted as bags of their own.
     slowdown
         For each application, the factor by which data transfers reduce the throughput of the platform.
@@ -105,7 +105,7 @@ def derive_grid(
         ) from error
     fewest, smallest = float(tasks.min()), float(applications.size.min())
     smallest *= _LEAST_SIZE_FAILING if failing else _LEAST_SIZE
-    if failing and anew:
+    if failing and as_new_bags:
         fewest, smallest = 0.1, min(smallest, float(applications.task_size.min()))
     highest = 2.0 * max(fluid, 1.0 / (fewest * float(speeds.min())), float(blocking_delays.max()))
     if slowdown is not None:  # the time to fill the pipeline of a machine counts as well

@@ -1,1 +1,1 @@
-"""A market: machines bid for tasks, and pay a penalty for late ones."""
+"""A market: machines bid for tasks, and pay a penalty for late tasks."""

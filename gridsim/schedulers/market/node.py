@@ -62,12 +62,12 @@ class MarketNode(NodeProgram):
         view.timer(self.parameters.patience, "closed", self.last_call)
 
     def on_bid(self, view: View, message: Any) -> None:
-        """Store a bid; the last one closes the call."""
+        """Store a bid; the last bid closes the call."""
         if message.call not in self.calls:  # the call was closed without this bid
             view.send(message.sender, "decline", call=message.call)
             return
         bids, count = self.bids[message.call], self.calls[message.call][3]
-        bids.append((message.price, len(bids), message.room, message.work, message.sender))
+        bids.append((message.price, len(bids), message.capacity, message.work, message.sender))
         if len(bids) == count:
             self.award(view, message.call)
 
@@ -85,8 +85,8 @@ class MarketNode(NodeProgram):
         application, tasks, deadline, _, round_number = self.calls.pop(call)
         bids = self.bids.pop(call)
         tasks_left, awards = tasks, dict.fromkeys((bid[-1] for bid in bids), 0)
-        for _, _, room, _, provider in sorted(bids):
-            awards[provider] = min(room, tasks_left)
+        for _, _, capacity, _, provider in sorted(bids):
+            awards[provider] = min(capacity, tasks_left)
             tasks_left -= awards[provider]
         remaining = tasks_left if round_number < self.parameters.rounds else 0
         if tasks_left and not remaining and bids:
@@ -119,10 +119,12 @@ class MarketNode(NodeProgram):
         time_left = (
             message.deadline - view.now - view.work - (1.0 - self.parameters.competition) * offered_time
         )
-        room = min(max(0, math.floor(time_left / duration + 1e-9)), message.tasks)
-        if room:
-            self.offers[message.sender, message.call] = room, duration
-        view.send(message.sender, "bid", call=message.call, room=room, price=self.price, work=view.work)
+        capacity = min(max(0, math.floor(time_left / duration + 1e-9)), message.tasks)
+        if capacity:
+            self.offers[message.sender, message.call] = capacity, duration
+        view.send(
+            message.sender, "bid", call=message.call, capacity=capacity, price=self.price, work=view.work
+        )
 
     def on_award(self, view: View, message: Any) -> None:
         """Queue the awarded tasks and raise the price."""

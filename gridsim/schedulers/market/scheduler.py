@@ -69,7 +69,7 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
         "award": Message(170, moves_tasks=True, application=int, tasks=int, call=int, deadline=float),
         "decline": Message(64, call=int),
         "announce": Message(96, application=int, call=int, tasks=int, deadline=float),
-        "bid": Message(88, call=int, room=int, price=float, work=float),
+        "bid": Message(88, call=int, capacity=int, price=float, work=float),
     }
     tables: ClassVar = {"payments": {"machine": int, "application": int, "late": int, "paid": float}}
     decision_words: ClassVar[DecisionTexts] = {

@@ -213,7 +213,7 @@ class EagleNode(SrptSchedulingNode, SrptNode, HybridNode):
         view.act()
 
     def on_act(self, view: View) -> None:
-        """Resend refused probes, first to workers believed to have no long task, then to reserved ones."""
+        """Resend refused probes, first to workers believed to have no long task, then to reserved workers."""
         workers, reserved, bits = self.workers(view), self.reserved(view), self.bits.values
         short_workers = count_idle(bits, workers)
         while self.refusals:

@@ -83,7 +83,7 @@ class HawkNode(HybridNode):
 
 
 class Hawk(Probing, frozen=True, kw_only=True):
-    """Hybrid scheduler: a central scheduler places long jobs on some workers, and probes place short ones.
+    """Hybrid scheduler: a central scheduler places long jobs on a part of the workers, and probes short jobs.
 
     Idle workers steal reservations.
 

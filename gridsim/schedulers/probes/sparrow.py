@@ -60,7 +60,7 @@ class ProbingNode(NodeProgram):
             view.send(worker, "probe", job=application.number)
 
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
-        """Return the workers that the probes of a job go to, drawn at random with replacement."""
+        """Return the workers for the probes of a job, drawn at random with replacement."""
         count = math.ceil(self.parameters.probe_ratio * tasks)
         workers: list[int] = view.random.integers(self.workers(view), size=count).tolist()
         return workers

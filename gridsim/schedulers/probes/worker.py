@@ -93,7 +93,7 @@ class WorkerNode(PartitionedNode, SlotNode):
 
 
 class HybridNode(WorkerNode, SparrowNode):
-    """A worker that schedules short jobs submitted to it, and forwards long ones to the center."""
+    """A worker that schedules short jobs submitted to it, and forwards long jobs to the center."""
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
         if self.is_long(application):
@@ -103,7 +103,7 @@ class HybridNode(WorkerNode, SparrowNode):
 
 
 class CenterNode(PartitionedNode, ProbingNode):
-    """The central scheduler, on a machine of its own: it estimates the waiting time of each worker."""
+    """The central scheduler on a separate machine, which estimates the waiting time of each worker."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)

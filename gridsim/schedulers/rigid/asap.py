@@ -232,7 +232,7 @@ class _AsapPolicy(Policy):
         self._stop_if_done()
 
     def on_moved(self, _: list[int]) -> None:
-        """Move placed jobs, and place those that were released at this instant."""
+        """Move placed jobs, and place the jobs released at this instant."""
         arrivals, self.arrivals = self.arrivals, []
         if self.released:
             self._move_forward()
@@ -280,7 +280,7 @@ class _AsapPolicy(Policy):
         self.record("moved", job, start * self.slot / NS, present * self.slot / NS, among=machines)
 
     def _arrange(self, present: dict[int, int], starts: dict[int, int], up: Integers) -> None:
-        """Reserve machines anew for all jobs that have not started; `present` has their present starts.
+        """Recompute the reservations of all jobs that have not started; `present` has their present starts.
 
         Jobs are taken in the order of their `starts`.  So a machine that is free at the start of a job is
         free from then on, and there are enough of them if there are enough at each instant.
@@ -300,7 +300,7 @@ class _AsapPolicy(Policy):
                 self._place_at(job, placement[1], start)
 
     def record(self, action: str, job: int, saw: float, limit: float = math.nan, among: int = -1) -> None:
-        """Record a decision if decisions are recorded; the value seen is the true one."""
+        """Record a decision with a true value, if decisions are recorded."""
         if self.run.decisions is not None:
             self.run.decisions.record(
                 action,
@@ -373,7 +373,7 @@ class _AsapPolicy(Policy):
             self.run.engine.at(self.run.engine.now, "moved")
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Place the waiting jobs, then the lost ones; other jobs keep their reservations."""
+        """Place the waiting jobs, then the lost jobs; other jobs keep their reservations."""
         now = self.run.engine.now
         _, jobs, starts, _ = self.schedules.lose(failed, now // self.slot, now)
         lost = []

@@ -137,7 +137,7 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it serves as a baseline: only EASY, the queue that sites use."""
+        """Whether the scheduler serves as a baseline: only EASY, the queue that sites use."""
         return self.backfill == "easy"
 
     @property

@@ -138,7 +138,7 @@ class Replay:
             self.record("lost", job, now)
 
     def _start(self, jobs: list[tuple[int, int]], now: int) -> None:
-        """Start `jobs` (job, end): first those at the head of the queue, then those that overtake it."""
+        """Start `jobs` (job, end): first the head of the queue, then the jobs that overtake it."""
         pending = list(jobs)
         while pending and pending[0][0] == self.waiting[0]:
             job, end = pending.pop(0)

@@ -18,7 +18,7 @@ _KINDS = ("probe", "load", "job", "result")
 
 
 class CompiledWalks(Policy):
-    """Runs all jobs in `gridcore.random_walk.walk`.
+    """Policy that runs all jobs in `gridcore.random_walk.walk`.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class CompiledWalks(Policy):
 
     def on_release(self, applications: list[int]) -> None:
         """Raise an error, since releases are handled in the kernel."""
-        raise AssertionError("the kernel reads releases itself")
+        raise AssertionError("on_release must not be called: the kernel reads releases itself")
 
     def advance(self, limit: int) -> int:
         """Run the kernel up to `limit` ns, and return NEVER, since no instant requires a handler."""
@@ -91,7 +91,7 @@ class CompiledWalks(Policy):
         self.walks.settle()
         environment, run = self.environment, self.run
         if run.decisions is not None:
-            note_walks(run.decisions, environment, self.walks.looks(), self.walks.unlogged)
+            note_walks(run.decisions, environment, self.walks.probe_rows(), self.walks.unlogged)
         jobs, totals = self.walks.jobs(), self.walks.totals()
         outcome = Outcome(
             applications=self._columns(jobs),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.random_walk.state import FITS, LOOKS, MOVES, OTHER_JOBS, OWN_JOBS, SLOW, STAYS
+from gridcore.random_walk.state import FITS, MOVES, OTHER_JOBS, OWN_JOBS, PROBE_COLUMNS, SLOW, STAYS
 from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS
@@ -41,7 +41,7 @@ _CAUSES = {SLOW: "slow", OWN_JOBS: "own", OTHER_JOBS: "others"}
 
 
 class SearchLog(Stateful):
-    """The log of the nodes' probes, answers and moves, as in `gridcore.random_walk.walk.JobWalks.looks`.
+    """The log of the nodes' probes, answers and moves, as in `gridcore.random_walk.walk.JobWalks.probe_rows`.
 
     Its true values, such as the time at which a node is really free, are not visible to other nodes.
 
@@ -53,7 +53,7 @@ class SearchLog(Stateful):
     Attributes
     ----------
     rows
-        The rows, each with the columns `LOOKS`.
+        The rows, each with the columns `PROBE_COLUMNS`.
     pending
         Job -> its row that has no answer yet.
     left_out
@@ -78,10 +78,10 @@ class SearchLog(Stateful):
     def add_answer(self, adapter: Any, home: int, job: int) -> None:
         """Log the arrival of the answer about `job` at its home."""
         if (row := self.pending.pop(job, None)) is not None:
-            answer = dict(zip(LOOKS, self.rows[row], strict=True))
+            answer = dict(zip(PROBE_COLUMNS, self.rows[row], strict=True))
             free, true_free = (adapter.nodes[node].free for node in (home, answer["node"]))
             answer |= {"heard": adapter.core.now, "home_free": free, "true_free": true_free}
-            self.rows[row] = [answer[name] for name in LOOKS]
+            self.rows[row] = [answer[name] for name in PROBE_COLUMNS]
 
     def add_choice(self, adapter: Any, home: int, job: int, node: int, free: int) -> None:
         """Log that `job` moves to `node`, which by its home's knowledge is free at `free`, or stays (-1)."""
@@ -95,13 +95,13 @@ class SearchLog(Stateful):
         if len(self.rows) == self.limit:
             self.left_out += 1
             return False
-        self.rows.append([row[name] for name in LOOKS])
+        self.rows.append([row[name] for name in PROBE_COLUMNS])
         return True
 
     def columns(self) -> dict[str, Integers]:
         """Return the rows as int64 columns."""
-        rows: Any = np.array(self.rows, np.int64).reshape(-1, len(LOOKS)).T
-        return dict(zip(LOOKS, rows, strict=True))
+        rows: Any = np.array(self.rows, np.int64).reshape(-1, len(PROBE_COLUMNS)).T
+        return dict(zip(PROBE_COLUMNS, rows, strict=True))
 
 
 class LoggedSearches:
@@ -111,12 +111,12 @@ class LoggedSearches:
     ----------
     environment
         The `gridsim.schedulers.rjss.environment.RjssEnvironment` of the finished run.
-    looks
-        Columns of `gridcore.random_walk.walk.JobWalks.looks`.
+    probes
+        Columns of `gridcore.random_walk.walk.JobWalks.probe_rows`.
     """
 
-    def __init__(self, environment: Any, looks: dict[str, Integers]) -> None:
-        self.looks, self.job, self.node = looks, looks["job"], looks["node"]
+    def __init__(self, environment: Any, probes: dict[str, Integers]) -> None:
+        self.probes, self.job, self.node = probes, probes["job"], probes["node"]
         tasks, jobs = environment.tasks, environment.tasks.applications
         self.speeds: Floats = environment.run.speeds
         self.is_printed = environment.parameters.turnaround == "printed"
@@ -131,35 +131,35 @@ class LoggedSearches:
 
     def turnaround_at_home(self) -> Integers:
         """Return the turnaround of each job at home, ns, as `gridcore.random_walk.walk` computes it."""
-        waits: Integers = np.maximum(0, self.looks["home_free"] - self.looks["heard"])
+        waits: Integers = np.maximum(0, self.probes["home_free"] - self.probes["heard"])
         return waits if self.is_printed else waits + self._run_times(self.home)
 
     def turnaround_away(self, free: Integers) -> Integers:
         """Return the turnaround of each job at its probed node, ns, if that node is free at `free` ns."""
-        waits: Integers = np.maximum(0, free - (self.looks["heard"] + self.way))
+        waits: Integers = np.maximum(0, free - (self.probes["heard"] + self.way))
         return waits + self.way if self.is_printed else waits + self._run_times(self.node) + 2 * self.way
 
     def _run_times(self, nodes: Integers) -> Integers:
         return np.rint(self.work / self.speeds[nodes] * 1e9).astype(np.int64)
 
 
-def note_walks(decisions: Decisions, environment: Any, looks: dict[str, Integers], left_out: int) -> None:
-    """Record the decisions in the log `looks` of a finished run, and count the `left_out` ones.
+def note_walks(decisions: Decisions, environment: Any, probes: dict[str, Integers], left_out: int) -> None:
+    """Record the decisions in the log `probes` of a finished run, and count the `left_out` decisions.
 
     Parameters
     ----------
-    looks
-        Columns like those of `gridcore.random_walk.walk.JobWalks.looks`.
+    probes
+        Columns like those of `gridcore.random_walk.walk.JobWalks.probe_rows`.
     """
-    searches, parameters = LoggedSearches(environment, looks), environment.parameters
+    searches, parameters = LoggedSearches(environment, probes), environment.parameters
     speeds = searches.speeds
     verdict, home, saw = (
-        looks["verdict"],
+        probes["verdict"],
         searches.turnaround_at_home() / NS,
-        searches.turnaround_away(looks["free"]) / NS,
+        searches.turnaround_away(probes["free"]) / NS,
     )
     ends = verdict >= MOVES
-    age = (looks["heard"] - _question_times(looks, len(speeds))) / NS
+    age = (probes["heard"] - _question_times(probes, len(speeds))) / NS
     stays = verdict == STAYS
     best = np.full(int(searches.job.max(initial=-1)) + 1, np.inf)
     fits = verdict == FITS
@@ -172,7 +172,7 @@ def note_walks(decisions: Decisions, environment: Any, looks: dict[str, Integers
     action[verdict == MOVES], action[stays] = "fastest" if fastest else "moved", "stayed"
     columns: dict[str, NDArray[Any]] = {
         "action": action,
-        "time": looks["heard"],
+        "time": probes["heard"],
         "application": searches.application,
         "task": searches.task,
         "decider": searches.home,
@@ -181,7 +181,7 @@ def note_walks(decisions: Decisions, environment: Any, looks: dict[str, Integers
         "among": np.where(ends, answers, -1),
         "saw": np.where(stays, home, saw),
         "limit": limit,
-        "true": np.where(stays, home, searches.turnaround_away(looks["true_free"]) / NS),
+        "true": np.where(stays, home, searches.turnaround_away(probes["true_free"]) / NS),
         "age": np.where(stays, 0.0, age),
     }
     if fastest:
@@ -208,11 +208,11 @@ def note_walks(decisions: Decisions, environment: Any, looks: dict[str, Integers
     decisions.dropped += left_out
 
 
-def _question_times(looks: dict[str, Integers], nodes: int) -> Integers:
-    """Return the time at which each node was probed, ns; for a job that moves, that of its new node."""
-    times = looks["asked"].copy()
-    moves = looks["verdict"] == MOVES
-    key = looks["job"] * nodes + looks["node"]
+def _question_times(probes: dict[str, Integers], nodes: int) -> Integers:
+    """Return the time at which each node was probed, ns; for a job that moves, its new node."""
+    times = probes["asked"].copy()
+    moves = probes["verdict"] == MOVES
+    key = probes["job"] * nodes + probes["node"]
     asked_rows = np.flatnonzero(times >= 0)
     asked_rows = asked_rows[np.argsort(key[asked_rows], kind="stable")]
     times[moves] = times[asked_rows[np.searchsorted(key[asked_rows], key[moves])]]
@@ -230,7 +230,7 @@ def _set_speeds(
 def _expected_jobs(environment: Any, searches: LoggedSearches, cause: int) -> tuple[Floats, float]:
     """Return the expected jobs that excluded nodes, as in `gridcore.random_walk.walk`, and their limit."""
     parameters = environment.parameters
-    seconds, elapsed, count = searches.way / 1e9, searches.looks["asked"] / 1e9, searches.looks["count"]
+    seconds, elapsed, count = searches.way / 1e9, searches.probes["asked"] / 1e9, searches.probes["count"]
     # at time 0 a rate is infinite, and its product with a time of 0 is NaN
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(count > 0, count / elapsed, 0.0)

@@ -46,7 +46,7 @@ class RjssEnvironment(Environment):
         Seed of the random numbers of jobs.
     """
 
-    because = (
+    reason = (
         "nodes know the network and their rates of releases from the beginning, and count a job of another "
         "node from the instant at which that sends it; jobs draw the random numbers of the compiled form"
     )
@@ -158,7 +158,7 @@ def probe_time(parameters: Any, run: Run) -> int:
         latency = 2 * (network.latency + parameters.load_packet / network.bandwidth)
     if max(1, probes) * latency > LONGEST_SEARCH:
         raise ScenarioError(
-            f"{parameters.name}.probe_latency must let {probes} nodes be asked within {LONGEST_SEARCH:g} s, "
+            f"{parameters.name}.probe_latency must allow {probes} probes within {LONGEST_SEARCH:g} s, "
             f"got {latency!r} s for each"
         )
     return nanoseconds(latency)

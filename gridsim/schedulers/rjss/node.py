@@ -220,7 +220,7 @@ class RjssNode(NodeProgram):
     # -- the rule -------------------------------------------------------------------------------------------
 
     def judge(self, view: View, way: int) -> int:
-        """Return `FITS`, or the reason why a job that travels here for `way` ns must not come.
+        """Return `FITS`, or the reason to reject a job that travels here for `way` ns.
 
         The probed node applies the thresholds, which all nodes share, and answers with the result.
         """
@@ -246,7 +246,7 @@ class RjssNode(NodeProgram):
         return FITS if self.scheduled * seconds < threshold * elapsed else OTHER_JOBS  # Q_l L < threshold
 
     def is_better(self, view: View, job: int, seen: tuple[int, int, float], best: Any) -> bool:
-        """Return whether the latest node beats this one (pick "first") or the best earlier one."""
+        """Return whether the latest node beats this one (pick "first") or the best earlier node."""
         pick, now = self.parameters.pick, view.now_ns
         if pick == "first":
             return self.remote_turnaround(view, job, seen, now) < self.local_turnaround(view, job)

@@ -1,4 +1,4 @@
-"""RJSS and its competitors: a job released at a node may move to another one, found by random probes.
+"""RJSS and its competitors: a job released at a node may move to another node, found by random probes.
 
 After the paper on the "reliable node job scheduling strategy" (RJSS) for volunteer desktop grids, whose
 section 6.1 has the algorithm, and the two schedulers that RJSS is compared with there.  The node programs are
@@ -138,8 +138,8 @@ class _Prober(_Walker, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """Return the reasons for an environment, including the one with owner absences."""
-        return [*super().environment_reasons(), ("faults.reachable = true", VolunteerEnvironment.because)]
+        """Return the reasons for an environment, also for the environment with owner absences."""
+        return [*super().environment_reasons(), ("faults.reachable = true", VolunteerEnvironment.reason)]
 
     def start(self, run: Run) -> Policy:
         """Return the policy of a run, after a check of the parameters for owner absences."""

@@ -45,7 +45,7 @@ Offer = tuple[int, int, float, int, int]
 
 
 def volunteer_messages(packet: int, probe_time: int) -> dict[str, Message]:
-    """Return the kinds of messages; arguments are those of `gridsim.schedulers.rjss.node.messages`."""
+    """Return the kinds of messages, with the arguments of `gridsim.schedulers.rjss.node.messages`."""
 
     def data(*, data: int, **_: int) -> int:
         return data
@@ -102,7 +102,7 @@ class VolunteerNode(RjssNode):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.owner = False  # whether the owner is there
-        self.gone = 0  # time at which the owner left
+        self.left_at = 0  # time at which the owner left
         self.absences: list[int] = []  # durations of the owner's latest absences
         self.absence_count = 0
         self.jobs: dict[int, Job] = {}
@@ -123,8 +123,8 @@ class VolunteerNode(RjssNode):
         if self.owner:
             return
         self.owner = True
-        if view.now_ns > self.gone:
-            add_up_time(self.absences, self.absence_count, view.now_ns - self.gone)
+        if view.now_ns > self.left_at:
+            add_up_time(self.absences, self.absence_count, view.now_ns - self.left_at)
             self.absence_count += 1
         leaving = self.waiting
         if self.running >= 0:
@@ -137,8 +137,8 @@ class VolunteerNode(RjssNode):
             self.evict(view, job)
 
     def on_owner_gone(self, view: View) -> None:
-        """Run jobs again, beginning with those that have found no node."""
-        self.owner, self.gone, self.free = False, view.now_ns, view.now_ns
+        """Run jobs again, beginning with the jobs that have found no node."""
+        self.owner, self.left_at, self.free = False, view.now_ns, view.now_ns
         for job in list(self.parked):
             self.search_deferred(view, job)
 
@@ -174,7 +174,7 @@ class VolunteerNode(RjssNode):
             return NEVER
         if self.parameters.predictor == "exact":
             return int(view.environment.owner_returns)
-        return predicted_end(self.parameters.predictor, view.now_ns, self.gone, self.absences)
+        return predicted_end(self.parameters.predictor, view.now_ns, self.left_at, self.absences)
 
     # -- the dispatcher -----------------------------------------------------------------------------------
 
@@ -231,9 +231,9 @@ class VolunteerNode(RjssNode):
         """Defer a job that has found no node; its next search excludes no node."""
         view.decide("parked", job, node=view.node, among=asked)
         self.jobs[job].anyone = True
-        self.parked[job] = again = view.now_ns + nanoseconds(self.parameters.retry)
-        if again <= LATEST:
-            view.at(again, "retry", job=job)
+        self.parked[job] = retry_at = view.now_ns + nanoseconds(self.parameters.retry)
+        if retry_at <= LATEST:
+            view.at(retry_at, "retry", job=job)
 
     def on_retry(self, view: View, job: int) -> None:
         """Search for a node for a deferred job, unless a search has begun since."""
@@ -246,7 +246,7 @@ class VolunteerNode(RjssNode):
         self.dispatch(view, job, False)
 
     def record_return(self, view: View, job: int) -> None:
-        """Record that the result of `job` has returned, and end the run if it was the last one."""
+        """Record that the result of `job` has returned, and end the run if it was the last result."""
         view.note("results", application=job, returned=view.now_ns)
         view.environment.end_if_over()
 
@@ -279,8 +279,8 @@ class VolunteerNode(RjssNode):
         """Return the sort key of a node (the best has the lowest) for `job`, if it leaves at `leaves`."""
         node, free, speed, until, _ = offer
         ends = max(free, leaves + self.way(view, job)) + self.run_time(view, job, speed)
-        way_home = self.way_home(view, job, node)
-        return self._rank(view, ends, until, leaves, ends - leaves + way_home, speed)
+        return_travel_time = self.return_travel_time(view, job, node)
+        return self._rank(view, ends, until, leaves, ends - leaves + return_travel_time, speed)
 
     def rank_here(self, view: View, job: int) -> tuple[int, int, float]:
         """Return the sort key of this node, which is the highest while its owner is there."""
@@ -288,7 +288,7 @@ class VolunteerNode(RjssNode):
             return 2, 0, 0.0
         now = view.now_ns
         ends = max(self.free, now) + self.run_time(view, job, view.speed)
-        turnaround = ends - now + self.way_home(view, job, view.node)
+        turnaround = ends - now + self.return_travel_time(view, job, view.node)
         return self._rank(view, ends, self.until(view), now, turnaround, view.speed)
 
     def _rank(
@@ -316,7 +316,7 @@ class VolunteerNode(RjssNode):
         way: int = view.environment.travel_time(self.job_bytes(view, job))
         return way
 
-    def way_home(self, view: View, job: int, node: int) -> int:
+    def return_travel_time(self, view: View, job: int, node: int) -> int:
         """Return the travel time of the result of `job` from a node to the job's home."""
         return 0 if node == self.jobs[job].home else super().way(view, job)
 
@@ -373,7 +373,7 @@ class VolunteerNode(RjssNode):
     def on_ran(self, view: View) -> None:
         """Pass the job that has run to the dispatcher, which returns its result, and run the next job."""
         if view.now_ns < self.ends:
-            raise OverflowError("a job ends after the last instant")
+            raise OverflowError(f"job {self.running} ends at {self.ends} ns, after the last instant")
         job = self.running
         self.note_run(view, completed=1)
         del self.jobs[job]

@@ -31,7 +31,7 @@ class VolunteerEnvironment(RjssEnvironment):
         return.
     """
 
-    because = (
+    reason = (
         "absences of owners do not depend on nodes, and exact predictions are the true times of their returns"
     )
     failure_model = "reachable"
@@ -65,7 +65,7 @@ class VolunteerEnvironment(RjssEnvironment):
             self.run.engine.at(int(block.time[0]), "change")
 
     def _change(self, _: list[int]) -> None:
-        """Apply the owner events of this instant, and set the timer of the next ones."""
+        """Apply the owner events of this instant, and set the timer of the next events."""
         now = self.run.engine.now
         if now > LATEST:
             raise OverflowError(f"owner events must end before {LATEST / NS:g} s, got one at {now / NS:g} s")

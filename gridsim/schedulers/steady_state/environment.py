@@ -77,7 +77,7 @@ class MasterTree(Environment):
         The rates of the linear program, which `PlannedNode` follows.
     """
 
-    because = "links and data of tasks are known, and the linear program knows all machines at no cost"
+    reason = "links and data of tasks are known, and the linear program knows all machines at no cost"
     STATE = ("plan_state",)
     shared = ("change_plan",)
 
@@ -106,7 +106,7 @@ class MasterTree(Environment):
         self.share("change_plan", application, int(is_present))
 
     def change_plan(self, application: int, is_present: int) -> None:
-        """Change the plan; only the master does so, so plans change in the same order in all processes."""
+        """Change the plan; only the master calls this, so plans change in the same order in all processes."""
         self.plan.change(application, bool(is_present))
 
     @property

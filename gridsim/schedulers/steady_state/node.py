@@ -1,4 +1,4 @@
-"""The master and its workers: tasks go down a tree, to the nodes that request them.
+"""The master and its workers: tasks are sent down a tree to the nodes that request them.
 
 submitter --job--> master --task--> worker --task--> worker
                           <-request-       <-request-
@@ -99,7 +99,7 @@ class MasterTreeNode(NodeProgram, ABC):
         if view.environment.parent < 0:
             return
         buffer = self.parameters.buffer
-        demand = self.room(view) + (buffer if any(self.requests.values()) else 0)
+        demand = self.capacity(view) + (buffer if any(self.requests.values()) else 0)
         tasks = demand - self.requested_tasks - sum(self.stock.values())
         if tasks > 0:
             self.requested_tasks += tasks
@@ -108,7 +108,7 @@ class MasterTreeNode(NodeProgram, ABC):
                 view.environment.parent, "request", tasks=tasks, link=view.environment.link, speed=speed
             )
 
-    def room(self, view: View) -> int:
+    def capacity(self, view: View) -> int:
         """Return the number of tasks for which this machine has room; 0 at the master."""
         if view.environment.parent < 0:
             return 0
@@ -118,7 +118,7 @@ class MasterTreeNode(NodeProgram, ABC):
         """Enqueue tasks here, and send tasks to children while the port is free."""
         while self.stock:
             children = [] if self.sending else [child for child, tasks in self.requests.items() if tasks]
-            if self.room(view):
+            if self.capacity(view):
                 children.append(view.node)
             receiver, application = self.choose(view, children) if children else (-1, -1)
             if receiver < 0:

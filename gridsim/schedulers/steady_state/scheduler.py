@@ -65,7 +65,7 @@ class _MasterScheduler(NodeScheduler, frozen=True, kw_only=True):
 
     @property
     def roles(self) -> Mapping[str, Role]:  # type: ignore[override]
-        """A worker on each machine, and the master on a machine of its own."""
+        """A worker on each machine, and the master on a separate machine."""
         return {"worker": Role(self.program_class), "master": Role(self.program_class, count=1, server=True)}
 
     @property

@@ -1,4 +1,4 @@
-"""The optimum for a node and its children, without a solver: data-intensive applications go over fast links.
+"""The optimum for a node and its children, without a solver: data-intensive applications use fast links.
 
 Applications are sorted by their bytes per Mflop in descending order, and children by the bandwidth of their
 links in descending order.  Work is assigned in both orders: the first applications to the first child until

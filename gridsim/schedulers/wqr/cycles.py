@@ -83,10 +83,10 @@ class Cycles:
         while time < last:
             step = (time + phase) // period
             edge, factor = min((step + 1) * period - phase, last), self._factor(step)
-            room = factor * float(edge - time)
-            if left <= room + 0.5 * factor:  # half a ns is added for rounding
+            capacity = factor * float(edge - time)
+            if left <= capacity + 0.5 * factor:  # half a ns is added for rounding
                 return min(time + max(1, round(left / factor)), last) - begin
-            left -= room
+            left -= capacity
             time = edge
         return NEVER if last == LONGEST else None
 

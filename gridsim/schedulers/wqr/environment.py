@@ -35,7 +35,7 @@ class WorkQueueEnvironment(Environment):
         Number of tasks that are not completed.
     """
 
-    because = (
+    reason = (
         "the server knows at once which machines fail, and assigns tasks at the end of each instant; "
         "background load slows machines"
     )
@@ -85,7 +85,7 @@ class WorkQueueEnvironment(Environment):
         self.fire("dispatch", self.server_nodes)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Fire the timer ``"failure"`` of workers that fail, and then that of the server."""
+        """Fire the timer ``"failure"`` of workers that fail, and then of the server."""
         if self.run.feed is not None:
             changes = self.run.feed.changes
             # as in the kernel, factors are drawn for whole blocks, including failures
@@ -123,7 +123,7 @@ class WorkQueueEnvironment(Environment):
     # -- the end ---------------------------------------------------------------------------------------------
 
     def complete_task(self) -> None:
-        """Count a completed task; the last one ends the run."""
+        """Count a completed task; the last task ends the run."""
         self.left -= 1
         if not self.left:
             self.adapter.core.stop()

@@ -176,7 +176,7 @@ class Server(NodeProgram):
         return self.bags[bag], task
 
     def become_free(self, view: View, machine: int) -> None:
-        """Add a machine to the free ones, unless it is too slow, and request an assignment of tasks."""
+        """Add a machine to the free machines, unless it is too slow, and request an assignment of tasks."""
         if view.environment.speeds[machine] >= view.environment.rules.min_speed:
             self.free[machine] = self.predicted(view, machine)
         view.environment.dispatch_last()
@@ -213,7 +213,7 @@ class Server(NodeProgram):
         return any(bag.running.values())
 
     def candidates(self, bag: Bag) -> Sequence[int]:
-        """Return the candidates for the next task: failed tasks, or else those with the fewest copies.
+        """Return the candidates for the next task: failed tasks, or else the tasks with the fewest copies.
 
         Arora et al. have a single set, the tasks with the fewest copies, without priority of failed tasks.
         """

@@ -61,8 +61,8 @@ def check_waiting(parameters: Any, run: Run, rules: Rules, left: int) -> None:
     name = parameters.name
     if rules.min_speed > run.speeds[run.up].max():
         raise ScenarioError(
-            f"{name}.exclude must leave a machine up until all is done; {left} tasks are left, and none of "
-            f"at least {rules.min_speed:g} Mflop/s is ever up again"
+            f"{name}.exclude must leave a machine up until all tasks are completed; {left} tasks are left, "
+            f"and none of at least {rules.min_speed:g} Mflop/s will be up again"
         )
     if parameters.as_printed:
         raise ScenarioError(

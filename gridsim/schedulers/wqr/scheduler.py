@@ -176,7 +176,7 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
         )
         if self.as_printed and (self.machine_choice not in CHOICES or self.exclude is not None):
             raise ScenarioError(
-                f"{path('as_printed')} must be false with a machine_choice that has no figure, or exclude"
+                f"{path('as_printed')} does not support exclude, or a machine_choice that is in no figure"
             )
 
     @property

@@ -48,7 +48,7 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """Candidate machines: those that are free.
+    """Candidate machines, which are free.
 
     Parameters
     ----------

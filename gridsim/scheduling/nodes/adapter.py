@@ -465,9 +465,9 @@ class Adapter(CorePolicy):
         """Create the programs of all nodes."""
         if not isinstance(self.compiled, CompiledPrograms):
             return self.new_programs(range(self.layout.nodes))
-        everything = range(self.layout.nodes)
+        all_nodes = range(self.layout.nodes)
         return NodeRecords(
-            np.repeat(program.initial_state, len(self.roles.get(name, everything)))
+            np.repeat(program.initial_state, len(self.roles.get(name, all_nodes)))
             for name, program in self.compiled.by_role.items()
         )
 
@@ -548,7 +548,7 @@ class Adapter(CorePolicy):
         self.notes.add(node, table, values)
 
     def _peers(self) -> range:
-        """Return the nodes that may be neighbours: those of one role, or all nodes without roles."""
+        """Return the possible neighbours: the nodes of one role, or all nodes without roles."""
         return self.roles.get(self.role_of(int(self.layout.home[0])), range(self.layout.nodes))
 
     def program(self, node: int) -> NodeProgram:
@@ -628,7 +628,7 @@ class Adapter(CorePolicy):
 
     def on_release(self, applications: list[int]) -> None:
         """Raise AssertionError, since the core reads releases itself."""
-        raise AssertionError("the core reads releases itself")
+        raise AssertionError("on_release must not be called: the core reads releases itself")
 
     def _pause(self, _: list[int]) -> None:
         """Do nothing; the call only makes the engine end a wave and call its hooks."""
@@ -665,7 +665,7 @@ class Adapter(CorePolicy):
 
     def _resubmit(self, _: list[int]) -> None:
         """Submit the lost tasks whose detection time has passed, unless no machine is up to handle them."""
-        if not (self.run.up.any() and self.up[self.layout.release_nodes].any()):
+        if not (self.run.up.any() and self.up[self.layout.submission_nodes].any()):
             return
         now = self.run.engine.now
         due = [self.lost.pop(at) for at in sorted(self.lost) if at <= now]
@@ -713,7 +713,7 @@ class Adapter(CorePolicy):
         return unplaced
 
     def renew(self, nodes: Sequence[int]) -> list[tuple[int, int]]:
-        """Replace the programs of `nodes` by new ones, with the content of their stable storage.
+        """Replace the programs of `nodes` by new programs with the content of their stable storage.
 
         Returns
         -------
@@ -802,7 +802,9 @@ class Adapter(CorePolicy):
     def _set_role_state(self, role: str, columns: Any) -> None:
         states, memory, names = self._role(role)
         if not isinstance(columns, dict) or columns.keys() != set(states.dtype.names or ()):
-            raise ValueError(f"state['nodes'][{role!r}] must have the attributes {list(states.dtype.names)}")
+            raise ValueError(
+                f"state['nodes'][{role!r}] must have the attributes {list(states.dtype.names)}, got {columns}"
+            )
         for k, name in enumerate(names):
             memory.setstate(k, columns.pop(name))
         for name, values in columns.items():
@@ -813,7 +815,8 @@ class Adapter(CorePolicy):
                 or values.shape != column.shape
             ):
                 raise ValueError(
-                    f"state['nodes'][{role!r}][{name!r}] must be {column.dtype}{list(column.shape)}"
+                    f"state['nodes'][{role!r}][{name!r}] must be {column.dtype}{list(column.shape)}, "
+                    f"got {values!r}"
                 )
             column[:] = values
 

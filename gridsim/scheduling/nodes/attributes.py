@@ -1,4 +1,4 @@
-"""The attributes of node programs: those of the object, and those of its class that nodes change."""
+"""The attributes of node programs: of the object, and of its class if nodes change them."""
 
 from __future__ import annotations
 

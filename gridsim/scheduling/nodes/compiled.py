@@ -298,7 +298,7 @@ def _place_of_attribute(policy: type, attribute: str) -> str:
 
 
 def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
-    """Return the parameters that are numbers, as a record, and those that are strings, grids or None."""
+    """Return the numeric parameters as a record, and the parameters that are strings, grids or None."""
     numbers: dict[str, Any] = {}
     constants: dict[str, Any] = {}
     members = inspect.getmembers_static(type(scheduler))

@@ -81,7 +81,7 @@ class Declarations:
         A condition refers to parameters or the scenario; "" for all runs.  A class whose `make_environment`
         chooses among environments returns the reason of each.
         """
-        return [] if cls.environment is None else [("", cls.environment.because)]
+        return [] if cls.environment is None else [("", cls.environment.reason)]
 
     def layout(self, machines: int) -> Layout:
         """Return the layout, with the nodes of the roles or by default one node on each machine."""

@@ -147,7 +147,7 @@ class Recorder:
         return _ORDER.get(entry[0], 6), self._kinds[entry[1]][0] if entry[0] == "send" else 0
 
     def _add_changes(self, attributes: Mapping[str, Any]) -> None:
-        """Record the attributes that differ from those at the beginning of the call."""
+        """Record the attributes that have changed since the beginning of the call."""
         for name in sorted(attributes.keys() | self._attributes.keys()):
             old = self._attributes.get(name, _UNSET)
             new = _snapshot(attributes[name]) if name in attributes else _UNSET
@@ -155,10 +155,10 @@ class Recorder:
                 self._entries.append(("attribute", name, -1, -1, -1, _change(old, new)))
 
     def _write(self, call: int) -> None:
-        room = self.limit - len(self.rows)
+        capacity = self.limit - len(self.rows)
         head = self._core.now, self._node, call, self._handler
-        self.rows += [(*head, *entry) for entry in self._entries[:room]]
-        self.left_out += max(0, len(self._entries) - room)
+        self.rows += [(*head, *entry) for entry in self._entries[:capacity]]
+        self.left_out += max(0, len(self._entries) - capacity)
         self._entries = []
 
     # -- checkpoints, and the end -----------------------------------------------------------------------
@@ -181,7 +181,7 @@ class Recorder:
         }
 
     def table(self, log: Mapping[str, NDArray[np.int64]], kinds: Sequence[str]) -> Table:
-        """Return the diary as a table, with times in s; the due time of a message is that of its delivery.
+        """Return the diary as a table, with times in s; a message is due at its delivery.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ from gridsim.support.state import Stateful
 class Environment(Stateful):
     """Base class of environments, of which a scheduler declares one as its class variable ``environment``.
 
-    A subclass sets `because` and defines `of_node`.  All other attributes and methods have defaults; their
+    A subclass sets `reason` and defines `of_node`.  All other attributes and methods have defaults; their
     documentation states when a model needs another definition.  Attributes that change during a run are
     declared in ``STATE``.
 
@@ -62,7 +62,7 @@ class Environment(Stateful):
         emulate a model whose nodes change data that other nodes see.
     """
 
-    because: ClassVar[str]
+    reason: ClassVar[str]
     failure_model: ClassVar[Literal["crash", "own", "reachable"]] = "crash"
     uses_queues: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ()
@@ -157,7 +157,7 @@ class Environment(Stateful):
             self.process.tell("central", method, *values)
 
     def check_emulation(self) -> None:
-        """Raise ScenarioError if this run cannot be emulated; needed if some cannot."""
+        """Raise ScenarioError if this run cannot be emulated; needed if not all runs can."""
 
     def is_over(self) -> bool:
         """Return whether the run is over, according to the rows that nodes have written.

@@ -114,7 +114,7 @@ def handler_call(frame: FrameType | None) -> FrameType | None:
 
 
 def _is_of_program(frame: FrameType) -> bool:
-    """Return whether a frame is that of a method of a node program, such as a handler."""
+    """Return whether a frame belongs to a method of a node program, such as a handler."""
     code = frame.f_code
     return code.co_argcount > 0 and isinstance(frame.f_locals.get(code.co_varnames[0]), NodeProgram)
 

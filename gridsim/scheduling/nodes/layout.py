@@ -81,7 +81,7 @@ class Layout:
             _check_numbers("level_of", self.level_of, LEVELS)
 
     @property
-    def release_nodes(self) -> Integers:
+    def submission_nodes(self) -> Integers:
         """The nodes that handle releases, int64[k]: at the machines 0..k - 1."""
         return self.home if self.releases is None else self.releases
 

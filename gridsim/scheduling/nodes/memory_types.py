@@ -35,7 +35,7 @@ def function_symbol(function: Callable[..., int]) -> str:
 
 
 def symbols_of(objects: dict[str, MemoryObject]) -> dict[str, int]:
-    """Return the addresses of C functions by name: those of functions, and of methods of `objects`."""
+    """Return the addresses of C functions, including methods of `objects`, by name."""
     methods = {
         method_symbol(type(value), name): address
         for value in objects.values()

@@ -154,7 +154,7 @@ class _Publish:
         call, numbers = "view.publish", view.program.columns
         columns = tuple(name for name in numbers if name in dict(kws))
         if (columns and args) or (not columns and len(numbers) > 1):
-            raise NotCompiled(f"{call} takes numbers by their names: {', '.join(numbers)}")
+            raise NotCompiled(f"{call} takes numbers as keyword arguments: {', '.join(numbers)}")
         names = (*(columns or ["value"]), "falling", "application")
         columns = columns or numbers
         for name in sorted(dict(kws).keys() - {*names} - {*numbers}):

@@ -67,13 +67,15 @@ def parameter_list(names: Any, defaults: dict[str, Any] | None = None) -> list[i
 def bind_arguments(call: str, names: Any, args: Any, kws: Any, optional: Any = ()) -> dict[str, Any]:
     """Return name -> type of the arguments of a call; raise NotCompiled if they do not fit `names`."""
     if len(args) > len(names):
-        raise NotCompiled(f"{call} takes {', '.join(names)}")
+        raise NotCompiled(
+            f"{call} takes at most {len(names)} arguments ({', '.join(names)}), got {len(args)}"
+        )
     arguments = dict(zip(names, args, strict=False))
     for name, type_ in kws.items():
         if name not in names:
             raise NotCompiled(f"{call} has no argument {name!r}; {listed(names, name)}")
         if name in arguments:
-            raise NotCompiled(f"{call} gets {name} twice")
+            raise NotCompiled(f"{call} has the argument {name} twice")
         arguments[name] = type_
     missing = [name for name in names if name not in arguments and name not in optional]
     if missing:

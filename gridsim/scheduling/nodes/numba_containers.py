@@ -179,7 +179,7 @@ class _ContainerMethods(templates.AttributeTemplate):
                 expected, path = arguments(container), f"{kind.__name__}.{attr}"
                 optional = _OPTIONAL.get((kind, attr), 0)
                 if kws:
-                    raise NotCompiled(f"{path} takes values by position, not by name, in compiled nodes")
+                    raise NotCompiled(f"{path} does not support keyword arguments in compiled nodes")
                 if not len(expected) - optional <= len(args) <= len(expected):
                     counts = " or ".join(map(str, range(len(expected) - optional, len(expected) + 1)))
                     raise NotCompiled(f"{path} takes {counts} values, got {len(args)}")

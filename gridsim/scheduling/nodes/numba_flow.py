@@ -117,7 +117,7 @@ def _handler_after(block: Any) -> int | None:
 
 
 def _test_for_error(blocks: dict[int, Any], label: int, handler: int | None) -> None:
-    """Add a test for an error to the end of a block; its last statement moves to a block of its own."""
+    """Add a test for an error to the end of a block; its last statement moves to a new block."""
     block, rest = blocks[label], max(blocks) + 1
     end, scope, loc = block.body.pop(), block.scope, block.loc
     function, error = (ir.Var(scope, mk_unique_var(name), loc) for name in ("$check", "$is_error"))

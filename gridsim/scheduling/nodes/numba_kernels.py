@@ -289,10 +289,12 @@ class _Split:
 
     @staticmethod
     def lower(context: Any, builder: Any, sig: Any, available: Any, n_tasks: Any) -> Any:
-        room = arrayobj.make_array(sig.args[0])(context, builder, available)
-        array = _new_array(context, builder, sig.return_type, [room.nitems])
-        cgutils.memset(builder, array.data, builder.mul(room.nitems, ir.Constant(I64, 8)), 0)
-        _call_kernel(context, builder, "gridcore_split", I32, room.data, room.nitems, n_tasks, array.data)
+        capacity = arrayobj.make_array(sig.args[0])(context, builder, available)
+        array = _new_array(context, builder, sig.return_type, [capacity.nitems])
+        cgutils.memset(builder, array.data, builder.mul(capacity.nitems, ir.Constant(I64, 8)), 0)
+        _call_kernel(
+            context, builder, "gridcore_split", I32, capacity.data, capacity.nitems, n_tasks, array.data
+        )
         return array._getvalue()
 
 

@@ -61,7 +61,7 @@ __all__: list[str] = []
 
 
 class _RecordAttributes(templates.AttributeTemplate):
-    """Attributes of messages and requests: the fields of their kinds, and those in `own`."""
+    """Attributes of messages and requests: the fields of their kinds, and the attributes in `own`."""
 
     name: str
     own: tuple[str, ...]
@@ -219,7 +219,7 @@ class _Send:
     def infer(view: Any, args: Any, kws: Any) -> Any:
         kind_type = args[1] if len(args) > 1 else dict(kws).get("kind")
         if kind_type is None or len(args) > 2:
-            raise NotCompiled("view.send takes the machine, the kind, and the fields by their names")
+            raise NotCompiled("view.send takes the machine and the kind, and the fields as keyword arguments")
         kind, fields = _sent_kind(view, kind_type)
         if view.program.is_answer(kind):
             fields["request"] = int
@@ -250,7 +250,7 @@ class _Request:
         kind_type = args[1] if len(args) > 1 else dict(kws).get("kind")
         if kind_type is None or len(args) > 3:
             raise NotCompiled(
-                "view.request takes the machine, the kind, the timeout, and the fields by their names"
+                "view.request takes the machine, kind and timeout, and the fields as keyword arguments"
             )
         kind, fields = _sent_kind(view, kind_type)
         if kind not in view.program.answers:
@@ -283,7 +283,9 @@ class _Reply:
         message = args[0] if args else keywords.get("message")
         kind_type = args[1] if len(args) > 1 else keywords.get("kind")
         if not isinstance(message, MessageType) or kind_type is None or len(args) > 2:
-            raise NotCompiled("view.reply takes the message, the kind, and the fields by their names")
+            raise NotCompiled(
+                "view.reply takes the message and the kind, and the fields as keyword arguments"
+            )
         answers = [answer for kind in message.arguments for answer in program.answers.get(kind, ())]
         kind = literal_text("the kind of an answer", kind_type, dict.fromkeys(answers))
         fields = program.sent_fields(kind)
@@ -415,7 +417,7 @@ def _size_function(program: Program, kind: str) -> tuple[Any, list[int], Any]:
 
 
 def _parameters(function: Any) -> tuple[list[str], str]:
-    """Return the names of the parameters that get fields, and of the one for further keywords, or ""."""
+    """Return the names of the parameters for fields, and of the parameter for further keywords, or ""."""
     parameters = inspect.signature(function).parameters.values()
     kind = inspect.Parameter.VAR_KEYWORD
     rest = "".join(each.name for each in parameters if each.kind is kind)
@@ -424,7 +426,7 @@ def _parameters(function: Any) -> tuple[list[str], str]:
 
 @lru_cache(1024)  # cached, so that each function is compiled once
 def _by_position(function: Any) -> Any:
-    """Return `function` with its named parameters as positional ones, without any others."""
+    """Return `function` with its named parameters as positional parameters, without any others."""
     code = function.__code__
     if not (code.co_kwonlyargcount or code.co_flags & inspect.CO_VARKEYWORDS):
         return function
@@ -478,7 +480,9 @@ def _register_comparison(op: Any, predicate: str) -> None:
             if len(args) == 2 and any(isinstance(type_, NameType) for type_ in args):
                 if all(isinstance(type_, (NameType, types.StringLiteral)) for type_ in args):
                     return signature(types.boolean, *args)
-                raise NotCompiled("a name must be compared with a string literal, not with a variable")
+                raise NotCompiled(
+                    "a string of a message or the view can be compared only with a string literal"
+                )
             return None
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -487,7 +491,9 @@ def _register_comparison(op: Any, predicate: str) -> None:
             a, b, x, y = b, a, y, x
         if isinstance(b, NameType):
             if a.names != b.names:
-                raise NotCompiled("two names must have the same set of values to be compared")
+                raise NotCompiled(
+                    f"compared strings must have the same possible values, got {a.names} and {b.names}"
+                )
         else:
             at = a.names.index(b.literal_value) if b.literal_value in a.names else -1
             y = ir.Constant(I64, at)

@@ -171,7 +171,7 @@ class _Note:
     def infer(view: Any, args: Any, kws: Any) -> Any:
         tables = view.program.tables
         if not args:
-            raise NotCompiled("view.note takes the table first, and the columns by their names")
+            raise NotCompiled("view.note takes the table, and the columns as keyword arguments")
         table = literal_text("the table of view.note", args[0], tables)
         columns = tables[table]
         names = ("table", *columns)
@@ -297,7 +297,7 @@ class _Permutation:
         arguments = bind_arguments("view.random.permutation", ("x",), args, kws)
         if not isinstance(arguments["x"], (types.Integer, types.Boolean)):
             raise NotCompiled(
-                "view.random.permutation takes a number in compiled nodes; permute the places of the elements"
+                "x of view.random.permutation must be a whole number in compiled nodes; permute indices"
             )
         return _INTEGERS, [types.int64], parameter_list(arguments)
 

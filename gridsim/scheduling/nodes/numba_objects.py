@@ -41,7 +41,9 @@ __all__: list[str] = []
 def _argument_types(path: str, kinds: tuple[type, ...], args: Any, kws: Any) -> list[Any]:
     """Return the types as which arguments are passed; raise NotCompiled if they do not fit `kinds`."""
     if kws or len(args) != len(kinds):
-        raise NotCompiled(f"{path} takes {len(kinds)} values by position, not by name")
+        raise NotCompiled(
+            f"{path} takes {len(kinds)} positional arguments, got {len(args)} and {len(dict(kws))} by name"
+        )
     argument_types = []
     for k, (kind, type_) in enumerate(zip(kinds, args, strict=True), start=1):
         if kind is not np.int64:

@@ -29,7 +29,7 @@ __all__: list[str] = []
 def _timer_of(view: Any, call: str, type_: Any) -> Timer:
     """Return the timer that a call names by a string literal."""
     if type_ is None:
-        raise NotCompiled(f"{call} requires the name of a timer, and its fields by their names")
+        raise NotCompiled(f"{call} takes the name of a timer, and its fields as keyword arguments")
     timer: Timer = view.program.timers[literal_text("the name of a timer", type_, view.program.timers)][1]
     return timer
 
@@ -55,7 +55,7 @@ def _setting_method(method: str, time: str, kind: type, call: str) -> None:
             if timer.handler == "on_timer":
                 fields, defaults = {"value": float}, {"value": 0.0}
             elif len(args) > 2:
-                raise NotCompiled(f"{path} of {timer.name!r} takes fields by their names")
+                raise NotCompiled(f"{path} of {timer.name!r} takes fields as keyword arguments")
             names = (time, "name", *fields)
             arguments = bind_arguments(f"{path} of {timer.name!r}", names, args, kws, optional=defaults)
             first = number_type(f"the {'time' if kind is float else time} of {path}", kind, arguments[time])
@@ -90,7 +90,7 @@ class _Cancel:
         timer = _timer_of(view, "view.cancel", args[0] if args else dict(kws).get("name"))
         call, names = f"view.cancel of {timer.name!r}", ("name", *timer.fields)
         if len(args) > 1:
-            raise NotCompiled(f"{call} takes fields by their names")
+            raise NotCompiled(f"{call} takes fields as keyword arguments")
         arguments = bind_arguments(call, names, args, kws, optional=timer.fields)
         argument_types = [arguments["name"]] + [
             number_type(f"{name} of the timer {timer.name!r}", kind, arguments[name])
@@ -104,11 +104,11 @@ class _Cancel:
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
         number, _ = view.program.timers[types_[0].literal_value]
-        given = [type_ is not types.none for type_ in types_[1:]]
+        are_given = [type_ is not types.none for type_ in types_[1:]]
         zero = ir.Constant(I64, 0)
-        words = [word if is_given else zero for word, is_given in zip(args[1:], given, strict=True)]
+        words = [word if is_given else zero for word, is_given in zip(args[1:], are_given, strict=True)]
         row = filled_row(context, builder, words)
-        among = ir.Constant(I64, sum(is_given << k for k, is_given in enumerate(given)))
+        among = ir.Constant(I64, sum(is_given << k for k, is_given in enumerate(are_given)))
         name = ir.Constant(I64, number)
         call_core(context, builder, proxy.context, "cancel", I32, proxy.node, name, among, row)
         return context.get_dummy_value()

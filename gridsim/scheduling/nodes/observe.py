@@ -220,7 +220,7 @@ class Observations:
             )
 
     def __call__(self, now: int) -> int:
-        """Take the sample at `now` ns, and return the time of the next one, ns."""
+        """Take the sample at `now` ns, and return the time of the next sample, ns."""
         adapter, nodes = self._adapter, self.nodes[self._adapter.up[self.nodes]]
         numbers = nodes.tolist()
         views = map(adapter.core.view_of, numbers) if self.observe.reads_views else repeat(None)
@@ -259,7 +259,7 @@ class Observations:
         self._adapter.core.sample_rest()
 
     def getstate(self) -> dict[str, Any]:
-        """Return the samples so far and the time of the next one."""
+        """Return the samples so far and the time of the next sample."""
         return {"due": self.due, "samples": self._all_samples()}
 
     def setstate(self, state: dict[str, Any]) -> None:

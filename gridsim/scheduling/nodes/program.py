@@ -228,7 +228,7 @@ class Message:
         if self.answers and (names := {"number", "timeout"} & fields.keys()):
             raise ScenarioError(
                 f"message field {min(names)!r} must have another name in a message with an answer, since "
-                "requests have number, and View.request takes timeout"
+                "number and timeout are names of arguments of requests"
             )
         #: Whether messages of this kind answer requests; `kinds_of` sets it.
         self.is_answer = False
@@ -292,14 +292,14 @@ def kinds_of(messages: Mapping[str, Message]) -> Mapping[str, Message]:
         if known is None:
             raise ScenarioError(f"{path} must be a kind of message; {listed(messages, answer)}")
         if known.nbytes is None or known.deferred or known.answers:
-            raise ScenarioError(f"{path} must not be local, deferred or a request itself")
+            raise ScenarioError(f"{path} must not be local, deferred or a request, got {known!r}")
     kinds = dict(messages)
     for name, kind in messages.items():
         if not (kind.answers or name in answers):
             continue
         if "request" in kind.fields:
             raise ScenarioError(
-                f"message {name!r} must not have a field 'request', which requests and answers get"
+                f"message {name!r} must not declare a field 'request', which requests and answers always have"
             )
         if name in answers and "message" in kind.fields:
             raise ScenarioError(

@@ -31,8 +31,8 @@ __all__ = ["NodeRole", "PythonActions", "fields_of"]
 
 #: Number of fields of the timer of a request before those of its message.
 _REQUEST_FIELDS = 3
-#: Numbers of requests of a node begin at multiples of 2**_LIFE, at the next one after each failure.
-_LIFE = 24
+#: Numbers of requests of a node begin at multiples of 2**_REQUEST_BITS, at the next one after each failure.
+_REQUEST_BITS = 24
 #: Durations of this many seconds or more count as `LATEST` ns.
 _LONGEST_DURATION = 2e9
 
@@ -59,7 +59,7 @@ class NodeRole(NamedTuple):
 
 
 class PythonActions(BoardActions):
-    """The state and the actions of nodes; the parameters are those of `gridcore.nodes.message_core.NodeCore`.
+    """The state and the actions of nodes, with the parameters of `gridcore.nodes.message_core.NodeCore`.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class PythonActions(BoardActions):
         return self.holdings[node].get(application, 0)
 
     def mark_placed(self, node: int, application: int, tasks: int) -> None:
-        """Subtract tasks from those that `node` must place."""
+        """Subtract tasks from the tasks that `node` must place."""
         count = self.tasks_to_place(node, application)
         if not 0 <= tasks <= count:
             raise self.error(
@@ -233,7 +233,7 @@ class PythonActions(BoardActions):
         super().publish_number(row, column, value, falling)
 
     def add_number(self, row: int, column: int, delta: float, is_last: bool) -> None:
-        """Add to a published number; `is_last` ends an addition."""
+        """Add `delta` to a published number; `is_last` marks the last number of an addition."""
         assert self.board is not None
         self._record("add", {"node": row, "delta": delta}, self.board.numbers[column])
         super().add_number(row, column, delta, is_last)
@@ -503,11 +503,11 @@ class PythonActions(BoardActions):
             if timer.name == self.request_timer:
                 del self.pending_requests[int(timer.fields[0])]
         if self.request_counts:
-            # numbers that differ from those of earlier lives, to which answers may still arrive
-            self.request_counts[node] = ((self.request_counts[node] >> _LIFE) + 1) << _LIFE
+            # numbers that differ from those of earlier incarnations, to which answers may still arrive
+            self.request_counts[node] = ((self.request_counts[node] >> _REQUEST_BITS) + 1) << _REQUEST_BITS
 
     def _request_of(self, timer: NodeTimer) -> Any:
-        """Return the request of a timer, as `on_timeout` gets it."""
+        """Return the request of a timer, for `on_timeout`."""
         number, to, kind_number, *values = timer.fields
         kind = self.mail.kinds[int(kind_number)]
         return kind.request(int(number), int(to), values)
@@ -524,7 +524,7 @@ class PythonActions(BoardActions):
         self._leave(*self._letter(node, to, name, fields))
 
     def _letter(self, node: int, to: int, name: str, fields: dict[str, Any]) -> tuple[MessageKind, Letter]:
-        """Return a message of `node`, and its kind; tasks in the message no longer belong to `node`."""
+        """Create a message, and remove its tasks from `node`; return the kind and the letter."""
         kind = self._declared_kind(node, to, name, fields, is_local=False)
         message = self._message(node, kind, fields)
         nbytes = self.size_of(node, kind, message)
@@ -546,7 +546,7 @@ class PythonActions(BoardActions):
         self._send(kind, [letter])
 
     def _send(self, kind: MessageKind, letters: list[Letter]) -> None:
-        """Send messages; if only one node exists, record those between it and other nodes instead."""
+        """Send messages; if only one node exists, record its messages to and from other nodes instead."""
         if self.only_node >= 0:
             letters = [letter for letter in letters if not self._ends_here(kind, letter)]
         if letters:

@@ -69,7 +69,7 @@ class Phase(IntEnum):
 
 
 class PythonCore(PythonActions):
-    """Runs the nodes of a grid; the parameters are those of `gridcore.nodes.message_core.NodeCore`.
+    """The events of the nodes of a grid, with the parameters of `gridcore.nodes.message_core.NodeCore`.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class PythonCore(PythonActions):
         self.slots, self.jobs, self.environment = slots, jobs, environment
         self.release, self.submitter, self.tasks = release.tolist(), submitter.tolist(), tasks.tolist()
         self.home = list(range(queues.machines)) if home is None else np.asarray(home).tolist()
-        self.release_nodes = self.home if releases is None else np.asarray(releases).tolist()
+        self.submission_nodes = self.home if releases is None else np.asarray(releases).tolist()
         self.views: dict[int, PythonView] = {}
         self.total, self.until = sum(self.tasks), until
         self.released = 0  # number of applications released so far
@@ -152,7 +152,7 @@ class PythonCore(PythonActions):
         self.needs_engine = False  # whether that must be at this instant, for limits
         self.events_before = 0  # number of events before this instant
         self.report_endless = report_endless
-        self.counts = dict.fromkeys(self._sorts(), 0)  # number of events by sort
+        self.counts = dict.fromkeys(self._event_types(), 0)  # number of events by type
         self.latest = dict.fromkeys(self.counts, 0)  # the node that handled the latest one
         self.stalled_at, self.stalled_counts = -1, self.counts  # counts when a long standstill began
         self.sample_at = NEVER
@@ -565,7 +565,7 @@ class PythonCore(PythonActions):
         first = self.released
         while self.next_release() <= self.now:
             self.released += 1
-        node = self.release_nodes[self.submitter[first]]
+        node = self.submission_nodes[self.submitter[first]]
         self._count("on_release", node, self.released - first)
         for index in range(first, self.released):
             self.submit(index, self.tasks[index], "on_release")
@@ -587,9 +587,9 @@ class PythonCore(PythonActions):
 
     def submit(self, index: int, tasks: int, handler: str) -> None:
         """Give tasks to the node for releases at their submitter; if it is down, at the next machine."""
-        machines, submitter = len(self.release_nodes), self.submitter[index]
+        machines, submitter = len(self.submission_nodes), self.submitter[index]
         for k in range(machines):
-            node = self.release_nodes[(submitter + k) % machines]
+            node = self.submission_nodes[(submitter + k) % machines]
             if self.up[node]:
                 self.hand_over(node, index, tasks, handler)
                 return
@@ -634,17 +634,17 @@ class PythonCore(PythonActions):
 
     # -- counts of events -------------------------------------------------------------------------------
 
-    def _sorts(self) -> list[str | int]:
-        """Return the sorts of events: names of kinds of messages, of handlers, and numbers of timers."""
+    def _event_types(self) -> list[str | int]:
+        """Return the types of events: names of kinds of messages, of handlers, and numbers of timers."""
         linked = [kind.name for kind in self.mail.kinds]
         local = [kind.name for kind in self.local.kinds]
         return [*linked, *_EVENTS, *local, *range(len(self.timer_kinds))]
 
-    def _count(self, sort: str | int, node: int, events: int = 1) -> None:
-        """Count events of one sort, the first of which is at `node`."""
+    def _count(self, event_type: str | int, node: int, events: int = 1) -> None:
+        """Count events of one type, the first of which is at `node`."""
         self.events += events
-        self.counts[sort] += events
-        self.latest[sort] = node
+        self.counts[event_type] += events
+        self.latest[event_type] = node
 
     def _described(self, sort: str | int) -> tuple[str, str, str]:
         """Return (``"message"``, ``"timer"`` or ``"event"``; name; handler) of a sort of events."""
@@ -831,7 +831,10 @@ class PythonCore(PythonActions):
         kinds = self.mail.kinds
         is_request = 0 <= kind_number < len(kinds) and kinds[kind_number].answers
         if not 0 <= to < self.nodes or not is_request:
-            raise ValueError("state['fields'] must have receivers and kinds of requests")
+            raise ValueError(
+                f"the requests in state['fields'] must have receivers in 0..{self.nodes - 1} and kinds with "
+                f"an answer, got receiver {to} and kind {kind_number}"
+            )
         types = kinds[kind_number].types[:-1]
         values = [from_word(kind, int(word)) for kind, word in zip(types, words[3:], strict=False)]
         return number, to, kind_number, *values

@@ -39,7 +39,7 @@ class NodeTimer(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int, tuple[float, ...]]:
-        """The values that identify the timer among those of its node."""
+        """The values that identify the timer among the timers of its node."""
         return self.time, self.name, self.fields
 
 
@@ -162,7 +162,7 @@ class LocalMail:
         return sorted((entry for entry in self._queue if entry[2] == node), key=lambda entry: entry[1])
 
     def entries(self, payloads: Payloads) -> tuple[dict[str, Any], list[Any]]:
-        """Return the entries of a state, and all arrays in messages, beginning with those in `payloads`.
+        """Return the entries of a state, and all arrays in messages, beginning with `payloads`.
 
         ``local`` has the columns time, number, node and number of the kind; ``local_fields`` has the fields
         of all messages, 64 bits each; the field of an array is its number.

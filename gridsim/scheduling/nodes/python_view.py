@@ -68,7 +68,7 @@ class PythonView:
 
     @property
     def machines(self) -> int:
-        """The number of machines, including those of servers (`Role`), which have the last numbers."""
+        """The number of machines, including servers (`Role`), which have the last numbers."""
         return self._core.queues.machines
 
     def role(self, name: str) -> range:
@@ -160,7 +160,7 @@ class PythonView:
         application: int = -1,
         **numbers: float,
     ) -> None:
-        """Publish numbers on the board, which replace the previous ones of this node."""
+        """Publish numbers on the board, which replace the previous numbers of this node."""
         self._core.check_may_act(self._node)
         self._core.publish(self._node, application, value, numbers, falling)
 

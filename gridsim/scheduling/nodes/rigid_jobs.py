@@ -133,7 +133,7 @@ class JobTimer(NamedTuple):
 
 
 def _at_first_machine(lengths: Integers, run: Run) -> Integers:
-    """Return requested times, which are those at the home sites of jobs, as times on machine 0: ns."""
+    """Convert requested times at the home sites of jobs to times on machine 0: ns."""
     jobs = run.applications
     assert jobs.site is not None and jobs.machine_site is not None
     first = np.searchsorted(jobs.machine_site, np.maximum(jobs.site, 0))
@@ -484,10 +484,10 @@ class RigidAdapter(Adapter):
     def in_charge(self, job: Any) -> int:
         """Return the node that is in charge of a job; -1 if no machine is up."""
         machines = len(self.run.speeds)
-        node = int(self.layout.release_nodes[job.submitter])
+        node = int(self.layout.submission_nodes[job.submitter])
         if self.up[node]:
             return node
-        nodes = self.layout.release_nodes[(job.submitter + np.arange(machines)) % machines]
+        nodes = self.layout.submission_nodes[(job.submitter + np.arange(machines)) % machines]
         up = np.flatnonzero(self.up[nodes])
         return int(nodes[up[0]]) if len(up) else -1
 
@@ -514,7 +514,7 @@ class RigidAdapter(Adapter):
         if node < 0:
             if not self.parameters.acts_for_failed_nodes:
                 return False
-            node = int(self.layout.release_nodes[job.submitter])
+            node = int(self.layout.submission_nodes[job.submitter])
         self.caller.call(handler, node, job.number, *arguments)
         return True
 

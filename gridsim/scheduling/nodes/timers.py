@@ -150,13 +150,13 @@ def location(policy: type, method: str) -> str:
 
 
 def _methods(policy: type) -> dict[str, Any]:
-    """Return the methods of a class by name, in the order of definition, those of base classes first."""
+    """Return the methods of a class by name, in the order of definition, base classes first."""
     entries = (item for base in reversed(policy.__mro__) for item in vars(base).items())
     return {name: inspect.getattr_static(policy, name) for name, entry in entries if callable(entry)}
 
 
 def strings(policy: type) -> Iterator[str]:
-    """Iterate over the strings in methods of a class, and those of module variables that methods read."""
+    """Iterate over the strings in methods of a class, and in module variables that methods read."""
     for base in policy.__mro__:
         for entry in vars(base).values():
             function = entry.fget if isinstance(entry, property) else getattr(entry, "__func__", entry)

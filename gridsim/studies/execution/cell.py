@@ -139,7 +139,7 @@ def measure(cell: Cell) -> RunRecord:
 
 
 def _changed_file(cell: Cell, files_read: Mapping[str, str] | None = None) -> str:
-    """Return the first file whose SHA-256 is not the one in ``cell.files``; "" if there is none.
+    """Return the first file whose SHA-256 differs from ``cell.files``; "" if there is none.
 
     Parameters
     ----------

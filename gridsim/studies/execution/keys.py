@@ -108,8 +108,8 @@ class Keys:
             description = Description(scheduler)
             for name, value in description.opaque_values.items():
                 raise ScenarioError(
-                    f"{scheduler.name}.{name} must be of plain values, structs, and functions or classes "
-                    f"of modules to be kept in a store, got {short_repr(value)}"
+                    f"{scheduler.name}.{name} must consist of plain values, structs, and functions or "
+                    f"classes of modules to be kept in a store, got {short_repr(value)}"
                 )
             entry = {name: description.values[name] for name in ("class", "parameters")}
             self._schedulers[id(scheduler)] = scheduler, {**entry, "modules": self._modules(description)}
@@ -124,7 +124,7 @@ class Keys:
             target = None
         if target is not metric:
             raise ScenarioError(
-                f"metrics[{name!r}] must be a function of a module to be kept in a store, which knows it by "
+                f"metrics[{name!r}] must be a function of a module, since a store identifies it by "
                 f"its name, got {metric!r}"
             )
         return f"{module}:{qualname} {self._module(module, name)}"

@@ -188,7 +188,7 @@ class _Tasks:
                 raise OutOfMemory("not enough memory for a pool of workers; finished runs are kept")
 
     def _report_finished(self) -> list[tuple[list[int], BaseException]]:
-        """Report the records of tasks that are over; return the numbers and errors of those that failed."""
+        """Report the records of tasks that are over; return the numbers and errors of failed tasks."""
         done_tasks = [(numbers, future) for future, numbers in self._running.items() if future.done()]
         failed: list[tuple[list[int], BaseException]] = []
         finished: list[tuple[int, RunRecord]] = []
@@ -264,5 +264,5 @@ def _check_pickles(cell: Cell) -> None:
         except Exception as error:
             reason = " ".join(text_of(error).split())
             raise ScenarioError(
-                f"{name} must be of a module to be sent to other processes: {reason}"
+                f"{name} must be defined in a module, so that other processes can import it: {reason}"
             ) from error

@@ -201,7 +201,7 @@ class Store:
         return records
 
     def add(self, rows: Sequence[tuple[str, Cell, RunRecord]]) -> None:
-        """Add records of runs under their keys in a new shard, and new scenarios in another one."""
+        """Add records of runs under their keys in a new shard, and new scenarios in another shard."""
         schedulers_by_id = {id(cell.scheduler): cell.scheduler for _, cell, _ in rows}
         schedulers = {number: _scheduler_columns(scheduler) for number, scheduler in schedulers_by_id.items()}
         scenarios = [self._keys.scenario(cell.scenario) for _, cell, _ in rows]
@@ -393,7 +393,7 @@ class Store:
         return self._arrow.concat_arrays([self._arrow.repeat(True, 1), is_different])
 
     def tidy(self) -> None:
-        """Merge the shards of runs, and those of scenarios, into one if there are `_MERGE_COUNT` or more."""
+        """Merge the shards of runs, and of scenarios, into one if there are `_MERGE_COUNT` or more."""
         if len(self._shards("cells")) >= _MERGE_COUNT:
             self._replace("cells", *self._read())
         if len(self._shards("scenarios")) >= _MERGE_COUNT:
@@ -496,7 +496,7 @@ def _scheduler_columns(scheduler: Scheduler) -> dict[str, str]:
 
 
 def _no_link(path: Path) -> Path:
-    """Return `path`, which is in a store; raise GridSimError if it is a symbolic link.
+    """Return `path` of a file in a store; raise GridSimError if it is a symbolic link.
 
     Through a link, files outside the store would be read, written and removed."""
     if path.is_symlink():

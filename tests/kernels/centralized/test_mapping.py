@@ -37,7 +37,7 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], list[int], np.ndarr
     st.booleans(),
 )
 def test_map_in_turn_equals_reference(
-    problem: Any, rule: Any, percent: float, limits: Any, on_met: bool
+    problem: Any, rule: Any, percent: float, limits: Any, uses_met: bool
 ) -> None:
     etc, counts, ready = problem
     low, high = limits
@@ -45,7 +45,7 @@ def test_map_in_turn_equals_reference(
     for kernel in (mapping, reference):
         ready_times = ready.copy()
         machine, now = kernel.map_in_turn(
-            etc, counts, ready_times, rule, percent=percent, low=low, high=high, on_met=on_met
+            etc, counts, ready_times, rule, percent=percent, low=low, high=high, uses_met=uses_met
         )
         assert machine.dtype == np.int64
         results.append((machine.tolist(), now, ready_times.tolist()))
@@ -181,7 +181,7 @@ def test_wrong_parameters_are_rejected(change: Any, message: str) -> None:
 
 def test_no_tasks_give_an_empty_mapping() -> None:
     for kernel in (mapping, reference):
-        assert kernel.map_in_turn(np.zeros((0, 0)), [], np.zeros(0), "mct", on_met=True)[1] is True
+        assert kernel.map_in_turn(np.zeros((0, 0)), [], np.zeros(0), "mct", uses_met=True)[1] is True
         assert [len(item) for item in kernel.map_batch(np.ones((2, 3)), [0, 0], np.zeros(3), "min-min")] == [
             0,
             0,

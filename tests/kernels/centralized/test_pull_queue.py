@@ -121,8 +121,8 @@ def test_the_method_run_released_equals_reference(
 
 
 def test_empty_queues_and_the_longest_tasks_are_accepted() -> None:
-    nothing = central.PullQueue([], 0)
-    columns = [*nothing.totals().values(), *nothing.starts()]
+    empty_queue = central.PullQueue([], 0)
+    columns = [*empty_queue.totals().values(), *empty_queue.starts()]
     assert {column.dtype for column in columns} == {np.dtype(np.int64)}
     # 9.2e18 ns are beyond the last instant; without a log there are no rows
     queue = central.PullQueue([1.0], 1)
@@ -174,9 +174,9 @@ def run_late() -> Any:
         (
             lambda: run(left=np.array([2, 0]), task_size=[9e6, 1.0], speed=1e-3),
             OverflowError,
-            "^tasks must end before ",
+            "^a task ends after the last instant",
         ),
-        (run_late, OverflowError, "^tasks must end before "),
+        (run_late, OverflowError, "^a task ends after the last instant"),
         (
             lambda: run_released([0]),
             ValueError,

@@ -35,9 +35,9 @@ def scenario(network: gs.Network, jobs: int = 80) -> gs.Scenario:
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_compiled_and_interpreted_nodes_have_equal_results(name: str, network: str) -> None:
-    this = scenario(NETWORKS[network])
-    compiled = gs.simulate(this, SCHEDULERS[name], record=True)
-    program = gs.simulate(this, SCHEDULERS[name], record=True, nodes="interpreted")
+    run_scenario = scenario(NETWORKS[network])
+    compiled = gs.simulate(run_scenario, SCHEDULERS[name], record=True)
+    program = gs.simulate(run_scenario, SCHEDULERS[name], record=True, nodes="interpreted")
     assert compiled.digest == program.digest, first_difference(compiled, program)
     assert compiled.tables == program.tables
     assert (compiled.applications["conflicts"] > 0).any()
@@ -45,9 +45,9 @@ def test_compiled_and_interpreted_nodes_have_equal_results(name: str, network: s
         return
     # a time limit at the end of the last job is sufficient
     last = float(np.nanmax(compiled.applications["finish"]))
-    assert gs.simulate(this, SCHEDULERS[name], time_limit=last).digest == compiled.digest
+    assert gs.simulate(run_scenario, SCHEDULERS[name], time_limit=last).digest == compiled.digest
     with pytest.raises(gs.ScenarioError, match="did not end within time_limit"):
-        gs.simulate(this, SCHEDULERS[name], time_limit=last - 1e-6)
+        gs.simulate(run_scenario, SCHEDULERS[name], time_limit=last - 1e-6)
 
 
 # -- shared arrays ------------------------------------------------------------------------------------------
@@ -55,8 +55,8 @@ def test_compiled_and_interpreted_nodes_have_equal_results(name: str, network: s
 
 def new_policy() -> Any:
     jobs = gs.Workload.jobs_of(np.arange(60) * 0.04, 1 + np.arange(60) % 29, 60.0)
-    this = gs.Scenario(gs.Platform.equal(100), jobs, NETWORKS["fifo"], seed=3)
-    return Simulation(this, SCHEDULERS["push"], Options()).policy
+    run_scenario = gs.Scenario(gs.Platform.equal(100), jobs, NETWORKS["fifo"], seed=3)
+    return Simulation(run_scenario, SCHEDULERS["push"], Options()).policy
 
 
 @pytest.mark.parametrize(("part", "name"), [("jobs", "end"), ("nodes", "busy"), ("nodes", "up")])

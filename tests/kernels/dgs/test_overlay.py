@@ -149,7 +149,7 @@ def test_shuffling_evens_out_the_in_degrees(seed: int) -> None:
 
 def test_views_are_drawn_uniformly() -> None:
     """Each other node is equally likely, even if a view has nearly all nodes."""
-    for nodes in (5, 6):  # by dealing, and by drawing
+    for nodes in (5, 6):  # views are dealt for 5 nodes, and drawn for 6
         counts = np.zeros((nodes, nodes))
         for seed in range(4000):
             views = Views(nodes, 2, shuffle=1, seed=seed)

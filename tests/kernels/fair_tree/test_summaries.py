@@ -109,7 +109,7 @@ def test_debits_are_equal_for_cells_of_either_width(shape: tuple[int, int, int],
 GRID = SummaryGrid([0.5, 1.0, 2.0, 4.0], [1.0, 4.0, 8.0, 16.0], [0.5, 1.0, 2.0])
 
 
-def some_cells(random, most=60):
+def random_cells(random, most=60):
     """Return counts that grow with stretch and size and fall with the task size."""
     cells = np.sort(np.sort(random.integers(0, most, GRID.shape, dtype=np.uint32), axis=0), axis=1)
     return np.ascontiguousarray(np.sort(cells, axis=2)[:, :, ::-1])
@@ -180,7 +180,7 @@ def test_many_lookups_equal_reference():
         if rng.random() < 0.8:
             options |= {"speed": rng.integers(1, 9) / 2, "leaves": int(rng.integers(1, 4))}
             options |= {"longest_task": rng.integers(0, 5) / 2}
-        cells = some_cells(rng)
+        cells = random_cells(rng)
         assert summaries.lookup(cells, GRID, *new, **options) == reference.lookup(
             cells, GRID, *new, **options
         )
@@ -219,10 +219,10 @@ def test_shares_are_proportional_within_one_task(available, part):
     share = summaries.split(available, n_tasks)
     np.testing.assert_array_equal(share, reference.split(available, n_tasks))
     assert share.dtype == np.int64 and sum(share.tolist()) == n_tasks
-    for given_, room in zip(share.tolist(), available.tolist(), strict=True):
-        assert 0 <= given_ <= room
+    for given_, capacity in zip(share.tolist(), available.tolist(), strict=True):
+        assert 0 <= given_ <= capacity
         if total:
-            assert abs(given_ - Fraction(n_tasks * room, total)) < 1
+            assert abs(given_ - Fraction(n_tasks * capacity, total)) < 1
 
 
 # --- debit ----------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def test_many_debits_equal_reference(rule):
             "stretch": rng.choice([0.5, 1.0, 1.5, 4.0, 5.0], n),
         }
         # counts that violate the invariants are accepted, too
-        cells = some_cells(rng) if rng.random() < 0.7 else rng.integers(0, 60, GRID.shape)
+        cells = random_cells(rng) if rng.random() < 0.7 else rng.integers(0, 60, GRID.shape)
         leaves = int(rng.integers(1, 5))
         actual = summaries.debit(cells, GRID, **sent, leaves=leaves, **options)
         expected = reference.debit(cells, GRID, **sent, leaves=leaves, **options)
@@ -297,8 +297,8 @@ def test_debit_is_never_above_the_truth(data, leaves, dispatches, grid, on_grid)
         # any split that no leaf must reject is admissible
         shares = []
         for u, node in enumerate(nodes):
-            room = min(count(node, stretch, release, size, a), 12)
-            shares.append(data.draw(st.integers(0, room), label=f"share of leaf {u}"))
+            capacity = min(count(node, stretch, release, size, a), 12)
+            shares.append(data.draw(st.integers(0, capacity), label=f"share of leaf {u}"))
             if shares[-1]:
                 new = Share(release, size, shares[-1] * a)
                 nodes[u] = Node((*node.queue, new), node.speed, node.free_at, node.floor)

@@ -30,9 +30,9 @@ def test_empty_and_read_only_input_is_accepted():
     batch.flags.writeable = False
     one.send(0, 0, batch, 5)
     assert one.in_flight().tolist() == [1, 0, 0]
-    nobody = make(links, [], 0)
-    assert nobody.advance(5) == NEVER
-    assert nobody.machines == 0
+    empty_links = make(links, [], 0)
+    assert empty_links.advance(5) == NEVER
+    assert empty_links.machines == 0
 
 
 GOOD = {"latency": 10, "bandwidth": 1e9, "widths": WIDTHS, "deferred": DEFERRED}

@@ -54,10 +54,10 @@ def test_a_queue_is_feasible_at_its_own_minimum_stretch(case, shift):
     release, free_at = case.release + shift, case.free_at + shift
     minimum = edf.optimal_stretch(release, case.size, case.work, speed=case.speed, now=free_at)
     if minimum > 0:
-        room = availability.gap(
+        capacity = availability.gap(
             minimum, free_at, 1e6 / minimum, release, case.size, case.work, speed=case.speed, free_at=free_at
         )
-        assert room > 0
+        assert capacity > 0
 
 
 @given(

@@ -119,9 +119,9 @@ def test_tasks_within_the_room_meet_all_deadlines(speed, bandwidth, shares_befor
     queues = machine(speed, bandwidth, [*shares_before, (*new[:5], 0)])
     queues.reschedule([0], 0)
     queues.advance(now)
-    [room] = queues.room(stretch, len(shares_before), now, [0])
-    assume(0 < room < 1000)
-    queues.enqueue([0], [len(shares_before)], [room], now)
+    [capacity] = queues.capacity_of(stretch, len(shares_before), now, [0])
+    assume(0 < capacity < 1000)
+    queues.enqueue([0], [len(shares_before)], [capacity], now)
     queues.reschedule([0], now)
     queues.advance(10**15)
     finish = queues.totals()["finish"]
@@ -133,9 +133,9 @@ def test_tasks_within_the_room_meet_all_deadlines(speed, bandwidth, shares_befor
 def test_the_room_of_an_idle_machine_is_exact(speed, bandwidth, new, stretch):
     """One task more would be late: the bound of an idle machine is tight."""
     queues = machine(speed, bandwidth, [(*new[:5], 0)])
-    [room] = queues.room(stretch, 0, 0, [0])
-    assume(room < 1000)
-    queues.enqueue([0], [0], [room + 1], 0)
+    [capacity] = queues.capacity_of(stretch, 0, 0, [0])
+    assume(capacity < 1000)
+    queues.enqueue([0], [0], [capacity + 1], 0)
     queues.advance(10**15)
     deadline = new[0] + stretch * new[1]
     assert queues.totals()["finish"][0] / NS >= deadline * (1 - 1e-9) - 1e-6

@@ -76,13 +76,13 @@ def test_empty_calls_are_accepted():
     assert_same_values(store.minimum_stretch([], 5), np.zeros(0))
     assert_same_values(store.is_busy([]), np.zeros(0, np.bool_))
     assert_same_values(store.summaries([], GRID, 5), np.zeros((0, *GRID.shape), np.uint32))
-    nobody = queues.TaskQueues([])
-    assert nobody.next_change() == NEVER
-    assert {column.dtype for column in nobody.totals().values()} == {np.dtype(np.int64)}
-    assert_same_values(nobody.due(5), none)
-    assert_same_values(nobody.available(1.0, 0.0, 1.0, 1.0, 0), none)
+    empty_queues = queues.TaskQueues([])
+    assert empty_queues.next_change() == NEVER
+    assert {column.dtype for column in empty_queues.totals().values()} == {np.dtype(np.int64)}
+    assert_same_values(empty_queues.due(5), none)
+    assert_same_values(empty_queues.available(1.0, 0.0, 1.0, 1.0, 0), none)
     assert_same_values(store.available(1.0, 0.0, 1.0, 1.0, 5, []), none)
-    assert nobody.machines == 0
+    assert empty_queues.machines == 0
 
 
 def test_strided_and_read_only_input_is_accepted():

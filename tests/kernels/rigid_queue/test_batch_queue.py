@@ -244,12 +244,12 @@ def easy_starts(machines: int, nodes: Any, run: Any, estimate: Any, at: Any, unt
         for job in waiting:
             n = width[job]
             if head < 0 and n > free:
-                head, room = job, free
+                head, capacity = job, free
                 for end, count in sorted((max(end, now), count) for _, end, count in running):
-                    if room >= n and end > limit:
+                    if capacity >= n and end > limit:
                         break
-                    room, limit = room + count, end
-                extra = room - n
+                    capacity, limit = capacity + count, end
+                extra = capacity - n
             short = head < 0 or now + belief[job] <= limit
             if job == head or n > free or not (short or n <= extra):
                 left.append(job)
@@ -268,8 +268,8 @@ def easy_starts(machines: int, nodes: Any, run: Any, estimate: Any, at: Any, unt
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_empty_queues_and_the_last_instant_are_accepted(kind: Callable[..., Any]) -> None:
-    nothing = kind(4, [], [], [])
-    columns = [*nothing.totals().values(), *nothing.starts(), nothing.fail([0], nothing.now)]
+    empty_queue = kind(4, [], [], [])
+    columns = [*empty_queue.totals().values(), *empty_queue.starts(), empty_queue.fail([0], empty_queue.now)]
     assert {column.dtype for column in columns} == {np.dtype(np.int64)}
     # without a log there are no rows
     queue = kind(2, [1, 1], [1, 1], [1, 1])

@@ -59,7 +59,7 @@ def test_the_wasted_share_is_as_computed_by_hand():
 
 
 def test_results_that_return_at_one_instant_keep_their_order():
-    """They are so many that an unstable sort would reorder them."""
+    """So many results return that an unstable sort would reorder them."""
     turnaround = np.arange(1.0, 41.0)
     returned = np.where(np.arange(40) % 2, 7.0, 3.0)
     time, means = metrics.running_mean(returned, turnaround)

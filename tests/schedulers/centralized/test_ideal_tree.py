@@ -22,27 +22,27 @@ def scenario(nodes: int, interarrival: float, seed: int, **bags: Any) -> gs.Scen
     return gs.Scenario(gs.Platform.desktop_grid(nodes, seed), workload, FREE, seed=seed)
 
 
-def leaf_tasks(room: list[int], count: int, node: int = 0) -> list[tuple[int, int]]:
+def leaf_tasks(capacity: list[int], count: int, node: int = 0) -> list[tuple[int, int]]:
     """Return leaf and tasks of all leaves below `node`, by recursion."""
-    routers = len(room) - 1
+    routers = len(capacity) - 1
     if node >= routers:
         return [(node - routers, count)]
 
     def holds(k: int) -> int:
-        return room[k - routers] if k >= routers else holds(2 * k + 1) + holds(2 * k + 2)
+        return capacity[k - routers] if k >= routers else holds(2 * k + 1) + holds(2 * k + 2)
 
     shares = split(np.array([holds(2 * node + 1), holds(2 * node + 2)]), count).tolist()
-    return [pair for j, share in enumerate(shares) for pair in leaf_tasks(room, share, 2 * node + 1 + j)]
+    return [pair for j, share in enumerate(shares) for pair in leaf_tasks(capacity, share, 2 * node + 1 + j)]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=20), st.data())
-def test_routers_divide_tasks_between_two_children(room: list[int], data: st.DataObject) -> None:
+def test_routers_divide_tasks_between_two_children(capacity: list[int], data: st.DataObject) -> None:
     from gridsim.schedulers.centralized.ideal_tree import TreeDivision
 
-    count = data.draw(st.integers(0, sum(room)))
-    tasks = TreeDivision.divide(None, np.array(room), count)  # type: ignore[arg-type]
-    assert dict(enumerate(tasks.tolist())) == dict(leaf_tasks(room, count))
-    assert tasks.sum() == count and (tasks <= room).all()
+    count = data.draw(st.integers(0, sum(capacity)))
+    tasks = TreeDivision.divide(None, np.array(capacity), count)  # type: ignore[arg-type]
+    assert dict(enumerate(tasks.tolist())) == dict(leaf_tasks(capacity, count))
+    assert tasks.sum() == count and (tasks <= capacity).all()
 
 
 @pytest.mark.parametrize(("nodes", "interarrival"), [(1, 30.0), (7, 10.0), (40, 30.0), (40, 300.0)])

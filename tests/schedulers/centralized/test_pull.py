@@ -333,17 +333,17 @@ def stretch_of_all_machines(
     new = [float(column[application]) for column in (applications.release, applications.size)]
     task_size = float(applications.task_size[application])
 
-    def room(stretch: float) -> Any:
+    def capacity(stretch: float) -> Any:
         return policy.queues.available(stretch, *new, task_size, now) * policy.run.up
 
     low = (1 - STRETCH_TOLERANCE) / policy.aggregate_speed * (tasks * task_size / new[1])
     high = max(low, policy.promised[-1] if policy.promised else 0.0)
-    while room(high).sum() < tasks:
+    while capacity(high).sum() < tasks:
         low, high = high, 2 * high
     while high - low > STRETCH_TOLERANCE * high:
         middle = low + (high - low) / 2
-        low, high = (low, middle) if room(middle).sum() >= tasks else (middle, high)
-    return high, room(high)
+        low, high = (low, middle) if capacity(middle).sum() >= tasks else (middle, high)
+    return high, capacity(high)
 
 
 def assert_equal_to_all_machines(speeds: list[float], applications: Applications) -> None:

@@ -108,7 +108,7 @@ def test_a_job_wider_than_a_site_is_coallocated_or_rejected() -> None:
 
 
 def test_a_job_that_waits_too_long_moves() -> None:
-    """It waits at sites 0, 1, 0 and 1 for 30 s each, 2 s apart, until the last one becomes free."""
+    """The job waits at sites 0, 1, 0 and 1 for 30 s each, 2 s apart, until the last one becomes free."""
     scenario = case(4, (0.0, 2, 100.0, 0), (0.5, 2, 100.0, 0), (1.0, 2, 10.0, 0))
     result = gs.simulate(scenario, gs.Metascheduler(sites=2, suspension=30.0), record=True)
     table = result.applications

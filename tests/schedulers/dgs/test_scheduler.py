@@ -68,7 +68,7 @@ def test_jobs_wait_for_machines_reserved_by_earlier_jobs(candidates: str, starts
 
 @pytest.mark.parametrize("policy", ["push", "pull", "poll"])
 def test_job_of_the_whole_grid_is_placed(policy: str) -> None:
-    """It needs all machines, including the scheduling node and the searcher."""
+    """The job needs all machines, including the scheduling node and the searcher."""
     jobs = gs.Workload.jobs_of([0.0, 200.0], 6, 60.0)
     for hops in (1, 2, 3):
         of_all: dict[str, Any] = {"degree": 5, "policy": policy, "hops": hops}
@@ -160,8 +160,8 @@ def test_searcher_does_not_answer_after_a_transient_failure() -> None:
 def test_late_answers_are_counted() -> None:
     """One of three searchers never answers; at 120 s, the start in the other answers (60 s) has passed."""
     jobs = gs.Workload.jobs_of([0.0], 1, 30.0, submitter=[0])
-    gone = gs.Faults.of([1], [0.5], [math.inf])
-    table = run(jobs, 4, SLOW, faults=gone, forward=3, degree=3).applications[0]
+    failure = gs.Faults.of([1], [0.5], [math.inf])
+    table = run(jobs, 4, SLOW, faults=failure, forward=3, degree=3).applications[0]
     assert (table["late"], table["searches"], table["conflicts"], table["first_start"]) == (2, 2, 0, 180.0)
 
 
@@ -179,8 +179,8 @@ def test_failed_searches_count_from_the_last_placement() -> None:
     """One search places the job, and one more places it again after one of its machines has failed."""
     jobs = gs.Workload.jobs_of([0.0], 2, 300.0, submitter=[0])
     had = run(jobs, 5, forward=4, degree=4).tables["schedule"]["machine"].tolist()
-    gone = gs.Faults.of([had[0]], [100.0], [math.inf])
-    actual = run(jobs, 5, faults=gone, forward=4, degree=4, tries=1)
+    failure = gs.Faults.of([had[0]], [100.0], [math.inf])
+    actual = run(jobs, 5, faults=failure, forward=4, degree=4, tries=1)
     assert actual.failed == 0 and actual.applications["searches"].tolist() == [2]
     # each change is sent to four nodes: two machines commit, one of them is released, two commit
     assert sent(actual, "push") == (2 + 1 + 2) * 4

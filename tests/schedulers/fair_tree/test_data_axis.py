@@ -104,23 +104,25 @@ def test_a_leaf_never_reports_more_than_its_room(machines, before, new):
     j, k = int(np.flatnonzero(GRID.size <= size)[-1]), int(np.flatnonzero(GRID.task_size >= task_size)[0])
     everyone = range(len(machines))
     cells = [leaves.cells(u)[part, :, j, k] for u in everyone]
-    rooms = []
+    capacities = []
     for now in (NOW, NOW + 1):
         leaves.queues.advance(now)
-        rooms.append([leaves.queues.room(s, len(before), now, everyone) for s in GRID.stretch.tolist()])
-    maximum = np.max(rooms, axis=0)
+        capacities.append(
+            [leaves.queues.capacity_of(s, len(before), now, everyone) for s in GRID.stretch.tolist()]
+        )
+    maximum = np.max(capacities, axis=0)
     assert (maximum + 1e-6 * maximum >= np.array(cells).T).all()
 
 
 @settings(max_examples=60, deadline=None)
 @given(platforms, st.lists(shares, max_size=3), shares, st.sampled_from(GRID.stretch.tolist()), st.randoms())
 def test_a_debited_summary_stays_a_bound(machines, before, new, stretch, random):
-    """This holds however the child divides the dispatched tasks among leaves with room."""
+    """The bound holds however the child divides the dispatched tasks among leaves with room."""
     release = NOW / 1e9
     leaves = busy(machines, before, (release, *new[1:]))
     everyone = range(len(machines))
-    room = leaves.queues.room(stretch, len(before), NOW, everyone)
-    parts = [random.randint(0, min(9, int(maximum))) for maximum in room]
+    capacity = leaves.queues.capacity_of(stretch, len(before), NOW, everyone)
+    parts = [random.randint(0, min(9, int(maximum))) for maximum in capacity]
     given_before = leaves.all_cells(taken=False)
     if not sum(parts):
         return

@@ -57,24 +57,26 @@ class Case:
         machines = np.array([u for u in below if self.up[u]], np.int64)
         return len(machines), machines[self.suited[self.group[application]][machines]]
 
-    def room(self, stretch: float, application: int, machines: Integers) -> float:
+    def capacity(self, stretch: float, application: int, machines: Integers) -> float:
         if isinstance(self.queues, DataQueues):
-            rooms: NDArray[Any] = self.queues.room(stretch, application, NOW, machines)
+            capacities: NDArray[Any] = self.queues.capacity_of(stretch, application, NOW, machines)
         else:
             bag = (float(column[application]) for column in (self.release, self.size, self.task_size))
-            rooms = self.queues.available(stretch, *bag, NOW, machines)
-        return float(rooms.sum())
+            capacities = self.queues.available(stretch, *bag, NOW, machines)
+        return float(capacities.sum())
 
     def least_stretch(self, tasks: int, application: int, machines: Integers) -> float:
         if not len(machines):
             return np.inf
         low, high = 0.0, tasks * self.task_size[application] / self.size[application]
         high /= float(self.speed[machines].sum())
-        while self.room(high, application, machines) < tasks:
+        while self.capacity(high, application, machines) < tasks:
             low, high = high, 2.0 * high
         while high - low > STRETCH_TOLERANCE * high:
             middle = low + (high - low) / 2.0
-            low, high = (low, middle) if self.room(middle, application, machines) >= tasks else (middle, high)
+            low, high = (
+                (low, middle) if self.capacity(middle, application, machines) >= tasks else (middle, high)
+            )
         return high
 
 
@@ -95,6 +97,6 @@ def test_true_values_are_those_of_the_machines_that_are_up_and_suit(moves_data: 
             stretch = float(case.random.uniform(0.5, 2.0)) * (truth if truth < np.inf else 1.0)
             columns = {"tasks": tasks, "among": -1, "saw": 3.0, "limit": stretch, "age": NOW - 5}
             log.complete(0, node, "gave", application, columns, NOW)
-            assert columns["true"] == case.room(stretch, application, machines)
+            assert columns["true"] == case.capacity(stretch, application, machines)
             assert (columns["among"], columns["age"], columns["level"]) == (-1, 5e-9, 0)
             assert np.isnan(columns["limit"])

@@ -39,8 +39,8 @@ def test_the_level_of_an_application_is_that_of_its_first_request() -> None:
 
 def test_router_of_a_failed_machine_moves_to_the_next_machine() -> None:
     """Router 1 is on machine 2 when three tasks come; it gets the request for leaf 3 and passes it on."""
-    gone = gs.Faults.of([1], [1.0], [np.inf])
-    result = run(gone, [100.0], [3], [0], detection=1.0)
+    failure = gs.Faults.of([1], [1.0], [np.inf])
+    result = run(failure, [100.0], [3], [0], detection=1.0)
     log = result.tables["message_log"]
     asked = log["kind"] == "request"
     ways = list(zip(log["sender"][asked].tolist(), log["receiver"][asked].tolist(), strict=True))
@@ -59,7 +59,7 @@ def test_failed_leaf_sends_no_report() -> None:
 
 
 def test_leaf_reports_its_transient_failure() -> None:
-    """Its share is dropped in transit, so its parent must not wait for a reply to it."""
+    """The share of the leaf is dropped in transit, so its parent must not wait for a reply to it."""
     resets = gs.Faults.of([3], [10.08], [10.08])
     log = run(resets, [10.0], [4], [0]).tables["message_log"]
     (lost,) = np.flatnonzero(log["dropped"])
@@ -70,8 +70,8 @@ def test_leaf_reports_its_transient_failure() -> None:
 
 def test_parent_uses_a_leaf_until_its_failure_is_detected() -> None:
     """Machine 3 fails at 1 s, detected at 6 s: it would get some of 30 tasks at 3 s, and none at 100 s."""
-    gone = gs.Faults.of([3], [1.0], [np.inf])
-    early, late = (run(gone, [release], [30], [0], detection=5.0) for release in (3.0, 100.0))
+    failure = gs.Faults.of([3], [1.0], [np.inf])
+    early, late = (run(failure, [release], [30], [0], detection=5.0) for release in (3.0, 100.0))
     assert early.applications["resubmitted"][0] > 0
     assert late.applications["resubmitted"][0] == 0
     assert late.machines["tasks"].tolist() == [10, 10, 10, 0]
@@ -79,8 +79,8 @@ def test_parent_uses_a_leaf_until_its_failure_is_detected() -> None:
 
 def test_next_machine_submits_for_a_failed_one() -> None:
     """Machine 1 has failed; machine 2 submits for it, and its own router asks the root."""
-    gone = gs.Faults.of([1], [1.0], [np.inf])
-    result = run(gone, [100.0], [3], [1], detection=1.0)
+    failure = gs.Faults.of([1], [1.0], [np.inf])
+    result = run(failure, [100.0], [3], [1], detection=1.0)
     log = result.tables["message_log"]
     first = np.flatnonzero(log["kind"] == "request")[0]
     assert (log["sender"][first], log["receiver"][first], log["sent"][first]) == (2, 0, 100.0)
@@ -112,7 +112,7 @@ def test_lost_tasks_keep_their_release_or_are_a_new_request() -> None:
             assert requests["release"].tolist() == [10.0, 55.0, 65.0]
             assert requests["size"].tolist() == (tasks * 1e5).tolist()
         assert result.applications["resubmitted"].tolist() == [tasks[1:].sum()]
-        # of a request that lost nothing what came is its own, of the others that of the application
+        # a request without losses has its own completions; the others share those of the application
         finish = result.applications["finish"][0]
         stretch = (finish - requests["release"]) / requests["size"]
         np.testing.assert_allclose(requests["stretch"][0], stretch[0], rtol=1e-12)
@@ -142,8 +142,8 @@ def test_parent_uses_a_router_until_its_failure_is_detected() -> None:
 
 def test_a_router_moves_once_the_tree_is_repaired() -> None:
     """Machine 1 fails for good: its router is on machine 2 from 31 s on."""
-    gone = gs.Faults.of([1], [1.0], [np.inf])
-    log = run(gone, [100.0], [9], [0], detection=5.0, repair=30.0).tables["message_log"]
+    failure = gs.Faults.of([1], [1.0], [np.inf])
+    log = run(failure, [100.0], [9], [0], detection=5.0, repair=30.0).tables["message_log"]
     answers = log["sent"][(log["sender"] == 0) & (log["receiver"] == 2) & (log["kind"] == "summary")]
     assert answers[0] == 31.0
 

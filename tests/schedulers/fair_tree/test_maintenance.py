@@ -234,7 +234,7 @@ def test_share_that_arrives_at_a_transient_failure_is_kept(machines: int) -> Non
 
 
 def test_tasks_of_a_failed_leaf_are_resubmitted_after_two_heartbeats() -> None:
-    """It reports each end of a task; its last report, at about 120 s, is two heartbeats old at 240 s."""
+    """The leaf reports ends of tasks; its last report, at about 120 s, is two heartbeats old at 240 s."""
     result = run(gs.Faults.of([1], [130.0], [math.inf]), heartbeat=60.0)
     assert result.applications["resubmitted"][0] > 0
     log = result.tables["message_log"]
@@ -292,14 +292,14 @@ def test_applications_released_while_all_machines_are_down_are_submitted_later()
 def test_the_record_counts_missing_tasks() -> None:
     record = Record(total=10, since=0)
     assert record.missing() == 10
-    assert record.report(1, life=0, left=6, done=0, now=5) == 0
-    assert record.report(2, life=0, left=3, done=1, now=6) == 0
+    assert record.report(1, incarnation=0, left=6, done=0, now=5) == 0
+    assert record.report(2, incarnation=0, left=3, done=1, now=6) == 0
     assert record.missing() == 0
-    assert record.fail(1, life=0, now=6) == 0  # it has reported in this life
-    # a later life has lost what the former one had left, and not what that had done
-    assert record.report(2, life=7, left=0, done=0, now=8) == 3
+    assert record.fail(1, incarnation=0, now=6) == 0  # it has reported in this incarnation
+    # a later incarnation has lost what the former one had left, and not what that had done
+    assert record.report(2, incarnation=7, left=0, done=0, now=8) == 3
     assert record.missing() == 3
-    assert record.report(2, life=0, left=2, done=2, now=9) == 0  # on its way since before the failure
+    assert record.report(2, incarnation=0, left=2, done=2, now=9) == 0  # on its way since before the failure
     assert record.missing() == 3
     assert record.presume(silent=5) == 0
     assert record.presume(silent=6) == 6

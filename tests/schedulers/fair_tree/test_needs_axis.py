@@ -91,8 +91,8 @@ def test_cells_are_lower_bounds(machines, before, new, memory, disk):
     part = leaves.axis.slice_of(Application(0, 1, 1.0, 2.0, 0.0, memory=memory, disk=disk))
     suits = np.array([m >= memory and d >= disk for _, m, d in machines])
     points = list(product(GRID.stretch, GRID.size, GRID.task_size))
-    rooms = np.array([leaves.available(*item)[suits].sum() for item in points]).reshape(GRID.shape)
-    assert (leaves.cells()[part] <= rooms).all()
+    capacities = np.array([leaves.available(*item)[suits].sum() for item in points]).reshape(GRID.shape)
+    assert (leaves.cells()[part] <= capacities).all()
 
 
 @settings(max_examples=40, deadline=None)
@@ -101,16 +101,16 @@ def test_cells_are_lower_bounds(machines, before, new, memory, disk):
     st.sampled_from(GRID.stretch.tolist()), st.randoms(),
 )  # fmt: skip
 def test_every_slice_of_a_debited_summary_stays_a_bound(machines, before, new, memory, disk, stretch, random):
-    """This holds however the child divides the tasks among suitable leaves, whatever they need."""
+    """The bound holds however the child divides tasks with any needs among suitable leaves."""
     leaves = Leaves(machines, before, new)
     release, size, task_size, _ = NOW / 1e9, *new[1:]
     leaves.queues.add_applications([release], [size], [task_size])
-    room = leaves.available(stretch, size, task_size)
+    capacity = leaves.available(stretch, size, task_size)
     parts = [
         random.randint(0, min(9, int(maximum))) if m >= memory and d >= disk else 0
-        for maximum, (_, m, d) in zip(room, machines, strict=True)
+        for maximum, (_, m, d) in zip(capacity, machines, strict=True)
     ]
-    before_it = leaves.cells()
+    cells_before = leaves.cells()
     if not sum(parts):
         return
     for u, part in enumerate(parts):
@@ -124,9 +124,9 @@ def test_every_slice_of_a_debited_summary_stays_a_bound(machines, before, new, m
     def debited_cells(cells, count):
         return debit(cells, GRID, leaves=count, **dispatched)
 
-    debited = leaves.axis.debit(before_it, 0, debited_cells)
+    debited = leaves.axis.debit(cells_before, 0, debited_cells)
     assert (debited <= leaves.cells()).all()
-    everything = debit(before_it[0], GRID, leaves=len(machines), **dispatched)
+    everything = debit(cells_before[0], GRID, leaves=len(machines), **dispatched)
     assert (
         debited[0] == everything
     ).all()  # an application without needs sees the same as in a tree without needs

@@ -137,7 +137,7 @@ def test_router_may_move_to_a_machine_under_repair() -> None:
 
 
 def test_request_at_the_recovery_of_the_only_machine_is_kept() -> None:
-    """It is not lost, whatever else happens at that instant."""
+    """The request is not lost, whatever else happens at that instant."""
     scenario = gs.Scenario(
         gs.Platform.equal(1),
         gs.Workload.of([20.0], [1], [4000.0], origin=0.0),

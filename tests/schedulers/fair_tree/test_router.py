@@ -96,17 +96,15 @@ class RouterBench:
     def make_view(self, now: float = 0.0) -> Any:
         return RecordingView(self.node, round(now * NS), self.applications, self.below)
 
-    def tell(
-        self, which: int, value: Any, *, echo: int = -1, number: int | None = None, **fields: Any
-    ) -> Any:
+    def tell(self, side: int, value: Any, *, echo: int = -1, number: int | None = None, **fields: Any) -> Any:
         """Handle a summary of a child with `value` in all cells."""
         if number is None:
-            number = self.numbers[which]
-            self.numbers[which] += 1
+            number = self.numbers[side]
+            self.numbers[side] += 1
         cells = np.broadcast_to(np.asarray(value, np.int64), self.grid.shape)
         message = SimpleNamespace(
             **{
-                "sender": 2 * self.node + 1 + which, "cells": cells.reshape(-1), "number": number,
+                "sender": 2 * self.node + 1 + side, "cells": cells.reshape(-1), "number": number,
                 "echo": echo, "release": 0.0, "minimum": 1.0, "since": NEVER, "oldest": 0, **fields,
             }
         )  # fmt: skip
@@ -127,15 +125,17 @@ class RouterBench:
             shares[sent.to - 2 * self.node - 1] = sent.tasks
         return shares
 
-    def room(self, application: int = 0, now: float = 0.0) -> list[list[int]]:
-        each = [self.router.room(self.make_view(now), k, self.applications[application]) for k in range(2)]
+    def capacity(self, application: int = 0, now: float = 0.0) -> list[list[int]]:
+        each = [
+            self.router.capacity(self.make_view(now), k, self.applications[application]) for k in range(2)
+        ]
         return [list(pair) for pair in zip(*(column.tolist() for column in each), strict=True)]
 
-    def debited_summary_of(self, which: int = 0, now: float = 0.0) -> Any:
-        return self.router.debited_summary(self.make_view(now), which)
+    def debited_summary_of(self, side: int = 0, now: float = 0.0) -> Any:
+        return self.router.debited_summary(self.make_view(now), side)
 
-    def debt_of(self, which: int) -> int:
-        return sum(tasks for _, tasks, *_ in self.router.debts[which])
+    def debt_of(self, side: int) -> int:
+        return sum(tasks for _, tasks, *_ in self.router.debts[side])
 
 
 def test_leaf_reports_the_release_of_its_sample() -> None:
@@ -226,11 +226,9 @@ class StaticTree:
 
     def debited_summary_of(self, node: int) -> Any:
         """Return the debited summary that the parent of `node` has."""
-        parent, which = self.nodes[(node - 1) // 2], (node - 1) % 2
+        parent, side = self.nodes[(node - 1) // 2], (node - 1) % 2
         return (
-            0
-            if parent.cells[which] is None
-            else parent.debited_summary(self.make_view((node - 1) // 2), which)
+            0 if parent.cells[side] is None else parent.debited_summary(self.make_view((node - 1) // 2), side)
         )
 
     def true_summary(self, node: int) -> Any:
@@ -272,8 +270,8 @@ def test_parent_never_overestimates_the_room_of_children(data: Any) -> None:
             one.go_on(data.draw(st.sampled_from(ready)))
         else:
             of = applications[data.draw(st.integers(len(old), len(applications) - 1))]
-            rooms = [one.nodes[0].room(one.make_view(0), choice, of) for choice in range(2)]
-            total = rooms[0] + rooms[1]
+            capacities = [one.nodes[0].capacity(one.make_view(0), choice, of) for choice in range(2)]
+            total = capacities[0] + capacities[1]
             if total[-1] == 0:
                 continue
             tasks = data.draw(st.integers(1, int(min(total[-1], 2**31 - 1))))

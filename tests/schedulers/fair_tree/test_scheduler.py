@@ -470,7 +470,7 @@ def test_a_release_cell_costs_small_applications_their_promise() -> None:
         ("samples", (1, 1), "must be a number of cells or three counts, >= 1"),
         ("samples", (1, 1, 2.5), "must be a number of cells or three counts, >= 1"),
         ("samples", 0, "must be a number of cells or three counts, >= 1"),
-        ("samples", (2000, 2000, 2000), r"must make a summary below 2\*\*31 bytes"),
+        ("samples", (2000, 2000, 2000), r"must give summaries of less than 2\*\*31 bytes"),
         ("grid", ((1.0,), (2.0, 1.0), (1.0,)), r"size\[1\] must be larger"),
         ("update_on", "never", r"must be one of \('completion', 'change'\), got 'never'"),
         ("entry", "root", "must be one of"),

@@ -70,7 +70,7 @@ def test_large_messages_are_sent_in_parts(network: dict[str, Any]) -> None:
     """With room for a few summaries at a time; 4,000 bytes a summary."""
     scheduler = gs.FairTree(update_on="change", spread="change")
     case = scenario(60, record_use=True, **network)
-    assert run_in_parts(case, scheduler, 3, room=2**14).tables == gs.simulate(case, scheduler).tables
+    assert run_in_parts(case, scheduler, 3, capacity=2**14).tables == gs.simulate(case, scheduler).tables
 
 
 def test_shared_run_equals_a_single_process() -> None:

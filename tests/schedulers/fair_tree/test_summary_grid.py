@@ -133,10 +133,14 @@ def test_single_samples_cover_all_applications() -> None:
     st.booleans(),
 )
 def test_every_application_is_on_the_grid(
-    given_bags: Any, speeds: list[float], samples: int | tuple[int, int, int], failing: bool, anew: bool
+    given_bags: Any,
+    speeds: list[float],
+    samples: int | tuple[int, int, int],
+    failing: bool,
+    as_new_bags: bool,
 ) -> None:
     load = applications(*zip(*given_bags, strict=True))
-    grid = derive_grid(np.array(speeds), load, samples, failing=failing, anew=anew)
+    grid = derive_grid(np.array(speeds), load, samples, failing=failing, as_new_bags=as_new_bags)
     if isinstance(samples, int):
         assert 1 <= grid.cells <= samples
         assert grid.shape[1] <= 9 and grid.shape[2] <= 8
@@ -145,7 +149,7 @@ def test_every_application_is_on_the_grid(
     if grid.shape[1] > 1:
         below = 0.02 if failing else 0.5
         assert grid.size[0] <= load.size.min() * below
-        assert grid.size[0] <= load.task_size.min() or not (failing and anew)
+        assert grid.size[0] <= load.task_size.min() or not (failing and as_new_bags)
         assert grid.size[-1] == pytest.approx(0.99 * load.size.max())
     assert grid.size[0] < load.size.min()
     assert grid.task_size[-1] == load.task_size.max()

@@ -58,7 +58,7 @@ def test_machines_bid_again_only_after_their_awards(network: gs.Network) -> None
 
 
 def test_tasks_without_any_bid_are_kept_and_recorded() -> None:
-    """All others are down, and the machine does not ask itself with this seed."""
+    """All other machines are down, and the machine does not ask itself with this seed."""
     down = gs.Faults.of([*range(1, 9)], [0.0] * 8, [600.0] * 8)
     work = gs.Workload.of([0.0], 1, 1000.0, [0])
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 9), work, faults=down, seed=1)

@@ -76,7 +76,7 @@ def test_a_reservation_of_a_job_without_unstarted_tasks_gets_no_task() -> None:
 
 
 def test_tasks_run_for_their_sizes_and_not_for_their_estimates() -> None:
-    """This holds also if all tasks of each bag are equal."""
+    """Sizes also count if all tasks of each bag are equal."""
     workload = gs.Workload.of_tasks([0.0, 0.0], [[1000.0], [3000.0]], estimate=[2000.0, 2000.0])
     result = gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), workload), gs.Sparrow(), record="schedule")
     assert validate_result(result) == []

@@ -43,7 +43,7 @@ def test_conservative_reservations_are_promises() -> None:
     for seed in range(6):
         workload = gs.Workload.jobs(jobs=200, seed=seed, utilization=0.9, max_nodes=16)
         scenario = gs.Scenario(gs.Platform.equal(16), workload)
-        first = Noting(kill="at-limit")
+        first = NotingScheduler(kill="at-limit")
         started = gs.simulate(scenario, first).applications["first_start"]
         kernel = gs.simulate(scenario, gs.BatchQueue(backfill="conservative", kill="at-limit"))
         assert np.array_equal(started, kernel.applications["first_start"])
@@ -65,7 +65,7 @@ class NotingPolicy(Conservative.policy):  # type: ignore[name-defined,misc]
             PROMISED[job.number] = self.reserved.get(job.number, view.now)
 
 
-class Noting(gs.JobScheduler, frozen=True, kw_only=True):
-    """See `NotingPolicy`."""
+class NotingScheduler(gs.JobScheduler, frozen=True, kw_only=True):
+    """A scheduler that notes first reservations, `NotingPolicy`."""
 
     policy = NotingPolicy

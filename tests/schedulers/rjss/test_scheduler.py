@@ -416,7 +416,7 @@ def test_invalid_parameters_are_rejected(
 
 def test_searches_beyond_the_clock_are_rejected() -> None:
     scenario = small_scenario([100.0, 200.0, 300.0, 400.0])
-    expected = "probe_latency must let {} nodes be asked within 2e+09 s, got {} s for each"
+    expected = "probe_latency must allow {} probes within 2e+09 s, got {} s for each"
     for scheduler, message in (
         (gs.Rjss(k=0.5, probe_latency=1e308), f"rjss.{expected.format(2, 1e308)}"),
         (gs.ResourceExclusion(k=1.0, probe_latency=6e8), f"resource-exclusion.{expected.format(4, 6e8)}"),
@@ -437,7 +437,7 @@ def test_a_run_that_passes_the_last_instant_is_an_error(form: Any) -> None:
 
 
 def test_compiled_nodes_keep_no_columns_of_single_tasks() -> None:
-    """They would be some 60 bytes for each task of the bags, besides 140 of the kernel and the tables."""
+    """The columns would take 60 bytes for each task of the bags, besides 140 of the kernel and the tables."""
 
     def peak(tasks: int) -> int:
         bags = gs.Workload.of(range(10), tasks // 10, 100.0, range(10))

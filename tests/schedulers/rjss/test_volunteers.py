@@ -109,7 +109,7 @@ def test_a_node_counts_the_way_back_of_jobs_of_others() -> None:
 
 
 def test_a_job_that_has_found_a_place_admits_no_slow_nodes_any_more() -> None:
-    """It waits from 0 s to 5 s, runs at home until 8 s, and waits again until the owner leaves at 12 s."""
+    """The job waits until 5 s, runs at home until 8 s, and waits again until the owner leaves at 12 s."""
     faults = gs.Faults.of([0, 0], [0.0, 8.0], [5.0, 12.0], reachable=True)
     result = run_recorded(
         small_scenario([100.0, 50.0]), faults, gs.ResourceExclusion(k=1.0, min_speed=80.0, retry=30.0)
@@ -171,7 +171,7 @@ def test_predictors_return_expected_ends() -> None:
         add_up_time(stays, number, number)
     assert sorted(stays) == list(range(2, MAX_UP_TIMES + 2)) and stays[:2] == [MAX_UP_TIMES, MAX_UP_TIMES + 1]
     assert predicted_end("past", now=120, since=100, up_times=[10, 30, 50]) == 140  # 10 is over already
-    assert predicted_end("past", now=160, since=100, up_times=[10, 30, 50]) == 220  # none was as long
+    assert predicted_end("past", now=160, since=100, up_times=[10, 30, 50]) == 220  # no up time was as long
     assert predicted_end("age", now=120, since=100, up_times=[10, 30, 50]) == 140
     assert predicted_end("past", now=0, since=0, up_times=[NEVER] * 3) == NEVER
 

@@ -149,7 +149,7 @@ def test_no_more_hosts_are_asked_than_needed() -> None:
 
 
 def test_neighbours_are_asked_before_they_advertise(line: None) -> None:
-    """They advertise themselves at 5 s."""
+    """Neighbours advertise themselves at 5 s."""
     result = run(
         gs.Advertisement(hop_time=5.0, retry=1000.0), workload=gs.Workload.of([1.0], 2, 1e5, [0], origin=0.0)
     )

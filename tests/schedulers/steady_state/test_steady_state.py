@@ -108,7 +108,7 @@ def test_many_ports_use_all_links_at_once() -> None:
 
 
 def test_later_application_does_not_catch_up() -> None:
-    """It gets half of the tasks from its release on, not all tasks until both counts are equal."""
+    """The application gets half of the tasks from its release on, not all until both counts are equal."""
     workload = gs.Workload.of([0.0, 50.0], [200, 60], 1000.0)
     setting = gs.Scenario(gs.Platform.of([1000.0] * 2), workload, seed=1)
     result = gs.simulate(setting, RULES["in turn"])

@@ -109,7 +109,7 @@ def test_slow_machines_are_used_if_no_others_are_up(nodes: Any) -> None:
         faults=gs.Faults.of([0, 1, 2], [5.0, 10.0, 20.0], [math.inf, math.inf, 21.0]),
     )
     message = (
-        "WQR-FT.exclude must leave a machine up until all is done; 3 tasks are left, and none of at least"
+        "WQR-FT.exclude must leave a machine up until all tasks are completed; 3 tasks are left, and none of"
     )
     with pytest.raises(gs.ScenarioError, match=message):
         gs.simulate(scenario, gs.WqrFt(exclude=1.0), nodes=nodes)

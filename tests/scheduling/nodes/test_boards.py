@@ -126,11 +126,11 @@ def test_runs_with_failures_continue_from_checkpoints(scheduler: Any, form: Any)
 
 #: What a node does wrong -> an error, which begins with the time and the node.
 MISTAKES = {
-    "view.publish(1.0)": "the name of a number must be given: work, queue",
+    "view.publish(1.0)": "a board with several numbers requires a name: work, queue",
     "view.publish()": "at least one number must be given by its name: work, queue",
     "view.publish(works=1.0)": "the board has no number 'works'; did you mean work?",
     "view.publish(work=1.0, falling=('queue',))": "falling must be True, False or a tuple of the names of",
-    "view.board.least(2)": "the name of a number must be given: work, queue",
+    "view.board.least(2)": "a board with several numbers requires a name: work, queue",
     "view.board.least(-1, 'work')": "k must be at least 0, got -1",
     "view.board.add(9, work=1.0)": "node must be in 0..1, got 9",
     "view.board.add(0, work=float('inf'))": "delta must be finite, got inf",

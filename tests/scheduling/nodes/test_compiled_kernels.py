@@ -66,16 +66,16 @@ class TreeNode(gs.NodeProgram):
 
     def place(self, view: Any, number: int, tasks: int) -> None:
         application = view.application(number)
-        room = np.zeros(WIDTH, np.int64)
+        capacity = np.zeros(WIDTH, np.int64)
         for k in range(WIDTH):
-            room[k] = lookup(
+            capacity[k] = lookup(
                 self.below[k], GRID, self.parameters.stretch, application.size, application.task_size,
                 release=view.now, cell_release=self.sampled_at[k], speed=view.speed, leaves=2,
                 longest_task=1000.0,
             )  # fmt: skip
-        if room.sum() < tasks:
-            room[0] += tasks
-        shares = split(room, tasks)
+        if capacity.sum() < tasks:
+            capacity[0] += tasks
+        shares = split(capacity, tasks)
         view.note("split", one=shares[0], two=shares[1], three=shares[2])
         kept = shares[0]
         for k in range(1, WIDTH):
@@ -207,9 +207,9 @@ def test_compiled_nodes_debit_summaries_as_interpreted_ones(rule: str) -> None:
 
 
 class SlotEnvironment(Environment):
-    """Gives each node the slot schedule of its machine."""
+    """Environment that gives each node the slot schedule of its machine."""
 
-    because = "slots need no messages"
+    reason = "slots need no messages"
     STATE = ("schedules",)
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -443,7 +443,7 @@ def _misspells(self: Any, view: Any, application: Any, tasks: int) -> None:
 @pytest.mark.parametrize(
     ("release", "text"),
     [
-        (_opens_by_keyword, "WaitingTimes.open takes 1 values by position, not by name"),
+        (_opens_by_keyword, "WaitingTimes.open takes 1 positional arguments, got 0 and 1 by name"),
         (_opens_fraction, "argument 1 of WaitingTimes.open must be a whole number, got a fraction"),
         (_floats, "argument 1 of WaitingTimes.busy must be a contiguous array of int, got an array of float"),
         (_copies, "compiled nodes do not support WaitingTimes.copy"),

@@ -106,7 +106,7 @@ def test_decisions_have_the_values_of_nodes_and_the_true_ones() -> None:
 
 
 def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
-    """It can do so neither by assignments, nor by values that it gets, nor by methods of the node."""
+    """Assignments, values that the function gets, and methods of the node change nothing."""
 
     class TotalsNode(Node):
         def __init__(self, parameters: Any) -> None:

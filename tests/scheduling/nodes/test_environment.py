@@ -93,9 +93,9 @@ def test_stable_storage_survives_a_killed_process() -> None:
 
 
 class FailureEnvironment(Environment):
-    """Environment that counts failures, knows the next ones, and fires a timer on all nodes."""
+    """Environment that counts failures, knows the next failures, and fires a timer on all nodes."""
 
-    because = "it is a test"
+    reason = "it is a test"
     STATE = "failures", "next_failure"
 
     def __init__(self, run: Run) -> None:
@@ -180,7 +180,7 @@ def test_a_timer_of_the_environment_has_no_fields() -> None:
 class CountingEnvironment(Environment):
     """Environment in which nodes count one another: the announcement of each node reaches all processes."""
 
-    because = "it is a test"
+    reason = "it is a test"
     STATE = "heard", "said"
     shared = ("hear",)
 

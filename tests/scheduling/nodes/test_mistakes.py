@@ -14,7 +14,7 @@ from gridsim.errors import text_of
 from tests._helpers.forms import FORMS
 
 
-class Deaf(gs.NodeProgram):
+class DeafNode(gs.NodeProgram):
     """A node that enqueues its submissions and notifies node 1, which does not handle that."""
 
     def __init__(self, parameters: Any) -> None:
@@ -31,7 +31,7 @@ class Deaf(gs.NodeProgram):
         view.send(1, "note", x=1)
 
 
-class Correct(Deaf):
+class Correct(DeafNode):
     def on_note(self, view: Any, message: Any) -> None:
         self.count += message.x
 
@@ -80,7 +80,7 @@ class Storm(Correct):
             view.send(message.sender, "note", x=message.x + 1)
 
 
-class Unhandled(Deaf):  # mistake
+class Unhandled(DeafNode):  # mistake
     pass
 
 

@@ -359,7 +359,7 @@ class PlainNode(gs.NodeProgram):
 
 
 def _handles(name: str, *given: str) -> type[gs.NodeProgram]:
-    """Return a node with a further method."""
+    """Return the class of a node with the method `name`."""
     items: dict[str, Any] = {}
     exec(f"def {name}({', '.join(given)}): pass", items)
     return type("Own", (PlainNode,), {name: items[name]})

@@ -209,8 +209,8 @@ OFFER = gs.Message(60, price=float)
         ({"ask": ASK}, "answer 'offer' of the message 'ask' must be a kind of message; known: ask"),
         ({"ask": ASK, "ofer": OFFER}, "did you mean ofer"),
         ({"ask": ASK, "offer": gs.Message(None)}, "must not be local, deferred or a request"),
-        ({"ask": ASK, "offer": ASK}, "must not be local, deferred or a request itself"),
-        ({"ask": ASK, "offer": gs.Message(60, request=int)}, "'offer' must not have a field 'request'"),
+        ({"ask": ASK, "offer": ASK}, "must not be local, deferred or a request, got"),
+        ({"ask": ASK, "offer": gs.Message(60, request=int)}, "'offer' must not declare a field 'request'"),
         ({"ask": ASK, "offer": gs.Message(60, message=int)}, "'offer' must not have a field 'message'"),
     ],
 )

@@ -111,7 +111,7 @@ def test_single_tasks_keep_the_promises_of_schedulers(faults: bool, tmp_path: Pa
 class Bell(gs.Environment):
     """A bell that all nodes hear at 2 s."""
 
-    because = "nobody rings it"
+    reason = "nobody rings it"
 
     def attach(self, adapter: Any) -> None:
         super().attach(adapter)

@@ -37,7 +37,7 @@ def small_scenario(seed: int = 1, **changes: object) -> gs.Scenario:
     return dataclasses.replace(gs.Scenario(gs.Platform.pareto(6, seed), workload, seed=seed), **changes)
 
 
-def some_cells(count: int) -> list[Cell]:
+def make_cells(count: int) -> list[Cell]:
     schedulers = [gs.Fcfs(), gs.FairTree()]
     return [Cell(replication(small_scenario(), k // 2), schedulers[k % 2]) for k in range(count)]
 
@@ -212,7 +212,7 @@ def test_a_key_depends_on_the_source_of_functions_in_parameters(
 
 
 def test_the_code_version_is_a_digest_of_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It covers Python files, kernels with declarations and headers, the version of numpy, and no more."""
+    """The digest covers Python files, kernels with declarations and headers, and the version of numpy."""
     sources = digest_of_sources(Path(gs.__file__).parents[1], np.__version__)
     assert code_version() == f"{gs.__version__}+{sources[:16]}"
     counted = ["gridsim/a.py", "gridsim/deep/in/b.py", "gridcore/k.pyx", "gridcore/k.pxd", "gridcore/k.h"]
@@ -251,22 +251,22 @@ def values(found: list[RunRecord]) -> list[tuple]:
 
 
 def test_results_do_not_depend_on_the_executor() -> None:
-    cells = some_cells(9)
-    here = collected_runs(cells)
-    assert len({item.digest for item in here}) == 9 and not any(item.error for item in here)
+    cells = make_cells(9)
+    serial = collected_runs(cells)
+    assert len({item.digest for item in serial}) == 9 and not any(item.error for item in serial)
     for workers, batch in ((1, None), (3, 2), (2, 50)):
         with ThreadPoolExecutor(workers) as pool:
-            assert values(collected_runs(cells, executor=pool, batch=batch)) == values(here)
+            assert values(collected_runs(cells, executor=pool, batch=batch)) == values(serial)
     with Processes(2) as pool:
-        assert values(collected_runs(cells, executor=pool)) == values(here)
-        assert values(collected_runs(cells[:3], executor=pool, batch=1)) == values(here[:3])
+        assert values(collected_runs(cells, executor=pool)) == values(serial)
+        assert values(collected_runs(cells[:3], executor=pool, batch=1)) == values(serial[:3])
 
 
 @pytest.mark.filterwarnings("ignore:Couldn't detect a suitable IP address")  # without a network
 def test_runs_on_dask_equal_local_runs() -> None:
     import distributed
 
-    cells = some_cells(6)
+    cells = make_cells(6)
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, processes=False
@@ -307,17 +307,17 @@ class CountingExecutor(Executor):
 
 def test_cells_are_submitted_in_batches() -> None:
     pool = CountingExecutor()
-    collected_runs(some_cells(40), executor=pool)
+    collected_runs(make_cells(40), executor=pool)
     assert sum(pool.sizes) == 40 and pool.sizes[0] == 1 and 3 <= max(pool.sizes) <= 25
     pool = CountingExecutor()
-    collected_runs(some_cells(7), executor=pool, batch=3)
+    collected_runs(make_cells(7), executor=pool, batch=3)
     assert pool.sizes == [3, 3, 1]
     with pytest.raises(gs.ScenarioError, match="^batch"):
-        collected_runs(some_cells(1), executor=pool, batch=0)
+        collected_runs(make_cells(1), executor=pool, batch=0)
 
 
 def test_a_failed_run_does_not_stop_other_runs(fatal_scheduler: Any) -> None:
-    cells = some_cells(5)
+    cells = make_cells(5)
     cells[2] = Cell(small_scenario(), fatal_scheduler(how="raise"))
     cells[4] = Cell(small_scenario(), fatal_scheduler(how="exit"))
     actual = collected_runs(cells)
@@ -352,7 +352,7 @@ def test_an_error_whose_text_fails_is_recorded(fatal_scheduler: Any, workers: bo
 
 def test_a_killed_worker_fails_only_its_own_run(fatal_scheduler: Any, tmp_path: Path) -> None:
     """The cell that kills its process is distinguished from those that were lost with it."""
-    cells = some_cells(8)
+    cells = make_cells(8)
     cells[3] = Cell(small_scenario(), fatal_scheduler())
     with Processes(2) as pool:
         actual = collected_runs(cells, executor=pool, batch=2)
@@ -376,9 +376,9 @@ def lose_one(pool: Processes) -> None:
 @pytest.mark.slow
 def test_the_loss_of_an_idle_worker_fails_no_run() -> None:
     with Processes(2) as pool:
-        assert not any(item.error for item in collected_runs(some_cells(4), executor=pool))
+        assert not any(item.error for item in collected_runs(make_cells(4), executor=pool))
         lose_one(pool)
-        assert not any(item.error for item in collected_runs(some_cells(4), executor=pool))
+        assert not any(item.error for item in collected_runs(make_cells(4), executor=pool))
 
 
 class WorkerLossPool(Processes):
@@ -395,7 +395,7 @@ class WorkerLossPool(Processes):
 
 def test_the_loss_of_a_worker_during_submissions_fails_no_run() -> None:
     with WorkerLossPool(2) as pool:
-        assert not any(item.error for item in collected_runs(some_cells(6), executor=pool, batch=2))
+        assert not any(item.error for item in collected_runs(make_cells(6), executor=pool, batch=2))
 
 
 class BatchLossPool(Processes):
@@ -421,7 +421,7 @@ class BatchLossPool(Processes):
 
 
 def test_runs_lost_with_a_broken_pool_are_repeated() -> None:
-    actual = collected_runs(some_cells(6), executor=BatchLossPool(), batch=2)
+    actual = collected_runs(make_cells(6), executor=BatchLossPool(), batch=2)
     assert not any(item.error for item in actual)
 
 
@@ -445,10 +445,10 @@ def test_a_broken_pool_waits_for_the_end_of_its_workers() -> None:
 
 def test_an_import_error_of_a_worker_fails_only_its_own_run(fatal_scheduler: Any, tmp_path: Path) -> None:
     """The worker continues; classes of notebooks cause such errors."""
-    cells = some_cells(4)
+    cells = make_cells(4)
     cells[1] = Cell(small_scenario(), fatal_scheduler())
     with Processes(1) as pool:
-        assert not any(item.error for item in collected_runs(some_cells(2), executor=pool))
+        assert not any(item.error for item in collected_runs(make_cells(2), executor=pool))
         (tmp_path / "fatal_scheduler.py").unlink()  # before a worker has seen it
         actual = collected_runs(cells, executor=pool, batch=2)
     assert [k for k, item in enumerate(actual) if item.error] == [1]
@@ -515,7 +515,7 @@ class BreakingExecutor(CountingExecutor):
 def test_runs_finished_before_an_executor_broke_are_reported(refuses: bool, kept: list[int]) -> None:
     answers: list[Any] = []
     with pytest.raises(gs.GridSimError, match="no more.; finished runs are kept"):
-        run_cells(some_cells(4), answers.extend, executor=BreakingExecutor(1, refuses), batch=1)
+        run_cells(make_cells(4), answers.extend, executor=BreakingExecutor(1, refuses), batch=1)
     assert [number for number, _ in answers] == kept
 
 
@@ -523,11 +523,11 @@ def test_workers_with_another_version_of_the_code_are_rejected(monkeypatch: pyte
     pool = CountingExecutor()
     monkeypatch.setattr(execution, "code_version", lambda: "0+other")
     with pytest.raises(gs.GridSimError, match="^workers"):
-        collected_runs(some_cells(1), executor=pool)
+        collected_runs(make_cells(1), executor=pool)
 
 
 def test_functions_that_cannot_be_sent_are_rejected_before_the_runs() -> None:
-    cells = [*some_cells(2), Cell(small_scenario(), gs.Fcfs(), {"own": lambda result: 1.0})]
+    cells = [*make_cells(2), Cell(small_scenario(), gs.Fcfs(), {"own": lambda result: 1.0})]
     with Processes(1) as pool, pytest.raises(gs.ScenarioError, match="^own"):
         run_cells(cells, lambda over: pytest.fail("something ran"), executor=pool)
 
@@ -656,7 +656,7 @@ def test_cancelled_runs_cause_no_error_in_a_broken_pool(monkeypatch: pytest.Monk
 
 
 def test_measured_values_equal_those_of_simulate() -> None:
-    actual = measure(some_cells(1)[0])
+    actual = measure(make_cells(1)[0])
     assert actual.digest == gs.simulate(replication(small_scenario(), 0), gs.Fcfs()).digest
     assert actual.values["makespan"] == gs.simulate(replication(small_scenario(), 0), gs.Fcfs()).makespan
     assert actual.code == code_version() and actual.wall_seconds > 0

@@ -127,11 +127,11 @@ def test_whole_results_are_stored_on_request(tmp_path: Path, run_counts: list[in
     keys = store.keys_of(some_cells(2))
     with pytest.raises(gs.GridSimError, match="there is no result of"):
         store.result(keys[0])
-    keeping = Store(tmp_path / "s", keep_results=True)
-    actual = collect(some_cells(2), store=keeping)  # they are run again for their results, once
-    collect(some_cells(2), store=keeping)
+    result_store = Store(tmp_path / "s", keep_results=True)
+    actual = collect(some_cells(2), store=result_store)  # they are run again for their results, once
+    collect(some_cells(2), store=result_store)
     assert run_counts == [2, 2, 0] and len(store) == 2
-    assert [keeping.result(key).digest for key in keys] == [item.digest for item in actual]
+    assert [result_store.result(key).digest for key in keys] == [item.digest for item in actual]
 
 
 def test_a_store_is_read_as_tables(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_metrics_without_a_unique_name_are_rejected(tmp_path: Path) -> None:
 
 
 def test_a_changed_file_causes_a_new_run(tmp_path: Path) -> None:
-    """This holds for the same store object, as in a notebook."""
+    """The same store object detects the change, as in a notebook."""
     store, log = Store(tmp_path / "s"), tmp_path / "jobs.swf"
     spans = []
     for run_time in (100, 900):
@@ -194,7 +194,7 @@ def test_a_run_lost_with_its_worker_is_not_stored(tmp_path: Path, monkeypatch: p
 
 
 def test_a_partly_created_store_can_be_opened(tmp_path: Path) -> None:
-    """Another process is creating it, or was killed meanwhile."""
+    """Another process is creating the store, or was killed meanwhile."""
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / ".store.json.0123456789ab.tmp").write_bytes(b"")
     (tmp_path / "s" / "cells").mkdir()
