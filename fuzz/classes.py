@@ -294,7 +294,7 @@ SLOTS = Part(
             "start": _slot,
             "slots": integer(1, 40),
             "as_of": _as_of,
-            "own": one_of(None, 0, 3),
+            "own_job": one_of(None, 0, 3),
         },
         "earliest_start": {
             "candidates": ascending("nodes", "k"),
@@ -302,7 +302,7 @@ SLOTS = Part(
             "slots": one_of(1, 2, 7, 40, 1500),
             "not_before": _slot,
             "as_of": _as_of,
-            "own": one_of(None, 0, 3),
+            "own_job": one_of(None, 0, 3),
         },
         "search": {
             "views": lambda c: (

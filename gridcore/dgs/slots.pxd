@@ -41,8 +41,8 @@ cdef class SlotSchedules:
     cdef Node* node
     cdef int* last_search                   # by node: the number of the last search that visited it
     cdef int searches
-    cdef long long own                      # job whose reservations count as free while `has_own` is set
-    cdef bint has_own
+    cdef long long own_job                    # job whose reservations count as free while `has_own_job` is set
+    cdef bint has_own_job
     # the candidates of the current search, in the order in which they were visited
     cdef Candidate* candidates
     cdef long long* low                     # scratch
@@ -73,7 +73,7 @@ cdef class SlotSchedules:
     cdef void _begin_search(self) noexcept nogil
     cdef int _visit(self, int u, long long as_of, bint suits) except -1 nogil
     cdef int _make_room_for(self, Py_ssize_t n) except -1 nogil
-    cdef int _set_own(self, own) except -1
+    cdef int _set_own_job(self, job) except -1
     cdef bint _counts_all(self, const Node* node, long long as_of) noexcept nogil
     cdef bint _counts(self, const ReservationInfo* info, long long as_of) noexcept nogil
     cdef bint _is_free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil

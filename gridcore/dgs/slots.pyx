@@ -315,14 +315,14 @@ cdef class SlotSchedules:
     # -- searching for free slots ---------------------------------------------------------------------------
 
     def is_free(self, nodes: ArrayLike, long long start, long long slots, as_of: ArrayLike | None = None, *,
-                own: int | None = None) -> Bools:
+                own_job: int | None = None) -> Bools:
         """Return bool[k]: which of `nodes` (int64[k]) are free in [start, start + slots).
 
         Parameters
         ----------
         as_of
             int64[k] ns (or one instant for all), when each node was seen; None for now.
-        own
+        own_job
             Job whose reservations count as free; None for no job.
         """
         cdef _Guard access = guard(&self.in_call)
@@ -331,26 +331,26 @@ cdef class SlotSchedules:
         self._check_job(1, slots, start)
         is_free_array = np.zeros(u.shape[0], np.bool_)
         cdef unsigned char[::1] out = is_free_array.view(np.uint8)
-        self._set_own(own)
+        self._set_own_job(own_job)
         with nogil:
             for k in range(u.shape[0]):
                 out[k] = self._is_free(&self.node[u[k]], instant_of(instants, k), start, slots)
-        self.has_own = False
+        self.has_own_job = False
         return is_free_array
 
-    cdef int _set_own(self, own) except -1:
-        """Let the reservations of job `own` count as free, unless it is None, until `has_own` is unset."""
-        self.own = 0 if own is None else own
-        self.has_own = own is not None
+    cdef int _set_own_job(self, job) except -1:
+        """Let the reservations of `job` count as free, unless it is None, until `has_own_job` is unset."""
+        self.own_job = 0 if job is None else job
+        self.has_own_job = job is not None
         return 0
 
     cdef inline bint _counts_all(self, const Node* node, long long as_of) noexcept nogil:
         """Return whether all reservations of the node count for a reader with data from `as_of` ns."""
-        return (not self.stale or node.latest <= as_of) and not self.has_own
+        return (not self.stale or node.latest <= as_of) and not self.has_own_job
 
     cdef inline bint _counts(self, const ReservationInfo* info, long long as_of) noexcept nogil:
         """Return whether a reservation counts: a reader with data from `as_of` ns knows it, and it is not its own."""
-        return info.made_at <= as_of and not (self.has_own and info.job == self.own)
+        return info.made_at <= as_of and not (self.has_own_job and info.job == self.own_job)
 
     cdef bint _is_free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil:
         """Return whether the node, as seen at `as_of`, is free in [start, start + slots)."""
@@ -369,7 +369,7 @@ cdef class SlotSchedules:
         return True
 
     def earliest_start(self, candidates: ArrayLike, long long n_nodes, long long slots, long long not_before,
-                       as_of: ArrayLike | None = None, *, own: int | None = None) -> tuple[int, Integers] | None:
+                       as_of: ArrayLike | None = None, *, own_job: int | None = None) -> tuple[int, Integers] | None:
         """Find the first slot, not before `not_before`, from which on `n_nodes` of `candidates` are free for `slots`.
 
         Returns (start, int64[n_nodes]): the slot and the first candidates that are free then, in their order.
@@ -379,7 +379,7 @@ cdef class SlotSchedules:
         ----------
         candidates
             int64[k], different nodes.
-        as_of, own
+        as_of, own_job
             As for `is_free`.
         """
         cdef _Guard access = guard(&self.in_call)
@@ -395,11 +395,11 @@ cdef class SlotSchedules:
             return None
         picks = np.empty(n_nodes, np.int64)
         cdef long long[::1] out = picks
-        self._set_own(own)
+        self._set_own_job(own_job)
         with nogil:
             start = self._first_start(n_nodes, slots, not_before)
             self._choose(n_nodes, start, slots, &out[0])
-        self.has_own = False
+        self.has_own_job = False
         return start, picks
 
     cdef long long _first_start(self, long long n_nodes, long long slots, long long not_before) noexcept nogil:

@@ -31,7 +31,7 @@ class SlotSchedules:
 
     def __init__(self, nodes: int, *, stale: bool = False) -> None:
         self.nodes, self.stale = int(nodes), stale
-        self.own: int | None = None
+        self.own_job: int | None = None
         self._bookings: list[list[Booking]] = [[] for _ in range(self.nodes)]
 
     # -- reservations -----------------------------------------------------------------------------------
@@ -125,9 +125,9 @@ class SlotSchedules:
         slots: int,
         as_of: ArrayLike | None = None,
         *,
-        own: int | None = None,
+        own_job: int | None = None,
     ) -> NDArray[np.bool_]:
-        u, self.own = integers(nodes), own
+        u, self.own_job = integers(nodes), own_job
         seen = self._booking_instants(as_of, len(u), "node")
         return np.array([self._fits(n, s, start, slots) for n, s in zip(u, seen, strict=True)], np.bool_)
 
@@ -139,9 +139,9 @@ class SlotSchedules:
         not_before: int,
         as_of: ArrayLike | None = None,
         *,
-        own: int | None = None,
+        own_job: int | None = None,
     ) -> tuple[int, Integers] | None:
-        u, self.own = integers(candidates), own
+        u, self.own_job = integers(candidates), own_job
         seen = self._booking_instants(as_of, len(u), "candidate")
         return self._earliest(list(zip(u, seen, strict=True)), n_nodes, slots, not_before)
 
@@ -175,7 +175,7 @@ class SlotSchedules:
         poll_period: int = 0,
         until: int = 0,
     ) -> tuple[Integers, Integers, Integers, Integers, Integers]:
-        u, self.own = integers(searchers), None
+        u, self.own_job = integers(searchers), None
         seen = self._booking_instants(as_of, self.nodes, "node")
         expected, length = _repeat_scalar(n_nodes, len(u)), _repeat_scalar(slots, len(u))
         since, without = _repeat_scalar(not_before, len(u)), _repeat_scalar(exclude, len(u))
@@ -241,7 +241,7 @@ class SlotSchedules:
         return not any(
             item.made <= as_of < item.dropped and self._covers(item, start, start + slots)
             for item in self._bookings[node]
-            if item.dropped != NEVER or item.job != self.own
+            if item.dropped != NEVER or item.job != self.own_job
         )
 
     def _booking_instants(self, as_of: Any, n: int, name: str) -> list[int]:

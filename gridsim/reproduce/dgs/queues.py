@@ -22,13 +22,13 @@ from gridsim.results.metrics.registry import MetricFunction
 EXACT = "with exact run times, jobs wait as long under DGS_ASAP as in a queue with backfilling"
 STAYING = "with requested times, jobs that keep their starts wait longer than in a queue with backfilling"
 MOVING = "if placed jobs move forward, they wait less"
-EQUALLED = "if placed jobs move forward, they wait as long as in a queue with backfilling"
+EQUAL_WAITING = "if placed jobs move forward, they wait as long as in a queue with backfilling"
 
 NODES, JOBS, LOAD = 100, 1000, 0.9
 EASY, CONSERVATIVE = "EASY", "conservative"
 ASAP, ASAP_MOVING = "Asap", "Asap, moving"
 DGS, DGS_MOVING, ZORILLA = "DGS_ASAP", "DGS_ASAP, moving", "Zorilla"
-KNOWN, REQUESTED = "exact run times", "requested times"
+EXACT_TIMES, REQUESTED_TIMES = "exact run times", "requested times"
 _AS_LONG = ClaimedRange("1 +- 25 %", 0.75, 1.25)
 
 
@@ -55,14 +55,14 @@ COLUMNS = {
 
 def _schedulers(estimate: str) -> dict[str, gs.Scheduler]:
     """Return the schedulers that plan with run times ("run") or with requested times ("requested")."""
-    how = {"estimate": estimate}
+    options = {"estimate": estimate}
     return {
-        EASY: gs.BatchQueue(**how),
-        CONSERVATIVE: gs.BatchQueue(backfill="conservative", **how),
-        ASAP: gs.Asap(**how),
-        ASAP_MOVING: gs.Asap(move="forward", **how),
-        DGS: gs.DgsAsap(**how),
-        DGS_MOVING: gs.DgsAsap(move="forward", **how),
+        EASY: gs.BatchQueue(**options),
+        CONSERVATIVE: gs.BatchQueue(backfill="conservative", **options),
+        ASAP: gs.Asap(**options),
+        ASAP_MOVING: gs.Asap(move="forward", **options),
+        DGS: gs.DgsAsap(**options),
+        DGS_MOVING: gs.DgsAsap(move="forward", **options),
     }
 
 
@@ -74,33 +74,33 @@ def _cases(run: Run) -> dict[str, Case]:
     nodes, count = run.choose((NODES, JOBS), (NODES // 2, JOBS // 10))
     jobs = GridJobs(nodes, count, LOAD, "ricc2010", run.log, nodes)
     return {
-        KNOWN: Case(jobs),
-        REQUESTED: Case(jobs, _schedulers("requested")),
+        EXACT_TIMES: Case(jobs),
+        REQUESTED_TIMES: Case(jobs, _schedulers("requested")),
     }
 
 
 def _rows(data: Measurements) -> Iterator[Row]:
-    known, requested = data[KNOWN], data[REQUESTED]
+    exact_times, requested_times = data[EXACT_TIMES], data[REQUESTED_TIMES]
 
-    def ratio(claim: str, name: str, rival: str, expected: ClaimedRange, case: str = REQUESTED) -> Row:
+    def ratio(claim: str, name: str, rival: str, expected: ClaimedRange, case: str = REQUESTED_TIMES) -> Row:
         values = data[case].ratio(name, rival, "waiting")
         return judge(claim, f"{case}: mean waiting, {name} / {rival}", values, expected)
 
-    yield ratio(EXACT, DGS, EASY, _AS_LONG, KNOWN)
-    yield ratio(EXACT, DGS, CONSERVATIVE, _AS_LONG, KNOWN)
+    yield ratio(EXACT, DGS, EASY, _AS_LONG, EXACT_TIMES)
+    yield ratio(EXACT, DGS, CONSERVATIVE, _AS_LONG, EXACT_TIMES)
     yield ratio(STAYING, DGS, EASY, LARGER)
     yield ratio(STAYING, ASAP, EASY, LARGER)
     yield ratio(MOVING, DGS_MOVING, DGS, SMALLER)
     yield ratio(MOVING, ASAP_MOVING, ASAP, SMALLER)
-    yield ratio(EQUALLED, DGS_MOVING, EASY, _AS_LONG)
-    yield ratio(EQUALLED, DGS_MOVING, CONSERVATIVE, _AS_LONG)
-    yield ratio(EQUALLED, ASAP_MOVING, CONSERVATIVE, _AS_LONG)
-    wide = known.ratio(ZORILLA, EASY, "wide")
+    yield ratio(EQUAL_WAITING, DGS_MOVING, EASY, _AS_LONG)
+    yield ratio(EQUAL_WAITING, DGS_MOVING, CONSERVATIVE, _AS_LONG)
+    yield ratio(EQUAL_WAITING, ASAP_MOVING, CONSERVATIVE, _AS_LONG)
+    wide = exact_times.ratio(ZORILLA, EASY, "wide")
     yield judge(DELAYS, f"waiting of the widest tenth, {ZORILLA} / {EASY}", wide, LARGER)
     for rival in EASY, DGS:
-        yield judge("", f"mean waiting, {ZORILLA} / {rival}", known.ratio(ZORILLA, rival, "waiting"))
-    more = requested.ratio(DGS_MOVING, DGS, "messages")
-    yield judge("", f"{REQUESTED}: messages per job, {DGS_MOVING} / {DGS}", more)
+        yield judge("", f"mean waiting, {ZORILLA} / {rival}", exact_times.ratio(ZORILLA, rival, "waiting"))
+    more = requested_times.ratio(DGS_MOVING, DGS, "messages")
+    yield judge("", f"{REQUESTED_TIMES}: messages per job, {DGS_MOVING} / {DGS}", more)
 
 
 def _grids(data: Measurements) -> Iterator[ResultGrid]:
@@ -111,7 +111,7 @@ QUEUES = Reproduction(
     name="queues",
     title="DGS_ASAP, Asap and Zorilla beside EASY and conservative backfilling",
     paper="not in a paper",
-    claims=(EXACT, STAYING, MOVING, EQUALLED, DELAYS),
+    claims=(EXACT, STAYING, MOVING, EQUAL_WAITING, DELAYS),
     files="job log",
     cases=_cases,
     schedulers=SCHEDULERS,
@@ -128,7 +128,7 @@ QUEUES = Reproduction(
     figure=lines(
         ([0, 1], [0, 1]),
         {COLUMNS["waiting"]: "waiting"},
-        {"xlabel": "", "xticks": [0, 1], "xticklabels": [KNOWN, REQUESTED], "yscale": "log"},
+        {"xlabel": "", "xticks": [0, 1], "xticklabels": [EXACT_TIMES, REQUESTED_TIMES], "yscale": "log"},
         [EASY, CONSERVATIVE, ASAP, ASAP_MOVING, DGS, DGS_MOVING],
         name_as="ylabel",
     ),

@@ -26,8 +26,8 @@ class Candidates:
         Nodes that are neither candidates nor opened.
     suited
         bool[nodes], whether each node suits the job; None if all do.
-    own
-        Claim whose reservations count as free; None for no claim.
+    own_job
+        Claim of the job whose reservations count as free; None for no claim.
 
     Attributes
     ----------
@@ -52,9 +52,9 @@ class Candidates:
         start: int,
         excluded: set[int],
         suited: Bools | None,
-        own: int | None = None,
+        own_job: int | None = None,
     ) -> None:
-        self.neighbours, self.schedules, self.own = neighbours, schedules, own
+        self.neighbours, self.schedules, self.own_job = neighbours, schedules, own_job
         self.length, self.start, self.suited = length, start, suited
         self.met = np.zeros(schedules.nodes, np.bool_)
         self.met[[*excluded]] = True
@@ -109,7 +109,7 @@ class Candidates:
     def are_free(self, nodes: Integers, as_of: Integers, start: int) -> Bools:
         """Return bool[k]: which of `nodes` are free from slot `start` on."""
         seen = as_of if self.schedules.stale else None
-        return self.schedules.is_free(nodes, start, self.length, seen, own=self.own)
+        return self.schedules.is_free(nodes, start, self.length, seen, own_job=self.own_job)
 
     def free_at(self, start: int) -> Integers:
         """Return the candidates that are free from slot `start` on."""
@@ -119,7 +119,7 @@ class Candidates:
         """Return the first slot from which enough candidates are free, and the first of these candidates."""
         seen = self.as_of if self.schedules.stale else None
         start_and_nodes = self.schedules.earliest_start(
-            self.nodes, tasks, self.length, self.start, seen, own=self.own
+            self.nodes, tasks, self.length, self.start, seen, own_job=self.own_job
         )
         assert start_and_nodes is not None  # the caller has checked that there are enough candidates
         return start_and_nodes

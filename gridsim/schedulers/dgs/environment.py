@@ -207,7 +207,7 @@ class DgsView:
     # -- schedules ------------------------------------------------------------------------------------------
 
     def candidates(
-        self, request: Any, start: int, excluded: set[int], *, own: tuple[int, int] | None = None
+        self, request: Any, start: int, excluded: set[int], *, own_claim: tuple[int, int] | None = None
     ) -> Candidates:
         """Return the neighbours as candidates for a job that starts in slot `start` or later.
 
@@ -217,7 +217,7 @@ class DgsView:
             The request of the job, with ``length`` and ``group``.
         excluded
             Nodes that are neither candidates nor opened.
-        own
+        own_claim
             The job and its attempt whose reservations count as free; None for no job.
         """
         suited = self._environment.run.applications.suited
@@ -228,7 +228,7 @@ class DgsView:
             start,
             excluded,
             None if suited is None else suited[request.group],
-            None if own is None else claimed(*own),
+            None if own_claim is None else claimed(*own_claim),
         )
         candidates.start_at(self._node)
         return candidates

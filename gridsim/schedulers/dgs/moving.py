@@ -241,8 +241,8 @@ class MovingNode(DgsNode):
         """Return the candidates; slots that the job itself has reserved count as free."""
         if request.kind != "earlier":
             return super().candidates(view, request, t, exclusions)
-        own = request.application, request.attempt
-        earlier: Candidates = view.environment.candidates(request, t, exclusions, own=own)
+        own_claim = request.application, request.attempt
+        earlier: Candidates = view.environment.candidates(request, t, exclusions, own_claim=own_claim)
         return earlier
 
     # -- a host ---------------------------------------------------------------------------------------------

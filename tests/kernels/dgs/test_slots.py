@@ -105,23 +105,24 @@ def test_kernel_and_reference_are_equal(
     seen = data.draw(st.none() | st.lists(instants, min_size=len(candidates), max_size=len(candidates)))
     seen = seen if stale else None
     known = [int(job) for node in range(NODES) for job in kernel.reservations(node)[2]]
-    own = data.draw(st.none() | st.sampled_from([-1, *known]))
+    own_job = data.draw(st.none() | st.sampled_from([-1, *known]))
     actual = [
-        item.earliest_start(candidates, expected, length, since, as_of=seen, own=own)
+        item.earliest_start(candidates, expected, length, since, as_of=seen, own_job=own_job)
         for item in (kernel, reference)
     ]
     assert (actual[0] is None) == (actual[1] is None) == (len(candidates) < expected)
     if actual[0] is not None:
         assert (actual[0][0], actual[0][1].tolist()) == (actual[1][0], actual[1][1].tolist())
     free = [
-        item.is_free(candidates, since, length, as_of=seen, own=own).tolist() for item in (kernel, reference)
+        item.is_free(candidates, since, length, as_of=seen, own_job=own_job).tolist()
+        for item in (kernel, reference)
     ]
     assert free[0] == free[1]
     # and from a checkpoint
     second = SlotSchedules(NODES, stale=stale)
     second.setstate(kernel.getstate())
     assert table(second) == table(kernel)
-    other = second.earliest_start(candidates, expected, length, since, as_of=seen, own=own)
+    other = second.earliest_start(candidates, expected, length, since, as_of=seen, own_job=own_job)
     assert other is None or (other[0], other[1].tolist()) == (actual[0][0], actual[0][1].tolist())
 
 
@@ -202,9 +203,9 @@ def test_many_reservations_and_searches_equal_reference() -> None:
             call_both("forget", int(rng.integers(0, 6)), now - 12)
         seen = rng.integers(max(0, now - 10), now + 2, NODES)
         job = int(rng.integers(1, NODES + 1)), int(rng.integers(1, 9)), int(rng.integers(0, 50))
-        own = None if rng.random() < 0.3 else int(rng.integers(0, 4))
-        call_both("earliest_start", rng.permutation(NODES), *job, as_of=seen, own=own)
-        call_both("is_free", np.arange(NODES), job[2], job[1], as_of=seen, own=own)
+        own_job = None if rng.random() < 0.3 else int(rng.integers(0, 4))
+        call_both("earliest_start", rng.permutation(NODES), *job, as_of=seen, own_job=own_job)
+        call_both("is_free", np.arange(NODES), job[2], job[1], as_of=seen, own_job=own_job)
         call_both(
             "search",
             rng.integers(-1, NODES, (NODES, 2)).astype(np.int32),
