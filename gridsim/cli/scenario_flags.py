@@ -547,7 +547,7 @@ def prepare(
     Parameters
     ----------
     names
-        Names of the schedulers.
+        Names of the schedulers, as `gridsim.scheduling.registry.named_scheduler` takes them.
     flags
         The values of `scenario_options`.
     settings
@@ -583,7 +583,7 @@ def prepare(
 def _schedulers_of(
     names: list[str], settings: Sequence[str], tables: Mapping[str, Mapping[str, Any]]
 ) -> tuple[dict[str, Scheduler], dict[str, dict[str, Any]]]:
-    """Return name -> scheduler, and name -> parameters for the scenario file.
+    """Return label -> scheduler, and name -> parameters for the scenario file.
 
     Parameters
     ----------
@@ -592,23 +592,24 @@ def _schedulers_of(
     """
     import msgspec
 
-    from gridsim.scheduling.registry import named_scheduler
+    from gridsim.scheduling.registry import named_scheduler, split_label
     from gridsim.support.arguments import hint
 
+    name_of = {split_label(name)[0]: name for name in names}
     values_by_name = {name: dict(tables.get(name, {})) for name in names}
     for setting in settings:
-        name, parameter, value = parse_setting(setting)
-        if name not in values_by_name:
-            choices = f"{', '.join(names)}, got {name!r}{hint(names, name)}"
+        label, parameter, value = parse_setting(setting)
+        if label not in name_of:
+            choices = f"{', '.join(name_of)}, got {label!r}{hint(name_of, label)}"
             raise ScenarioError(f"--set {setting}: the scheduler must be one of {choices}")
-        values_by_name[name][parameter] = value
-    schedulers = {name: named_scheduler(name, table) for name, table in values_by_name.items()}
+        values_by_name[name_of[label]][parameter] = value
+    schedulers = {label: named_scheduler(name, values_by_name[name]) for label, name in name_of.items()}
     for name, table in tables.items():
         named_scheduler(name, table)  # tables of schedulers that do not run are checked as well
     parameters = {name: dict(table) for name, table in tables.items()}
     for name, table in values_by_name.items():
         if table and ":" not in name:
             # as the checked schedulers have them: plain values of the declared types
-            values = msgspec.to_builtins(schedulers[name])
+            values = msgspec.to_builtins(schedulers[split_label(name)[0]])
             parameters[name] = {key: values[key] for key in table if values[key] is not None}
     return schedulers, parameters

@@ -340,3 +340,44 @@ def test_machines_of_several_processors_come_from_the_header(tmp_path: Path) -> 
     assert "\nlog  " in invoke(*flags, "--nodes", "2").stdout
     refused = invoke(*flags, "--nodes", "2x")
     assert refused.exit_code == 2 and "--nodes must be a number of machines, since" in refused.stderr
+
+
+def test_variants_of_a_scheduler_have_labels_and_parameters_of_their_own(tmp_path: Path) -> None:
+    rigid().save(tmp_path / "rigid.toml")
+    saved, out = tmp_path / "variants.toml", tmp_path / "out"
+    sets = "--set", "deep.depth=3", "--set", "sjf.order=sjf", "--baseline", "deep"
+    names = "backfill,deep=backfill,sjf=backfill"
+    arguments = *sets, "--schedulers", names, "--save-scenario", saved, "--out", out, "--json"
+    answer = json.loads(invoke(tmp_path / "rigid.toml", *arguments).stdout)
+    rows = {row["name"]: row["digest"] for row in answer["schedulers"]}
+    queues = gs.BatchQueue(), gs.BatchQueue(depth=3), gs.BatchQueue(order="sjf")
+    digests = [gs.simulate(rigid(), queue).digest for queue in queues]
+    assert rows == dict(zip(("backfill", "deep", "sjf"), digests, strict=True))
+    assert answer["baseline"] == "deep" and list(answer["files"]) == ["backfill", "deep", "sjf"]
+    again = json.loads(invoke(saved, "--schedulers", "deep=backfill,my=gridsim:BatchQueue", "--json").stdout)
+    assert {row["name"]: row["digest"] for row in again["schedulers"]} == {
+        "deep": digests[1],
+        "my": digests[0],
+    }
+    assert [*gs.compare(rigid(), ["backfill", "my=backfill"]).results] == ["backfill", "my"]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("backfill,backfill", "'backfill' twice; a variant has a label, LABEL=backfill"),
+        ("backfill:depth=2", "must be SCHEDULER or LABEL=SCHEDULER"),
+        ("=backfill", "must be SCHEDULER or LABEL=SCHEDULER"),
+        ("deep=backfil", "unknown scheduler 'backfil'; did you mean backfill"),
+    ],
+)
+def test_invalid_names_of_variants_are_rejected(names: str, message: str) -> None:
+    found = invoke("--nodes", "4", "--schedulers", names)
+    assert found.exit_code == 2 and message in found.stderr
+
+
+def test_the_row_of_the_log_is_saved(tmp_path: Path) -> None:
+    flags = "--rigid", "--schedulers", "backfill", "--out", tmp_path / "out", "--json"
+    answer = json.loads(invoke("--job-log", _job_log(tmp_path), *flags).stdout)
+    assert list(answer["files"]) == ["backfill", "log"]
+    assert gs.Result.load(answer["files"]["log"]).of_log
