@@ -506,7 +506,10 @@ def _parse_work(part: str) -> float:
 
 
 def parse_setting(setting: str) -> tuple[str, str, Any]:
-    """Return the three parts of NAME.PARAM=VALUE; VALUE is TOML, a list without brackets, or plain text."""
+    """Return the three parts of NAME.PARAM=VALUE.
+
+    VALUE is TOML, a list without brackets, a table KEY=VALUE,..., or plain text.
+    """
     target, equals, value = setting.partition("=")
     name, dot, parameter = target.strip().rpartition(".")
     if not (equals and dot and name and parameter):
@@ -531,6 +534,9 @@ def _parse_value(value: str) -> Any:
             continue
         if len(document) == 1:  # a value with line breaks could define further keys
             return document["value"]
+    entries = [entry.partition("=") for entry in value.split(",")]
+    if all(key.strip() and equals for key, equals, _ in entries):
+        return {key.strip(): _parse_value(entry) for key, _, entry in entries}
     return value.strip()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import shlex
@@ -347,6 +348,11 @@ def command(file: str, scheduler: Scheduler) -> str:
         value = getattr(scheduler, field)
         if value != getattr(default, field):
             text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            if isinstance(value, Mapping):
+                entries = ", ".join(
+                    f"{json.dumps(key)} = {json.dumps(entry)}" for key, entry in value.items()
+                )
+                text = f"{{{entries}}}"
             words += ["--set", f"{name}.{field}={text.lower() if isinstance(value, bool) else text}"]
     return shlex.join(words)
 
