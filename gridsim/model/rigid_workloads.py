@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -160,6 +161,26 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         super().__post_init__()
         real("workload.end", self.end, above=self.start, unit="s", finite=False)
         check_constraints(self.constraints)
+
+    @property
+    def dates(self) -> tuple[str, str] | None:
+        """The dates of the first and the last submission in the window; None if unknown or changed."""
+        from gridsim.traces.info import load_jobs
+
+        if self.utilization is not None or self.resample is not None:
+            return None
+        log = load_jobs(self.path)
+        submit = log.jobs["submit"][log.jobs["submit"] >= 0]
+        elapsed = submit - submit.min(initial=math.inf)
+        submit = submit[(elapsed >= self.start) & (elapsed < self.end)]
+        begin = _unix_start(log.header)
+        if math.isnan(begin) or not len(submit):
+            return None
+        try:
+            dates = [datetime.fromtimestamp(begin + float(time), UTC) for time in (submit[0], submit[-1])]
+        except (OverflowError, ValueError, OSError):
+            return None
+        return dates[0].date().isoformat(), dates[1].date().isoformat()
 
     def columns(self, platform: Platform) -> Columns:
         machines, copies, share = platform.nodes, self.copies, self.utilization
@@ -446,7 +467,6 @@ def _jobs_of_log(
             "known time, got none"
         )
     warn_missing_requests(log, jobs)
-    begin = log.header.get("UnixStartTime", "").strip()
     return {
         "release": jobs.release,
         "tasks": jobs.nodes,
@@ -455,8 +475,14 @@ def _jobs_of_log(
         "job": jobs.job,
         "user": log.jobs["user"][jobs.row].astype(np.int64),
         "queue": log.jobs["queue"][jobs.row].astype(np.int64),
-        "unix_start": np.array([float(begin) if begin.isdecimal() else math.nan]),
+        "unix_start": np.array([_unix_start(log.header)]),
     }
+
+
+def _unix_start(header: Mapping[str, str]) -> float:
+    """Return the UNIX time of submissions at 0 s that a header states, s; NaN if it states none."""
+    begin = header.get("UnixStartTime", "").strip()
+    return float(begin) if begin.isdecimal() else math.nan
 
 
 def _names_of_log(path: str) -> dict[str, dict[int, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
@@ -27,6 +27,7 @@ from gridsim.studies.comparison_table import (
     scalar,
     verdict,
 )
+from gridsim.studies.groups import Group, JobGroups, job_groups
 from gridsim.studies.log_reference import LOG, LogReference, log_reference
 from gridsim.studies.overview import Overview, as_text
 from gridsim.studies.study import Study
@@ -64,6 +65,10 @@ class Comparison(Study):
         show it, but it is neither compared nor ranked.  None if there is none.
     log_remark
         Remark on `log`, or why there is none; see `gridsim.studies.log_reference`.
+    groups
+        The jobs by queue, user or site; each grouping has a table of mean waiting times.
+    warnings
+        Texts of the warnings of the runs, such as the faults of a job log.
     """
 
     scenario: Scenario
@@ -72,6 +77,8 @@ class Comparison(Study):
     bound: BoundKind = "best"
     log: Result | None = None
     log_remark: str = ""
+    groups: tuple[JobGroups, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Result:
         if name == LOG and self.log is not None:
@@ -97,7 +104,10 @@ class Comparison(Study):
         lines = (remarks if full else cautions)(results, rows, self.bound)
         return Overview(
             context_lines(results, self.baseline),
-            [comparison_table(results, rows, self.baseline, self.bound, verbose=full)],
+            [
+                comparison_table(results, rows, self.baseline, self.bound, verbose=full),
+                *(group.waiting(results) for group in self.groups),
+            ],
             verdict(results, rows),
             [*lines, *filter(None, [self.log_remark])],
         )
@@ -189,6 +199,7 @@ def compare(
     record: Record = ...,
     executor: Executor | None = ...,
     log: bool = ...,
+    by: Sequence[Group] = ...,
     replicates: None = ...,
 ) -> Comparison: ...
 
@@ -219,6 +230,7 @@ def compare(
     record: Record = False,
     executor: Executor | None = None,
     log: bool = True,
+    by: Sequence[Group] = (),
     replicates: int | None = None,
     **study: Any,
 ) -> Comparison | Replicates:
@@ -241,6 +253,9 @@ def compare(
     log
         Whether to show the schedule recorded in the job log from which rigid jobs come, as a reference, if
         jobs and machines are those of the log.  Otherwise a remark says why it is not shown.
+    by
+        What rigid jobs are grouped by: ``"queue"``, ``"user"`` or ``"site"``; for each there is a table of
+        mean waiting times.
     replicates
         How many replications to run.  None runs the scenario as it is, once, and returns a `Comparison`.  A
         number runs `gridsim.replicate` with the usual metrics, and returns `Replicates` with means and paired
@@ -258,8 +273,8 @@ def compare(
             f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}{hint(schedulers, baseline)}"
         )
     if replicates is not None:
-        if bound != "best" or threads != 1 or record:
-            raise ScenarioError("bound, threads and record are for a single run, not for replicates")
+        if bound != "best" or threads != 1 or record or by:
+            raise ScenarioError("bound, threads, record and by are for a single run, not for replicates")
         from gridsim.studies.replicate import replicate
 
         return replicate(
@@ -290,6 +305,8 @@ def compare(
         results[name] = result
 
     scope = WarningScope()
+    with scope:
+        groups = tuple(job_groups(group, scenario) for group in by)
     if executor is None:
         for name, scheduler in schedulers.items():
             with scope:
@@ -322,7 +339,9 @@ def compare(
             reference = LogReference(remark=f"no row for the log: a scheduler is called {LOG}")
         elif reference.result is not None:
             check_files(LOG, reference.result)
-    return Comparison(scenario, results, baseline, bound, reference.result, reference.remark)
+    return Comparison(
+        scenario, results, baseline, bound, reference.result, reference.remark, groups, tuple(scope.messages)
+    )
 
 
 def _run_in_worker(

@@ -251,7 +251,7 @@ def test_single_runs_on_an_executor_equal_local_runs() -> None:
         assert not there[name].applications["finish"].flags.writeable
     with pytest.raises(gs.ScenarioError, match="half_width requires replicates"):
         compare(bags(), schedulers, half_width=0.1)
-    with pytest.raises(gs.ScenarioError, match="bound, threads and record are for a single run"):
+    with pytest.raises(gs.ScenarioError, match="bound, threads, record and by are for a single run"):
         compare(bags(), schedulers, replicates=2, record=True)
 
 
@@ -381,3 +381,63 @@ def test_the_row_of_the_log_is_saved(tmp_path: Path) -> None:
     answer = json.loads(invoke("--job-log", _job_log(tmp_path), *flags).stdout)
     assert list(answer["files"]) == ["backfill", "log"]
     assert gs.Result.load(answer["files"]["log"]).of_log
+
+
+def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
+    line = "{0} {0} 0 10 2 -1 -1 2 10 -1 1 {1} 1 1 {2} 1 -1 -1\n"
+    log = tmp_path / "log.swf"
+    header = "; MaxProcs: 2\n; UnixStartTime: 1000000000\n; Queue: 1 batch\n; Queue: 2 debug\n"
+    log.write_text(header + "".join(line.format(k, k, 1 + k // 3) for k in range(1, 5)))
+    flags = "--job-log", log, "--rigid", "--schedulers", "backfill,two=backfill", "--by", "queue,user"
+    report = tmp_path / "report.html"
+    found = invoke(*flags, "--no-log", "--report", report)
+    assert found.exit_code == 0, found.output
+    tables = found.stdout.partition("Mean waiting time by queue\n")[2].splitlines()
+    assert [row.split() for row in tables[2:4]] == [
+        ["batch", "2", "50.0", "4.5", "4.5"],
+        ["debug", "2", "50.0", "22.5", "22.5"],
+    ]
+    assert "period    submitted from 2001-09-09 to 2001-09-09" in found.stdout
+    page = report.read_text()
+    assert "Mean waiting time by user" in page and "submitted from 2001-09-09" in page
+    sites = invoke("--job-log", log, *flags[:4], "backfill", "--by", "site,queue", "--sites", "old=2,new=2")
+    rows = [row.split()[:3] for row in sites.stdout.splitlines()]
+    assert ["old", "4", "50.0"] in rows and ["new/debug", "2", "25.0"] in rows
+    for group, message in (
+        ("site", "by = 'site' requires a platform of sites"),
+        ("groups", "--by must be one of ('queue', 'user', 'site'), got 'groups'"),
+    ):
+        refused = invoke(*flags[:4], "backfill", "--by", group)
+        assert refused.exit_code == 2 and message in refused.stderr
+
+
+def test_a_report_on_a_log_is_for_operators(tmp_path: Path) -> None:
+    """Waiting times have one unit, and schedulers are described by the parameters that differ."""
+    from gridsim.report.contents import of_results
+    from gridsim.report.tables import convert_times
+    from gridsim.studies.overview import TextTable
+
+    line = "{0} {1} -1 40000 2 -1 -1 2 40000 -1 {2} 1 1 1 1 1 -1 -1\n"
+    log = tmp_path / "log.swf"
+    text = "".join(line.format(k, 10 * k, 5 if k == 4 else 1) for k in range(1, 5))
+    log.write_text("; MaxProcs: 4\n" + text.replace("4 40 -1 40000 2", "4 40 -1 0 -1"))
+    flags = "--job-log", log, "--rigid", "--schedulers", "backfill,deep=backfill", "--set", "deep.depth=3"
+    report = tmp_path / "report.html"
+    assert invoke(*flags, "--report", report).exit_code == 0
+    page = report.read_text()
+    assert "backfill: with depth=1:" in page and "deep: with depth=3:" in page
+    assert "1 jobs that never ran" in page
+    head = page.partition("Schedulers compared")[2].partition("</thead>")[0]
+    assert "median, h" in head and "mean, h" in head and "digest" not in head and "messages" not in head
+    results = gs.compare(gs.Scenario.from_toml(_saved(tmp_path, flags)), ["backfill"], log=False).results
+    assert "digests" not in of_results(results).lead
+    table = TextTable(
+        "", [("name", ""), ("waiting", "mean, s"), ("waiting", "median, s")], [["a", "9000", "60"]]
+    )
+    assert convert_times(table).rows == [("a", "2.5", "0.0166667")]
+
+
+def _saved(folder: Path, flags: tuple[object, ...]) -> Path:
+    """Return the file of the scenario of a comparison."""
+    assert invoke(*flags, "--save-scenario", folder / "saved.toml").exit_code == 0
+    return folder / "saved.toml"

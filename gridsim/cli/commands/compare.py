@@ -81,6 +81,7 @@ DEFAULT_SCHEDULERS = {
     default=True,
     help="With the jobs of a log, show the schedule recorded in it, as a reference.  [yes]",
 )
+@click.option("--by", metavar="A,B", help="Show mean waiting times by queue, user or site.")
 @click.option("--out", metavar="DIR", help="Save the results in a folder, as NAME.npz.")
 @save_scenario_option
 @verbose_option
@@ -193,6 +194,7 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
             bound=flags["bound"],
             executor=executor,
             log=flags["log"],
+            by=names_of(flags["by"]),
             **run_arguments(flags["run_flags"], out, flags["report"]),
         )
     save_scenario(flags["save_scenario"])
@@ -252,7 +254,7 @@ def _compare_replications(
     run_flags = dict(flags["run_flags"])
     time_limit = run_flags.pop("time_limit", None)
     single = [shared_run_options.flags[name] for name in run_flags]
-    single += [f"--{name}" for name in ("out", "verbose") if flags[name]]
+    single += [f"--{name}" for name in ("by", "out", "verbose") if flags[name]]
     if single:
         raise ScenarioError(
             f"--replicates does not support {single[0]}, which is for single runs; use --store DIR"
