@@ -184,6 +184,9 @@ class Workload(WorkloadConstructors):
             lines["cores"] = (
                 f"each machine is a node of {recipe.procs_per_node} processors, counted as one core"
             )
+        if isinstance(recipe, SiteLogsRecipe) and recipe.procs_per_node is not None:
+            procs = ", ".join(map(str, recipe.procs_per_node))
+            lines["cores"] = f"machines of sites are nodes of {procs} processors, each counted as one core"
         if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.resample is not None:
             lines["sample"] = f"{recipe.resample} of the {noun}, drawn with replacement"
         if self.origin:

@@ -301,6 +301,8 @@ def _of_measure(
     if measure == "mean_waiting":
         counts = {name: "-" if result.of_log else f"{result.failed}" for name, result in results.items()}
         killed = {row["name"]: f"{row['terminated']}" if "terminated" in row else "-" for row in rows}
+        if set(killed.values()) != {"-"}:
+            killed |= {name: f"{r.facts.get('killed', '-')}" for name, r in results.items() if r.of_log}
         count_columns: list[_Cells] = [
             (title, "jobs", lambda row, texts=texts: texts[row["name"]])  # type: ignore[misc]
             for title, texts in (("rejected", counts), ("killed", killed))

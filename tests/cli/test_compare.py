@@ -441,3 +441,46 @@ def _saved(folder: Path, flags: tuple[object, ...]) -> Path:
     """Return the file of the scenario of a comparison."""
     assert invoke(*flags, "--save-scenario", folder / "saved.toml").exit_code == 0
     return folder / "saved.toml"
+
+
+def test_a_log_without_a_size_has_the_machines_that_it_used(tmp_path: Path) -> None:
+    log = _job_log(tmp_path)  # three machines, then two
+    log.write_text(log.read_text().partition("\n")[2])
+    found = invoke("--job-log", log, "--rigid", "--schedulers", "backfill")
+    assert "3 machines, as many as jobs used at once, since" in found.stderr and "\nlog " in found.stdout
+    several = invoke("--job-log", log, "--job-log", log, "--rigid", "--procs-per-node", "2,1", "--by", "site")
+    assert (
+        "2 machines, as many as jobs used at once" in several.stderr
+        and "platform  5 machines" in several.stdout
+    )
+    assert "nodes of 2, 1 processors" in several.stdout
+    assert several.stderr.count("--sites sets another number") == 2
+    refused = invoke("--job-log", log, "--job-log", log, "--rigid", "--procs-per-node", "2,1,1")
+    assert refused.exit_code == 2 and "--procs-per-node must be one number, or 2" in refused.stderr
+
+
+def test_jobs_killed_at_their_limit_are_counted_in_the_log(tmp_path: Path) -> None:
+    """The second job failed when it had run for longer than requested."""
+    line = "{0} 0 0 {1} 1 -1 -1 1 50 -1 {2} 1 1 1 1 1 -1 -1\n"
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 4\n" + line.format(1, 50, 1) + line.format(2, 60, 0) + line.format(3, 9, 0))
+    flags = "--schedulers", "backfill", "--set", "backfill.kill=at-limit"
+    rows = [row.split() for row in invoke("--job-log", log, "--rigid", *flags).stdout.splitlines()]
+    killed = [row[7] for row in rows if row[:1] in (["backfill"], ["log"])]
+    assert killed == ["1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "message"),
+    [
+        ("", (), "the trace must have records, got an empty file"),
+        ("1 0 0 9 1\n", ("--load", "30%"), "a factor such as 1.3x for 30 % more, got '30%'"),
+    ],
+)
+def test_errors_of_logs_say_what_is_right(
+    text: str, flags: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text(text)
+    found = invoke("--job-log", log, "--rigid", *flags)
+    assert found.exit_code == 2 and message in found.stderr
