@@ -169,7 +169,8 @@ class Comparison(Study):
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario (TOML), the baseline, the rows and their units as plain values.
 
-        The recorded schedule, if there is one, is not among the schedulers, but the entry ``log``.
+        The recorded schedule, if there is one, is not among the schedulers, but the entry ``log``.  The entry
+        ``by`` has the waiting times by queue, user or site.
         """
         reference: dict[str, Any] = {}
         if self.log is not None:
@@ -177,6 +178,8 @@ class Comparison(Study):
             reference["log"] = {name: value for name, value in summary.items() if name not in _NOT_OF_LOGS}
         if self.log_remark:
             reference["log_remark"] = self.log_remark
+        if self.groups:
+            reference["by"] = {group.group: group.rows(self.all_results) for group in self.groups}
         return {
             "scenario": self.scenario.to_toml(),
             "baseline": self.baseline,

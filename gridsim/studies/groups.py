@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -41,31 +41,44 @@ class JobGroups(NamedTuple):
     members: Integers
     work: Floats
 
-    def waiting(self, results: Mapping[str, Result]) -> TextTable:
-        """Return the table of mean waiting times in `results`, with a row for each group."""
+    def rows(self, results: Mapping[str, Result]) -> list[dict[str, Any]]:
+        """Return a row per group, those with the most core-hours first.
+
+        A row has the name of the group, its number of jobs, its share of the core-hours, and the mean waiting
+        time in each of `results` (s; None if no waiting time of the group is known).
+        """
         count = len(self.names)
         jobs = np.bincount(self.members, minlength=count)
-        share = 100.0 * np.bincount(self.members, self.work, count) / self.work.sum()
-        largest = np.argsort(-share, kind="stable")[:_MAX_GROUPS]
+        share = np.bincount(self.members, self.work, count) / self.work.sum()
         rows = []
-        for k in largest.tolist():
-            columns = (result.applications["waiting"][self.members == k] for result in results.values())
-            known = [column[~np.isnan(column)] for column in columns]
-            means = [f"{column.mean():.6g}" if len(column) else "-" for column in known]
-            rows.append([self.names[k], f"{jobs[k]}", f"{share[k]:.1f}", *means])
-        left = count - len(largest)
-        note = f"{left} more {self.group}s have {100.0 - share[largest].sum():.1f} % of the core-hours"
-        return TextTable(
-            f"Mean waiting time by {self.group}",
+        for k in np.argsort(-share, kind="stable").tolist():
+            columns = {
+                name: result.applications["waiting"][self.members == k] for name, result in results.items()
+            }
+            known = {name: column[~np.isnan(column)] for name, column in columns.items()}
+            means = {name: float(column.mean()) if len(column) else None for name, column in known.items()}
+            row = {self.group: self.names[k], "jobs": int(jobs[k]), "core_hours_share": float(share[k])}
+            rows.append({**row, "mean_waiting": means})
+        return rows
+
+    def waiting(self, results: Mapping[str, Result]) -> TextTable:
+        """Return the table of mean waiting times in `results`, with a row for each group."""
+        rows = self.rows(results)
+        left = rows[_MAX_GROUPS:]
+        share = 100.0 * sum(row["core_hours_share"] for row in left)
+        head = [(self.group, ""), ("jobs", ""), ("core-hours", "%")]
+        head += [("waiting", f"{name}, s") for name in results]
+        cells = [
             [
-                (self.group, ""),
-                ("jobs", ""),
-                ("core-hours", "%"),
-                *(("waiting", f"{name}, s") for name in results),
-            ],
-            rows,
-            [note] if left else [],
-        )
+                row[self.group],
+                f"{row['jobs']}",
+                f"{100.0 * row['core_hours_share']:.1f}",
+                *("-" if mean is None else f"{mean:.6g}" for mean in row["mean_waiting"].values()),
+            ]
+            for row in rows[:_MAX_GROUPS]
+        ]
+        notes = [f"{len(left)} more {self.group}s have {share:.1f} % of the core-hours"] if left else []
+        return TextTable(f"Mean waiting time by {self.group}", head, cells, notes)
 
 
 def job_groups(group: Group, scenario: Scenario) -> JobGroups:

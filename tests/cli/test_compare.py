@@ -398,6 +398,13 @@ def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
         ["debug", "2", "50.0", "22.5", "22.5"],
     ]
     assert "period    submitted from 2001-09-09 to 2001-09-09" in found.stdout
+    rows = json.loads(invoke(*flags, "--no-log", "--json").stdout)["by"]["queue"]
+    assert rows[1] == {
+        "queue": "debug",
+        "jobs": 2,
+        "core_hours_share": 0.5,
+        "mean_waiting": {"backfill": 22.5, "two": 22.5},
+    }
     page = report.read_text()
     assert "Mean waiting time by user" in page and "submitted from 2001-09-09" in page
     sites = invoke("--job-log", log, *flags[:4], "backfill", "--by", "site,queue", "--sites", "old=2,new=2")
