@@ -565,7 +565,7 @@ def _parse_value(value: str) -> Any:
         if len(document) == 1:  # a value with line breaks could define further keys
             return document["value"]
     entries = [entry.partition("=") for entry in value.split(",")]
-    if all(key.strip() and equals for key, equals, _ in entries):
+    if all(key.strip() and equals for key, equals, _ in entries) and "\n" not in value:
         return {key.strip(): _parse_value(entry) for key, _, entry in entries}
     return value.strip()
 
