@@ -221,7 +221,7 @@ def value_of(hint: Any) -> str:
         inner = value_of(arguments[0])
         one = "list" if "list" in inner else "number"
         return f"list of {inner.replace(one, f'{one}s', 1)}"
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+    if origin is dict or (isinstance(hint, type) and issubclass(hint, msgspec.Struct)):
         return "table"
     return {bool: "true or false", str: "text", int: "whole number", float: "number"}.get(hint, "name")
 

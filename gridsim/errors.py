@@ -133,19 +133,27 @@ class ModelWarning(_OneLine, UserWarning):
     """Warning about a questionable model: a paper is ambiguous, or a value is unusual."""
 
 
-_ISSUED_WARNINGS: ContextVar[set[tuple[type[Warning], str]] | None] = ContextVar("issued", default=None)
+# the warnings issued in a scope, in order: the keys are (category, message)
+_Warnings = dict[tuple[type[Warning], str], None]
+_ISSUED_WARNINGS: ContextVar[_Warnings | None] = ContextVar("issued", default=None)
 
 
 class WarningScope:
     """Context in which `warn` issues each warning once; a nested scope is part of the outer one."""
 
     def __init__(self) -> None:
-        self._warnings: set[tuple[type[Warning], str]] = set()
-        self._tokens: list[Token[set[tuple[type[Warning], str]] | None]] = []
+        self._warnings: _Warnings = {}
+        self._tokens: list[Token[_Warnings | None]] = []
+
+    @property
+    def messages(self) -> list[str]:
+        """The texts of the warnings issued in the scope, in order."""
+        return [message for _, message in self._warnings]
 
     def __enter__(self) -> None:
-        outer = _ISSUED_WARNINGS.get()
-        self._tokens.append(_ISSUED_WARNINGS.set(self._warnings if outer is None else outer))
+        if (outer := _ISSUED_WARNINGS.get()) is not None:
+            self._warnings = outer
+        self._tokens.append(_ISSUED_WARNINGS.set(self._warnings))
 
     def __exit__(self, *_: object) -> None:
         _ISSUED_WARNINGS.reset(self._tokens.pop())
@@ -157,7 +165,7 @@ def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:
     if issued is not None:
         if (category, message) in issued:
             return
-        issued.add((category, message))
+        issued[category, message] = None
     warnings.warn(message, category, stacklevel=stacklevel + 1)
 
 

@@ -90,6 +90,8 @@ class _OrMultiple(_Type):
         self.number, self.name = number, number.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and value.endswith("%"):
+            self.fail(f"must be a number, or a factor such as 1.3x for 30 % more, got {value!r}", param, ctx)
         if not (isinstance(value, str) and value.endswith("x")):
             return self.number.convert(value, param, ctx)
         factor = float(FLOAT.convert(value[:-1], param, ctx))
@@ -101,6 +103,20 @@ class _OrMultiple(_Type):
         return "N|FACTORx"
 
 
+class _IntOrList(_Type):
+    """A whole number, or several with commas: a tuple."""
+
+    name = "integers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        numbers = tuple(INT.convert(part, param, ctx) for part in str(value).split(","))
+        return numbers if len(numbers) > 1 else numbers[0]
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "N"
+
+
+INT_OR_LIST = _IntOrList()
 INT_OR_MULTIPLE, FLOAT_OR_MULTIPLE = _OrMultiple(INT), _OrMultiple(FLOAT)
 
 

@@ -12,6 +12,7 @@ import click
 from gridsim.cli.options import (
     FLOAT_OR_MULTIPLE,
     INT,
+    INT_OR_LIST,
     INT_OR_MULTIPLE,
     SECONDS,
     WORK,
@@ -46,7 +47,6 @@ _NODES = 1000
 _OPTIONS = "gridsim.simulation.simulate:Options"
 _NETWORK = "gridsim.model.network:Network"
 _BAGS = "gridsim.model.bag_workloads:BagRecipe"
-_JOB_LOG = "gridsim.model.rigid_workloads:JobLogRecipe"
 
 _scenario_options: tuple[Decorator, ...] = (
     click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
@@ -97,7 +97,11 @@ _scenario_options: tuple[Decorator, ...] = (
         default=None,
         help="Keep the jobs of the log rigid, on machines of equal speed.",
     ),
-    field_option(_JOB_LOG, "procs_per_node"),
+    click.option(
+        "--procs-per-node",
+        type=INT_OR_LIST,
+        help="Processors of a node: each machine is a node of N processors.  With several logs N,N,...  [1]",
+    ),
     *(field_option(_NETWORK, name) for name in _NETWORK_FLAGS),
     click.option("--seed", type=INT, help=f"Random seed of platform, workload and run.  [{DEFAULT_SEED}]"),
     click.option(
@@ -263,6 +267,7 @@ def scenario_of(flags: Flags) -> Scenario:
         count = _machine_count(
             text("--job-log", flags["job_log"]),
             integer("--procs-per-node", procs, low=1) if flags.get("rigid") else 1,
+            is_rigid=flags.get("rigid", False),
             is_required=isinstance(machines, Multiple),
         )
         flags["nodes"] = (
@@ -352,12 +357,25 @@ def _with_load(scenario: Scenario, factor: Multiple) -> Scenario:
 
 def _sites(flags: Flags, logs: Sequence[str]) -> dict[str, Any]:
     """Return the arguments of `SiteSpeeds` of --sites or of the headers of several logs; {} without sites."""
+    from gridsim.support.arguments import integer
+
     if "sites" not in flags:
         if not logs or "scenario" in flags:
             return {}
         if "nodes" in flags:
             raise ScenarioError("several --job-log do not support --nodes: use --sites N,N,...")
-        return {"sizes": [_machine_count(log, flag="--sites") for log in logs]}
+        procs = flags.get("procs_per_node", 1)
+        counts = procs if isinstance(procs, tuple) else (procs,) * len(logs)
+        if len(counts) != len(logs):
+            raise ScenarioError(
+                f"--procs-per-node must be one number, or {len(logs)}, one for each log, got {len(counts)}"
+            )
+        for count in counts:
+            integer("--procs-per-node", count, low=1)
+        pairs = zip(logs, counts, strict=True)
+        sizes = [_machine_count(log, count, flag="--sites", is_rigid=True) for log, count in pairs]
+        flags["sites"] = ",".join(map(str, sizes))  # later calls need it, too
+        return {"sizes": sizes}
     for flag in ("nodes", "speeds", "hosts"):
         if flag in flags:
             raise ScenarioError(f"--sites and --{flag} exclude each other")
@@ -402,31 +420,43 @@ def _check_selection(log: LogRecipe) -> None:
 
 
 def _machine_count(
-    log: str, procs_per_node: int = 1, *, flag: str = "--nodes", is_required: bool = False
+    log: str,
+    procs_per_node: int = 1,
+    *,
+    flag: str = "--nodes",
+    is_rigid: bool = False,
+    is_required: bool = False,
 ) -> int:
-    """Return the number of machines in the header of a job log, else the default; print which one is used.
+    """Return the number of machines of a job log, and print where it comes from.
+
+    It is that of the header; without one, for rigid jobs the most that they used at once, else the default.
 
     Raises
     ------
     ScenarioError
         If the header states none and `is_required`.
     """
-    from gridsim.traces.info import read_header
+    from gridsim.traces.info import load_jobs, read_header
     from gridsim.traces.jobs import MAX_MACHINES, stated_machines
+    from gridsim.traces.rigid import most_in_use
 
     header = read_header(log)
     if header is None:
         return _NODES
     header_field = stated_machines(header, procs_per_node)
-    if header_field is None or not 1 <= header_field[1] <= MAX_MACHINES:
-        if is_required:
-            raise ScenarioError(f"{flag} is required, since {log} does not state its number of machines")
-        count = _NODES
-        text = f"{count:,} machines by default, since the header of {log} has no MaxProcs or MaxNodes"
-    else:
+    if header_field is not None and 1 <= header_field[1] <= MAX_MACHINES:
         key, count = header_field
         divided = f" / {procs_per_node}" if key == "MaxProcs" and procs_per_node > 1 else ""
         text = f"{count:,} machines, the {key}{divided} of {log}"
+    elif is_required:
+        raise ScenarioError(f"{flag} is required, since {log} does not state its number of machines")
+    elif is_rigid and 0 < (count := most_in_use(load_jobs(log), procs_per_node)) <= MAX_MACHINES:
+        text = f"{count:,} machines, as many as jobs used at once, since {log} does not state its own"
+    else:
+        count = _NODES
+        text = f"{count:,} machines by default, since {log} does not state its own"
+    if is_rigid and procs_per_node > 1:
+        text += f"; each is a node of {procs_per_node} processors"
     click.echo(f"gridsim: {printable(text)}; {flag} sets another number", err=True)
     return count
 
@@ -506,7 +536,10 @@ def _parse_work(part: str) -> float:
 
 
 def parse_setting(setting: str) -> tuple[str, str, Any]:
-    """Return the three parts of NAME.PARAM=VALUE; VALUE is TOML, a list without brackets, or plain text."""
+    """Return the three parts of NAME.PARAM=VALUE.
+
+    VALUE is TOML, a list without brackets, a table KEY=VALUE,..., or plain text.
+    """
     target, equals, value = setting.partition("=")
     name, dot, parameter = target.strip().rpartition(".")
     if not (equals and dot and name and parameter):
@@ -531,6 +564,9 @@ def _parse_value(value: str) -> Any:
             continue
         if len(document) == 1:  # a value with line breaks could define further keys
             return document["value"]
+    entries = [entry.partition("=") for entry in value.split(",")]
+    if all(key.strip() and equals for key, equals, _ in entries) and "\n" not in value:
+        return {key.strip(): _parse_value(entry) for key, _, entry in entries}
     return value.strip()
 
 
@@ -547,7 +583,7 @@ def prepare(
     Parameters
     ----------
     names
-        Names of the schedulers.
+        Names of the schedulers, as `gridsim.scheduling.registry.named_scheduler` takes them.
     flags
         The values of `scenario_options`.
     settings
@@ -583,7 +619,7 @@ def prepare(
 def _schedulers_of(
     names: list[str], settings: Sequence[str], tables: Mapping[str, Mapping[str, Any]]
 ) -> tuple[dict[str, Scheduler], dict[str, dict[str, Any]]]:
-    """Return name -> scheduler, and name -> parameters for the scenario file.
+    """Return label -> scheduler, and name -> parameters for the scenario file.
 
     Parameters
     ----------
@@ -592,23 +628,24 @@ def _schedulers_of(
     """
     import msgspec
 
-    from gridsim.scheduling.registry import named_scheduler
+    from gridsim.scheduling.registry import named_scheduler, split_label
     from gridsim.support.arguments import hint
 
+    name_of = {split_label(name)[0]: name for name in names}
     values_by_name = {name: dict(tables.get(name, {})) for name in names}
     for setting in settings:
-        name, parameter, value = parse_setting(setting)
-        if name not in values_by_name:
-            choices = f"{', '.join(names)}, got {name!r}{hint(names, name)}"
+        label, parameter, value = parse_setting(setting)
+        if label not in name_of:
+            choices = f"{', '.join(name_of)}, got {label!r}{hint(name_of, label)}"
             raise ScenarioError(f"--set {setting}: the scheduler must be one of {choices}")
-        values_by_name[name][parameter] = value
-    schedulers = {name: named_scheduler(name, table) for name, table in values_by_name.items()}
+        values_by_name[name_of[label]][parameter] = value
+    schedulers = {label: named_scheduler(name, values_by_name[name]) for label, name in name_of.items()}
     for name, table in tables.items():
         named_scheduler(name, table)  # tables of schedulers that do not run are checked as well
     parameters = {name: dict(table) for name, table in tables.items()}
     for name, table in values_by_name.items():
         if table and ":" not in name:
             # as the checked schedulers have them: plain values of the declared types
-            values = msgspec.to_builtins(schedulers[name])
+            values = msgspec.to_builtins(schedulers[split_label(name)[0]])
             parameters[name] = {key: values[key] for key in table if values[key] is not None}
     return schedulers, parameters

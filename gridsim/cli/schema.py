@@ -90,6 +90,8 @@ def scenario_schema() -> dict[str, Any]:
             "description": texts.get("schedulers", ""),
             "type": "object",
             "properties": names,
+            # variants, LABEL=NAME
+            "patternProperties": {f"^[^:=]+={re.escape(name)}$": part for name, part in names.items()},
             "additionalProperties": False,
         },
     }

@@ -44,7 +44,7 @@ class Column(NamedTuple):
         Whether the table ``applications`` of a result has it.
     """
 
-    per: Literal["application", "task", "machine", "group"] = "application"
+    per: Literal["application", "task", "machine", "group", "user", "queue"] = "application"
     is_time: bool = False
     neutral: float | Literal["release"] | None = None
     in_results: bool = True
@@ -111,6 +111,8 @@ class Applications:
         returns the true sizes without it.
     user, queue
         int64[n], number of the user who submits a rigid job, and of the queue to which; -1 if unknown.
+    user_names, queue_names
+        Text[numbers], the name of each user and of each queue in its log, empty if it has none.
     site
         int64[n], home site of a rigid job, at which it is submitted; -1 if unknown.
     machine_site
@@ -147,6 +149,8 @@ class Applications:
     estimate: Floats | None = _optional()
     user: Integers | None = _optional(in_results=False)
     queue: Integers | None = _optional(in_results=False)
+    user_names: Texts | None = _optional(per="user", in_results=False)
+    queue_names: Texts | None = _optional(per="queue", in_results=False)
     site: Integers | None = _optional(in_results=False)
     machine_site: Integers | None = _optional(per="machine", in_results=False)
     priority: Floats | None = _optional(in_results=False)
@@ -174,6 +178,24 @@ class Applications:
     def wants(self) -> Requirements:
         """Requirements of each application on machines."""
         return Requirements(self.memory, self.kind, self.disk)
+
+    def members(self, group: Literal["user", "queue"]) -> tuple[list[str], Integers]:
+        """Return the names of the users or queues that have jobs, and the one of each job, int64[n].
+
+        They are in ascending order of their numbers, which stand for missing names.
+
+        Raises
+        ------
+        ScenarioError
+            If no job has a known user or queue.
+        """
+        column, names = (getattr(self, name) for name in (group, f"{group}_names"))
+        if column is None:
+            raise ScenarioError(f"workload.{group} must be known, got a workload without {group}s")
+        numbers, members = np.unique(column, return_inverse=True)
+        known = [] if names is None else names.tolist()
+        texts = [(known[k] if 0 <= k < len(known) else "") or str(k) for k in numbers.tolist()]
+        return ["unknown" if text == "-1" else text for text in texts], members
 
     def machines_for(self, application: int) -> Bools | None:
         """Return a mask of the machines that suit an application, bool[machines]; None if all do."""

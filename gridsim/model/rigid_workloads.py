@@ -8,7 +8,9 @@ home is unknown.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -160,6 +162,26 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         real("workload.end", self.end, above=self.start, unit="s", finite=False)
         check_constraints(self.constraints)
 
+    @property
+    def dates(self) -> tuple[str, str] | None:
+        """The dates of the first and the last submission in the window; None if unknown or changed."""
+        from gridsim.traces.info import load_jobs
+
+        if self.utilization is not None or self.resample is not None:
+            return None
+        log = load_jobs(self.path)
+        submit = log.jobs["submit"][log.jobs["submit"] >= 0]
+        elapsed = submit - submit.min(initial=math.inf)
+        submit = submit[(elapsed >= self.start) & (elapsed < self.end)]
+        begin = _unix_start(log.header)
+        if math.isnan(begin) or not len(submit):
+            return None
+        try:
+            dates = [datetime.fromtimestamp(begin + float(time), UTC) for time in (submit[0], submit[-1])]
+        except (OverflowError, ValueError, OSError):
+            return None
+        return dates[0].date().isoformat(), dates[1].date().isoformat()
+
     def columns(self, platform: Platform) -> Columns:
         machines, copies, share = platform.nodes, self.copies, self.utilization
         is_scaled_by_log = share is not None and self.resample is None
@@ -195,6 +217,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             "release": release,
             "submitter": submitter,
             **{name: np.tile(jobs[name], copies) for name in _LOG_COLUMNS if name in jobs},
+            **_name_columns(_names_of_log(self.path), self.resample),
         }
         requirements = draw_requirements(self.constraints, self.seed, len(release))
         return _columns(platform, _known(columns), np.tile(jobs["run_time"], copies), requirements)
@@ -259,7 +282,9 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
                 f"platform must have {len(self.paths)} sites (Platform.sites), one per log of "
                 f"workload.paths, got {count}"
             )
-        jobs, users, queues = [], 0, 0
+        jobs: list[Columns] = []
+        names: dict[str, list[str]] = {"user": [], "queue": []}
+        labels = platform.site_names or [str(k) for k in range(len(sizes))]
         for k, path in enumerate(self.paths):
             procs = 1 if self.procs_per_node is None else self.procs_per_node[k]
             log = _jobs_of_log(path, procs_per_node=procs, start=self.start, end=self.end)
@@ -272,9 +297,10 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
                 )
             else:
                 log["release"] += unix[0]
-            for name, count in (("user", users), ("queue", queues)):
-                log[name] = np.where(log[name] < 0, -1, log[name] + count)
-            users, queues = users + int(log["user"].max()) + 1, queues + int(log["queue"].max()) + 1
+            for name, listed in _names_of_log(path).items():
+                texts, count = names[name], int(log[name].max()) + 1
+                log[name] = np.where(log[name] < 0, -1, log[name] + len(texts))
+                texts += [f"{labels[k]}/{listed.get(number, number)}" for number in range(count)]
             log["site"] = np.full(len(log["release"]), k, np.int64)
             jobs.append(log)
         all_jobs = {name: np.concatenate([log[name] for log in jobs]) for name in jobs[0]}
@@ -291,7 +317,10 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
             machine = draw.integers(sizes[site])
         run_time = all_jobs.pop("run_time")
         return _columns(
-            platform, _known({**all_jobs, "submitter": first[site] + machine}), run_time, Requirements()
+            platform,
+            _known({**all_jobs, **_name_columns(names, self.resample), "submitter": first[site] + machine}),
+            run_time,
+            Requirements(),
         )
 
 
@@ -438,7 +467,6 @@ def _jobs_of_log(
             "known time, got none"
         )
     warn_missing_requests(log, jobs)
-    begin = log.header.get("UnixStartTime", "").strip()
     return {
         "release": jobs.release,
         "tasks": jobs.nodes,
@@ -447,8 +475,34 @@ def _jobs_of_log(
         "job": jobs.job,
         "user": log.jobs["user"][jobs.row].astype(np.int64),
         "queue": log.jobs["queue"][jobs.row].astype(np.int64),
-        "unix_start": np.array([float(begin) if begin.isdecimal() else math.nan]),
+        "unix_start": np.array([_unix_start(log.header)]),
     }
+
+
+def _unix_start(header: Mapping[str, str]) -> float:
+    """Return the UNIX time of submissions at 0 s that a header states, s; NaN if it states none."""
+    begin = header.get("UnixStartTime", "").strip()
+    return float(begin) if begin.isdecimal() else math.nan
+
+
+def _names_of_log(path: str) -> dict[str, dict[int, str]]:
+    """Return number -> name of the users and of the queues that the header of a log lists."""
+    from gridsim.traces.info import load_jobs
+    from gridsim.traces.jobs import listed_names
+
+    header = load_jobs(path).header
+    return {name: listed_names(header, name.capitalize()) for name in ("user", "queue")}
+
+
+def _name_columns(names: Mapping[str, Mapping[int, str] | Sequence[str]], blocks: Blocks | None) -> Columns:
+    """Return the columns with the names of users and queues; drawn users have none."""
+    columns = {}
+    for name, listed in names.items():
+        if isinstance(listed, Mapping):
+            listed = [listed.get(k, "") for k in range(max(listed, default=-1) + 1)]
+        if any(listed) and not (name == "user" and blocks == "users"):
+            columns[f"{name}_names"] = np.array(listed)
+    return columns
 
 
 def _draw_jobs(jobs: Columns, blocks: Blocks, streams: Streams, key: Integers | None = None) -> Columns:

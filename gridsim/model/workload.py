@@ -166,8 +166,10 @@ class Workload(WorkloadConstructors):
     def remarks(self) -> dict[str, str]:
         """Topic -> line, for properties of the workload that are not obvious from its recipe.
 
-        ``log`` is the conversion of the jobs of a log to bags of tasks.  ``clock`` is the meaning of time 0
-        for a log, or for a list that does not begin at 0 s.  ``cores`` says that machines are nodes.
+        ``log`` is the conversion of the jobs of a log to bags of tasks.  ``period`` has the dates of the
+        first and the last submission of the jobs of a log, if they are released as recorded.  ``clock`` is
+        the meaning of time 0 for a log, or for a list that does not begin at 0 s.  ``cores`` says that
+        machines are nodes.
         ``sample`` says that jobs of a log were drawn.
         """
         recipe, lines = self.recipe, {}
@@ -176,10 +178,15 @@ class Workload(WorkloadConstructors):
         if isinstance(recipe, LogRecipe | JobLogRecipe | SiteLogsRecipe):
             noun = "logs" if isinstance(recipe, SiteLogsRecipe) else "log"
             lines["clock"] = f"times are s since the first release of the {noun}"
+        if isinstance(recipe, JobLogRecipe) and (dates := recipe.dates) is not None:
+            lines["period"] = f"submitted from {dates[0]} to {dates[1]}, by the clock of the log"
         if isinstance(recipe, JobLogRecipe) and recipe.procs_per_node > 1:
             lines["cores"] = (
                 f"each machine is a node of {recipe.procs_per_node} processors, counted as one core"
             )
+        if isinstance(recipe, SiteLogsRecipe) and recipe.procs_per_node is not None:
+            procs = ", ".join(map(str, recipe.procs_per_node))
+            lines["cores"] = f"machines of sites are nodes of {procs} processors, each counted as one core"
         if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.resample is not None:
             lines["sample"] = f"{recipe.resample} of the {noun}, drawn with replacement"
         if self.origin:

@@ -47,6 +47,12 @@ _BINS = 40
 _CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 
 
+def waiting_unit(results: Results) -> tuple[float, str]:
+    """Return the length (s) and the name of the unit of all waiting times of rigid jobs in a report."""
+    waits = (float(result.summary()["p95_waiting"]) for result in results.values() if result.rigid)
+    return time_unit(max(filter(math.isfinite, waits), default=0.0))
+
+
 def sample_values(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
     """Return the charted values per application or job: quantity -> (unit, run -> values).
 
@@ -70,15 +76,28 @@ def sample_values(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
             add_sample("turnaround", "s", name, result.tables["jobs"]["turnaround"])
         if has_queues:
             add_sample("completion time", "s", name, table["finish"] - table["release"])
-    return {quantity: _convert_times(unit, samples) for quantity, (unit, samples) in samples_of.items()}
+    units = {"waiting time": waiting_unit(results)}
+    return {
+        quantity: _convert_times(unit, samples, units.get(quantity))
+        for quantity, (unit, samples) in samples_of.items()
+    }
 
 
-def _convert_times(unit: str, samples: dict[str, Floats]) -> tuple[str, dict[str, Floats]]:
-    """Convert long times from s to h or days, unless their axis is logarithmic."""
+def _convert_times(
+    unit: str, samples: dict[str, Floats], time: tuple[float, str] | None
+) -> tuple[str, dict[str, Floats]]:
+    """Convert long times from s to h or days, unless their axis is logarithmic.
+
+    Parameters
+    ----------
+    time
+        Length (s) and name of a unit to which all times are converted; None for one that depends on them.
+    """
     all_values = np.concatenate(list(samples.values()))
-    if unit != "s" or series.is_wide(all_values):
+    if unit != "s" or (time is None and series.is_wide(all_values)):
         return unit, samples
-    factor, unit = time_unit(float(np.max(all_values, initial=0.0, where=np.isfinite(all_values))))
+    longest = float(np.max(all_values, initial=0.0, where=np.isfinite(all_values)))
+    factor, unit = time_unit(longest) if time is None else time
     return unit, {name: values / factor for name, values in samples.items()}
 
 
@@ -90,6 +109,8 @@ def comparison(results: Results, baseline: str) -> PlotlyChart:
         result.max_stretch_agg if is_unitless else getattr(result, measure) for result in results.values()
     ]
     factor, unit = (1.0, "") if is_unitless else time_unit(max(filter(math.isfinite, values), default=0.0))
+    if measure == "mean_waiting":
+        factor, unit = waiting_unit(results)
     values = [value / factor for value in values]
     ratios = [ratio_of(results, name, baseline) for name in names]
     log_names = recorded_names(results)

@@ -7,6 +7,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from gridsim.report.schedules import schedules
 from gridsim.results.formats.job_logs import job_difference
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
+from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import command, scheduler_from
 from gridsim.studies.comparison_table import (
     cautions,
@@ -44,7 +46,7 @@ _DIFFERENT_SCENARIOS = (
     "the schedulers."
 )
 #: Lines of a run's summary without a card, since other sections show them.
-_NO_CARDS = {"platform", "workload", "log", "clock", "load", "scheduler", "reports"}
+_NO_CARDS = {"platform", "workload", "log", "period", "clock", "load", "scheduler", "reports"}
 _NO_CARDS |= {"wall time", "peak memory", "digest"}
 
 
@@ -127,14 +129,17 @@ def of_results(
     baseline: str | None = None,
     bound: BoundKind = "best",
     files: Mapping[str, str] | None = None,
-    remark: str = "",
+    remarks: Sequence[str] = (),
+    further: Sequence[TextTable] = (),
 ) -> Page:
     """Return the page on one or several results.
 
     Parameters
     ----------
-    remark
-        Sentence below the comparison; may be empty.
+    remarks
+        Sentences below the comparison.
+    further
+        Tables below the comparison.
     files
         Name -> file that contains the result.
 
@@ -149,7 +154,7 @@ def of_results(
     measure_of(results)
     scenarios, comparable = _scenarios(results), _are_comparable(results)
     sections = [
-        _summary(results, base, bound, comparable, remark),
+        _summary(results, base, bound, comparable, remarks, further),
         Section(
             "jobs" if first.rigid else "applications",
             "Jobs" if first.rigid else "Applications",
@@ -244,20 +249,38 @@ def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -
         del lead["baseline"]
         lead |= {"scheduler": line} if (line := "".join(_schedulers(results))) else {}
         return lead if result.of_log else lead | {"digest": result.digest}
-    if len(results) > tables.MAX_COLUMNS:  # the table of digests shows them
+    # the table of digests shows them as well
+    if len(results) > tables.MAX_COLUMNS or measure_of(results) == "mean_waiting":
         return lead
     return lead | {"digests": ", ".join(f"{name} {result.digest[:16]}" for name, result in results.items())}
 
 
-def _summary(results: Results, baseline: str, bound: BoundKind, comparable: bool, remark: str) -> Section:
+def _summary(
+    results: Results,
+    baseline: str,
+    bound: BoundKind,
+    comparable: bool,
+    remarks: Sequence[str],
+    further: Sequence[TextTable],
+) -> Section:
+    units = {"waiting": charts.waiting_unit(results)}
+    further = [tables.convert_times(table, units) for table in further]
     if len(results) == 1:
         name, result = next(iter(results.items()))
-        text = remark and f"{remark[0].upper()}{remark[1:]}."
-        return Section("summary", "Summary", text=text, cards=_cards(result, name, bound))
+        text = "  ".join(f"{remark[0].upper()}{remark[1:]}." for remark in remarks)
+        return Section("summary", "Summary", text=text, cards=_cards(result, name, bound), tables=further)
     rows = rows_of(results, baseline, bound)
-    table = comparison_table(results, rows, baseline, bound, caption="Schedulers compared", verbose=True)
-    notes = [*_schedulers(results), *cautions(results, rows, bound), *filter(None, [remark])]
-    views = [replace(tables.convert_times(table), notes=notes)]
+    table = comparison_table(
+        results,
+        rows,
+        baseline,
+        bound,
+        caption="Schedulers compared",
+        verbose=True,
+        identity=measure_of(results) != "mean_waiting",
+    )
+    notes = [*_schedulers(results), *cautions(results, rows, bound), *remarks]
+    views = [replace(tables.convert_times(table, units), notes=notes), *further]
     if not comparable:
         lines = {name: result.describe_scenario() for name, result in results.items()}
         keys = next(iter(lines.values()))
@@ -269,14 +292,20 @@ def _summary(results: Results, baseline: str, bound: BoundKind, comparable: bool
 
 
 def _schedulers(results: Results) -> list[str]:
-    """Return a line per known scheduler of the results: its changed parameters and its summary."""
-    lines = []
+    """Return a line per known scheduler of the results: its parameters and its summary.
+
+    The parameters are those that differ from their defaults, or between schedulers of one class.
+    """
+    schedulers: dict[str, Scheduler] = {}
     for name, result in results.items():
-        try:
-            scheduler = scheduler_from(result.scheduler, name)
-        except ScenarioError:
-            continue
-        values = ", ".join(f"{key}={value}" for key, value in changed_fields(scheduler).items())
+        with suppress(ScenarioError):
+            schedulers[name] = scheduler_from(result.scheduler, name)
+    changes: dict[type[Scheduler], dict[str, None]] = {}
+    for scheduler in schedulers.values():
+        changes.setdefault(type(scheduler), {}).update(dict.fromkeys(changed_fields(scheduler)))
+    lines = []
+    for name, scheduler in schedulers.items():
+        values = ", ".join(f"{key}={getattr(scheduler, key)!r}" for key in changes[type(scheduler)])
         summary = first_paragraph(type(scheduler)).partition("  ")[0]
         lines.append(f"{name}: with {values}: {summary}" if values else f"{name}: {summary}")
     return lines

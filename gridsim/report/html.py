@@ -100,7 +100,8 @@ def _page(
             baseline=results.baseline,
             bound=results.bound,
             files=files,
-            remark=results.log_remark,
+            remarks=[*filter(None, [results.log_remark]), *results.warnings],
+            further=[group.waiting(results.all_results) for group in results.groups],
         )
     if isinstance(results, Result):
         results = {results.scheduler["name"]: results}

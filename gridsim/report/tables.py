@@ -41,18 +41,28 @@ _IN_SECONDS = re.compile(r"(?<![^ ])s$")  # "s", or "mean, s"
 _FLOAT = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?")
 
 
-def convert_times(table: TextTable) -> TextTable:
-    """Return a table with long times converted to h or days."""
-    head, columns = [], []
-    for (title, unit_line), cells in zip(table.head, zip(*table.rows, strict=True), strict=True):
-        is_time = _IN_SECONDS.search(unit_line)
-        times = [float(cell) for cell in cells if is_time and _FLOAT.fullmatch(cell)]
-        factor, unit = time_unit(max(times, default=0.0))
-        if factor > 1.0:
+def convert_times(table: TextTable, units: Mapping[str, tuple[float, str]] | None = None) -> TextTable:
+    """Return a table with long times converted to h or days; columns of one title have one unit.
+
+    Parameters
+    ----------
+    units
+        Title of columns -> length (s) and name of their unit; by default by the longest time.
+    """
+    columns = list(zip(*table.rows, strict=True))
+    times: dict[str, list[float]] = {}
+    for (title, unit_line), cells in zip(table.head, columns, strict=True):
+        if _IN_SECONDS.search(unit_line):
+            times.setdefault(title, []).extend(float(cell) for cell in cells if _FLOAT.fullmatch(cell))
+    chosen = {title: time_unit(max(values, default=0.0)) for title, values in times.items()}
+    chosen |= units or {}
+    head = []
+    for k, (title, unit_line) in enumerate(table.head):
+        factor, unit = chosen.get(title, (1.0, "s"))
+        if factor > 1.0 and _IN_SECONDS.search(unit_line):
             unit_line = _IN_SECONDS.sub(unit, unit_line)
-            cells = tuple(f"{float(c) / factor:.6g}" if _FLOAT.fullmatch(c) else c for c in cells)
+            columns[k] = tuple(f"{float(c) / factor:.6g}" if _FLOAT.fullmatch(c) else c for c in columns[k])
         head.append((title, unit_line))
-        columns.append(cells)
     return replace(table, head=head, rows=list(zip(*columns, strict=True)))
 
 

@@ -125,10 +125,12 @@ def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None =
 def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines | None) -> Lines:
     """Return the lines of `scenario_lines` for rigid jobs; a machine counts as one core."""
     jobs, load = facts["applications"], facts["offered_load"]
+    days = released_within / 86_400.0
+    span = f"{days:.4g} days" if days >= 2.0 else f"{released_within:.6g} s"
     return {
         "platform": _count_text(facts["machines"], "machine"),
         "workload": f"{_count_text(jobs, 'job')}, {_number_text(facts['core_hours'])} core-hours; a mean job "
-        f"has {_count_text(facts['tasks'] / jobs, 'core')}; released within {released_within:.6g} s",
+        f"has {_count_text(facts['tasks'] / jobs, 'core')}; released within {span}",
         **(remarks or {}),
         "load": f"{load:.4g} (core-hours submitted / those of the machines during submission)"
         if math.isfinite(load)

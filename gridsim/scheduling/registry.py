@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import shlex
@@ -20,7 +21,7 @@ from gridsim.support.arguments import closest, hint, listed, short_repr, text
 from gridsim.support.imports import current_name, first_code_name, import_object, plugins, stored_name
 from gridsim.support.parameters import changed_fields, fields_of, limits_of, literal_values
 
-#: Schedulers passed by a user: objects, names or ``module:Class``, as a list, or as a mapping from names.
+#: Schedulers passed by a user: objects, or names for `named_scheduler`, as a list, or a mapping from labels.
 Schedulers = Mapping[str, Scheduler | str] | Sequence[Scheduler | str]
 
 
@@ -47,7 +48,9 @@ def chosen_schedulers(
     if isinstance(schedulers, Mapping):
         entries = list(schedulers.items())
     elif isinstance(schedulers, Sequence):
-        entries = [(entry if isinstance(entry, str) else label(entry), entry) for entry in schedulers]
+        entries = [
+            (split_label(entry)[0] if isinstance(entry, str) else label(entry), entry) for entry in schedulers
+        ]
     else:
         raise ScenarioError(f"{condition}, got {short_repr(schedulers)}")
     if not entries:
@@ -103,15 +106,38 @@ def label(scheduler: Any) -> str:
     return " ".join([kind.name, *(f"{name}={value}" for name, value in parameters.items())])
 
 
-def named_scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
-    """Return the scheduler registered as `name`, or an instance of module:Class, with `parameters`.
+def split_label(name: str) -> tuple[str, str]:
+    """Return the label and the scheduler of ``LABEL=SCHEDULER``; a scheduler without a label is its own.
 
     Raises
     ------
     ScenarioError
-        If `make_scheduler` or `import_scheduler` raises it.
+        If the label is empty or has a colon.
     """
-    return (import_scheduler if ":" in name else make_scheduler)(name, parameters)
+    first, equals, scheduler = (part.strip() for part in name.partition("="))
+    if equals and (not first or ":" in first):
+        raise ScenarioError(
+            f"scheduler {name!r} must be SCHEDULER or LABEL=SCHEDULER, and parameters are set by "
+            "--set LABEL.PARAM=VALUE"
+        )
+    return first, scheduler if equals else first
+
+
+def named_scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
+    """Return the scheduler that `name` stands for, with `parameters`.
+
+    Parameters
+    ----------
+    name
+        A registered name or module:Class; after ``LABEL=`` it is a variant with parameters of its own.
+
+    Raises
+    ------
+    ScenarioError
+        If `split_label`, `make_scheduler` or `import_scheduler` raises it.
+    """
+    _, scheduler = split_label(name)
+    return (import_scheduler if ":" in scheduler else make_scheduler)(scheduler, parameters)
 
 
 def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:
@@ -322,6 +348,11 @@ def command(file: str, scheduler: Scheduler) -> str:
         value = getattr(scheduler, field)
         if value != getattr(default, field):
             text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            if isinstance(value, Mapping):
+                entries = ", ".join(
+                    f"{json.dumps(key)} = {json.dumps(entry)}" for key, entry in value.items()
+                )
+                text = f"{{{entries}}}"
             words += ["--set", f"{name}.{field}={text.lower() if isinstance(value, bool) else text}"]
     return shlex.join(words)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
@@ -27,6 +27,7 @@ from gridsim.studies.comparison_table import (
     scalar,
     verdict,
 )
+from gridsim.studies.groups import Group, JobGroups, job_groups
 from gridsim.studies.log_reference import LOG, LogReference, log_reference
 from gridsim.studies.overview import Overview, as_text
 from gridsim.studies.study import Study
@@ -64,6 +65,10 @@ class Comparison(Study):
         show it, but it is neither compared nor ranked.  None if there is none.
     log_remark
         Remark on `log`, or why there is none; see `gridsim.studies.log_reference`.
+    groups
+        The jobs by queue, user or site; each grouping has a table of mean waiting times.
+    warnings
+        Texts of the warnings of the runs, such as the faults of a job log.
     """
 
     scenario: Scenario
@@ -72,6 +77,8 @@ class Comparison(Study):
     bound: BoundKind = "best"
     log: Result | None = None
     log_remark: str = ""
+    groups: tuple[JobGroups, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Result:
         if name == LOG and self.log is not None:
@@ -97,7 +104,10 @@ class Comparison(Study):
         lines = (remarks if full else cautions)(results, rows, self.bound)
         return Overview(
             context_lines(results, self.baseline),
-            [comparison_table(results, rows, self.baseline, self.bound, verbose=full)],
+            [
+                comparison_table(results, rows, self.baseline, self.bound, verbose=full),
+                *(group.waiting(results) for group in self.groups),
+            ],
             verdict(results, rows),
             [*lines, *filter(None, [self.log_remark])],
         )
@@ -159,7 +169,8 @@ class Comparison(Study):
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario (TOML), the baseline, the rows and their units as plain values.
 
-        The recorded schedule, if there is one, is not among the schedulers, but the entry ``log``.
+        The recorded schedule, if there is one, is not among the schedulers, but the entry ``log``.  The entry
+        ``by`` has the waiting times by queue, user or site.
         """
         reference: dict[str, Any] = {}
         if self.log is not None:
@@ -167,6 +178,8 @@ class Comparison(Study):
             reference["log"] = {name: value for name, value in summary.items() if name not in _NOT_OF_LOGS}
         if self.log_remark:
             reference["log_remark"] = self.log_remark
+        if self.groups:
+            reference["by"] = {group.group: group.rows(self.all_results) for group in self.groups}
         return {
             "scenario": self.scenario.to_toml(),
             "baseline": self.baseline,
@@ -189,6 +202,7 @@ def compare(
     record: Record = ...,
     executor: Executor | None = ...,
     log: bool = ...,
+    by: Sequence[Group] = ...,
     replicates: None = ...,
 ) -> Comparison: ...
 
@@ -219,6 +233,7 @@ def compare(
     record: Record = False,
     executor: Executor | None = None,
     log: bool = True,
+    by: Sequence[Group] = (),
     replicates: int | None = None,
     **study: Any,
 ) -> Comparison | Replicates:
@@ -241,6 +256,9 @@ def compare(
     log
         Whether to show the schedule recorded in the job log from which rigid jobs come, as a reference, if
         jobs and machines are those of the log.  Otherwise a remark says why it is not shown.
+    by
+        What rigid jobs are grouped by: ``"queue"``, ``"user"`` or ``"site"``; for each there is a table of
+        mean waiting times.
     replicates
         How many replications to run.  None runs the scenario as it is, once, and returns a `Comparison`.  A
         number runs `gridsim.replicate` with the usual metrics, and returns `Replicates` with means and paired
@@ -258,9 +276,9 @@ def compare(
             f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}{hint(schedulers, baseline)}"
         )
     if replicates is not None:
-        if bound != "best" or threads != 1 or record:
+        if bound != "best" or threads != 1 or record or by:
             raise ScenarioError(
-                "replicates does not support bound, threads and record, which are for single runs"
+                "replicates does not support bound, threads, record and by, which are for single runs"
             )
         from gridsim.studies.replicate import replicate
 
@@ -292,6 +310,8 @@ def compare(
         results[name] = result
 
     scope = WarningScope()
+    with scope:
+        groups = tuple(job_groups(group, scenario) for group in by)
     if executor is None:
         for name, scheduler in schedulers.items():
             with scope:
@@ -324,7 +344,9 @@ def compare(
             reference = LogReference(remark=f"no row for the log: a scheduler is called {LOG}")
         elif reference.result is not None:
             check_files(LOG, reference.result)
-    return Comparison(scenario, results, baseline, bound, reference.result, reference.remark)
+    return Comparison(
+        scenario, results, baseline, bound, reference.result, reference.remark, groups, tuple(scope.messages)
+    )
 
 
 def _run_in_worker(

@@ -103,14 +103,16 @@ def comparison_table(
     *,
     caption: str = "",
     verbose: bool = False,
+    identity: bool = True,
 ) -> TextTable:
     """Return the table with a row per scheduler, of which some columns are `DISPENSABLE`.
 
     Parameters
     ----------
     verbose
-        Include what explains a result or identifies it: further metrics, wall time, the digest.  Then no
-        column is dispensable.
+        Include what explains a result: further metrics.  Then no column is dispensable.
+    identity
+        Include wall time and digest as well, if `verbose`.
     """
     measure = measure_of(results)
     rigid = measure == "mean_waiting"
@@ -125,12 +127,12 @@ def comparison_table(
          lambda row: _known(100 * row["utilization"], ".1f")),
     ]  # fmt: skip
     # in a comparison of batch queues nobody sends messages
-    if verbose or not rigid or any(_messages(result) not in _NO_MESSAGES for result in results.values()):
+    if not rigid or any(_messages(result) not in _NO_MESSAGES for result in results.values()):
         cells += [
             ("messages", "", lambda row: _messages(results[row["name"]])),
             ("traffic", "MB", lambda row: f"{row['bytes'] / 1e6:.2f}" if row["messages"] > 0 else "-"),
         ]
-    if verbose:
+    if verbose and identity:
         cells.append(("wall", "s", lambda row: _known(row["wall_seconds"] or math.nan, ".2f")))
         cells.append(("digest", "", lambda row: "-" if row["name"] in references else row["digest"][:16]))
     return TextTable(
@@ -299,6 +301,8 @@ def _of_measure(
     if measure == "mean_waiting":
         counts = {name: "-" if result.of_log else f"{result.failed}" for name, result in results.items()}
         killed = {row["name"]: f"{row['terminated']}" if "terminated" in row else "-" for row in rows}
+        if set(killed.values()) != {"-"}:
+            killed |= {name: f"{r.facts.get('killed', '-')}" for name, r in results.items() if r.of_log}
         count_columns: list[_Cells] = [
             (title, "jobs", lambda row, texts=texts: texts[row["name"]])  # type: ignore[misc]
             for title, texts in (("rejected", counts), ("killed", killed))

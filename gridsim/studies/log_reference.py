@@ -119,14 +119,9 @@ def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe) -> tuple[Result
 
 
 def _peak(result: Result) -> int:
-    """Return the largest number of machines in use at once.
+    """Return the largest number of machines in use at once."""
+    from gridsim.traces.rigid import peak_use
 
-    Runs of at most 1 s do not count, since those of 0 s in the log count as 1 s in a result.
-    """
-    table = result.applications
-    known = table["run_time"] > 1.0
-    known &= ~np.isnan(table["finish"])
-    nodes, start, finish = (table[name][known] for name in ("tasks", "first_start", "finish"))
-    times = np.concatenate((finish, start))  # at one instant, jobs end before others start
-    order = np.argsort(times, kind="stable")
-    return int(np.cumsum(np.concatenate((-nodes, nodes))[order]).max(initial=0))
+    known = ~np.isnan(result.applications["finish"])
+    columns = (result.applications[name][known] for name in ("tasks", "first_start", "finish"))
+    return peak_use(*columns)

@@ -31,6 +31,7 @@ from gridsim.scheduling.registry import (
     check_preset,
     chosen_schedulers,
     named_scheduler,
+    split_label,
 )
 from gridsim.simulation.simulate import checked_limit
 from gridsim.studies.execution.cell import Cell
@@ -201,7 +202,7 @@ class Sweep:
                         f"the command line, in place of the file's: --schedulers {name},..."
                     )
         schedulers = {
-            name: named_scheduler(name, scenario.schedulers.get(name, {}))
+            split_label(name)[0]: named_scheduler(name, scenario.schedulers.get(name, {}))
             for name in changes.pop("schedulers", names)
         }
         for name, table in scenario.schedulers.items():

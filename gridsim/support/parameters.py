@@ -274,6 +274,8 @@ def _check(hint: Any, limits: Limits | None = None) -> Check | None:
         return lambda path, value: one_of(path, value, arguments)
     if origin in (Union, types.UnionType):
         kinds = [kind for kind in arguments if kind is not type(None)]
+        if [get_origin(kind) for kind in kinds] == [tuple, dict]:
+            return _list_or_table(*(_check(kind, limits) for kind in kinds))
         inner = _check(kinds[0], limits) if len(kinds) == 1 else None
         if inner is None or len(kinds) == len(arguments):
             return inner
@@ -281,6 +283,9 @@ def _check(hint: Any, limits: Limits | None = None) -> Check | None:
     if origin is tuple and arguments[1:] == (...,):
         entry = _check(arguments[0], limits)
         return None if entry is None else _entries(entry)
+    if origin is dict and arguments[0] is str:
+        entry = _check(arguments[1], limits)
+        return None if entry is None else _values(entry)
     if hint is bool:
         return flag
     if limits is None:
@@ -315,6 +320,20 @@ def _entries(entry: Check) -> Check:
         return tuple(entry(f"{path}[{k}]", value) for k, value in enumerate(sequence(path, values)))
 
     return check
+
+
+def _values(entry: Check) -> Check:
+    def check(path: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: entry(f"{path}.{name}", value) for name, value in values.items()}
+
+    return check
+
+
+def _list_or_table(of_list: Check | None, of_table: Check | None) -> Check | None:
+    """Return the check for a list whose entries may have names instead; None if the entries have no check."""
+    if of_list is None or of_table is None:
+        return None
+    return lambda path, value: (of_table if isinstance(value, Mapping) else of_list)(path, value)
 
 
 def _column_check(kind: type[ArrayColumn], annotations: tuple[Any, ...]) -> Check:

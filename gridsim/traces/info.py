@@ -86,11 +86,12 @@ def detect_format(path: StrPath) -> str:
         named = format_of_content(path) or named
     if named:
         return named
-    has_comments = False
+    has_comments, is_empty = False, True
     for line in islice(text_lines(path), _MAX_HEADER_LINES):
         words = line.split()
         if not words:
             continue
+        is_empty = False
         if words[0].startswith(";"):
             return "swf"
         if "event_start_time" in words:
@@ -105,11 +106,13 @@ def detect_format(path: StrPath) -> str:
         if record := _format_of_record(words, has_comments):
             return record
         break
+    if is_empty:
+        raise format_error(path, 1, "the trace must have records, got an empty file")
     raise format_error(
         path,
         1,
-        f"the format must be one of {', '.join(FORMATS)}, got an unknown format; state it with --format of "
-        "gridsim trace lint (tables of sacct need -P, and a first line with the names of columns)",
+        f"the format must be one of {', '.join(FORMATS)}, got an unknown format (tables of sacct need -P, "
+        "and a first line with the names of columns); gridsim trace lint --format FORMAT shows faults",
     )
 
 

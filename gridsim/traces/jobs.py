@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -258,6 +258,12 @@ def stated_machines(header: dict[str, str], procs_per_node: int = 1) -> tuple[st
             count = int(match[0])
             return key, -(-count // procs_per_node) if key == "MaxProcs" else count
     return None
+
+
+def listed_names(header: Mapping[str, str], key: str) -> dict[int, str]:
+    """Return number -> name for the names that a header lists under `key`, such as "User" or "Queue"."""
+    entries = re.findall(r"^([0-9]{1,6})\s+(\S.*?)\s*$", header.get(key, ""), re.MULTILINE)
+    return {int(number): name for number, name in entries}
 
 
 def is_column_header(words: list[str]) -> bool:

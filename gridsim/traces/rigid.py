@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.errors import ScenarioError
+from gridsim.errors import ScenarioError, TraceWarning
 from gridsim.traces._text import Remark, warn_remarks
 from gridsim.traces.job_lines import lines_of
 from gridsim.traces.job_remarks import report
@@ -132,6 +133,34 @@ def derive_jobs(
         job=log.jobs["job"][row],
         row=row,
     )
+
+
+def most_in_use(log: JobLog, procs_per_node: int = 1) -> int:
+    """Return the most nodes that jobs of a log used at once, by its waits; 0 if it states no waits."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TraceWarning)
+        jobs = derive_jobs(log, procs_per_node=procs_per_node)
+    wait = log.jobs["wait"][jobs.row]
+    known = wait >= 0
+    start = (jobs.release + wait)[known]
+    return peak_use(jobs.nodes[known], start, start + jobs.run_time[known])
+
+
+def peak_use(nodes: NDArray[np.int64], start: NDArray[np.float64], finish: NDArray[np.float64]) -> int:
+    """Return the most nodes that are in use at once.
+
+    Runs of at most 1 s do not count, since those of 0 s in a log count as 1 s.
+
+    Parameters
+    ----------
+    nodes, start, finish
+        Nodes, start and end (s) of each run.
+    """
+    long = finish - start > 1.0
+    nodes, start, finish = nodes[long], start[long], finish[long]
+    times = np.concatenate((finish, start))  # at one instant, jobs end before others start
+    order = np.argsort(times, kind="stable")
+    return int(np.cumsum(np.concatenate((-nodes, nodes))[order]).max(initial=0))
 
 
 def warn_missing_requests(log: JobLog, jobs: RigidJobs) -> None:

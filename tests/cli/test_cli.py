@@ -266,7 +266,7 @@ def test_logs_and_host_tables_replace_drawn_workloads_and_platforms(folder, toy)
     kept = json.loads(
         run_command("run", "--scheduler", "asap", "--job-log", "log.swf", "--rigid", "--json").stdout
     )
-    assert kept["applications"] == 2 and kept["aggregate_speed"] == 1000 * kept["machines"] == 10**6
+    assert kept["applications"] == 2 and kept["aggregate_speed"] == 1000 * kept["machines"] == 2000
     Path("log.swf").write_text(f"; MaxNodes: 7\n; MaxProcs: 5\n{job(1, 100, 10, 1)}\n")
     declared = run_command("run", "--scheduler", "asap", "--job-log", "log.swf", "--rigid", "--json")
     assert json.loads(declared.stdout)["machines"] == 5
@@ -537,7 +537,8 @@ def test_invalid_schedulers_are_rejected(folder, toy):
     assert actual == "t = 0.0 s: start() must return a Policy, got NoneType"
     assert (
         error_of("compare", "--schedulers", f"{toy},{toy}")
-        == f"--schedulers must name different schedulers, got '{toy}' twice"
+        == f"--schedulers must name different schedulers, got '{toy}' twice; a variant has a label, "
+        f"LABEL={toy}"
     )
     assert (
         error_of("compare", "--schedulers", ",") == "--schedulers must name at least one scheduler, got none"

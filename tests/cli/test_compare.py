@@ -251,7 +251,7 @@ def test_single_runs_on_an_executor_equal_local_runs() -> None:
         assert not parallel[name].applications["finish"].flags.writeable
     with pytest.raises(gs.ScenarioError, match="half_width requires replicates"):
         compare(bags(), schedulers, half_width=0.1)
-    with pytest.raises(gs.ScenarioError, match="replicates does not support bound, threads and record"):
+    with pytest.raises(gs.ScenarioError, match="replicates does not support bound, threads, record and by"):
         compare(bags(), schedulers, replicates=2, record=True)
 
 
@@ -340,3 +340,154 @@ def test_machines_of_several_processors_come_from_the_header(tmp_path: Path) -> 
     assert "\nlog  " in invoke(*flags, "--nodes", "2").stdout
     refused = invoke(*flags, "--nodes", "2x")
     assert refused.exit_code == 2 and "--nodes is required, since" in refused.stderr
+
+
+def test_variants_of_a_scheduler_have_labels_and_parameters_of_their_own(tmp_path: Path) -> None:
+    rigid().save(tmp_path / "rigid.toml")
+    saved, out = tmp_path / "variants.toml", tmp_path / "out"
+    sets = "--set", "deep.depth=3", "--set", "sjf.order=sjf", "--baseline", "deep"
+    names = "backfill,deep=backfill,sjf=backfill"
+    arguments = *sets, "--schedulers", names, "--save-scenario", saved, "--out", out, "--json"
+    answer = json.loads(invoke(tmp_path / "rigid.toml", *arguments).stdout)
+    rows = {row["name"]: row["digest"] for row in answer["schedulers"]}
+    queues = gs.BatchQueue(), gs.BatchQueue(depth=3), gs.BatchQueue(order="sjf")
+    digests = [gs.simulate(rigid(), queue).digest for queue in queues]
+    assert rows == dict(zip(("backfill", "deep", "sjf"), digests, strict=True))
+    assert answer["baseline"] == "deep" and list(answer["files"]) == ["backfill", "deep", "sjf"]
+    again = json.loads(invoke(saved, "--schedulers", "deep=backfill,my=gridsim:BatchQueue", "--json").stdout)
+    assert {row["name"]: row["digest"] for row in again["schedulers"]} == {
+        "deep": digests[1],
+        "my": digests[0],
+    }
+    assert [*gs.compare(rigid(), ["backfill", "my=backfill"]).results] == ["backfill", "my"]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("backfill,backfill", "'backfill' twice; a variant has a label, LABEL=backfill"),
+        ("backfill:depth=2", "must be SCHEDULER or LABEL=SCHEDULER"),
+        ("=backfill", "must be SCHEDULER or LABEL=SCHEDULER"),
+        ("deep=backfil", "unknown scheduler 'backfil'; did you mean backfill"),
+    ],
+)
+def test_invalid_names_of_variants_are_rejected(names: str, message: str) -> None:
+    found = invoke("--nodes", "4", "--schedulers", names)
+    assert found.exit_code == 2 and message in found.stderr
+
+
+def test_the_row_of_the_log_is_saved(tmp_path: Path) -> None:
+    flags = "--rigid", "--schedulers", "backfill", "--out", tmp_path / "out", "--json"
+    answer = json.loads(invoke("--job-log", _job_log(tmp_path), *flags).stdout)
+    assert list(answer["files"]) == ["backfill", "log"]
+    assert gs.Result.load(answer["files"]["log"]).of_log
+
+
+def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
+    line = "{0} {0} 0 10 2 -1 -1 2 10 -1 1 {1} 1 1 {2} 1 -1 -1\n"
+    log = tmp_path / "log.swf"
+    header = "; MaxProcs: 2\n; UnixStartTime: 1000000000\n; Queue: 1 batch\n; Queue: 2 debug\n"
+    log.write_text(header + "".join(line.format(k, k, 1 + k // 3) for k in range(1, 5)))
+    flags = "--job-log", log, "--rigid", "--schedulers", "backfill,two=backfill", "--by", "queue,user"
+    report = tmp_path / "report.html"
+    found = invoke(*flags, "--no-log", "--report", report)
+    assert found.exit_code == 0, found.output
+    tables = found.stdout.partition("Mean waiting time by queue\n")[2].splitlines()
+    assert [row.split() for row in tables[2:4]] == [
+        ["batch", "2", "50.0", "4.5", "4.5"],
+        ["debug", "2", "50.0", "22.5", "22.5"],
+    ]
+    assert "period    submitted from 2001-09-09 to 2001-09-09" in found.stdout
+    rows = json.loads(invoke(*flags, "--no-log", "--json").stdout)["by"]["queue"]
+    assert rows[1] == {
+        "queue": "debug",
+        "jobs": 2,
+        "core_hours_share": 0.5,
+        "mean_waiting": {"backfill": 22.5, "two": 22.5},
+    }
+    page = report.read_text()
+    assert "Mean waiting time by user" in page and "submitted from 2001-09-09" in page
+    sites = invoke("--job-log", log, *flags[:4], "backfill", "--by", "site,queue", "--sites", "old=2,new=2")
+    rows = [row.split()[:3] for row in sites.stdout.splitlines()]
+    assert ["old", "4", "50.0"] in rows and ["new/debug", "2", "25.0"] in rows
+    for group, message in (
+        ("site", "by = 'site' requires a platform of sites"),
+        ("groups", "--by must be one of ('queue', 'user', 'site'), got 'groups'"),
+    ):
+        refused = invoke(*flags[:4], "backfill", "--by", group)
+        assert refused.exit_code == 2 and message in refused.stderr
+
+
+def test_a_report_on_a_log_is_for_operators(tmp_path: Path) -> None:
+    """Waiting times have one unit, and schedulers are described by the parameters that differ."""
+    from gridsim.report.contents import of_results
+    from gridsim.report.tables import convert_times
+    from gridsim.studies.overview import TextTable
+
+    line = "{0} {1} -1 40000 2 -1 -1 2 40000 -1 {2} 1 1 1 1 1 -1 -1\n"
+    log = tmp_path / "log.swf"
+    text = "".join(line.format(k, 10 * k, 5 if k == 4 else 1) for k in range(1, 5))
+    log.write_text("; MaxProcs: 4\n" + text.replace("4 40 -1 40000 2", "4 40 -1 0 -1"))
+    flags = "--job-log", log, "--rigid", "--schedulers", "backfill,deep=backfill", "--set", "deep.depth=3"
+    report = tmp_path / "report.html"
+    assert invoke(*flags, "--report", report).exit_code == 0
+    page = report.read_text()
+    assert "backfill: with depth=1:" in page and "deep: with depth=3:" in page
+    assert "1 jobs that never ran" in page
+    head = page.partition("Schedulers compared")[2].partition("</thead>")[0]
+    assert "median, h" in head and "mean, h" in head and "digest" not in head and "messages" not in head
+    results = gs.compare(gs.Scenario.from_toml(_saved(tmp_path, flags)), ["backfill"], log=False).results
+    assert "digests" not in of_results(results).lead
+    table = TextTable(
+        "", [("name", ""), ("waiting", "mean, s"), ("waiting", "median, s")], [["a", "9000", "60"]]
+    )
+    assert convert_times(table).rows == [("a", "2.5", "0.0166667")]
+
+
+def _saved(folder: Path, flags: tuple[object, ...]) -> Path:
+    """Return the file of the scenario of a comparison."""
+    assert invoke(*flags, "--save-scenario", folder / "saved.toml").exit_code == 0
+    return folder / "saved.toml"
+
+
+def test_a_log_without_a_size_has_the_machines_that_it_used(tmp_path: Path) -> None:
+    log = _job_log(tmp_path)  # three machines, then two
+    log.write_text(log.read_text().partition("\n")[2])
+    found = invoke("--job-log", log, "--rigid", "--schedulers", "backfill")
+    assert "3 machines, as many as jobs used at once, since" in found.stderr and "\nlog " in found.stdout
+    several = invoke("--job-log", log, "--job-log", log, "--rigid", "--procs-per-node", "2,1", "--by", "site")
+    assert (
+        "2 machines, as many as jobs used at once" in several.stderr
+        and "platform  5 machines" in several.stdout
+    )
+    assert "nodes of 2, 1 processors" in several.stdout
+    assert several.stderr.count("--sites sets another number") == 2
+    refused = invoke("--job-log", log, "--job-log", log, "--rigid", "--procs-per-node", "2,1,1")
+    assert refused.exit_code == 2 and "--procs-per-node must be one number, or 2" in refused.stderr
+
+
+def test_jobs_killed_at_their_limit_are_counted_in_the_log(tmp_path: Path) -> None:
+    """The second job failed when it had run for longer than requested."""
+    line = "{0} 0 0 {1} 1 -1 -1 1 50 -1 {2} 1 1 1 1 1 -1 -1\n"
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 4\n" + line.format(1, 50, 1) + line.format(2, 60, 0) + line.format(3, 9, 0))
+    flags = "--schedulers", "backfill", "--set", "backfill.kill=at-limit"
+    rows = [row.split() for row in invoke("--job-log", log, "--rigid", *flags).stdout.splitlines()]
+    killed = [row[7] for row in rows if row[:1] in (["backfill"], ["log"])]
+    assert killed == ["1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "message"),
+    [
+        ("", (), "the trace must have records, got an empty file"),
+        ("1 0 0 9 1\n", ("--load", "30%"), "a factor such as 1.3x for 30 % more, got '30%'"),
+    ],
+)
+def test_errors_of_logs_say_what_is_right(
+    text: str, flags: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text(text)
+    found = invoke("--job-log", log, "--rigid", *flags)
+    assert found.exit_code == 2 and message in found.stderr

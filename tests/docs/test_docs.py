@@ -87,10 +87,12 @@ def test_links_and_images_exist(page):
 
 @page_of
 def test_settings_of_known_schedulers_are_valid(page):
-    for setting in re.findall(r"--set ([^\s'`]+|'[^']+')", page.read_text()):
+    text = page.read_text()
+    variants = dict(re.findall(r"(?<![\w.=])([a-z]+)=([a-z][\w-]+)(?=[,\s`\"])", text))
+    for setting in re.findall(r"--set ([^\s'`]+|'[^']+')", text):
         name, parameter, value = parse_setting(setting.strip("'"))
         if ":" not in name and name.islower():  # neither module:Class nor NAME.PARAM=VALUE
-            make_scheduler(name, {parameter: value})
+            make_scheduler(variants.get(name, name), {parameter: value})
 
 
 # -- schedulers.md, cohorts.md ------------------------------------------------------------------------------

@@ -218,6 +218,9 @@ def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
     )
     (tmp_path / "s.toml").write_text(FILE)
     finished_sweep = Sweep.from_toml(tmp_path / "s.toml")
+    assert [*Sweep.from_toml(tmp_path / "s.toml", schedulers=["my=mincent"], baseline=None).schedulers] == [
+        "my"
+    ]
     assert (
         finished_sweep.replicates,
         finished_sweep.baseline,

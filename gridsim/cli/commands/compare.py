@@ -63,7 +63,8 @@ DEFAULT_SCHEDULERS = {
     "names",
     metavar="A,B,C",
     shell_complete=complete_schedulers,
-    help="Schedulers to compare: names, module:Class, or all (those that support the scenario).  "
+    help="Schedulers to compare: names, module:Class, or all (those that support the scenario).  LABEL=NAME "
+    "is a variant, whose parameters --set LABEL.PARAM=VALUE sets.  "
     f"[{','.join(DEFAULT_SCHEDULERS[False])}; for rigid jobs {','.join(DEFAULT_SCHEDULERS[True])}]",
 )
 @click.option(
@@ -80,6 +81,7 @@ DEFAULT_SCHEDULERS = {
     default=True,
     help="With the jobs of a log, show the schedule recorded in it, as a reference.  [yes]",
 )
+@click.option("--by", metavar="A,B", help="Show mean waiting times by queue, user or site.")
 @click.option("--out", metavar="DIR", help="Save the results in a folder, as NAME.npz.")
 @save_scenario_option
 @verbose_option
@@ -95,12 +97,20 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     With --replicates or --half-width, compare them on replications of the scenario, and show means and ratios
     with confidence intervals; the exit code is 1 if runs failed.
     """
+    from gridsim.scheduling.registry import split_label
     from gridsim.support.arguments import hint
 
     selection, exclusions = _selected_schedulers(names, flags)
-    if baseline is not None and baseline not in selection:
-        close = hint(selection, baseline)
-        raise ScenarioError(f"--baseline must be one of {', '.join(selection)}, got {baseline!r}{close}")
+    labels = [split_label(name)[0] for name in selection]
+    for i, label in enumerate(labels):
+        if label in labels[:i]:
+            raise ScenarioError(
+                f"--schedulers must name different schedulers, got {label!r} twice; a variant has a label, "
+                f"LABEL={split_label(selection[i])[1]}"
+            )
+    if baseline is not None and baseline not in labels:
+        close = hint(labels, baseline)
+        raise ScenarioError(f"--baseline must be one of {', '.join(labels)}, got {baseline!r}{close}")
     if flags["replicates"] is not None or flags["half_width"] is not None:
         _compare_replications(selection, exclusions, baseline, flags)
         return
@@ -131,9 +141,6 @@ def _selected_schedulers(names: str | None, flags: Flags) -> tuple[list[str], di
         selection, exclusions = list(defaults) if names is None else names_of(names), {}
     if not selection:
         raise ScenarioError("--schedulers must name at least one scheduler, got none")
-    for i, name in enumerate(selection):
-        if name in selection[:i]:
-            raise ScenarioError(f"--schedulers must name different schedulers, got {name!r} twice")
     return selection, exclusions
 
 
@@ -151,16 +158,19 @@ def _has_job_requirements(scenario: Scenario) -> bool:
 
 
 def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | None, flags: Flags) -> None:
+    from gridsim.scheduling.registry import split_label
     from gridsim.studies import compare as experiment
+    from gridsim.studies.log_reference import LOG
     from gridsim.support.text import to_json
 
     out, files = flags["out"], {}
     if out:
         if os.path.lexists(out) and not os.path.isdir(out):
             raise ScenarioError(f"--out must be a folder (compare saves one file per scheduler), got {out}")
-        files = {name: os.path.join(out, file_name(name)) for name in names}
+        labels = [split_label(name)[0] for name in names] + [LOG] * flags["log"]
+        files = {label: os.path.join(out, file_name(label)) for label in labels}
         if len(set(files.values())) < len(files):
-            first, second = next((a, b) for b in names for a in names if a < b and files[a] == files[b])
+            first, second = next((a, b) for b in labels for a in labels if a < b and files[a] == files[b])
             raise ScenarioError(
                 f"--out requires schedulers with different file names, got {first!r} and {second!r}, both "
                 f"{os.path.basename(files[first])}"
@@ -184,11 +194,13 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
             bound=flags["bound"],
             executor=executor,
             log=flags["log"],
+            by=names_of(flags["by"]),
             **run_arguments(flags["run_flags"], out, flags["report"]),
         )
     save_scenario(flags["save_scenario"])
     if files:
         os.makedirs(out, exist_ok=True)
+        files = {name: file for name, file in files.items() if name in comparison.all_results}
         for name, file in files.items():
             comparison[name].save(file)
     if flags["report"] is not None:
@@ -221,9 +233,9 @@ def _run_executor(count: int | None) -> AbstractContextManager[Executor | None]:
     return executor_of(count)
 
 
-def _command(result: Replicates, flags: Flags) -> list[str]:
+def _command(names: list[str], result: Replicates, flags: Flags) -> list[str]:
     """Return the command that repeats the replications of the scenario in scenario.toml."""
-    arguments = ["gridsim", "compare", "scenario.toml", "--schedulers", ",".join(result.schedulers)]
+    arguments = ["gridsim", "compare", "scenario.toml", "--schedulers", ",".join(names)]
     arguments += ["--baseline", str(result.baseline), "--replicates", str(len(result.seeds))]
     for flag in ("hold", "metrics"):
         if flags[flag] is not None:
@@ -242,7 +254,7 @@ def _compare_replications(
     run_flags = dict(flags["run_flags"])
     time_limit = run_flags.pop("time_limit", None)
     single = [shared_run_options.flags[name] for name in run_flags]
-    single += [f"--{name}" for name in ("out", "verbose") if flags[name]]
+    single += [f"--{name}" for name in ("by", "out", "verbose") if flags[name]]
     if single:
         raise ScenarioError(
             f"--replicates does not support {single[0]}, which is for single runs; use --store DIR"
@@ -278,7 +290,7 @@ def _compare_replications(
         flags,
         list(result.values),
         scenario=save_scenario(flags["save_scenario"]),
-        command=_command(result, flags),
+        command=_command(names, result, flags),
         details={"scenario": scenario.to_toml(), "not_applicable": exclusions},
         messages=messages,
     )

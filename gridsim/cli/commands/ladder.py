@@ -86,7 +86,7 @@ def ladder(
         result = run_ladder(
             scenario,
             replicates,
-            scheduler=schedulers[name],
+            scheduler=next(iter(schedulers.values())),
             faults=faults,
             ages=() if ages is None else _parse_ages(ages),
             time_limit=time_limit,

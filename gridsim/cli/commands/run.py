@@ -102,7 +102,7 @@ def run(
     scenario, schedulers, save = prepare([name], scenario_flags, settings, [*outputs, ("--report", report)])
     result = simulate(
         scenario,
-        schedulers[name],
+        next(iter(schedulers.values())),
         progress=progress_of(progress, as_json),
         **run_arguments(run_flags, out, report, checkpoint),
         checkpoint=checkpoint,
@@ -215,6 +215,6 @@ def emulate(
     check_report(report)
     outputs = [("--out", out), ("--save-scenario", save_scenario), ("--report", report)]
     scenario, schedulers, save = prepare([name], scenario_flags, settings, outputs)
-    result = run_for_real(scenario, schedulers[name], **options)
+    result = run_for_real(scenario, next(iter(schedulers.values())), **options)
     save(save_scenario)
     show_result(result, name, out=out, report=report, bound=bound, as_json=as_json)

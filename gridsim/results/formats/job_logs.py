@@ -305,7 +305,8 @@ def result_from_log(
     are NaN; the fact ``unknown_waits`` counts these jobs, and a `TraceWarning` is issued.  Values that a log
     does not contain are missing: submitters are -1, and ``busy`` and ``utilization`` of machines and the
     number of messages are NaN.  The fact ``utilization`` is that of all machines together, from the first
-    release to the last finish.
+    release to the last finish.  The fact ``killed`` counts the jobs that failed or were cancelled when they
+    had run for the requested time, such as those with the state TIMEOUT of Slurm.
 
     Parameters
     ----------
@@ -327,6 +328,7 @@ def result_from_log(
     """
     from gridsim.traces import derive_jobs
     from gridsim.traces.info import load_jobs
+    from gridsim.traces.job_lines import CANCELLED, FAILED
 
     file = os.fspath(path)
     with provenance.file_digests([file]) as files:
@@ -379,6 +381,7 @@ def result_from_log(
         "waiting": waiting,
         "slowdown": job_slowdown(waiting, jobs.run_time),
     }
+    ended_early = np.isin(records["status"], (FAILED, CANCELLED)) & (records["req_time"] > 0)
     missing = np.full(count, np.nan)
     scenario = Scenario(platform, workload)
     return Result(
@@ -392,6 +395,7 @@ def result_from_log(
         },
         facts={
             "unknown_waits": int(unknown_wait.sum()),
+            "killed": int((ended_early & (records["run_time"] >= records["req_time"])).sum()),
             "utilization": total(nodes_used * jobs.run_time) / (count * span),
         },
         scheduler={

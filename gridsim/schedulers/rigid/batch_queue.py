@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from gridcore.rigid_queue.batch_queue import JobQueue
-from gridsim.errors import ScenarioError
+from gridsim.errors import ScenarioError, SchedulerWarning, warn
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.rigid.decisions import WORDS, Replay, record_starts
 from gridsim.scheduling.contract import Foreseen, Policy, Run, Scheduler
 from gridsim.scheduling.jobs import JobQueuePolicy
+from gridsim.support.arguments import hint
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS
 from gridsim.support.parameters import Limits
 
 _Weight = Annotated[float, Limits(low=0)]
+_Limit = Annotated[int, Limits(low=0)]
+_Size = Annotated[int, Limits(low=1)]
 
 
 class BatchQueue(Scheduler, frozen=True, kw_only=True):
@@ -57,15 +61,19 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
         end.
     user_limit
         Number of machines that the jobs of a user may have at once; further jobs are passed over until others
-        have ended.  None for no limit.  It is not supported with ``backfill="conservative"``.
+        have ended, and jobs that request more are rejected.  None for no limit.  It is not supported with
+        ``backfill="conservative"``.
     queue_limits
-        The same for the jobs of each queue, 0 for no limit.  Queues are those of the workload, in ascending
-        order of their numbers.
+        The same for the jobs of each queue, 0 for no limit: a table from names of queues, in which queues
+        without a limit may be missing, or a list of all queues in ascending order of their numbers.
     partitions
-        Number of machines of each partition.  A partition has machines with consecutive numbers, its own
-        reservations, and the jobs of its queues; empty for one partition with all machines and jobs.
+        Number of machines of each partition, a table from names or a list.  A partition has machines with
+        consecutive numbers, its own reservations, and the jobs of its queues; jobs that request more machines
+        are rejected.  Empty for one partition with all machines and jobs.
     queue_partitions
-        Partition of each queue, from 0 on; by default each queue has a partition, in the same order.
+        Partition of each queue: a table from names of queues to names of partitions, or a list of the
+        partitions of all queues, from 0 on.  By default it is the partition of the same name, or, if
+        partitions have no names, each queue has a partition, in the same order.
     age_weight, max_age
         Weight of the time that a job has waited, as a share of `max_age` (s), at most 1.
     size_weight
@@ -77,7 +85,8 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     priority_weight
         Weight of the priority that the user states.
     queue_priorities
-        Priority of each queue, which is added to the weighted sum; empty for none.
+        Priority of each queue, which is added to the weighted sum: a table from names of queues, in which
+        those of priority 0 may be missing, or a list of all queues; empty for none.
     """
 
     name: ClassVar[str] = "backfill"
@@ -92,16 +101,16 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     reserve: Literal["counts", "machines"] = "counts"
     kill: Literal["never", "at-limit"] = "never"
     user_limit: Annotated[int, Limits(low=1)] | None = None
-    queue_limits: tuple[Annotated[int, Limits(low=0)], ...] = ()
-    partitions: tuple[Annotated[int, Limits(low=1)], ...] = ()
-    queue_partitions: tuple[Annotated[int, Limits(low=0)], ...] = ()
+    queue_limits: tuple[_Limit, ...] | dict[str, _Limit] = ()
+    partitions: tuple[_Size, ...] | dict[str, _Size] = ()
+    queue_partitions: tuple[_Limit, ...] | dict[str, str] = ()
     age_weight: _Weight = 1.0
     max_age: Annotated[float, Limits(above=0, unit="s")] = 604_800.0
     size_weight: _Weight = 0.0
     share_weight: _Weight = 1.0
     half_life: Annotated[float, Limits(above=0, unit="s")] = 604_800.0
     priority_weight: _Weight = 0.0
-    queue_priorities: tuple[float, ...] = ()
+    queue_priorities: tuple[float, ...] | dict[str, float] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,14 +128,26 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
                 raise ScenarioError(
                     f'{self.name}.{name} must be {none} with backfill="conservative", got {value}'
                 )
-        if self.queue_partitions and max(self.queue_partitions) >= len(self.partitions):
-            raise ScenarioError(
-                f"{self.name}.queue_partitions must be below {len(self.partitions)}, the number of "
-                f"partitions, got {max(self.queue_partitions)}"
-            )
+        self._check_partitions()
         if self.queue_priorities and self.order != "multifactor":
             raise ScenarioError(
                 f'{self.name}.queue_priorities require order="multifactor", got {self.order!r}'
+            )
+
+    def _check_partitions(self) -> None:
+        """Raise ScenarioError if `queue_partitions` has a partition that does not exist."""
+        path, places, partitions = f"{self.name}.queue_partitions", self.queue_partitions, self.partitions
+        if places and isinstance(places, dict) != isinstance(partitions, dict):
+            raise ScenarioError(f"{path} must be a table exactly if partitions is one, got {places}")
+        if isinstance(places, dict):
+            for queue, partition in places.items():
+                if partition not in partitions:
+                    raise ScenarioError(
+                        f"{path}.{queue} must be one of {', '.join(map(str, partitions))}, got {partition!r}"
+                    )
+        elif places and max(places) >= len(partitions):
+            raise ScenarioError(
+                f"{path} must be below {len(partitions)}, the number of partitions, got {max(places)}"
             )
 
     @property
@@ -159,15 +180,24 @@ class BatchQueuePolicy(JobQueuePolicy):
     def __init__(self, parameters: BatchQueue, run: Run) -> None:
         super().__init__(parameters, run)
         tasks = run.applications.tasks
+        #: Whether each job is rejected: a limit or its partition has fewer machines than it requests.
+        self.rejected = np.zeros(len(tasks), np.bool_)
+        discipline = self._discipline()
         self.queue: JobQueue = JobQueue(
-            len(run.speeds), tasks, self.durations, self.estimate, **self._discipline(), log=self.needs_log
+            len(run.speeds),
+            np.where(self.rejected, 1, tasks),
+            self.durations,
+            self.estimate,
+            **discipline,
+            log=self.needs_log,
         )
-        self.queue.submit(np.arange(len(tasks)), run.applications.release_ns)
+        jobs = np.flatnonzero(~self.rejected)
+        self.queue.submit(jobs, run.applications.release_ns[jobs])
         if run.faults:
             run.engine.add_source(self)
 
     def advance_queue(self, until: int) -> int:
-        return self.queue.run(until)
+        return self.queue.run(until) + int(self.rejected.sum())
 
     def _discipline(self) -> dict[str, Any]:
         """Return the arguments of the kernel that determine which jobs start, and in which order."""
@@ -180,7 +210,7 @@ class BatchQueuePolicy(JobQueuePolicy):
             "limit": parameters.user_limit or 0,
         }
         if parameters.user_limit is not None:
-            self._check_widths("user_limit", parameters.user_limit)
+            self._reject_wide("user_limit", np.array([parameters.user_limit]))
         if arguments["predicted"] or arguments["limit"] or parameters.order == "multifactor":
             if jobs.user is None:
                 raise ScenarioError(
@@ -208,57 +238,115 @@ class BatchQueuePolicy(JobQueuePolicy):
                 "base": parameters.priority_weight * priority,
             }
             if parameters.queue_priorities:
-                priorities = np.array(parameters.queue_priorities)
-                arguments["weights"]["base"] += priorities[arguments["queues"]]
+                names, queues = jobs.members("queue")
+                priorities = self._of_queues("queue_priorities", parameters.queue_priorities, names)
+                arguments["weights"]["base"] += np.array(priorities, np.float64)[queues]
         return arguments
 
     def _queues(self) -> dict[str, Any]:
         """Return the arguments of the kernel about queues and partitions."""
-        parameters, jobs, name = self.parameters, self.run.applications, self.parameters.name
+        parameters, jobs = self.parameters, self.run.applications
         if jobs.queue is None:
             raise ScenarioError(
-                f"workload.queue must be known for limits, priorities and partitions of queues ({name}), "
-                "got a workload without queues"
+                f"workload.queue must be known for limits, priorities and partitions of queues "
+                f"({parameters.name}), got a workload without queues"
             )
-        numbers, queues = np.unique(jobs.queue, return_inverse=True)
+        names, queues = jobs.members("queue")
         arguments: dict[str, Any] = {"queues": queues}
-        partition_of_queue = parameters.queue_partitions or tuple(range(len(parameters.partitions)))
-        for field, values in (
-            ("queue_limits", parameters.queue_limits),
-            ("queue_priorities", parameters.queue_priorities),
-            ("queue_partitions" if parameters.queue_partitions else "partitions", partition_of_queue),
-        ):
-            if values and len(values) != len(numbers):
-                raise ScenarioError(
-                    f"{name}.{field} must have an entry for each of the {len(numbers)} queues of the "
-                    f"workload ({', '.join(map(str, numbers[:9].tolist()))}), got {len(values)}"
-                )
         if parameters.queue_limits:
-            arguments["queue_limits"] = parameters.queue_limits
-            limits = np.array(parameters.queue_limits)[queues]
-            self._check_widths("queue_limits", np.where(limits, limits, np.inf))
+            limits = np.array(self._of_queues("queue_limits", parameters.queue_limits, names))
+            arguments["queue_limits"] = limits
+            self._reject_wide("queue_limits", np.where(limits, limits, len(self.run.speeds)), names, queues)
         if parameters.partitions:
-            sizes, machines = np.array(parameters.partitions), len(self.run.speeds)
-            if sizes.sum() != machines:
-                raise ScenarioError(
-                    f"{name}.partitions must add up to {machines}, the machines of the platform, got "
-                    f"{sizes.sum()}"
-                )
-            partition = np.array(partition_of_queue)[queues]
-            self._check_widths("partitions", sizes[partition])
-            arguments |= {"sizes": sizes, "partition": partition}
+            sizes, partition = self._partitions(names)
+            self._reject_wide("partitions", sizes[partition], names, queues)
+            arguments |= {"sizes": sizes, "partition": partition[queues]}
         return arguments
 
-    def _check_widths(self, field: str, machines: Any) -> None:
-        """Raise ScenarioError if a job requests more than `machines`: one number, or one for each job."""
-        tasks, machines = self.run.applications.tasks, np.broadcast_to(machines, len(self.resubmitted))
-        numbers = self.run.applications.job
-        for k in np.flatnonzero(tasks > machines)[:1]:
-            job = k if numbers is None else f"{numbers[k]} of the log"
+    def _partitions(self, names: list[str]) -> tuple[Integers, Integers]:
+        """Return the machines of each partition, and the partition of each queue, int64."""
+        parameters, machines = self.parameters, len(self.run.speeds)
+        partitions, places = parameters.partitions, parameters.queue_partitions
+        sizes = np.array([*partitions.values()] if isinstance(partitions, dict) else partitions)
+        if sizes.sum() != machines:
             raise ScenarioError(
-                f"{self.parameters.name}.{field} must let each job run, got {machines[k]:.0f} machines for "
-                f"job {job}, which requests {tasks[k]}"
+                f"{parameters.name}.partitions must add up to {machines}, the machines of the platform, got "
+                f"{sizes.sum()}"
             )
+        if not isinstance(partitions, dict):
+            field, values = "queue_partitions", places
+            if not places:
+                field, values = "partitions", tuple(range(len(sizes)))
+            return sizes, np.array(self._of_queues(field, values, names))
+        numbers = {partition: k for k, partition in enumerate(partitions)}
+        of_queue = {name: name for name in names} | dict(places or {})
+        for name in names:
+            if of_queue[name] not in numbers:
+                raise ScenarioError(
+                    f"{parameters.name}.partitions must have the name of each queue that queue_partitions "
+                    f"does not have, got {', '.join(numbers)}, without {name!r}"
+                )
+        return sizes, np.array([numbers[of_queue[name]] for name in names])
+
+    def _of_queues(self, field: str, values: Any, names: list[str]) -> list[Any]:
+        """Return the value of a parameter for each of the queues `names`, 0 if its table has none."""
+        path = f"{self.parameters.name}.{field}"
+        if not isinstance(values, dict):
+            if len(values) != len(names):
+                raise ScenarioError(
+                    f"{path} must have an entry for each of the {len(names)} queues of the workload "
+                    f"({', '.join(names[:9])}), got {len(values)}"
+                )
+            return list(values)
+        listed = self.run.applications.queue_names  # some may have no jobs in the workload
+        known = [*dict.fromkeys([*names, *([] if listed is None else filter(None, listed.tolist()))])]
+        for queue in values:
+            if queue not in known:
+                raise ScenarioError(
+                    f"{path} must have names of queues of the workload ({', '.join(known[:9])}), got "
+                    f"{queue!r}{hint(known, queue)}"
+                )
+        return [values.get(name, 0) for name in names]
+
+    def _reject_wide(
+        self, field: str, widest: Integers, names: Sequence[str] = ("",), queues: Integers | int = 0
+    ) -> None:
+        """Reject the jobs that request more machines than a parameter allows, with a warning.
+
+        Parameters
+        ----------
+        widest
+            Machines that the parameter allows, int64[queues], or int64[1] for all jobs.
+        names
+            Name of each queue.
+        queues
+            Queue of each job.
+
+        Raises
+        ------
+        ScenarioError
+            If it allows no job of a queue, or no job at all.
+        """
+        jobs, path = self.run.applications, f"{self.parameters.name}.{field}"
+        queues = np.broadcast_to(queues, len(jobs))
+        wide = jobs.tasks > widest[queues]
+        if not wide.any():
+            return
+        for k, name in enumerate(names):
+            if wide[queues == k].all():
+                noun, narrowest = f" of queue {name}" if name else "", jobs.tasks[queues == k].min()
+                raise ScenarioError(
+                    f"{path} must allow some jobs{noun}, which request at least {narrowest} machines, got "
+                    f"{widest[k]}"
+                )
+        self.rejected |= wide
+        first = int(np.argmax(wide))
+        number = first if jobs.job is None else f"{jobs.job[first]} of the log"
+        warn(
+            f"{path}: {wide.sum()} of {len(jobs)} jobs request more machines than it allows, rejected (the "
+            f"first is job {number}, which requests {jobs.tasks[first]})",
+            SchedulerWarning,
+        )
 
     def _static_keys(self) -> Floats:
         """Return the keys of a static order, float64[jobs]: jobs with lower keys are first."""

@@ -209,7 +209,8 @@ def test_the_schedule_of_a_log_is_as_computed_by_hand(tmp_path: Path) -> None:
     assert table["failed"].tolist() == [0, 0, 0, 0] and table["requested"].tolist() == [20, 20, 20, 2]
     assert table["slowdown"].tolist() == [1, 1.4, 1, 1] and table["stretch"][1] == 14 / 15_000
     assert len(result.machines) == 4 and np.isnan(result.machines["busy"]).all() and result.makespan == 15
-    assert result.facts == {"unknown_waits": 0, "utilization": 45 / 60} and result.utilization == 0.75
+    assert result.facts == {"unknown_waits": 0, "killed": 0, "utilization": 45 / 60}
+    assert result.utilization == 0.75
     assert result.mean_waiting == 4 and result.rigid and table["submitter"].tolist() == [-1] * 4
     summary = result.summary()
     assert summary["scheduler"] == "maui" and summary["aggregate_speed"] == 4000

@@ -75,6 +75,12 @@ def test_each_discipline_and_order_gives_a_result_of_its_own() -> None:
             {"queue_partitions": (0, 2), "partitions": (4, 4)},
             "backfill.queue_partitions must be below 2, the",
         ),
+        ({"queue_partitions": {"a": "b"}}, "backfill.queue_partitions must be a table exactly if partitions"),
+        (
+            {"queue_partitions": {"a": "b"}, "partitions": {"c": 1}},
+            "backfill.queue_partitions.a must be one of c, got 'b'",
+        ),
+        ({"queue_limits": {"a": -1}}, "backfill.queue_limits.a must be a whole number >= 0, got -1"),
     ],
 )
 def test_combinations_without_a_meaning_are_rejected(parameters: dict[str, Any], text: str) -> None:
@@ -92,16 +98,20 @@ def test_combinations_without_a_meaning_are_rejected(parameters: dict[str, Any],
         ),
         ({"partitions": (4, 3)}, "backfill.partitions must add up to 8, the machines of the platform, got 7"),
         (
-            {"partitions": (3, 5)},
-            "backfill.partitions must let each job run, got 5 machines for job 1, which requests 6",
+            {"partitions": (7, 1)},
+            "backfill.partitions must allow some jobs of queue 1, which request at least 2 machines, got 1",
         ),
         (
-            {"user_limit": 5},
-            "backfill.user_limit must let each job run, got 5 machines for job 1, which requests 6",
+            {"queue_limits": (0, 1)},
+            "backfill.queue_limits must allow some jobs of queue 1, which request at least 2 machines, got 1",
         ),
         (
-            {"queue_limits": (0, 5)},
-            "backfill.queue_limits must let each job run, got 5 machines for job 1, which requests 6",
+            {"queue_limits": {"2": 4}},
+            "backfill.queue_limits must have names of queues of the workload (0, 1), got '2'",
+        ),
+        (
+            {"partitions": {"0": 8}},
+            "backfill.partitions must have the name of each queue that queue_partitions does not have, got 0",
         ),
     ],
 )
@@ -109,6 +119,20 @@ def test_queues_that_do_not_fit_the_workload_are_rejected(parameters: dict[str, 
     with pytest.raises(gs.ScenarioError) as error:
         gs.simulate(gs.Scenario(gs.Platform.equal(8), jobs()), gs.BatchQueue(**parameters))
     assert str(error.value).startswith(text)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(
+    ("parameters", "rejected"),
+    [({"user_limit": 5}, 10), ({"queue_limits": {"1": 3}}, 20), ({"partitions": (3, 5)}, 20)],
+)
+def test_jobs_wider_than_a_limit_are_rejected(parameters: dict[str, Any], rejected: int, fails: bool) -> None:
+    faults = gs.Faults.exponential(400.0, 50.0, seed=3) if fails else None
+    scenario, queue = gs.Scenario(gs.Platform.equal(8), jobs(), faults=faults), gs.BatchQueue(**parameters)
+    with pytest.warns(gs.SchedulerWarning, match=f"{rejected} of 60 jobs request more machines than it"):
+        result = gs.simulate(scenario, queue, record=("schedule", "decisions"))
+        assert resume_difference(scenario, queue, gs.simulate(scenario, queue, record=True)) is None
+    assert validate_result(result) == [] and result.failed == rejected
 
 
 # -- by hand ------------------------------------------------------------------------------------------------
@@ -137,6 +161,31 @@ def test_limits_and_partitions_of_queues_by_hand() -> None:
         0.0,
         0.0,
     ]
+
+
+def test_parameters_of_queues_take_the_names_of_a_log(tmp_path: Path) -> None:
+    line = "{0} 0 -1 10 2 -1 -1 2 10 -1 1 {0} 1 1 {1} 1 -1 -1\n"
+    log = tmp_path / "log.swf"
+    names = "; MaxProcs: 4\n; Queue: 1 batch\n; Queue: 2 debug\n; Queue: 3 night\n; User: 2 ann\n"
+    log.write_text(names + "".join(line.format(k, 1 + k % 2) for k in range(1, 5)))
+    scenario = gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_from_log(str(log)))
+    applications = scenario.workload.realize(scenario.platform)
+    assert applications.members("queue")[0] == ["batch", "debug"]
+    assert applications.members("user")[0] == ["1", "ann", "3", "4"]
+    for named, listed in (
+        ({"queue_limits": {"batch": 2, "night": 1}}, {"queue_limits": (2, 0)}),
+        ({"partitions": {"debug": 2, "batch": 2}}, {"partitions": (2, 2), "queue_partitions": (1, 0)}),
+        (
+            {"partitions": {"all": 4}, "queue_partitions": {"debug": "all", "batch": "all"}},
+            {"partitions": (4,), "queue_partitions": (0, 0)},
+        ),
+        (
+            {"order": "multifactor", "queue_priorities": {"debug": 1.0}},
+            {"order": "multifactor", "queue_priorities": (0.0, 1.0)},
+        ),
+    ):
+        one, other = (gs.simulate(scenario, gs.BatchQueue(**each)) for each in (named, listed))
+        assert (one.applications["first_start"] == other.applications["first_start"]).all()
 
 
 def test_priorities_of_queues_and_users_add_up() -> None:
