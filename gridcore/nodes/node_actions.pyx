@@ -246,7 +246,7 @@ cdef class NodeActions:
         cdef TaskQueues queues = self.queues
         self._catch_up(machine)
         # even an idle machine starts a task only at the end of the instant at which it is enqueued
-        return queues.waiting[machine] + (queues.running[machine] >= 0 and queues.free_at[machine] > self.now)
+        return queues.waiting[machine] + queues._running_count(machine, self.now)
 
     cdef double _work(self, Py_ssize_t machine) except -1.0:
         return self.queues._work(machine, self.now)

@@ -58,6 +58,7 @@ cdef class MachineQueues:
     cdef double _work(self, Py_ssize_t u, long long now) noexcept nogil
     cdef long long _length(self, Py_ssize_t u, int task) noexcept nogil
     cdef long long _planned_end(self, Py_ssize_t u) noexcept nogil
+    cdef long long _running_count(self, Py_ssize_t u, long long now) noexcept nogil
     cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long start,
                         long long end, long long arrival) noexcept nogil
     cdef dict _interrupt(self, Py_ssize_t u, long long now)

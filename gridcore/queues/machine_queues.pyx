@@ -688,6 +688,10 @@ cdef class MachineQueues:
             return self.free_at[u]
         return self.free_at[u] - self._length(u, self.numbers.running[u]) + self._duration(u, self.running[u])
 
+    cdef long long _running_count(self, Py_ssize_t u, long long now) noexcept nogil:
+        """Return the number of tasks that machine `u`, which has advanced to `now`, runs after that instant."""
+        return self.running[u] >= 0 and self.free_at[u] > now
+
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil:
         cdef long long length, n_completed, start, at
         cdef int application
@@ -769,9 +773,10 @@ cdef class MachineQueues:
         due_machines = []
         while self.machines and self.change[self.heap[0]] <= now and self.change[self.heap[0]] != NEVER:
             u = self.heap[0]
-            due_machines.append(u)
             self._advance(u, now)
             self._update(u)
+            if self.each_task or self.running[u] < 0 and self.count[u] == 0:
+                due_machines.append(u)
         return np.unique(np.array(due_machines, np.int64))
 
     cdef long long _next_end(self, Py_ssize_t u) noexcept nogil:

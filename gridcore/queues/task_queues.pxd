@@ -24,6 +24,7 @@ cdef class TaskQueues(MachineQueues):
     cdef double _minimum(self, const Queue* q, Scratch* s) noexcept nogil
     cdef double _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil
         # returns the minimum stretch of the machine; nan if fewer than two shares wait: there is nothing to sort
+    cdef bint _fits_alone(self, Py_ssize_t u, double seconds, double task_size) noexcept nogil
     cdef advance_quietly(self, const long long[::1] u, long long now)
     cdef void _sample(self, Py_ssize_t u, long long now, long long at, const Grid* g, unsigned int* out,
                       Scratch* s) noexcept nogil

@@ -250,15 +250,24 @@ cdef class TaskQueues(MachineQueues):
                 self._update(u[k])
                 self._gather(u[k], now, False, &q, &s)
                 capacity = queue_gap(&q, s.order, stretch, release_new, size_new, s.buffer) / task_size_new
+                if not self._fits_alone(u[k], release_new + stretch * size_new - now / 1e9, task_size_new):
+                    capacity = 0.0
                 out[k] = <long long> capacity if capacity < 2.0**63 else NEVER
         scratch_free(&s)
         return result
+
+    cdef bint _fits_alone(self, Py_ssize_t u, double seconds, double task_size) noexcept nogil:
+        """Return whether one core of machine `u` runs a task (Mflop) within so many seconds; `_gather` covers one core."""
+        return True
 
     cdef double _capacity_of(self, Py_ssize_t u, double stretch, Py_ssize_t application, long long now,
                       Scratch* s) noexcept nogil:
         """Return how many tasks of `application` machine `u`, which has advanced to `now`, can take, at most 2**63."""
         cdef double capacity
         cdef Queue q
+        if not self._fits_alone(u, self.release[application] + stretch * self.size[application] - now / 1e9,
+                                self.task_size[application]):
+            return 0.0
         self._gather(u, now, False, &q, s)
         capacity = queue_gap(&q, s.order, stretch, self.release[application], self.size[application],
                          s.buffer) / self.task_size[application]

@@ -138,6 +138,13 @@ class Program(RuleBasedStateMachine):
             self.now = max(self.now, at)
             assert len(self.call_both("due", self.now)) > 0
 
+    def check_next_change(self):
+        assert self.kernel.next_change() == self.reference.next_change()
+
+    def check_runs(self, ran):
+        same_machine = ran["machine"][1:] == ran["machine"][:-1]
+        assert (ran["start"][1:] >= ran["end"][:-1])[same_machine].all()
+
     @rule(data=st.data())
     def ask(self, data):
         machines = self.pick(data)
@@ -172,9 +179,8 @@ class Program(RuleBasedStateMachine):
             assert self.kernel.arrivals()["tasks"].sum() == self.enqueued
             assert ran["completed"].sum() == sum(totals["tasks"])
             assert (ran["end"] > ran["start"]).all()
-            same_machine = ran["machine"][1:] == ran["machine"][:-1]
-            assert (ran["start"][1:] >= ran["end"][:-1])[same_machine].all()
-        assert self.kernel.next_change() == self.reference.next_change()
+            self.check_runs(ran)
+        self.check_next_change()
         everyone = list(range(self.machines))
         self.call_both("is_busy", everyone)
         self.call_both("summaries", everyone, GRID, self.now)

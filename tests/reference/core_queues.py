@@ -1,0 +1,202 @@
+"""Reference implementation of `gridcore.queues.core_queues`: every machine steps task by task."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gridcore.common.arrays import Integers
+from gridcore.common.state import NEVER
+from gridcore.queues.summary_grid import SummaryGrid
+from tests.reference import edf
+from tests.reference.arguments import integers
+from tests.reference.task_queues import TaskQueues
+
+__all__ = ["CoreQueues"]
+
+
+@dataclass
+class Core:
+    """A core: its task (an application) or -1, and when the task ends or since when the core is idle, ns."""
+
+    task: int = -1
+    end: int = 0
+
+
+class CoreQueues(TaskQueues):
+    """Reference implementation of `gridcore.queues.core_queues.CoreQueues`."""
+
+    def __init__(self, speed: ArrayLike, *, cores: ArrayLike, **options: Any) -> None:
+        super().__init__(speed, **options)
+        self._cores = [[Core() for _ in range(count)] for count in integers(cores)]
+
+    def _busy(self, u: int) -> list[Core]:
+        return [core for core in self._cores[u] if core.task >= 0]
+
+    def _show_running(self, u: int) -> None:
+        busy = self._busy(u)
+        self._machine[u].running = busy[0].task if busy else -1
+
+    def _advance(self, u: int, until: int) -> None:
+        m, cores = self._machine[u], self._cores[u]
+        while True:
+            busy = self._busy(u)
+            first = min(busy, key=lambda core: core.end, default=None)
+            idle = min((core for core in cores if core.task < 0), key=lambda core: core.end, default=None)
+            if first is not None and (not m.queue or idle is None or first.end <= idle.end):
+                if first.end > until:
+                    break
+                m.running = first.task  # its length is that of the completed run
+                self._complete(u, first.task, first.end)
+                first.task = -1
+            elif m.queue and idle is not None and idle.end < until:
+                self._start_on(u, idle)
+            else:
+                break
+        self._show_running(u)
+
+    def _start_on(self, u: int, core: Core) -> None:
+        m = self._machine[u]
+        share, length = m.queue[0], self._next_length(u)
+        share.tasks -= 1
+        if share.tasks == 0:
+            m.queue.pop(0)
+        i = self._application[self._owner(share.application)]
+        i.first_start = core.end if i.first_start < 0 else min(i.first_start, core.end)
+        core.task = share.application
+        core.end += length
+        m.free_at = max(m.free_at, core.end)
+        m.busy += length
+
+    def _enqueue(self, u: int, application: int, tasks: int, now: int) -> None:
+        self._advance(u, now)
+        for core in self._cores[u]:
+            if core.task < 0:
+                core.end = max(core.end, now)
+        super()._enqueue(u, application, tasks, now)
+
+    def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers, Integers]:
+        """Remove all tasks on `machines`, running ones too; return (machines, applications, tasks)."""
+        lost = []
+        for u in integers(machines):
+            self._advance(u, now)
+            m = self._machine[u]
+            tasks = [(share.application, share.tasks) for share in m.queue]
+            for core in self._busy(u):
+                tasks.append((core.task, 1))
+                m.busy -= core.end - now
+                m.interrupted += 1
+                if self.record:
+                    start = core.end - self._duration(u, core.task)
+                    self._run_log.append((u, self._owner(core.task), start, now, False))
+            left: dict[int, int] = {}
+            for application, count in tasks:
+                left[self._owner(application)] = left.get(self._owner(application), 0) + count
+            lost += [(u, application, left[application]) for application in sorted(left)]
+            self._cores[u] = [Core(end=now) for _ in self._cores[u]]
+            m.queue, m.running, m.free_at = [], -1, now
+        u_lost, i_lost, n_lost = np.array(lost, np.int64).reshape(-1, 3).T.copy()
+        return u_lost, i_lost, n_lost
+
+    def work(self, machine: int, now: int) -> float:
+        """Return the time (s) that a machine needs for its tasks from `now` ns if cores share them evenly."""
+        self._advance(machine, now)
+        m = self._machine[machine]
+        size = sum(self._application[share.application].task_size * share.tasks for share in m.queue)
+        left = sum((core.end - now) / 1e9 for core in self._busy(machine))
+        return (left + size / m.speed) / len(self._cores[machine])
+
+    def _change(self, u: int) -> int:
+        """Return when `u` runs idle, or the first of its tasks ends, ns."""
+        if self._machine[u].idle:
+            return NEVER
+        cores = [Core(core.task, core.end) for core in self._cores[u]]
+        ends = [core.end for core in cores if core.task >= 0]
+        for share in self._machine[u].queue:
+            for _ in range(share.tasks):
+                core = min(cores, key=lambda core: core.end)
+                core.end += self._duration(u, share.application)
+                ends.append(core.end)
+        return min(ends) if self.watch == "completion" else max(ends)
+
+    # -- queries of the scheduler -----------------------------------------------------------------------
+
+    def summaries(
+        self,
+        machines: ArrayLike,
+        grid: SummaryGrid,
+        now: int,
+        *,
+        cell: int | None = None,
+        threads: int = 1,
+    ) -> NDArray[np.uint32]:
+        """Return the availability of `machines`; a task that one core cannot run in time does not fit."""
+        cells = super().summaries(machines, grid, now, cell=cell, threads=threads)
+        seconds = grid.stretch[:, None] * grid.size
+        for k, u in enumerate(integers(machines)):
+            cells[k][seconds[:, :, None] * self._machine[u].speed < grid.task_size] = 0
+        return cells
+
+    def available(
+        self,
+        stretch: float,
+        release_new: float,
+        size_new: float,
+        task_size_new: float,
+        now: int,
+        machines: ArrayLike | None = None,
+    ) -> Integers:
+        """Return how many tasks each of `machines` can take; none if one core cannot run a task in time."""
+        chosen = list(range(self.machines)) if machines is None else integers(machines)
+        counts = super().available(stretch, release_new, size_new, task_size_new, now, chosen)
+        seconds = release_new + stretch * size_new - now / 1e9
+        for k, u in enumerate(chosen):
+            if seconds * self._machine[u].speed < task_size_new:
+                counts[k] = 0
+        return counts
+
+    def _as_queue(self, u: int, now: int) -> edf.Queue:
+        return self._as_processor(u, now, now)
+
+    def _projected_queue(self, u: int, at: int) -> edf.Queue:
+        return self._as_processor(u, at, at + 1)
+
+    def _as_processor(self, u: int, at: int, edge: int) -> edf.Queue:
+        """Return the queue of `u` at `at` ns as that of one processor that starts tasks before `edge`."""
+        m, cores = self._machine[u], self._cores[u]
+        count, floor = len(cores), 0.0
+        ends = [core.end for core in cores]
+        if not m.queue:
+            ends = [max(core.end, at) if core.task >= 0 else at for core in cores]
+        for core in self._busy(u):
+            i = self._application[core.task]
+            if core.end > at:
+                floor = max(floor, (core.end / 1e9 - i.release) / i.size)
+        start = at + round(math.fsum(float(end - at) for end in ends) / count)
+        left = [(share.application, share.tasks) for share in m.queue]
+        waiting = []
+        for application, tasks in left:
+            i = self._application[application]
+            length = max(1, self._duration(u, application) // count)
+            remaining = tasks
+            while remaining and start < edge:
+                start += length
+                remaining -= 1
+                if start > at:
+                    floor = max(floor, (start / 1e9 - i.release) / i.size)
+            if remaining:
+                waiting.append((i, remaining))
+                if count > 1:
+                    floor = max(floor, (at / 1e9 + i.task_size / m.speed - i.release) / i.size)
+        return edf.Queue(
+            [i.release for i, _ in waiting],
+            [i.size for i, _ in waiting],
+            [tasks * i.task_size for i, tasks in waiting],
+            m.speed * count,
+            max(start, at) / 1e9,
+            floor,
+        )
