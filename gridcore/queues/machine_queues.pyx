@@ -248,6 +248,14 @@ cdef class MachineQueues:
         return rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64), self.running[machine], \
             self.free_at[machine]
 
+    def running_count(self, Py_ssize_t machine, long long now) -> int:
+        """Return the number of tasks that `machine` runs after `now` ns."""
+        cdef _Guard access = guard(&self.in_call)
+        self._check_machine(machine)
+        self._advance(machine, now)
+        self._update(machine)
+        return self._running_count(machine, now)
+
     def speed_of(self, Py_ssize_t machine) -> float:
         """Return the speed of `machine`, Mflop/s."""
         cdef _Guard access = guard(&self.in_call)

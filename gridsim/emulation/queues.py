@@ -151,6 +151,11 @@ class MachineQueues(_Columns):
         rows = np.array(_task_counts(state.queue), np.int64).reshape(-1, 2)
         return rows[:, 0], rows[:, 1], state.running, state.end
 
+    def running_count(self, machine: int, now: int) -> int:
+        """Return the number of tasks that a machine runs after `now` ns: 0 or 1."""
+        state = self.of[machine]
+        return int(state.running >= 0 and state.end > now)
+
     def is_busy(self, machines: Any) -> list[bool]:
         """Return whether each of `machines` has tasks."""
         return [self.of[machine].running >= 0 or bool(self.of[machine].queue) for machine in machines]

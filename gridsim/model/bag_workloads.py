@@ -355,7 +355,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
             mean = self.tasks_per_node * platform.nodes
             _check_count(mean, mean)
             tasks = np.full(len(selection), max(1, round(mean)), dtype=np.int64)
-        speed = self.reference_speed or platform.aggregate_speed / platform.nodes
+        speed = self.reference_speed or platform.aggregate_speed / platform.core_count
         own_sizes = bags.estimate is not None if self.own_sizes is None else self.own_sizes
         users, user_of = np.unique(bags.user, return_inverse=True)
         homes = Streams(self.seed)("workload.submitters").integers(platform.nodes, size=len(users))
@@ -571,7 +571,7 @@ class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
         release = draw.uniform(0.0, self.horizon, total)
         work = machine_means("processing_times", self.processing_time)[home]
         work *= normal_factors(streams("workload.jobs"), self.deviation, total)
-        work *= self.reference_speed or platform.aggregate_speed / nodes
+        work *= self.reference_speed or platform.aggregate_speed / platform.core_count
         scale = machine_means("data", self.data)[home]
         data = np.ceil(streams("workload.data_of_jobs").exponential(scale))
         if (maximum := float(data.max())) > MAX_DATA:

@@ -7,6 +7,7 @@ speeds.  The draws of a recipe depend only on its seed.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,9 @@ from gridsim.support.random_streams import DEFAULT_SEED, Streams, normal_factors
 #: Largest number of machines N: the 2 N - 1 nodes of a tree over them must fit into 32 bits.
 MAX_NODES = 2**30
 
+#: Largest number of cores of a machine.
+MAX_CORES = 2**16
+
 Nodes = Annotated[int, Limits(low=1, high=MAX_NODES)]
 #: Limits of a speed.
 SPEED_LIMITS = Limits(low=1e-6, unit="Mflop/s")
@@ -48,11 +52,15 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
     attributes
         Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
         machines differ in speed only.
+    cores
+        Cores of each machine: a number for all, or a list with one entry per machine.  Each core runs one
+        task at a time, at the speed of the machine.
     """
 
     part: ClassVar[str] = "platform"
 
     bandwidth: Annotated[Amount | None, Limits(above=0, unit="bytes/s")] = None
+    cores: Annotated[int | tuple[int, ...], Limits(low=1, high=MAX_CORES)] = 1
     attributes: AttributesRecipe | None = None
 
     def __post_init__(self) -> None:
@@ -62,6 +70,7 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
                 "platform.attributes must be DrawnAttributes, ListedAttributes or None, got "
                 f"{short_repr(self.attributes)}"
             )
+        self._check_cores()
         if self.bandwidth is None:
             return
         bandwidth = check_amount("platform.bandwidth", self.bandwidth, "link", above=0, unit="bytes/s")
@@ -70,6 +79,20 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
                 f"platform.bandwidth must have {self.count} entries, one per machine, got {len(bandwidth)}"
             )
         normalise(self, bandwidth=bandwidth)
+
+    def _check_cores(self) -> None:
+        if isinstance(self.cores, numbers.Integral) or np.ndim(self.cores) == 0:
+            normalise(self, cores=integer("platform.cores", self.cores, low=1, high=MAX_CORES))
+            return
+        cores = tuple(
+            integer(f"platform.cores[{k}]", value, low=1, high=MAX_CORES)
+            for k, value in enumerate(sequence("platform.cores", self.cores))
+        )
+        if len(cores) != self.count:
+            raise ScenarioError(
+                f"platform.cores must have {self.count} entries, one per machine, got {len(cores)}"
+            )
+        normalise(self, cores=cores)
 
     @property
     def count(self) -> int:
@@ -478,11 +501,22 @@ class Platform(PlatformConstructors):
         return bandwidth
 
     @cached_property
+    def cores(self) -> Integers | None:
+        """Number of cores of each machine: int64[nodes], read-only; None if each has one."""
+        cores = np.broadcast_to(np.array(self.recipe.cores, np.int64), self.nodes)
+        return None if cores.max() == 1 else cores
+
+    @property
+    def core_count(self) -> int:
+        """Number of cores of all machines."""
+        return self.nodes if self.cores is None else int(self.cores.sum())
+
+    @cached_property
     def extremes(self) -> tuple[float, float]:
         """Speeds of the slowest and the fastest machine, Mflop/s."""
         return float(self.speeds.min()), float(self.speeds.max())
 
     @cached_property
     def aggregate_speed(self) -> float:
-        """Sum of the speeds of all machines, Mflop/s (summed exactly, rounded once)."""
-        return math.fsum(self.speeds.tolist())
+        """Sum of the speeds of all cores, Mflop/s (summed exactly, rounded once)."""
+        return math.fsum((self.speeds if self.cores is None else self.speeds * self.cores).tolist())

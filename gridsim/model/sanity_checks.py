@@ -42,7 +42,7 @@ def unusual_values(scenario: Scenario) -> Iterator[str]:
             f"network.bandwidth is {network.bandwidth:g} bytes/s; it is usually above 10,000 (in "
             'bytes/s, or with a unit: "1 Mbit/s")'
         )
-    (slowest, fastest), mean = platform.extremes, platform.aggregate_speed / platform.nodes
+    (slowest, fastest), mean = platform.extremes, platform.aggregate_speed / platform.core_count
     for is_unusual, speed in ((slowest < MIN_SPEED, slowest), (fastest > MAX_SPEED, fastest)):
         if is_unusual:
             yield (

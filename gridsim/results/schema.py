@@ -138,7 +138,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "machines": (
         _mandatory("speed", "float", "Mflop/s", "speed of the machine", positive=True),
-        _mandatory("busy", "float", "s", "time spent on tasks"),
+        _mandatory("busy", "float", "s", "time that its cores spent on tasks"),
         Column("tasks", "int", "tasks", "tasks completed on it"),
         Column("interrupted", "int", "tasks", "tasks that ran on it when it failed; a rigid job that "
                "loses a machine, or is cancelled while it runs, is interrupted on all its machines"),
@@ -152,10 +152,13 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("use_peak_10s", "float", "1", "the same in the busiest window of 10 s"),
         Column("data_in", "float", "B", "task data fetched: `network.task_data` for each task that "
                "started on it"),
-        _mandatory("utilization", "float", "1", "busy / (last finish - first release); of a run in which "
-                   "jobs were rejected, to its end"),
+        _mandatory("utilization", "float", "1", "busy / (last finish - first release) / cores; of a run in "
+                   "which jobs were rejected, to its end"),
         Column("failures", "int", "", "failures during the run; absence from the beginning is not a "
                "failure"),
+    ),
+    "machines, with several cores": (
+        Column("cores", "int", "cores", "number of cores of the machine"),
     ),
     "machines, with attributes": (
         Column("memory", "float", "B", "memory of the machine"),

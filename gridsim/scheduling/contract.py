@@ -173,6 +173,9 @@ class Run:
     bandwidth
         float64[machines], the bandwidth of each machine's link to the data of tasks, bytes/s; None if tasks
         move no data.
+    cores
+        int64[machines], the number of cores of each machine, each of which runs one task at a time; None if
+        each machine has one.
     core, queues
         Factories that replace `gridcore.nodes.message_core.NodeCore` and
         `gridcore.queues.task_queues.TaskQueues` if node programs do not run in simulated time; `core` also in
@@ -202,6 +205,7 @@ class Run:
     share: ProcessShare | None = None
     attributes: Attributes | None = None
     bandwidth: Floats | None = None
+    cores: Integers | None = None
     core: Callable[..., Any] | None = None
     queues: Callable[..., Any] | None = None
     observations: Any = None
@@ -432,6 +436,8 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     unequal: ClassVar[bool] = False
     #: Whether it supports jobs and tasks that require certain machines (`Applications.machines_for`).
     constraints: ClassVar[bool] = False
+    #: Whether it supports machines with several cores (`Run.cores`).
+    cores: ClassVar[bool] = False
     #: The columns of `gridsim.model.applications.JOB_TIMES` that it supports in rigid jobs.
     job_times: ClassVar[tuple[JobTime, ...]] = ()
     #: Whether it may reject rigid jobs without deadlines even if there are enough machines.

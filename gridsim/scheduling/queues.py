@@ -1,10 +1,13 @@
-"""The task queues of the machines of a run, with links if tasks move data."""
+"""The task queues of the machines of a run, with links if tasks move data, and with several cores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from numpy.typing import NDArray
+
+from gridcore.queues.core_queues import CoreQueues
 from gridcore.queues.data_queues import DataQueues
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.errors import ScenarioError
@@ -16,7 +19,7 @@ def task_queues(
     run: Run,
     *,
     aware: bool = True,
-    pad: Callable[[Floats], Floats] = lambda column: column,
+    pad: Callable[[NDArray[Any]], NDArray[Any]] = lambda column: column,
     **options: Any,
 ) -> TaskQueues:
     """Return the queues of all machines, without applications.
@@ -35,8 +38,13 @@ def task_queues(
     Raises
     ------
     ScenarioError
-        If tasks move data and the run has queues of its own, as an emulation does.
+        If tasks move data, or machines have several cores, and the run has queues of its own, as an emulation
+        does.
     """
+    if run.cores is not None:
+        if run.queues is not None:
+            raise ScenarioError("an emulation does not support platform.cores: its machines have one core")
+        return CoreQueues(pad(run.speeds), cores=pad(run.cores), **options)
     if run.bandwidth is not None:
         if run.queues is not None:
             raise ScenarioError("an emulation does not support platform.bandwidth: its tasks move no data")

@@ -28,7 +28,7 @@ from gridsim.scheduling.contract import (
 )
 from gridsim.scheduling.registry import registered
 from gridsim.simulation.outages import Outages
-from gridsim.support.arrays import Floats, first_true
+from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.text import check_name, plain
 
@@ -139,6 +139,28 @@ def check_kind(
             )
     if load_profile is not None and not scheduler.fluctuating:
         raise ScenarioError(f"{scheduler.name} does not support fluctuation (background load)")
+
+
+def check_cores(
+    applications: Applications, scheduler: Scheduler, platform: Platform, load_profile: LoadProfile | None
+) -> None:
+    """Raise ScenarioError if machines have several cores and the run does not support that."""
+    if platform.cores is None:
+        return
+    if not scheduler.cores:
+        names = ", ".join(name for name, (kind, _) in registered().items() if kind().cores)
+        raise ScenarioError(
+            f"platform.cores must be 1 under {scheduler.name}, got up to {platform.cores.max()}; schedulers "
+            f"that support several cores: {names}"
+        )
+    for is_used, part in (
+        (applications.unequal or applications.estimate is not None, "tasks of different sizes"),
+        (applications.group is not None, "tasks that require memory, disk or a kind of machine"),
+        (applications.moves_data and platform.bandwidth is not None, "tasks that move data"),
+        (load_profile is not None, "fluctuation (background load)"),
+    ):
+        if is_used:
+            raise ScenarioError(f"platform.cores must be 1 with {part}, got up to {platform.cores.max()}")
 
 
 def check_speeds(
@@ -358,11 +380,12 @@ def check_invariants(
     has_cancelled = "cancelled" in outcome.applications and np.any(outcome.applications["cancelled"])
     may_end_later = has_cancelled or outages.failures.any() or "ended" in outcome.machines
     end = max(last, outages.now if may_end_later else 0)
+    cores: Integers | int = 1 if platform.cores is None else platform.cores
     busy, span = outcome.machines["busy"], max(0, end - int(release[0]))
-    for u in first_true((busy < 0) | (busy > span)):
+    for u in first_true((busy < 0) | (busy > span * cores)):
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but the run took {span} ns")
     end = max(last, outages.now)
-    up_time = end - outages.down_time(end)
+    up_time = (end - outages.down_time(end)) * cores
     for u in first_true(busy > up_time):
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for only {up_time[u]} ns")
     speeds = platform.speeds / NS

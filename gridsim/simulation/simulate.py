@@ -31,6 +31,7 @@ from gridsim.scheduling.nodes.observe import Observations, Observe, checked_node
 from gridsim.scheduling.registry import scheduler_of
 from gridsim.simulation.checks import (
     check_contract,
+    check_cores,
     check_invariants,
     check_kind,
     check_nodes,
@@ -390,6 +391,7 @@ class Simulation(Stateful):
             data=self.bandwidth is not None,
         )
         check_speeds(applications, scheduler, platform, scenario.faults)
+        check_cores(applications, scheduler, platform, load_profile)
         check_nodes(scheduler, options.nodes)
         self.observations = None if options.observe is None else Observations(options.observe)
         self.recorder = None
@@ -422,6 +424,7 @@ class Simulation(Stateful):
                 feed=None if scenario.faults is None else self.outages,
                 load_profile=load_profile,
                 bandwidth=self.bandwidth,
+                cores=platform.cores,
                 zones=None if scenario.faults is None else scenario.faults.time_zones,
                 share=self.sharing,
                 attributes=platform.attributes,

@@ -116,6 +116,8 @@ def machine_table(
     }
     if platform.attributes is not None:
         extra_columns |= platform.attributes.columns()
+    if platform.cores is not None:
+        extra_columns["cores"] = platform.cores
     if applications.moves_data and platform.bandwidth is not None:
         extra_columns["bandwidth"] = platform.bandwidth
     if task_data > 0:
@@ -128,7 +130,7 @@ def machine_table(
             "tasks": columns["tasks"],
             "peak_queue": columns["peak_queue"],
             **interfaces,
-            "utilization": utilization(busy, span),
+            "utilization": utilization(busy if platform.cores is None else busy / platform.cores, span),
             "failures": outages.failures,
             **extra_columns,
         }

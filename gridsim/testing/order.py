@@ -6,6 +6,7 @@ from copy import copy
 
 import numpy as np
 
+from gridcore.queues.core_queues import CoreQueues
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.results.result import Result
 from gridsim.results.table import Table
@@ -33,7 +34,12 @@ def promised_order_violation(result: Result, order: str) -> str | None:
     if "largest_task" in result.applications:
         return None  # if sizes differ, the schedule lacks the tasks' sizes, so it cannot be replayed
     applications, arrivals = result.applications, result.tables["arrivals"]
-    replay = TaskQueues(result.machines["speed"], order="edf" if order == "edf" else "fifo", record=True)
+    machines, options = result.machines, {"order": "edf" if order == "edf" else "fifo", "record": True}
+    replay: TaskQueues = (
+        CoreQueues(machines["speed"], cores=machines["cores"], **options)
+        if "cores" in machines
+        else TaskQueues(machines["speed"], **options)
+    )
     replay.add_applications(*(applications[name] for name in ("release", "size", "task_size")))
     time = np.rint(arrivals["time"] * 1e9).astype(np.int64)
     for at in np.unique(time):

@@ -250,6 +250,15 @@ def _check_machines(result: Result) -> list[Violation]:
     violations = differences(
         "platform", column_label("machines.speed"), actual != speeds, actual, speeds, "the scenario has"
     )
+    if (cores := result.scenario.platform.cores) is not None:
+        violations += differences(
+            "platform",
+            column_label("machines.cores"),
+            table["cores"] != cores,
+            table["cores"],
+            cores,
+            "the scenario has",
+        )
     if (attributes := result.scenario.platform.attributes) is not None:
         for name, expected in attributes.columns().items():
             values, row_label = table[name], column_label(f"machines.{name}")

@@ -11,7 +11,7 @@ from gridsim.model.applications import Applications
 from gridsim.model.attributes import ANY_KIND
 from gridsim.model.faults import Faults
 from gridsim.results.result import Result
-from gridsim.support.arrays import Floats
+from gridsim.support.arrays import Floats, Integers
 from gridsim.validation.common import (
     NS,
     ROUNDING,
@@ -145,8 +145,11 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         result, i, start, end, valid_row_label
     )
     is_cancelled = cancelled_jobs(result)[i]
+    cores = result.scenario.platform.cores
     earlier, later = overlaps(u, start, end)
-    if len(later):
+    if cores is not None:
+        violations += _check_cores(cores, u, start, end, valid_row_label)
+    elif len(later):
         a, b = int(earlier[0]), int(later[0])
         message = f"machine {u[b]} starts at {start[b]} s, while {valid_row_label(a)} lasts until {end[a]} s"
         violations.append(Violation("overlap", len(later), valid_row_label(b), message))
@@ -182,6 +185,30 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
         violations += _check_arrivals(result, u, i, n, start, valid_row_label)
     return violations
+
+
+def _check_cores(
+    cores: Integers,
+    u: NDArray[np.int64],
+    start: NDArray[np.float64],
+    end: NDArray[np.float64],
+    row_label: Callable[[int], str],
+) -> list[Violation]:
+    """Check that each machine runs at most one task per core at any instant."""
+    instants = np.concatenate((start, end))
+    change = np.repeat([1, -1], len(u))
+    machine, row = np.tile(u, 2), np.tile(np.arange(len(u)), 2)
+    order = np.lexsort((change, instants, machine))  # tasks end before others start
+    counts = np.cumsum(change[order])  # 0 after the last end on a machine
+    excess = np.flatnonzero((counts > cores[machine[order]]) & (change[order] > 0))
+    if not len(excess):
+        return []
+    k = int(row[order][excess[0]])
+    message = (
+        f"machine {u[k]} starts at {start[k]} s, while it runs {counts[excess[0]] - 1} tasks on "
+        f"{cores[u[k]]} cores"
+    )
+    return [Violation("overlap", len(excess), row_label(k), message)]
 
 
 def _check_constraints(
@@ -467,7 +494,10 @@ def _check_agreement(
     if np.isnan(applications["finish"]).any():  # jobs that were rejected later may have kept machines busy
         last_finish = float(np.fmax(last_finish, result.provenance["clock_seconds"]))
     span = last_finish - float(applications["release"].min())
-    further_columns = {"utilization": machines["busy"] / span if span > 0 else np.zeros(len(machines))}
+    cores = 1 if result.scenario.platform.cores is None else result.scenario.platform.cores
+    further_columns = {
+        "utilization": machines["busy"] / (span * cores) if span > 0 else np.zeros(len(machines))
+    }
     for name, rows in (("interrupted", (done == 0) & ~is_overtaken), ("ended", is_overtaken)):
         if name in machines:
             further_columns[name] = np.bincount(u[rows], minlength=len(machines))

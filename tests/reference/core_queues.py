@@ -102,6 +102,11 @@ class CoreQueues(TaskQueues):
         u_lost, i_lost, n_lost = np.array(lost, np.int64).reshape(-1, 3).T.copy()
         return u_lost, i_lost, n_lost
 
+    def running_count(self, machine: int, now: int) -> int:
+        """Return the number of tasks that a machine runs after `now` ns."""
+        self._advance(machine, now)
+        return sum(core.end > now for core in self._busy(machine))
+
     def work(self, machine: int, now: int) -> float:
         """Return the time (s) that a machine needs for its tasks from `now` ns if cores share them evenly."""
         self._advance(machine, now)

@@ -134,6 +134,12 @@ class TaskQueues:
         tasks = np.array([share.tasks for share in m.queue], np.int64)
         return applications, tasks, m.running, m.free_at
 
+    def running_count(self, machine: int, now: int) -> int:
+        """Return the number of tasks that a machine runs after `now` ns."""
+        self._advance(machine, now)
+        m = self._machine[machine]
+        return int(m.running >= 0 and m.free_at > now)
+
     def speed_of(self, machine: int) -> float:
         """Return the speed of a machine, Mflop/s."""
         return self._machine[machine].speed

@@ -256,7 +256,7 @@ class Metrics:
                 columns = release[rows], size[rows], task_size[rows], counts[rows]
                 return discrete_bound(*columns, speeds, migration=kind == "preemptive")
 
-            bounds = [bound_of(slice(None), self.machines["speed"]), *self._need_bounds(bound_of)]
+            bounds = [bound_of(slice(None), self.core_speeds), *self._need_bounds(bound_of)]
             bounds += self._data_bounds(kind, release, size, task_size, counts)
             self._bounds[kind] = max(bounds, key=lambda bound: bound.stretch)
         return self._bounds[kind]
@@ -313,8 +313,14 @@ class Metrics:
 
     @metric("Mflop/s", selectable=False)
     def aggregate_speed(self) -> float:
-        """Total speed of all machines, Mflop/s."""
-        return math.fsum(self.machines["speed"].tolist())
+        """Total speed of all cores of the machines, Mflop/s."""
+        return math.fsum(self.core_speeds.tolist())
+
+    @property
+    def core_speeds(self) -> Floats:
+        """Speed of each core of the machines, Mflop/s: float64[cores]."""
+        speeds: Floats = self.machines["speed"]
+        return np.repeat(speeds, self.machines["cores"]) if "cores" in self.machines else speeds
 
     @metric("Mflop", selectable=False)
     def _work(self) -> float:

@@ -128,6 +128,11 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
         return "list" if self.mode == "pull" else "fifo"
 
     @property
+    def cores(self) -> bool:  # type: ignore[override]
+        """Whether machines may have several cores; the ready times of ``"ect"`` are those of one core."""
+        return self.mode == "random"
+
+    @property
     def constraints(self) -> bool:  # type: ignore[override]
         """Whether tasks may need memory or disk; the list of ``"pull"`` does not support this."""
         return self.mode != "pull"

@@ -68,6 +68,7 @@ class Classic(NodeScheduler, frozen=True, kw_only=True):
     decision_words: ClassVar[DecisionTexts] = _PLACED
     truths: ClassVar[Mapping[str, TruthOf]] = {"placed": tasks_at}
     kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {"task": _TASK}
+    cores: ClassVar[bool] = True
 
     instant: bool = False
 
@@ -141,6 +142,7 @@ class BoardPlacement(BoardScheduler, frozen=True, kw_only=True):
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     decision_words: ClassVar[DecisionTexts] = _PLACED
     truths: ClassVar[Mapping[str, TruthOf]] = {"placed": tasks_at}
+    cores: ClassVar[bool] = True
 
     choices: _Number = 0
     instant: bool = False
@@ -189,6 +191,7 @@ class JoinIdleQueue(Classic, frozen=True, kw_only=True):
     name: ClassVar[str] = "join-idle-queue"
     policy: ClassVar[type[NodeProgram]] = IdleNode
     kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {"task": _TASK, "free": partial(Message, _SHORT)}
+    cores: ClassVar[bool] = False  # a machine with an idle core is not idle
 
     dispatchers: _Number = 0
     room: _Count = 256
@@ -211,6 +214,7 @@ class WorkStealing(Classic, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "work-stealing"
     policy: ClassVar[type[NodeProgram]] = StealingNode
+    cores: ClassVar[bool] = False  # a machine with an idle core steals nothing
     decision_words: ClassVar[DecisionTexts] = _STEALING
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"kept": "keeps", "gave": "gives"}
     truths: ClassVar[Mapping[str, TruthOf]] = {}

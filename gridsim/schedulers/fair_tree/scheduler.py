@@ -392,6 +392,11 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         return self.maintenance == "ideal" and (self.data == "ignored" or not self.release_cell)
 
     @property
+    def cores(self) -> bool:  # type: ignore[override]
+        """True if machines may have several cores, which requires the ideal repair."""
+        return self.maintenance == "ideal"
+
+    @property
     def constraints(self) -> bool:  # type: ignore[override]
         """True if tasks may require memory and disk, which requires the ideal repair."""
         return self.maintenance == "ideal"

@@ -252,9 +252,8 @@ class PythonActions(BoardActions):
 
     def tasks_at(self, machine: int) -> int:
         """Return the number of tasks that wait or run at `machine`."""
-        _, tasks, running, end = self.queue(machine)
         # even an idle machine starts a task only at the end of the instant at which the task is enqueued
-        return int(tasks.sum()) + (running >= 0 and end > self.now)
+        return self.waiting_at(machine) + self.queues.running_count(machine, self.now)
 
     def work_of(self, machine: int) -> float:
         """Return the time (s) that `machine` needs for its running and waiting tasks."""
