@@ -82,10 +82,12 @@ def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str
     known: dict[str, list[str]] = {}
     for name, result in results.items():
         if result.rigid and (estimate := result.scheduler["parameters"].get("estimate")):
-            known.setdefault(estimate, []).append(name)
+            known.setdefault(str(estimate), []).append(name)
     if known:
-        said = {"run": "run times are known to", "requested": "only requested times are known to"}
-        parts = (f"{said[key]} {', '.join(names)} (estimate={key})" for key, names in known.items())
+        parts = (
+            f"{_KNOWN_TIMES.get(key, 'other estimates are known to')} {', '.join(names)} (estimate={key})"
+            for key, names in known.items()
+        )
         lines["times"] = "; ".join(parts)
     if any(result.has_faults for result in results.values()):
         counts = {name: int(result.machines["failures"].sum()) for name, result in results.items()}
@@ -283,6 +285,12 @@ _MEASURE_COLUMNS: dict[str, tuple[_Cells, ...]] = {
 _OFFERED_COLUMN: tuple[_Cells, ...] = (
     ("offered", "busy, %", lambda row: _known(100 * row.get("offered_utilization", math.nan), ".1f")),
 )
+#: Parameter `estimate` of a scheduler -> what it knows of run times.  Other schedulers may have other values.
+_KNOWN_TIMES = {
+    "run": "run times are known to",
+    "requested": "only requested times are known to",
+    "predicted": "only requested times and predictions by earlier jobs of the user are known to",
+}
 #: Texts for the messages of schedulers that are not charged for any, and of logs.
 _NO_MESSAGES = (NOT_CHARGED, UNKNOWN)
 #: Metric of comparison -> metric of a row -> its name in the sentences of `verdict`.

@@ -64,6 +64,14 @@ def test_schedulers_that_know_run_times_are_named() -> None:
     assert "MB of exchanged schedules are not among its messages" in text
 
 
+def test_a_scheduler_that_predicts_run_times_is_named(tmp_path: Path) -> None:
+    flags = "--schedulers", "pred=backfill", "--set", "pred.estimate=predicted"
+    found = invoke("--job-log", _job_log(tmp_path), "--rigid", *flags)
+    assert found.exit_code == 0, found.output
+    text = " ".join(found.stdout.split())
+    assert "predictions by earlier jobs of the user are known to pred (estimate=predicted)" in text
+
+
 def test_whole_results_are_kept_in_the_store(tmp_path: Path) -> None:
     location = ("--replicates", 2, "--workers", 1, "--store", tmp_path / "s", "--keep-results")
     assert invoke(*SMALL, "--schedulers", "fcfs", *location).exit_code == 0
