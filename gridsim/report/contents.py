@@ -48,7 +48,8 @@ _DIFFERENT_SCENARIOS = (
 #: Lines of a run's summary without a card, since other sections show them.
 _NO_CARDS = {"platform", "workload", "log", "period", "clock", "load", "scheduler", "reports"}
 _NO_CARDS |= {"wall time", "peak memory", "digest"}
-
+#: Lines on the scenarios of results that begin a report, even if results have different scenarios.
+_SCENARIO_KEYS = ("platform", "workload", "load")
 
 #: A number of seconds within a text.
 _SECONDS = re.compile(r"(?<![\w.,])(\d+\.?\d*(?:e[+-]?\d+)?) s(?![\w/])")
@@ -241,7 +242,7 @@ def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -
     verdict_text = verdict(results, rows_of(results, baseline, bound)) if comparable else ""
     lead = ({"result": verdict_text} if verdict_text else {}) | context_lines(results, baseline)
     if not comparable:
-        lead = {"baseline": lead["baseline"]}
+        lead = {key: _values_by_run(results, key) for key in _SCENARIO_KEYS} | {"baseline": lead["baseline"]}
     lead = {key: _convert_times(line) for key, line in lead.items()}
     results, count = scheduler_results(results), len(results)
     if count == 1:
@@ -253,6 +254,16 @@ def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -
     if len(results) > tables.MAX_COLUMNS or measure_of(results) == "mean_waiting":
         return lead
     return lead | {"digests": ", ".join(f"{name} {result.digest[:16]}" for name, result in results.items())}
+
+
+def _values_by_run(results: Results, key: str) -> str:
+    """Return a line of the scenarios of results: each value, with the names of its results if they differ."""
+    names_of: dict[str, list[str]] = {}
+    for name, result in results.items():
+        names_of.setdefault(result.describe_scenario().get(key, "-"), []).append(name)
+    if len(names_of) == 1:
+        return next(iter(names_of))
+    return "; ".join(f"{enumeration(names)}: {line}" for line, names in names_of.items())
 
 
 def _summary(
@@ -283,8 +294,10 @@ def _summary(
     views = [replace(tables.convert_times(table, units), notes=notes), *further]
     if not comparable:
         lines = {name: result.describe_scenario() for name, result in results.items()}
-        keys = next(iter(lines.values()))
-        scenario_lines = {key: {name: line[key] for name, line in lines.items()} for key in keys}
+        keys = dict.fromkeys(key for line in lines.values() for key in line)
+        scenario_lines = {
+            key: {name: line[key] for name, line in lines.items() if key in line} for key in keys
+        }
         views.append(tables.table_by_run("Scenarios", scenario_lines, list(results)))
     return Section(
         "summary", "Comparison", tables=views, charts=_with_data(charts.comparison(results, baseline))

@@ -319,6 +319,25 @@ def test_schedule_of_a_log_has_a_report(tmp_path: Path, write_report: Any) -> No
     assert actual.tables["Scenarios"][1][0] == "platform"
 
 
+def test_a_report_names_the_platform_of_each_result(tmp_path: Path, write_report: Any) -> None:
+    """The row of a log has fewer lines on its scenario than the runs, some of which have dates."""
+    log = tmp_path / "log.swf"
+    lines = [f"{k} {9 * k} 5 60 2 -1 -1 2 90 -1 1 7 1 1 1 1 -1 -1\n" for k in (1, 2)]
+    log.write_text("; MaxProcs: 4\n; UnixStartTime: 1000000\n" + "".join(lines))
+    jobs = gs.Workload.jobs_from_log(log)
+    runs = {
+        f"{machines}": gs.simulate(gs.Scenario(gs.Platform.equal(machines), jobs), gs.BatchQueue())
+        for machines in (4, 8)
+    }
+    for results in (runs | {"log": gs.result_from_log(log)}, {"log": gs.result_from_log(log)} | runs, runs):
+        actual = write_report(results)
+        names = [name for name in results if name != "8"]
+        assert f"{' and '.join(names)}: 4 machines" in actual.text and "8: 8 machines" in actual.text
+        scenarios = {row[0]: row[1:] for row in actual.tables["Scenarios"]}
+        assert scenarios["platform"] == [f"{8 if name == '8' else 4} machines" for name in results]
+        assert {"period", "clock", "load"} <= set(scenarios)
+
+
 def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, write_report: Any) -> None:
     """The scenarios differ, but have the same jobs and machines."""
     log = tmp_path / "log.swf"
