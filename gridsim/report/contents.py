@@ -22,7 +22,7 @@ from gridsim.results.formats.job_logs import job_difference
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
-from gridsim.scheduling.registry import command, scheduler_from
+from gridsim.scheduling.registry import command, scheduler_from, summary_of
 from gridsim.studies.comparison_table import (
     cautions,
     comparison_table,
@@ -34,7 +34,6 @@ from gridsim.studies.comparison_table import (
 )
 from gridsim.studies.overview import TextTable, enumeration
 from gridsim.studies.study import Study
-from gridsim.support.docstrings import first_paragraph
 from gridsim.support.imports import first_code_name
 from gridsim.support.parameters import changed_fields
 from gridsim.support.references import MAX_INLINE, has_references
@@ -48,6 +47,13 @@ _DIFFERENT_SCENARIOS = (
 #: Lines of a run's summary without a card, since other sections show them.
 _NO_CARDS = {"platform", "workload", "log", "period", "clock", "load", "scheduler", "reports"}
 _NO_CARDS |= {"wall time", "peak memory", "digest"}
+#: Sentences on the terms of reports on rigid jobs.
+_TERMS = (
+    "load: the machine time that the jobs need, over that of all machines from the first to the last "
+    "release; above 1, the queue grows until the last release",
+    "offered busy: the share of all machine time from the first to the last release in which jobs ran",
+    "to end busy: the same until the last job ended, which depends on how long the last jobs ran",
+)
 #: Lines on the scenarios of results that begin a report, even if results have different scenarios.
 _SCENARIO_KEYS = ("platform", "workload", "load")
 
@@ -290,7 +296,8 @@ def _summary(
         verbose=True,
         identity=measure_of(results) != "mean_waiting",
     )
-    notes = [*_schedulers(results), *cautions(results, rows, bound), *remarks]
+    terms = _TERMS if results[baseline].rigid else ()
+    notes = [*_schedulers(results), *terms, *cautions(results, rows, bound), *remarks]
     views = [replace(tables.convert_times(table, units), notes=notes), *further]
     if not comparable:
         lines = {name: result.describe_scenario() for name, result in results.items()}
@@ -319,7 +326,8 @@ def _schedulers(results: Results) -> list[str]:
     lines = []
     for name, scheduler in schedulers.items():
         values = ", ".join(f"{key}={getattr(scheduler, key)!r}" for key in changes[type(scheduler)])
-        summary = first_paragraph(type(scheduler)).partition("  ")[0]
+        parameters = {key: getattr(scheduler, key) for key in changed_fields(scheduler)}
+        summary = summary_of(type(scheduler), parameters)
         lines.append(f"{name}: with {values}: {summary}" if values else f"{name}: {summary}")
     return lines
 

@@ -10,7 +10,7 @@ from gridsim.errors import ScenarioError
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
-from gridsim.results.text import LOOSE, REFERENCE, UNKNOWN, draw_lines
+from gridsim.results.text import LOOSE, REFERENCE, UNKNOWN, draw_lines, machine_noun
 from gridsim.studies.overview import NOT_CHARGED, TextTable
 from gridsim.studies.verdicts import by_cores, of_one_run
 
@@ -208,7 +208,7 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
         return sentence
     ranked_rows = [row for row in rows if row["name"] not in exclusions]
     means = ({row["name"]: float(row[key]) for row in ranked_rows} for key in (BY_JOBS, BY_CORES))
-    return sentence + by_cores(*means)
+    return sentence + by_cores(*means, noun_of(results))
 
 
 def _decision_line(name: str, facts: Mapping[str, Any]) -> str:
@@ -233,6 +233,11 @@ def _reference_line(name: str, result: Result) -> str:
     )
 
 
+def noun_of(results: Mapping[str, Result]) -> str:
+    """Return what machines that run rigid jobs are called in texts on all results, "core" or "node"."""
+    return machine_noun(*(result.provenance for result in scheduler_results(results).values()))
+
+
 def _cut_off(name: str, result: Result) -> str:
     """Return a line on the application whose tasks were begun again most often; empty if that is seldom."""
     if result.of_log:
@@ -245,7 +250,11 @@ def _cut_off(name: str, result: Result) -> str:
     tasks, what = int(table["tasks"][worst]), "job" if result.rigid else "application"
     lasts = table["size"][worst] / tasks / result.machines["speed"].mean()
     plural = "s" * (tasks > 1)
-    parts = f"{tasks} core{plural} for" if result.rigid else f"{tasks} task{plural} of"
+    parts = (
+        f"{tasks} {machine_noun(result.provenance)}{plural} for"
+        if result.rigid
+        else f"{tasks} task{plural} of"
+    )
     return (
         f"{name}: failures cut off {what} {worst} again and again, {restarts:,.0f} times: it has {parts} "
         f"{lasts:.4g} s, and machines seldom stay up so long"
@@ -307,6 +316,7 @@ def _of_measure(
 ) -> list[_Cells]:
     """Return the columns after the ratio: other metrics that belong to the metric of comparison."""
     if measure == "mean_waiting":
+        noun = noun_of(results)
         counts = {name: "-" if result.of_log else f"{result.failed}" for name, result in results.items()}
         killed = {row["name"]: f"{row['terminated']}" if "terminated" in row else "-" for row in rows}
         if set(killed.values()) != {"-"}:
@@ -317,11 +327,11 @@ def _of_measure(
             if not set(texts.values()) <= {"0", "-"} or (verbose and set(texts.values()) != {"-"})
         ]
         return [
-            ("waiting", "by cores, s", _cell("mean_waiting_by_cores", 6)),
+            ("waiting", f"by {noun}s, s", _cell("mean_waiting_by_cores", 6)),
             ("waiting", "median, s", _cell("median_waiting", 6)),
             ("waiting", "95 %, s", _cell("p95_waiting", 6)),
             ("slowdown", "mean", _cell("mean_slowdown", 4)),
-            *([("slowdown", "by cores", _cell("mean_slowdown_by_cores", 4))] if verbose else []),
+            *([("slowdown", f"by {noun}s", _cell("mean_slowdown_by_cores", 4))] if verbose else []),
             *count_columns,
         ]
     done = {name: _completed(result) for name, result in results.items()}

@@ -342,6 +342,8 @@ def test_machines_of_several_processors_come_from_the_header(tmp_path: Path) -> 
     found = invoke(*flags)
     assert "2 machines, the MaxProcs / 4 of" in found.stderr and "\nlog  " in found.stdout
     assert "each machine is a node of 4 processors" in found.stdout
+    assert "node-hours; a mean job has 1 node;" in found.stdout and "by nodes, s" in found.stdout
+    assert "core" not in found.stdout.replace("recorded", "")
     assert "platform  4 machines" in invoke(*flags, "--nodes", "2x").stdout
     # without a header, the run of 0 s, which counts as 1 s, does not exceed the two machines
     log.write_text("".join(line.format(*job) for job in jobs))
@@ -440,7 +442,8 @@ def test_a_report_on_a_log_is_for_operators(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     assert invoke(*flags, "--report", report).exit_code == 0
     page = report.read_text()
-    assert "backfill: with depth=1:" in page and "deep: with depth=3:" in page
+    assert "backfill: with depth=1: First come, first served, with EASY backfilling." in page
+    assert "deep: with depth=3: First come" in page and "offered busy: the share of all machine" in page
     assert "1 jobs that never ran" in page
     head = page.partition("Schedulers compared")[2].partition("</thead>")[0]
     assert "median, h" in head and "mean, h" in head and "digest" not in head and "messages" not in head
