@@ -247,7 +247,7 @@ def _cut_off(name: str, result: Result) -> str:
     worst = int(resubmissions.argmax())
     if (restarts := resubmissions[worst]) < _MANY_RESUBMISSIONS:
         return ""
-    tasks, what = int(table["tasks"][worst]), "job" if result.rigid else "application"
+    tasks, item = int(table["tasks"][worst]), "job" if result.rigid else "application"
     lasts = table["size"][worst] / tasks / result.machines["speed"].mean()
     plural = "s" * (tasks > 1)
     parts = (
@@ -256,7 +256,7 @@ def _cut_off(name: str, result: Result) -> str:
         else f"{tasks} task{plural} of"
     )
     return (
-        f"{name}: failures cut off {what} {worst} again and again, {restarts:,.0f} times: it has {parts} "
+        f"{name}: failures cut off {item} {worst} again and again, {restarts:,.0f} times: it has {parts} "
         f"{lasts:.4g} s, and machines seldom stay up so long"
     )
 

@@ -305,6 +305,9 @@ def test_multiples_of_machines_and_load_are_of_those_of_the_log(tmp_path: Path) 
     ):
         found = invoke(*where, *flags)
         assert line in found.stdout, found.output
+        if "2x" in flags and "--nodes" in flags:
+            assert "gridsim: 8 machines, 2 times 4 machines, the MaxProcs of" in found.stderr
+            assert "sets another number" not in found.stderr
         text = " ".join(found.stdout.split())
         assert f"the jobs or the machines differ from those of the log: {reason}" in text
     invalid = invoke(*where, "--load", "-1x")
@@ -408,6 +411,10 @@ def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
         ["debug", "2", "50.0", "22.5", "22.5"],
     ]
     assert "period    submitted from 2001-09-09 to 2001-09-09" in found.stdout
+    dates = log.with_name("dates.swf")  # the same instants, as the clock of the log shows them
+    dates.write_text(log.read_text().replace("; UnixS", "; TimeZoneString: Asia/Tokyo\n; UnixS"))
+    dates.write_text(dates.read_text().replace("1000000000", "1000050000"))
+    assert gs.Workload.jobs_from_log(dates).recipe.dates == ("2001-09-10", "2001-09-10")
     rows = json.loads(invoke(*flags, "--no-log", "--json").stdout)["by"]["queue"]
     assert rows[1] == {
         "queue": "debug",
@@ -452,7 +459,7 @@ def test_a_report_on_a_log_is_for_operators(tmp_path: Path) -> None:
     table = TextTable(
         "", [("name", ""), ("waiting", "mean, s"), ("waiting", "median, s")], [["a", "9000", "60"]]
     )
-    assert convert_times(table).rows == [("a", "2.5", "0.0166667")]
+    assert convert_times(table).rows == [("a", "2.5", "0.01667")]
 
 
 def _saved(folder: Path, flags: tuple[object, ...]) -> Path:
