@@ -166,6 +166,13 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         check_constraints(self.constraints)
 
     @property
+    def has_nodes_only(self) -> bool:
+        """Whether the log has numbers of nodes and none of processors."""
+        from gridsim.traces.info import load_jobs
+
+        return load_jobs(self.path).has_nodes_only
+
+    @property
     def dates(self) -> tuple[str, str] | None:
         """The dates of the first and the last submission in the window; None if unknown or changed.
 

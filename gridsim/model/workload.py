@@ -184,6 +184,8 @@ class Workload(WorkloadConstructors):
             lines["cores"] = (
                 f"each machine is a node of {recipe.procs_per_node} processors, so sizes of jobs are in nodes"
             )
+        elif isinstance(recipe, JobLogRecipe) and recipe.has_nodes_only:
+            lines["cores"] = "each machine is a node, since the log has numbers of nodes"
         if isinstance(recipe, SiteLogsRecipe) and recipe.procs_per_node is not None:
             procs = ", ".join(map(str, recipe.procs_per_node))
             lines["cores"] = (

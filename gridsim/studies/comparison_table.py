@@ -207,8 +207,10 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     if measure_of(results) != "mean_waiting":
         return sentence
     ranked_rows = [row for row in rows if row["name"] not in exclusions]
-    means = ({row["name"]: float(row[key]) for row in ranked_rows} for key in (BY_JOBS, BY_CORES))
-    return sentence + by_cores(*means, noun_of(results))
+    by_job, by_machine = (
+        {row["name"]: float(row[key]) for row in ranked_rows} for key in (BY_JOBS, BY_CORES)
+    )
+    return sentence + by_cores(by_job, by_machine, noun_of(results))
 
 
 def _decision_line(name: str, facts: Mapping[str, Any]) -> str:

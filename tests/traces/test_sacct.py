@@ -216,6 +216,7 @@ def test_numbers_of_nodes_are_not_divided(write, tmp_path):
     for path in (table, converted):
         workload = gs.Workload.jobs_from_log(path)
         assert workload.realize(gs.Platform.equal(300)).tasks.tolist() == [48]
+        assert workload.remarks["cores"].startswith("each machine is a node, since")
         divided = gs.Workload.jobs_from_log(path, procs_per_node=48)
         with pytest.raises(gs.ScenarioError, match=r"procs_per_node must be 1 for .*, got 48; leave it out"):
             divided.realize(gs.Platform.equal(300))
