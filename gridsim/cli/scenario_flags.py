@@ -63,8 +63,8 @@ _scenario_options: tuple[Decorator, ...] = (
     click.option(
         "--sites",
         metavar="N,N,...",
-        help="Machines of each site, such as 64,128 or delft=64,leiden=128.  [with several logs, as their "
-        "headers state]",
+        help="Machines of each site, such as 64,128 or delft=64,leiden=128; delft,leiden names those of "
+        "several logs.  [with several logs, as their headers state, named by their files]",
     ),
     click.option("--hosts", metavar="FILE", help="Draw the machines' speeds from a table of hosts (CSV)."),
     click.option(
@@ -268,11 +268,9 @@ def scenario_of(flags: Flags) -> Scenario:
             text("--job-log", flags["job_log"]),
             integer("--procs-per-node", procs, low=1) if flags.get("rigid") else 1,
             is_rigid=flags.get("rigid", False),
-            is_required=isinstance(machines, Multiple),
+            factor=machines,
         )
-        flags["nodes"] = (
-            count if machines is None else _multiple_count(machines, count)
-        )  # later calls need it, too
+        flags["nodes"] = count  # later calls need it, too
     values = dict(flags)
     if "hosts" in values and "speeds" in values:
         raise ScenarioError("--hosts and --speeds exclude each other")
@@ -359,7 +357,8 @@ def _sites(flags: Flags, logs: Sequence[str]) -> dict[str, Any]:
     """Return the arguments of `SiteSpeeds` of --sites or of the headers of several logs; {} without sites."""
     from gridsim.support.arguments import integer
 
-    if "sites" not in flags:
+    names = _named_sites(flags, logs)
+    if (names and "scenario" not in flags) or "sites" not in flags:
         if not logs or "scenario" in flags:
             return {}
         if "nodes" in flags:
@@ -374,8 +373,11 @@ def _sites(flags: Flags, logs: Sequence[str]) -> dict[str, Any]:
             integer("--procs-per-node", count, low=1)
         pairs = zip(logs, counts, strict=True)
         sizes = [_machine_count(log, count, flag="--sites", is_rigid=True) for log, count in pairs]
-        flags["sites"] = ",".join(map(str, sizes))  # later calls need it, too
-        return {"sizes": sizes}
+        names = names or _file_stems(logs)
+        prefixes = [f"{name}=" for name in names] or [""] * len(sizes)
+        entries = (f"{prefix}{size}" for prefix, size in zip(prefixes, sizes, strict=True))
+        flags["sites"] = ",".join(entries)  # later calls need it, too
+        return {"sizes": sizes, **({"names": names} if names else {})}
     for flag in ("nodes", "speeds", "hosts"):
         if flag in flags:
             raise ScenarioError(f"--sites and --{flag} exclude each other")
@@ -397,6 +399,22 @@ def _sites(flags: Flags, logs: Sequence[str]) -> dict[str, Any]:
         sites: dict[str, Any] = {"sizes": sizes} | ({"names": names} if any(names) else {})
         SiteSpeeds(**sites)
     return sites
+
+
+def _named_sites(flags: Flags, logs: Sequence[str]) -> list[str]:
+    """Return the names of --sites if it has a name of each of several logs and no number; else no names."""
+    entries = [entry.strip() for entry in flags.get("sites", "").split(",")]
+    is_named = len(entries) == len(logs) == len(set(entries))
+    is_named &= all(each and "=" not in each and not each.isdecimal() for each in entries)
+    return entries if is_named else []
+
+
+def _file_stems(logs: Sequence[str]) -> list[str]:
+    """Return the names of files without endings; no names if two are equal or a list cannot have them."""
+    stems = [Path(log).name.removesuffix(".gz").rpartition(".") for log in logs]
+    names = [stem or ending for stem, _, ending in stems]
+    is_distinct = len(set(names)) == len(names)
+    return names if is_distinct and all(each and not set(each) & set(",=") for each in names) else []
 
 
 def _check_not_job_log(file: str) -> None:
@@ -425,16 +443,16 @@ def _machine_count(
     *,
     flag: str = "--nodes",
     is_rigid: bool = False,
-    is_required: bool = False,
+    factor: Multiple | None = None,
 ) -> int:
-    """Return the number of machines of a job log, and print where it comes from.
+    """Return the number of machines of a job log, times `factor`, and print where it comes from.
 
     It is that of the header; without one, for rigid jobs the most that they used at once, else the default.
 
     Raises
     ------
     ScenarioError
-        If the header states none and `is_required`.
+        If the header states none and there is a factor.
     """
     from gridsim.traces.info import load_jobs, read_header
     from gridsim.traces.jobs import MAX_MACHINES, stated_machines
@@ -448,7 +466,7 @@ def _machine_count(
         key, count = header_field
         divided = f" / {procs_per_node}" if key == "MaxProcs" and procs_per_node > 1 else ""
         text = f"{count:,} machines, the {key}{divided} of {log}"
-    elif is_required:
+    elif factor is not None:
         raise ScenarioError(f"{flag} is required, since {log} does not state its number of machines")
     elif is_rigid and 0 < (count := most_in_use(load_jobs(log), procs_per_node)) <= MAX_MACHINES:
         text = f"{count:,} machines, as many as jobs used at once, since {log} does not state its own"
@@ -457,7 +475,12 @@ def _machine_count(
         text = f"{count:,} machines by default, since {log} does not state its own"
     if is_rigid and procs_per_node > 1:
         text += f"; each is a node of {procs_per_node} processors"
-    click.echo(f"gridsim: {printable(text)}; {flag} sets another number", err=True)
+    if factor is None:
+        text += f"; {flag} sets another number"
+    else:
+        count = _multiple_count(factor, count)
+        text = f"{count:,} machines, {factor:g} times {text}"
+    click.echo(f"gridsim: {printable(text)}", err=True)
     return count
 
 

@@ -8,14 +8,16 @@ home is unknown.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Annotated, ClassVar, Literal
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from gridsim.errors import ScenarioError
+from gridsim.errors import ScenarioError, TraceWarning, warn
 from gridsim.model.applications import Columns, ListedWorkload, Machines
 from gridsim.model.attributes import (
     Constraints,
@@ -35,6 +37,7 @@ from gridsim.support.random_streams import DEFAULT_SEED, Streams
 _MaxNodes = Annotated[int, Limits(low=1)] | None
 _Numbers = Annotated[IntColumn, Limits(low=0, high=2**31 - 1)]
 _RunTimes = Annotated[FloatColumn, Limits(above=0, unit="s")]
+_DAY = 86_400.0
 #: Latest time that a job may state (s), since the clock counts int64 nanoseconds.
 _LATEST_TIME = 4.0e9
 _EndTimes = Annotated[FloatColumn, Limits(above=0, unit="s", finite=False)]
@@ -163,8 +166,18 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         check_constraints(self.constraints)
 
     @property
+    def has_nodes_only(self) -> bool:
+        """Whether the log has numbers of nodes and none of processors."""
+        from gridsim.traces.info import load_jobs
+
+        return load_jobs(self.path).has_nodes_only
+
+    @property
     def dates(self) -> tuple[str, str] | None:
-        """The dates of the first and the last submission in the window; None if unknown or changed."""
+        """The dates of the first and the last submission in the window; None if unknown or changed.
+
+        They are those of the time zone in the header (TimeZoneString), else of UTC.
+        """
         from gridsim.traces.info import load_jobs
 
         if self.utilization is not None or self.resample is not None:
@@ -177,7 +190,8 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         if math.isnan(begin) or not len(submit):
             return None
         try:
-            dates = [datetime.fromtimestamp(begin + float(time), UTC) for time in (submit[0], submit[-1])]
+            zone = _zone(log.header)
+            dates = [datetime.fromtimestamp(begin + float(time), zone) for time in (submit[0], submit[-1])]
         except (OverflowError, ValueError, OSError):
             return None
         return dates[0].date().isoformat(), dates[1].date().isoformat()
@@ -293,7 +307,8 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
                 log["release"] -= log["release"][0]
             elif np.isnan(unix[0]):
                 raise ScenarioError(
-                    f'{path}: the header must have UnixStartTime for workload.align = "unix", got none'
+                    f'{path}: the header must have UnixStartTime for workload.align = "unix", got none; '
+                    "gridsim trace convert --zone NAME writes it for a log of local times"
                 )
             else:
                 log["release"] += unix[0]
@@ -303,6 +318,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
                 texts += [f"{labels[k]}/{listed.get(number, number)}" for number in range(count)]
             log["site"] = np.full(len(log["release"]), k, np.int64)
             jobs.append(log)
+        self._warn_of_periods([log["release"] for log in jobs])
         all_jobs = {name: np.concatenate([log[name] for log in jobs]) for name in jobs[0]}
         streams = Streams(self.seed)
         if self.resample is not None:
@@ -321,6 +337,23 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
             _known({**all_jobs, **_name_columns(names, self.resample), "submitter": first[site] + machine}),
             run_time,
             Requirements(),
+        )
+
+    def _warn_of_periods(self, releases: Sequence[Floats]) -> None:
+        """Issue a `TraceWarning` if the jobs of some logs end more than a day and a tenth before others."""
+        begin = min(release.min() for release in releases)
+        periods = [(release.min() - begin, release.max() - begin) for release in releases]
+        ends = [end for _, end in periods]
+        if max(ends) - min(ends) <= max(_DAY, max(ends) / 10.0):
+            return
+        texts = ", ".join(
+            f"{os.path.basename(path)} {start / _DAY:.4g} to {end / _DAY:.4g}"
+            for path, (start, end) in zip(self.paths, periods, strict=True)
+        )
+        warn(
+            f"the logs of sites have jobs in different periods (days): {texts}; workload.end, such as "
+            f"{math.ceil(min(end - start for start, end in periods)) + 1} s, shortens the longer ones",
+            TraceWarning,
         )
 
 
@@ -483,6 +516,15 @@ def _unix_start(header: Mapping[str, str]) -> float:
     """Return the UNIX time of submissions at 0 s that a header states, s; NaN if it states none."""
     begin = header.get("UnixStartTime", "").strip()
     return float(begin) if begin.isdecimal() else math.nan
+
+
+def _zone(header: Mapping[str, str]) -> tzinfo:
+    """Return the time zone that a header names; UTC if it names none that is known."""
+    name = header.get("TimeZoneString", "").strip()
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (OSError, KeyError, ValueError):
+        return UTC
 
 
 def _names_of_log(path: str) -> dict[str, dict[int, str]]:

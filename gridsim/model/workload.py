@@ -182,11 +182,15 @@ class Workload(WorkloadConstructors):
             lines["period"] = f"submitted from {dates[0]} to {dates[1]}, by the clock of the log"
         if isinstance(recipe, JobLogRecipe) and recipe.procs_per_node > 1:
             lines["cores"] = (
-                f"each machine is a node of {recipe.procs_per_node} processors, counted as one core"
+                f"each machine is a node of {recipe.procs_per_node} processors, so sizes of jobs are in nodes"
             )
+        elif isinstance(recipe, JobLogRecipe) and recipe.has_nodes_only:
+            lines["cores"] = "each machine is a node, since the log has numbers of nodes"
         if isinstance(recipe, SiteLogsRecipe) and recipe.procs_per_node is not None:
             procs = ", ".join(map(str, recipe.procs_per_node))
-            lines["cores"] = f"machines of sites are nodes of {procs} processors, each counted as one core"
+            lines["cores"] = (
+                f"machines of sites are nodes of {procs} processors, so sizes of jobs are in nodes"
+            )
         if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.resample is not None:
             lines["sample"] = f"{recipe.resample} of the {noun}, drawn with replacement"
         if self.origin:

@@ -37,7 +37,7 @@ from gridsim.results.metrics import series
 from gridsim.results.metrics.registry import display_name
 from gridsim.results.result import Result
 from gridsim.results.text import REFERENCE
-from gridsim.studies.comparison_table import measure_of, ratio_of
+from gridsim.studies.comparison_table import measure_of, noun_of, ratio_of
 from gridsim.support.arrays import Floats
 
 Results = Mapping[str, Result]
@@ -157,6 +157,7 @@ def over_size(results: Results) -> PlotlyChart:
     """Return a chart of the stretch of applications, or the slowdown of rigid jobs, over their size."""
     rigid = measure_of(results) == "mean_waiting"
     metric, column = ("slowdown", "slowdown") if rigid else ("stretch", "stretch_agg")
+    noun = noun_of(results)
     traces, sizes, heights, log_names = [], [], [], recorded_names(results)
     for number, (name, result) in enumerate(results.items()):
         table = result.applications
@@ -177,7 +178,7 @@ def over_size(results: Results) -> PlotlyChart:
             }
             | {"marker": marker}
         )
-    x_axis = value_axis("size (core-hours)" if rigid else "size (Mflop)", np.concatenate(sizes))
+    x_axis = value_axis(f"size ({noun}-hours)" if rigid else "size (Mflop)", np.concatenate(sizes))
     y_axis = value_axis(metric, np.concatenate(heights))
     item = "job" if rigid else "application"
     caption = f"The {metric} of each {item} over its size, which shows whether small {item}s suffer."

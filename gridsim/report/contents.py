@@ -22,7 +22,7 @@ from gridsim.results.formats.job_logs import job_difference
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
-from gridsim.scheduling.registry import command, scheduler_from
+from gridsim.scheduling.registry import command, scheduler_from, summary_of
 from gridsim.studies.comparison_table import (
     cautions,
     comparison_table,
@@ -34,7 +34,6 @@ from gridsim.studies.comparison_table import (
 )
 from gridsim.studies.overview import TextTable, enumeration
 from gridsim.studies.study import Study
-from gridsim.support.docstrings import first_paragraph
 from gridsim.support.imports import first_code_name
 from gridsim.support.parameters import changed_fields
 from gridsim.support.references import MAX_INLINE, has_references
@@ -48,7 +47,15 @@ _DIFFERENT_SCENARIOS = (
 #: Lines of a run's summary without a card, since other sections show them.
 _NO_CARDS = {"platform", "workload", "log", "period", "clock", "load", "scheduler", "reports"}
 _NO_CARDS |= {"wall time", "peak memory", "digest"}
-
+#: Sentences on the terms of reports on rigid jobs.
+_TERMS = (
+    "load: the machine time that the jobs need, over that of all machines from the first to the last "
+    "release; above 1, the queue grows until the last release",
+    "offered busy: the share of all machine time from the first to the last release in which jobs ran",
+    "to end busy: the same until the last job ended, which depends on how long the last jobs ran",
+)
+#: Lines on the scenarios of results that begin a report, even if results have different scenarios.
+_SCENARIO_KEYS = ("platform", "workload", "load")
 
 #: A number of seconds within a text.
 _SECONDS = re.compile(r"(?<![\w.,])(\d+\.?\d*(?:e[+-]?\d+)?) s(?![\w/])")
@@ -241,7 +248,7 @@ def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -
     verdict_text = verdict(results, rows_of(results, baseline, bound)) if comparable else ""
     lead = ({"result": verdict_text} if verdict_text else {}) | context_lines(results, baseline)
     if not comparable:
-        lead = {"baseline": lead["baseline"]}
+        lead = {key: _values_by_run(results, key) for key in _SCENARIO_KEYS} | {"baseline": lead["baseline"]}
     lead = {key: _convert_times(line) for key, line in lead.items()}
     results, count = scheduler_results(results), len(results)
     if count == 1:
@@ -253,6 +260,16 @@ def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -
     if len(results) > tables.MAX_COLUMNS or measure_of(results) == "mean_waiting":
         return lead
     return lead | {"digests": ", ".join(f"{name} {result.digest[:16]}" for name, result in results.items())}
+
+
+def _values_by_run(results: Results, key: str) -> str:
+    """Return a line of the scenarios of results: each value, with the names of its results if they differ."""
+    names_of: dict[str, list[str]] = {}
+    for name, result in results.items():
+        names_of.setdefault(result.describe_scenario().get(key, "-"), []).append(name)
+    if len(names_of) == 1:
+        return next(iter(names_of))
+    return "; ".join(f"{enumeration(names)}: {line}" for line, names in names_of.items())
 
 
 def _summary(
@@ -279,12 +296,15 @@ def _summary(
         verbose=True,
         identity=measure_of(results) != "mean_waiting",
     )
-    notes = [*_schedulers(results), *cautions(results, rows, bound), *remarks]
+    terms = _TERMS if results[baseline].rigid else ()
+    notes = [*_schedulers(results), *terms, *cautions(results, rows, bound), *remarks]
     views = [replace(tables.convert_times(table, units), notes=notes), *further]
     if not comparable:
         lines = {name: result.describe_scenario() for name, result in results.items()}
-        keys = next(iter(lines.values()))
-        scenario_lines = {key: {name: line[key] for name, line in lines.items()} for key in keys}
+        keys = dict.fromkeys(key for line in lines.values() for key in line)
+        scenario_lines = {
+            key: {name: line[key] for name, line in lines.items() if key in line} for key in keys
+        }
         views.append(tables.table_by_run("Scenarios", scenario_lines, list(results)))
     return Section(
         "summary", "Comparison", tables=views, charts=_with_data(charts.comparison(results, baseline))
@@ -306,7 +326,8 @@ def _schedulers(results: Results) -> list[str]:
     lines = []
     for name, scheduler in schedulers.items():
         values = ", ".join(f"{key}={getattr(scheduler, key)!r}" for key in changes[type(scheduler)])
-        summary = first_paragraph(type(scheduler)).partition("  ")[0]
+        parameters = {key: getattr(scheduler, key) for key in changed_fields(scheduler)}
+        summary = summary_of(type(scheduler), parameters)
         lines.append(f"{name}: with {values}: {summary}" if values else f"{name}: {summary}")
     return lines
 

@@ -42,7 +42,7 @@ _FLOAT = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?")
 
 
 def convert_times(table: TextTable, units: Mapping[str, tuple[float, str]] | None = None) -> TextTable:
-    """Return a table with long times converted to h or days; columns of one title have one unit.
+    """Return a table with long times in h or days, with four digits; columns of one title have one unit.
 
     Parameters
     ----------
@@ -61,9 +61,16 @@ def convert_times(table: TextTable, units: Mapping[str, tuple[float, str]] | Non
         factor, unit = chosen.get(title, (1.0, "s"))
         if factor > 1.0 and _IN_SECONDS.search(unit_line):
             unit_line = _IN_SECONDS.sub(unit, unit_line)
-            columns[k] = tuple(f"{float(c) / factor:.6g}" if _FLOAT.fullmatch(c) else c for c in columns[k])
+            columns[k] = tuple(
+                _four_digits(float(c) / factor) if _FLOAT.fullmatch(c) else c for c in columns[k]
+            )
         head.append((title, unit_line))
     return replace(table, head=head, rows=list(zip(*columns, strict=True)))
+
+
+def _four_digits(value: float) -> str:
+    """Return a number with four significant digits, without an exponent below 1e10."""
+    return f"{float(f'{value:.4g}'):.10g}"
 
 
 def table_by_run(
@@ -99,7 +106,7 @@ def quantiles(results: Results) -> list[TextTable]:
         for name, values in samples.items():
             known = values[~np.isnan(values)]
             cells = np.percentile(known, list(_QUANTILES.values())).tolist() if len(known) else []
-            cells_text = [f"{cell:.6g}" for cell in cells] or ["-"] * len(_QUANTILES)
+            cells_text = [_four_digits(cell) for cell in cells] or ["-"] * len(_QUANTILES)
             rows.append([name, f"{len(known)} of {len(values)}", *cells_text])
         views.append(TextTable(f"Quantiles of the {quantity}{f' ({unit})' if unit else ''}", head, rows))
     return views

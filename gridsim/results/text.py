@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gridsim.model.scenario import Scenario
@@ -70,14 +70,14 @@ def run_lines(
     """
     values = {**facts["parameters"], **facts["facts"]}
     reports = (f"{key} {value}" for key, value in values.items() if isinstance(value, (str, int, float)))
-    rigid = "mean_waiting" in facts
+    rigid, noun = "mean_waiting" in facts, machine_noun(remarks or {})
     lines = {**scenario_lines(facts, released_within, remarks), **(availability or {})}
     if _is_log(facts):
         record = f"recorded in {facts['parameters'].get('log', 'a job log')}, not simulated"
         return {
             **lines,
             "schedule": record if name in (None, facts["scheduler"]) else f"{name}: {record}",
-            **_job_lines(facts),
+            **_job_lines(facts, noun),
             "makespan": f"{facts['makespan']:.1f} s",
             "utilization": _utilization_text(facts),
         }
@@ -85,12 +85,12 @@ def run_lines(
         **lines,
         "scheduler": name or facts["scheduler"],
         **({"reports": ", ".join(reports) or "-"} if verbose else {}),
-        **(_job_lines(facts) if rigid else _bag_lines(facts)),
+        **(_job_lines(facts, noun) if rigid else _bag_lines(facts)),
         "makespan": f"{facts['makespan']:.1f} s",
         **(_turnaround_lines(facts) if "mean_turnaround" in facts else {}),
         **(_cycle_lines(facts) if "wasted" in facts else {}),
         "utilization": _utilization_text(facts),
-        **(_restart_lines(facts) if rigid else {"resubmitted": f"{facts['resubmitted']} tasks"}),
+        **(_restart_lines(facts, noun) if rigid else {"resubmitted": f"{facts['resubmitted']} tasks"}),
         "messages": f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB){_task_data_text(facts)}",
         "wall time": _value_text(facts["wall_seconds"], 1, ".2f", "s"),
         "peak memory": _value_text(facts["peak_memory"], 1e-6, ".0f", "MB (of the process so far)"),
@@ -123,16 +123,17 @@ def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None =
 
 
 def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines | None) -> Lines:
-    """Return the lines of `scenario_lines` for rigid jobs; a machine counts as one core."""
+    """Return the lines of `scenario_lines` for rigid jobs; machines that are no nodes count as cores."""
+    noun = machine_noun(remarks or {})
     jobs, load = facts["applications"], facts["offered_load"]
     days = released_within / 86_400.0
     span = f"{days:.4g} days" if days >= 2.0 else f"{released_within:.6g} s"
     return {
         "platform": _count_text(facts["machines"], "machine"),
-        "workload": f"{_count_text(jobs, 'job')}, {_number_text(facts['core_hours'])} core-hours; a mean job "
-        f"has {_count_text(facts['tasks'] / jobs, 'core')}; released within {span}",
-        **(remarks or {}),
-        "load": f"{load:.4g} (core-hours submitted / those of the machines during submission)"
+        "workload": f"{_count_text(jobs, 'job')}, {_number_text(facts['core_hours'])} {noun}-hours; "
+        f"a mean job has {_count_text(facts['tasks'] / jobs, noun)}; released within {span}",
+        **{"nodes" if key == "cores" else key: line for key, line in (remarks or {}).items()},
+        "load": f"{load:.4g} ({noun}-hours submitted / those of the machines during submission)"
         if math.isfinite(load)
         else "inf: everything is released at once",
     }
@@ -202,6 +203,17 @@ def _is_log(facts: Facts) -> bool:
     return "unknown_waits" in facts["facts"]
 
 
+def machine_noun(*remarks: Mapping[str, Any]) -> str:
+    """Return what machines are called that run rigid jobs: "node" if they are nodes, else "core".
+
+    Parameters
+    ----------
+    remarks
+        The remarks on the workload of each run (`Workload.remarks`), or the provenance that has them.
+    """
+    return "node" if remarks and all(each.get("cores") for each in remarks) else "core"
+
+
 def _utilization_text(facts: Facts) -> str:
     text = _value_text(facts["utilization"], 100, ".1f", "%")
     if "offered_utilization" not in facts:
@@ -210,11 +222,11 @@ def _utilization_text(facts: Facts) -> str:
     return f"{offered} from first to last release, {text} until the last end"
 
 
-def _restart_lines(facts: Facts) -> Lines:
+def _restart_lines(facts: Facts, noun: str) -> Lines:
     """Return a line on rigid jobs that failures cut off; no line without any."""
     if not facts["resubmitted"]:
         return {}
-    return {"restarts": f"{_count_text(facts['resubmitted'], 'core')} in all, of jobs cut off by failures"}
+    return {"restarts": f"{_count_text(facts['resubmitted'], noun)} in all, of jobs cut off by failures"}
 
 
 def _task_data_text(facts: Facts) -> str:
@@ -241,13 +253,13 @@ def _bag_lines(facts: Facts) -> Lines:
     }
 
 
-def _job_lines(facts: Facts) -> Lines:
+def _job_lines(facts: Facts, noun: str) -> Lines:
     cancelled = f", {facts['cancelled']} cancelled by their users" if "cancelled" in facts else ""
     lines = {
         "rejected": f"{facts['failed']} of {facts['applications']} jobs{cancelled}",
-        "waiting": f"mean {facts['mean_waiting']:.6g} s, by cores {facts['mean_waiting_by_cores']:.6g} s, "
+        "waiting": f"mean {facts['mean_waiting']:.6g} s, by {noun}s {facts['mean_waiting_by_cores']:.6g} s, "
         f"median {facts['median_waiting']:.6g} s, 95th percentile {facts['p95_waiting']:.6g} s",
-        "slowdown": f"mean {facts['mean_slowdown']:.4g}, by cores {facts['mean_slowdown_by_cores']:.4g} "
+        "slowdown": f"mean {facts['mean_slowdown']:.4g}, by {noun}s {facts['mean_slowdown_by_cores']:.4g} "
         "(bounded: run times of at least 10 s)",
     }
     if _is_log(facts):  # no job is rejected

@@ -10,7 +10,7 @@ from gridsim.errors import ScenarioError
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
-from gridsim.results.text import LOOSE, REFERENCE, UNKNOWN, draw_lines
+from gridsim.results.text import LOOSE, REFERENCE, UNKNOWN, draw_lines, machine_noun
 from gridsim.studies.overview import NOT_CHARGED, TextTable
 from gridsim.studies.verdicts import by_cores, of_one_run
 
@@ -82,10 +82,12 @@ def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str
     known: dict[str, list[str]] = {}
     for name, result in results.items():
         if result.rigid and (estimate := result.scheduler["parameters"].get("estimate")):
-            known.setdefault(estimate, []).append(name)
+            known.setdefault(str(estimate), []).append(name)
     if known:
-        said = {"run": "run times are known to", "requested": "only requested times are known to"}
-        parts = (f"{said[key]} {', '.join(names)} (estimate={key})" for key, names in known.items())
+        parts = (
+            f"{_KNOWN_TIMES.get(key, 'other estimates are known to')} {', '.join(names)} (estimate={key})"
+            for key, names in known.items()
+        )
         lines["times"] = "; ".join(parts)
     if any(result.has_faults for result in results.values()):
         counts = {name: int(result.machines["failures"].sum()) for name, result in results.items()}
@@ -205,8 +207,10 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     if measure_of(results) != "mean_waiting":
         return sentence
     ranked_rows = [row for row in rows if row["name"] not in exclusions]
-    means = ({row["name"]: float(row[key]) for row in ranked_rows} for key in (BY_JOBS, BY_CORES))
-    return sentence + by_cores(*means)
+    by_job, by_machine = (
+        {row["name"]: float(row[key]) for row in ranked_rows} for key in (BY_JOBS, BY_CORES)
+    )
+    return sentence + by_cores(by_job, by_machine, noun_of(results))
 
 
 def _decision_line(name: str, facts: Mapping[str, Any]) -> str:
@@ -231,6 +235,11 @@ def _reference_line(name: str, result: Result) -> str:
     )
 
 
+def noun_of(results: Mapping[str, Result]) -> str:
+    """Return what machines that run rigid jobs are called in texts on all results, "core" or "node"."""
+    return machine_noun(*(result.provenance for result in scheduler_results(results).values()))
+
+
 def _cut_off(name: str, result: Result) -> str:
     """Return a line on the application whose tasks were begun again most often; empty if that is seldom."""
     if result.of_log:
@@ -240,12 +249,16 @@ def _cut_off(name: str, result: Result) -> str:
     worst = int(resubmissions.argmax())
     if (restarts := resubmissions[worst]) < _MANY_RESUBMISSIONS:
         return ""
-    tasks, what = int(table["tasks"][worst]), "job" if result.rigid else "application"
+    tasks, item = int(table["tasks"][worst]), "job" if result.rigid else "application"
     lasts = table["size"][worst] / tasks / result.machines["speed"].mean()
     plural = "s" * (tasks > 1)
-    parts = f"{tasks} core{plural} for" if result.rigid else f"{tasks} task{plural} of"
+    parts = (
+        f"{tasks} {machine_noun(result.provenance)}{plural} for"
+        if result.rigid
+        else f"{tasks} task{plural} of"
+    )
     return (
-        f"{name}: failures cut off {what} {worst} again and again, {restarts:,.0f} times: it has {parts} "
+        f"{name}: failures cut off {item} {worst} again and again, {restarts:,.0f} times: it has {parts} "
         f"{lasts:.4g} s, and machines seldom stay up so long"
     )
 
@@ -283,6 +296,12 @@ _MEASURE_COLUMNS: dict[str, tuple[_Cells, ...]] = {
 _OFFERED_COLUMN: tuple[_Cells, ...] = (
     ("offered", "busy, %", lambda row: _known(100 * row.get("offered_utilization", math.nan), ".1f")),
 )
+#: Parameter `estimate` of a scheduler -> what it knows of run times.  Other schedulers may have other values.
+_KNOWN_TIMES = {
+    "run": "run times are known to",
+    "requested": "only requested times are known to",
+    "predicted": "only requested times and predictions by earlier jobs of the user are known to",
+}
 #: Texts for the messages of schedulers that are not charged for any, and of logs.
 _NO_MESSAGES = (NOT_CHARGED, UNKNOWN)
 #: Metric of comparison -> metric of a row -> its name in the sentences of `verdict`.
@@ -299,6 +318,7 @@ def _of_measure(
 ) -> list[_Cells]:
     """Return the columns after the ratio: other metrics that belong to the metric of comparison."""
     if measure == "mean_waiting":
+        noun = noun_of(results)
         counts = {name: "-" if result.of_log else f"{result.failed}" for name, result in results.items()}
         killed = {row["name"]: f"{row['terminated']}" if "terminated" in row else "-" for row in rows}
         if set(killed.values()) != {"-"}:
@@ -309,11 +329,11 @@ def _of_measure(
             if not set(texts.values()) <= {"0", "-"} or (verbose and set(texts.values()) != {"-"})
         ]
         return [
-            ("waiting", "by cores, s", _cell("mean_waiting_by_cores", 6)),
+            ("waiting", f"by {noun}s, s", _cell("mean_waiting_by_cores", 6)),
             ("waiting", "median, s", _cell("median_waiting", 6)),
             ("waiting", "95 %, s", _cell("p95_waiting", 6)),
             ("slowdown", "mean", _cell("mean_slowdown", 4)),
-            *([("slowdown", "by cores", _cell("mean_slowdown_by_cores", 4))] if verbose else []),
+            *([("slowdown", f"by {noun}s", _cell("mean_slowdown_by_cores", 4))] if verbose else []),
             *count_columns,
         ]
     done = {name: _completed(result) for name, result in results.items()}

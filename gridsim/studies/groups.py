@@ -11,6 +11,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
+from gridsim.studies.comparison_table import noun_of
 from gridsim.studies.overview import TextTable
 from gridsim.support.arguments import one_of
 from gridsim.support.arrays import Floats, Integers
@@ -66,7 +67,8 @@ class JobGroups(NamedTuple):
         rows = self.rows(results)
         left = rows[_MAX_GROUPS:]
         share = 100.0 * sum(row["core_hours_share"] for row in left)
-        head = [(self.group, ""), ("jobs", ""), ("core-hours", "%")]
+        noun = noun_of(results)
+        head = [(self.group, ""), ("jobs", ""), (f"{noun}-hours", "%")]
         head += [("waiting", f"{name}, s") for name in results]
         cells = [
             [
@@ -77,7 +79,7 @@ class JobGroups(NamedTuple):
             ]
             for row in rows[:_MAX_GROUPS]
         ]
-        notes = [f"{len(left)} more {self.group}s have {share:.1f} % of the core-hours"] if left else []
+        notes = [f"{len(left)} more {self.group}s have {share:.1f} % of the {noun}-hours"] if left else []
         return TextTable(f"Mean waiting time by {self.group}", head, cells, notes)
 
 

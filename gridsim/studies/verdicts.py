@@ -54,20 +54,22 @@ def of_one_run(values: Mapping[str, Mapping[str, float]], exclusions: Mapping[st
     return f"In this run, {' and '.join(parts)}.{left}" if parts else left.strip()
 
 
-def by_cores(jobs: Mapping[str, float], cores: Mapping[str, float]) -> str:
+def by_cores(jobs: Mapping[str, float], cores: Mapping[str, float], noun: str = "core") -> str:
     """Return a sentence, after two spaces, if the mean waiting by cores ranks schedulers in another order.
 
     Parameters
     ----------
     jobs, cores
         Scheduler -> mean waiting time over jobs, and over their machines.  Empty if it does not.
+    noun
+        What the machines are called, "core" or "node".
     """
     known = [name for name in jobs if math.isfinite(jobs[name]) and math.isfinite(cores[name])]
     if not any(jobs[a] < jobs[b] and cores[a] > cores[b] for a in known for b in known):
         return ""
     best, others = _ranking({name: cores[name] for name in known})
     has = "have" if " and " in best else "has"
-    return f"  Weighted by cores the order differs: {best} {has} the lowest mean waiting time ({others})."
+    return f"  Weighted by {noun}s the order differs: {best} {has} the lowest mean waiting time ({others})."
 
 
 def _ranking(known: Mapping[str, float]) -> tuple[str, str]:

@@ -162,6 +162,11 @@ class JobLog:
         return replace(self, repairs=(), remarks=())
 
     @property
+    def has_nodes_only(self) -> bool:
+        """Whether the header notes that the processors of jobs are nodes."""
+        return NODES_NOTE in self.header.get("Note", "").split("\n")
+
+    @property
     def procs(self) -> NDArray[np.int64]:
         """Processors of each job: the number used if known, else the number requested if known, else 1."""
         used_procs, requested_procs = self.jobs["used_procs"], self.jobs["req_procs"]
@@ -246,6 +251,10 @@ class JobFormat:
 def _word_fault(name: str, word: str) -> str | None:
     maximum = LARGEST_COUNT if name in _COUNTS else LARGEST_EXACT
     return number_fault(name, word, integer=_KINDS[name] is np.int64, maximum=maximum)
+
+
+#: Note in the header of a log of numbers of nodes, not of processors.
+NODES_NOTE = "the log has numbers of nodes: each processor is a node"
 
 
 def stated_machines(header: dict[str, str], procs_per_node: int = 1) -> tuple[str, int] | None:

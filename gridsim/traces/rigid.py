@@ -101,9 +101,16 @@ def derive_jobs(
     ------
     ScenarioError
         If a parameter is out of range, if only one of `utilization` and `machines` is set, if release times
-        cannot be scaled because they are all equal, or if the scaled times are not finite.
+        cannot be scaled because they are all equal, if the scaled times are not finite, or if
+        `procs_per_node` would divide numbers of nodes (`JobLog.has_nodes_only`).
     """
     _check(procs_per_node, start, end, max_nodes, zero_run_time, utilization, machines)
+    if procs_per_node > 1 and log.has_nodes_only:
+        raise ScenarioError(
+            f"procs_per_node must be 1 for {log.path}, which has numbers of nodes and none of processors, "
+            f"got {procs_per_node}; leave it out, and count machines in nodes (MaxProcs of the header, or "
+            "--nodes)"
+        )
     submit, run_time = log.jobs["submit"], log.jobs["run_time"]
     nodes = -(-log.procs // procs_per_node)
     lines = lines_of(log.jobs)

@@ -16,7 +16,7 @@ from gridsim.support.files import StrPath
 from gridsim.traces._text import Remark, text_lines
 from gridsim.traces.accounting import COMPLETED, Floats, Rows, first_known, make_jobs, run_columns
 from gridsim.traces.job_lines import CANCELLED, FAILED
-from gridsim.traces.jobs import ParsedJobs
+from gridsim.traces.jobs import NODES_NOTE, ParsedJobs
 from gridsim.traces.tables import AccountingTable, Bytes, InvalidValue, check_columns, read_table
 from gridsim.traces.values import (
     has_zone,
@@ -167,7 +167,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
     start = _starts(table, submit, started, ended, run_time)
     end = np.full(len(line), np.nan) if ended is None else ended
     nodes = first_known(*(table.numbers(parse_counts, name) for name in ("AllocNodes", "NNodes", "ReqNodes")))
-    procs = _processors(table, nodes, rows)
+    procs, procs_are_nodes = _processors(table, nodes, rows)
     users, user_names = number_names(table.get("User", "UID"), rows)
     groups, group_names = number_names(table.get("Account", "Group", "GID"), rows)
     queues, queue_names = number_names(table.get("Partition"), rows)
@@ -188,7 +188,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
         for key, names in (("User", user_names), ("Group", group_names), ("Queue", queue_names))
         if names
     }
-    if note := _sharing(nodes, procs, rows):
+    if note := _sharing(nodes, procs, rows, procs_are_nodes):
         header["Note"] = note
     remarks = (
         Remark(line[step], "job steps, which belong to jobs with lines of their own, left out"),
@@ -291,8 +291,11 @@ def _starts(
     return np.where(run_time > 0, end - run_time, np.nan)
 
 
-def _processors(table: AccountingTable, nodes: Floats | None, rows: Rows) -> Floats:
-    """Return the processors of each job: its CPUs, or its nodes if it has no CPUs or all are exclusive."""
+def _processors(table: AccountingTable, nodes: Floats | None, rows: Rows) -> tuple[Floats, bool]:
+    """Return the processors of each job, and whether they are nodes.
+
+    They are its CPUs, or its nodes if the table has no CPUs or all jobs are exclusive.
+    """
     columns = [table.numbers(parse_counts, name) for name in ("AllocCPUS", "NCPUS")]
     columns += [_resource(table, "AllocTRES", "cpu"), table.numbers(parse_counts, "ReqCPUS")]
     columns += [_resource(table, "ReqTRES", "cpu")]
@@ -301,9 +304,10 @@ def _processors(table: AccountingTable, nodes: Floats | None, rows: Rows) -> Flo
         nodes = first_known(_resource(table, "AllocTRES", "node"), _resource(table, "ReqTRES", "node"))
     exclusive = table.get("Exclusive")
     whole_nodes = exclusive is not None and bool(exclusive.map(_is_exclusive, np.bool_)[rows].all())
-    procs = cpus if cpus is not None and not (whole_nodes and nodes is not None) else nodes
+    has_cpus = cpus is not None and not (whole_nodes and nodes is not None)
+    procs = cpus if has_cpus else nodes
     assert procs is not None
-    return np.where(procs > 0, procs, np.nan)
+    return np.where(procs > 0, procs, np.nan), not has_cpus
 
 
 def _is_exclusive(value: str) -> bool:
@@ -340,8 +344,10 @@ def _memory(table: AccountingTable, procs: Floats, nodes: Floats | None) -> Floa
     return np.full(len(table), np.nan)
 
 
-def _sharing(nodes: Floats | None, procs: Floats, rows: Rows) -> str:
+def _sharing(nodes: Floats | None, procs: Floats, rows: Rows, procs_are_nodes: bool) -> str:
     """Return a sentence that says whether jobs share nodes; "" if the table does not show it."""
+    if procs_are_nodes:
+        return NODES_NOTE
     if nodes is None:
         return ""
     ratio = (procs / np.where(nodes > 0, nodes, np.nan))[rows]

@@ -64,6 +64,14 @@ def test_schedulers_that_know_run_times_are_named() -> None:
     assert "MB of exchanged schedules are not among its messages" in text
 
 
+def test_a_scheduler_that_predicts_run_times_is_named(tmp_path: Path) -> None:
+    flags = "--schedulers", "pred=backfill", "--set", "pred.estimate=predicted"
+    found = invoke("--job-log", _job_log(tmp_path), "--rigid", *flags)
+    assert found.exit_code == 0, found.output
+    text = " ".join(found.stdout.split())
+    assert "predictions by earlier jobs of the user are known to pred (estimate=predicted)" in text
+
+
 def test_whole_results_are_kept_in_the_store(tmp_path: Path) -> None:
     location = ("--replicates", 2, "--workers", 1, "--store", tmp_path / "s", "--keep-results")
     assert invoke(*SMALL, "--schedulers", "fcfs", *location).exit_code == 0
@@ -297,6 +305,9 @@ def test_multiples_of_machines_and_load_are_of_those_of_the_log(tmp_path: Path) 
     ):
         found = invoke(*where, *flags)
         assert line in found.stdout, found.output
+        if "2x" in flags and "--nodes" in flags:
+            assert "gridsim: 8 machines, 2 times 4 machines, the MaxProcs of" in found.stderr
+            assert "sets another number" not in found.stderr
         text = " ".join(found.stdout.split())
         assert f"the jobs or the machines differ from those of the log: {reason}" in text
     invalid = invoke(*where, "--load", "-1x")
@@ -334,6 +345,8 @@ def test_machines_of_several_processors_come_from_the_header(tmp_path: Path) -> 
     found = invoke(*flags)
     assert "2 machines, the MaxProcs / 4 of" in found.stderr and "\nlog  " in found.stdout
     assert "each machine is a node of 4 processors" in found.stdout
+    assert "node-hours; a mean job has 1 node;" in found.stdout and "by nodes, s" in found.stdout
+    assert "core" not in found.stdout.replace("recorded", "")
     assert "platform  4 machines" in invoke(*flags, "--nodes", "2x").stdout
     # without a header, the run of 0 s, which counts as 1 s, does not exceed the two machines
     log.write_text("".join(line.format(*job) for job in jobs))
@@ -398,6 +411,10 @@ def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
         ["debug", "2", "50.0", "22.5", "22.5"],
     ]
     assert "period    submitted from 2001-09-09 to 2001-09-09" in found.stdout
+    dates = log.with_name("dates.swf")  # the same instants, as the clock of the log shows them
+    dates.write_text(log.read_text().replace("; UnixS", "; TimeZoneString: Asia/Tokyo\n; UnixS"))
+    dates.write_text(dates.read_text().replace("1000000000", "1000050000"))
+    assert gs.Workload.jobs_from_log(dates).recipe.dates == ("2001-09-10", "2001-09-10")
     rows = json.loads(invoke(*flags, "--no-log", "--json").stdout)["by"]["queue"]
     assert rows[1] == {
         "queue": "debug",
@@ -432,7 +449,8 @@ def test_a_report_on_a_log_is_for_operators(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     assert invoke(*flags, "--report", report).exit_code == 0
     page = report.read_text()
-    assert "backfill: with depth=1:" in page and "deep: with depth=3:" in page
+    assert "backfill: with depth=1: First come, first served, with EASY backfilling." in page
+    assert "deep: with depth=3: First come" in page and "offered busy: the share of all machine" in page
     assert "1 jobs that never ran" in page
     head = page.partition("Schedulers compared")[2].partition("</thead>")[0]
     assert "median, h" in head and "mean, h" in head and "digest" not in head and "messages" not in head
@@ -441,7 +459,7 @@ def test_a_report_on_a_log_is_for_operators(tmp_path: Path) -> None:
     table = TextTable(
         "", [("name", ""), ("waiting", "mean, s"), ("waiting", "median, s")], [["a", "9000", "60"]]
     )
-    assert convert_times(table).rows == [("a", "2.5", "0.0166667")]
+    assert convert_times(table).rows == [("a", "2.5", "0.01667")]
 
 
 def _saved(folder: Path, flags: tuple[object, ...]) -> Path:

@@ -51,6 +51,15 @@ def test_sites_may_have_names_and_a_single_log(logs: list[str], tmp_path: Path) 
     assert gs.Scenario.from_toml(file).platform == gs.Platform.sites([2, 6], names=["delft", "leiden"])
 
 
+def test_sites_of_logs_are_named_by_their_files_or_by_a_flag(logs: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "saved.toml"
+    both = ["--rigid", "--job-log", logs[0], "--job-log", logs[1], "--save-scenario", str(file)]
+    for flags, names in ((), ["a", "b"]), (("--sites", "big,site2"), ["big", "site2"]):
+        found = CliRunner().invoke(cli, ["run", *both, "--scheduler", "metascheduler", *flags])
+        assert found.exit_code == 0, found.output
+        assert gs.Scenario.from_toml(file).platform == gs.Platform.sites([2, 6], names=names)
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

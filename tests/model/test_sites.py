@@ -136,8 +136,17 @@ def test_logs_can_be_aligned_by_unix_time(logs: list[Path], tmp_path: Path) -> N
     assert jobs.release.tolist() == [0.0, 30.0, 50.0, 110.0]
     assert jobs.site is not None and jobs.site.tolist() == [1, 1, 0, 0]
     bare = swf(tmp_path / "c.swf", (1, 0, 1, 1, 1, 1))
-    with pytest.raises(gs.ScenarioError, match="the header must have UnixStartTime"):
+    with pytest.raises(gs.ScenarioError, match=r"the header must have UnixStartTime .*; .*convert --zone"):
         gs.Workload.jobs_from_logs([logs[0], bare], align="unix").realize(TWO)
+
+
+def test_logs_of_different_periods_are_a_warning(tmp_path: Path) -> None:
+    """The warning has the periods, and an end with which both logs have jobs on as many days."""
+    jobs = [(k, (k - 1) * DAY, 10, 1, 20, 7) for k in range(1, 12)]
+    paths = [swf(tmp_path / f"{days}.swf", *jobs[: days + 1]) for days in (3, 10)]
+    with pytest.warns(gs.TraceWarning, match=r"3.swf 0 to 3, 10.swf 0 to 10; workload.end, such as 259201 s"):
+        gs.Workload.jobs_from_logs(paths).realize(TWO)
+    gs.Workload.jobs_from_logs(paths, end=3 * DAY + 1).realize(TWO)
 
 
 def test_logs_need_a_site_each(logs: list[Path]) -> None:

@@ -57,8 +57,8 @@ def test_report_of_a_run_has_its_printed_lines(single_run: gs.Result, write_repo
     assert messages[1:] == [[str(cell) for cell in row.values()] for row in single_run.messages.rows()]
     quantiles = actual.tables["Quantiles of the stretch"][1]
     stretch = single_run.applications["stretch_agg"]
-    assert quantiles[1:3] == ["8 of 8", f"{stretch.min():.6g}"]
-    assert quantiles[4::3] == [f"{np.median(stretch):.6g}", f"{stretch.max():.6g}"]
+    assert quantiles[1:3] == ["8 of 8", f"{stretch.min():.4g}"]
+    assert quantiles[4::3] == [f"{np.median(stretch):.4g}", f"{stretch.max():.4g}"]
     facts = dict(actual.tables["Facts reported by the schedulers"][1:])
     assert facts["ledger_end_s"] == f"{single_run.facts['ledger_end_s']:.8g}"
     assert dict(actual.tables["Parameters"][1:])["samples"] == "720"
@@ -317,6 +317,25 @@ def test_schedule_of_a_log_has_a_report(tmp_path: Path, write_report: Any) -> No
     assert "different scenarios" in actual.text and "it cannot be repeated" in write_report(result).text
     assert [str(log), next(iter(result.provenance["files"].values()))] in actual.tables["Trace files"]
     assert actual.tables["Scenarios"][1][0] == "platform"
+
+
+def test_a_report_names_the_platform_of_each_result(tmp_path: Path, write_report: Any) -> None:
+    """The row of a log has fewer lines on its scenario than the runs, some of which have dates."""
+    log = tmp_path / "log.swf"
+    lines = [f"{k} {9 * k} 5 60 2 -1 -1 2 90 -1 1 7 1 1 1 1 -1 -1\n" for k in (1, 2)]
+    log.write_text("; MaxProcs: 4\n; UnixStartTime: 1000000\n" + "".join(lines))
+    jobs = gs.Workload.jobs_from_log(log)
+    runs = {
+        f"{machines}": gs.simulate(gs.Scenario(gs.Platform.equal(machines), jobs), gs.BatchQueue())
+        for machines in (4, 8)
+    }
+    for results in (runs | {"log": gs.result_from_log(log)}, {"log": gs.result_from_log(log)} | runs, runs):
+        actual = write_report(results)
+        names = [name for name in results if name != "8"]
+        assert f"{' and '.join(names)}: 4 machines" in actual.text and "8: 8 machines" in actual.text
+        scenarios = {row[0]: row[1:] for row in actual.tables["Scenarios"]}
+        assert scenarios["platform"] == [f"{8 if name == '8' else 4} machines" for name in results]
+        assert {"period", "clock", "load"} <= set(scenarios)
 
 
 def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, write_report: Any) -> None:

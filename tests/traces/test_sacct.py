@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.traces import tables
+from gridsim.traces.conversion import convert
 from gridsim.traces.info import detect_format, info, load_jobs
 from gridsim.traces.job_lines import lines_of
 from gridsim.traces.lint import lint
@@ -202,6 +203,23 @@ def test_sharing_of_nodes_is_seen_from_columns(write, exclusive, procs):
         assert "procs_per_node=4" in log.header["Note"]
         shared = load(write, HEAD + "|NNodes", job(1, cpus=8) + "|2", job(2, cpus=1) + "|1")
         assert shared.header["Note"] == "jobs share nodes: they have 1 to 4 processors on a node"
+    assert log.has_nodes_only == (procs == 2)
+
+
+def test_numbers_of_nodes_are_not_divided(write, tmp_path):
+    """A log without CPUs counts nodes, also after its conversion."""
+    table = load(
+        write, "Submit|Start|Elapsed|Timelimit|NNodes", f"{DAY}08:00:00|{DAY}08:00:10|00:01:00|00:02:00|48"
+    ).path
+    converted = tmp_path / "nodes.swf"
+    assert convert(table, converted, max_procs=300)["note"].startswith("the log has numbers of nodes")
+    for path in (table, converted):
+        workload = gs.Workload.jobs_from_log(path)
+        assert workload.realize(gs.Platform.equal(300)).tasks.tolist() == [48]
+        assert workload.remarks["cores"].startswith("each machine is a node, since")
+        divided = gs.Workload.jobs_from_log(path, procs_per_node=48)
+        with pytest.raises(gs.ScenarioError, match=r"procs_per_node must be 1 for .*, got 48; leave it out"):
+            divided.realize(gs.Platform.equal(300))
 
 
 @pytest.mark.parametrize(

@@ -60,12 +60,11 @@ def _lines(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[str]:
 @_listing("schedulers", "name", "of", "nodes", "what")
 def schedulers() -> Iterator[Row]:
     """List the registered schedulers with a summary of each."""
-    from gridsim.scheduling.registry import registered
-    from gridsim.support.docstrings import first_paragraph
+    from gridsim.scheduling.registry import registered, summary_of
 
     for name, (cls, preset) in registered().items():
         values = ", ".join(f"{key}={value}" for key, value in preset.items())
-        summary = first_paragraph(cls).partition("  ")[0]
+        summary = summary_of(cls, preset)
         yield {
             "name": name,
             "of": "rigid jobs" if cls.rigid else "bags",

@@ -403,7 +403,7 @@ def result_from_log(
             "class": READ_FROM_LOG,
             "parameters": {"log": os.path.basename(file)},
         },
-        provenance=provenance.describe(seed=0, files=files),
+        provenance={**provenance.describe(seed=0, files=files), **workload.remarks},
         scenario=scenario,
     )
 

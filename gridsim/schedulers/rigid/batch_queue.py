@@ -21,10 +21,26 @@ from gridsim.support.parameters import Limits
 _Weight = Annotated[float, Limits(low=0)]
 _Limit = Annotated[int, Limits(low=0)]
 _Size = Annotated[int, Limits(low=1)]
+_ORDERS = {
+    "fcfs": "first come, first served",
+    "lcfs": "last come, first served",
+    "sjf": "shortest job first",
+    "saf": "smallest area first",
+    "largest": "largest job first",
+    "f1": "the order F1",
+    "wfp": "the order WFP",
+    "unicef": "the order UNICEF",
+    "multifactor": "multifactor priorities",
+}
+_BACKFILLING = {
+    "none": "without backfilling",
+    "easy": "with EASY backfilling",
+    "conservative": "with conservative backfilling",
+}
 
 
 class BatchQueue(Scheduler, frozen=True, kw_only=True):
-    """The queue of a batch system: one for the whole grid, with or without backfilling, in several orders.
+    """The queue of a batch system, with EASY, conservative or no backfilling, in one of several orders.
 
     Jobs start at any instant and not in slots.  Of the free machines, those with the lowest numbers are
     used.  Failures are known at once, and a job that loses a machine returns to its place in the queue.  The
@@ -155,6 +171,11 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
         """The order of starts that a result is checked against."""
         is_list = (self.backfill, self.order, self.user_limit) == ("none", "fcfs", None)
         return "list" if is_list and not self.queue_limits and not self.partitions else None
+
+    @property
+    def discipline(self) -> str:
+        """The order of the queue and its backfilling, in words."""
+        return f"{_ORDERS[self.order]}, {_BACKFILLING[self.backfill]}"
 
     @property
     def is_baseline(self) -> bool:
