@@ -485,11 +485,18 @@ QUEUES = Part(
         "schedule": {},
         "arrivals": {},
         "is_busy": {"machines": _machines()},
+        "running_count": {"machine": index_in("machines"), "now": later_time(10**11)},
     },
     ("machines", "enqueued", "tasks_done", "order", "watch", "record", "log"),
 )
 
 
+CORE_QUEUES = Part(
+    "CoreQueues",
+    {**QUEUES.arguments, "cores": integers(1, 4, "machines")},
+    QUEUES.methods,
+    (*QUEUES.attributes, "cores"),
+)
 _bytes = {name: optional(reals(NOT_NEGATIVE, "j", 0, 3)) for name in ("input_bytes", "output_bytes")}
 DATA_QUEUES = Part(
     "DataQueues",

@@ -18,6 +18,7 @@ import numpy as np
 from arrays import Source, corrupted, corrupted_state, deep_copy, is_equal
 from classes import (
     BACKFILL,
+    CORE_QUEUES,
     DATA_QUEUES,
     ENDS,
     LINKS,
@@ -60,6 +61,7 @@ KERNELS: dict[str, tuple[Part, ...]] = {
     "dgs.overlay": (VIEWS,),
     "network.links": (LINKS,),
     "queues.task_queues": (QUEUES,),
+    "queues.core_queues": (CORE_QUEUES,),
     "queues.data_queues": (DATA_QUEUES,),
     "fair_tree.summary_tree": (TREE,),
     "random_walk.walk": (WALK,),

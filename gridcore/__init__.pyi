@@ -25,6 +25,7 @@ from .queues.availability import available_tasks as available_tasks
 from .queues.availability import gap as gap
 from .queues.availability import sample_availability as sample_availability
 from .queues.availability import sample_availability_batch as sample_availability_batch
+from .queues.core_queues import CoreQueues as CoreQueues
 from .queues.data_queues import DataQueues as DataQueues
 from .queues.edf import meets_deadlines as meets_deadlines
 from .queues.edf import optimal_stretch as optimal_stretch

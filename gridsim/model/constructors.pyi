@@ -35,6 +35,7 @@ class PlatformConstructors:
         step: float = 200.0,
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
+        cores: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
     ) -> Platform:
         """Return a platform: speeds drawn uniformly from low, low + step, ..., high (Mflop/s).
@@ -58,6 +59,9 @@ class PlatformConstructors:
         attributes
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
+        cores
+            Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
+            core runs one task at a time, at the speed of the machine.
         """
 
     @classmethod
@@ -67,6 +71,7 @@ class PlatformConstructors:
         seed: int = 1,
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
+        cores: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
     ) -> Platform:
         """Return a platform: speeds drawn from 1000..2800 Mflop/s, most of them slow (mean 1244).
@@ -86,6 +91,9 @@ class PlatformConstructors:
         attributes
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
+        cores
+            Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
+            core runs one task at a time, at the speed of the machine.
         """
 
     @classmethod
@@ -97,6 +105,7 @@ class PlatformConstructors:
         variation: float = 0.2,
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
+        cores: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
     ) -> Platform:
         """Return a platform: normally distributed speeds (Mflop/s).
@@ -120,6 +129,9 @@ class PlatformConstructors:
         attributes
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
+        cores
+            Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
+            core runs one task at a time, at the speed of the machine.
         """
 
     @classmethod
@@ -131,6 +143,7 @@ class PlatformConstructors:
         column: str = 'gflops_core',
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
+        cores: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
     ) -> Platform:
         """Return a platform: speeds drawn from a table of real hosts.
@@ -152,6 +165,9 @@ class PlatformConstructors:
         attributes
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
+        cores
+            Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
+            core runs one task at a time, at the speed of the machine.
 
         Raises
         ------
@@ -167,6 +183,7 @@ class PlatformConstructors:
         attributes: DrawnAttributes | ListedAttributes | None = None,
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
+        cores: int | Iterable[int] | None = None,
     ) -> Platform:
         """Return a platform: machines of the same speed, as rigid jobs require.
 
@@ -183,6 +200,9 @@ class PlatformConstructors:
         attributes
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
+        cores
+            Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
+            core runs one task at a time, at the speed of the machine.
         """
 
     @classmethod
@@ -191,6 +211,7 @@ class PlatformConstructors:
         speeds: float | Iterable[float] | NDArray[Any],
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
+        cores: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
     ) -> Platform:
         """Return a platform: a list of speeds.
@@ -206,6 +227,9 @@ class PlatformConstructors:
         attributes
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
+        cores
+            Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
+            core runs one task at a time, at the speed of the machine.
         """
 
     @classmethod
@@ -217,6 +241,7 @@ class PlatformConstructors:
         attributes: DrawnAttributes | ListedAttributes | None = None,
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
+        cores: int | Iterable[int] | None = None,
     ) -> Platform:
         """Return a platform: sites, which are clusters of machines of one speed; machines are numbered site by site.
 
@@ -238,6 +263,9 @@ class PlatformConstructors:
         attributes
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
+        cores
+            Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
+            core runs one task at a time, at the speed of the machine.
         """
 
 class WorkloadConstructors:

@@ -7,7 +7,6 @@ speeds.  The draws of a recipe depend only on its seed.
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,14 +52,14 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
         Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
         machines differ in speed only.
     cores
-        Cores of each machine: a number for all, or a list with one entry per machine.  Each core runs one
-        task at a time, at the speed of the machine.
+        Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
+        core runs one task at a time, at the speed of the machine.
     """
 
     part: ClassVar[str] = "platform"
 
     bandwidth: Annotated[Amount | None, Limits(above=0, unit="bytes/s")] = None
-    cores: Annotated[int | tuple[int, ...], Limits(low=1, high=MAX_CORES)] = 1
+    cores: Annotated[int | tuple[int, ...] | None, Limits(low=1, high=MAX_CORES)] = None
     attributes: AttributesRecipe | None = None
 
     def __post_init__(self) -> None:
@@ -81,7 +80,9 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
         normalise(self, bandwidth=bandwidth)
 
     def _check_cores(self) -> None:
-        if isinstance(self.cores, numbers.Integral) or np.ndim(self.cores) == 0:
+        if self.cores is None:
+            return
+        if np.ndim(self.cores) == 0:
             normalise(self, cores=integer("platform.cores", self.cores, low=1, high=MAX_CORES))
             return
         cores = tuple(
@@ -503,6 +504,8 @@ class Platform(PlatformConstructors):
     @cached_property
     def cores(self) -> Integers | None:
         """Number of cores of each machine: int64[nodes], read-only; None if each has one."""
+        if self.recipe.cores is None:
+            return None
         cores = np.broadcast_to(np.array(self.recipe.cores, np.int64), self.nodes)
         return None if cores.max() == 1 else cores
 

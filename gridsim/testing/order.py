@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -34,12 +37,10 @@ def promised_order_violation(result: Result, order: str) -> str | None:
     if "largest_task" in result.applications:
         return None  # if sizes differ, the schedule lacks the tasks' sizes, so it cannot be replayed
     applications, arrivals = result.applications, result.tables["arrivals"]
-    machines, options = result.machines, {"order": "edf" if order == "edf" else "fifo", "record": True}
-    replay: TaskQueues = (
-        CoreQueues(machines["speed"], cores=machines["cores"], **options)
-        if "cores" in machines
-        else TaskQueues(machines["speed"], **options)
-    )
+    kind: Callable[..., Any] = TaskQueues
+    if "cores" in result.machines:
+        kind = partial(CoreQueues, cores=result.machines["cores"])
+    replay = kind(result.machines["speed"], order="edf" if order == "edf" else "fifo", record=True)
     replay.add_applications(*(applications[name] for name in ("release", "size", "task_size")))
     time = np.rint(arrivals["time"] * 1e9).astype(np.int64)
     for at in np.unique(time):

@@ -10,6 +10,7 @@ import numpy as np
 import gridcore
 import gridsim as gs
 from gridcore import (
+    CoreQueues,
     DataQueues,
     JobQueue,
     ManualQueue,
@@ -108,6 +109,16 @@ def task_queues(machines: int = 300) -> TaskQueues:
     return queues
 
 
+def core_queues(machines: int = 300) -> CoreQueues:
+    rng = np.random.default_rng(8)
+    cores = rng.integers(1, 9, machines)
+    queues = CoreQueues(rng.uniform(1.0, 9.0, machines), cores=cores, log=True, record=True)
+    queues.add_applications(RELEASE[:40], SIZE[:40], TASK_SIZE[:40])
+    every = np.repeat(np.arange(machines), 12)
+    queues.enqueue(every, rng.integers(0, 40, len(every)), rng.integers(1, 99, len(every)), 0)
+    return queues
+
+
 def data_queues(machines: int = 300) -> DataQueues:
     rng = np.random.default_rng(7)
     queues = DataQueues(
@@ -177,7 +188,7 @@ def objects() -> dict[str, Any]:
     return {
         "JobQueue": backfill(), "ManualQueue": manual_queue(), "StepProfile": profile(),
         "WorkQueue": work_queue(), "PullQueue": pull()[0],
-        "DataQueues": data_queues(20),
+        "DataQueues": data_queues(20), "CoreQueues": core_queues(20),
         "TaskQueues": tree.queues, "SummaryTree": tree.tree, "Links": walks.network.links,
         "FairTreeNodes": tree.compiled, "FairTreeNodes: tree": tree.tree,
         "SlotSchedules": schedules()[0], "Views": schedules()[1],
@@ -217,6 +228,14 @@ def run_queues() -> Any:
     minimum = queues.minimum_stretch(every, 6 * SECOND)
     capacity = queues.available(0.5, 6.0, 1e4, 50.0, 7 * SECOND)
     return cells, minimum, capacity, queues.advance(900 * SECOND), queues.schedule(), queues.next_change()
+
+
+def run_core_queues() -> Any:
+    queues, every = core_queues(), np.arange(300)
+    queues.reschedule(every, 0)
+    cells = queues.summaries(every, GRID, 5 * SECOND, threads=2)
+    minimum = queues.minimum_stretch(every, 6 * SECOND)
+    return cells, minimum, queues.advance(900 * SECOND), queues.schedule(), queues.next_change()
 
 
 def run_data_queues() -> Any:
@@ -297,6 +316,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "PullQueue": run_pull,
     "TaskQueues": run_queues,
     "DataQueues": run_data_queues,
+    "CoreQueues": run_core_queues,
     "SlotSchedules": run_schedules,
     "Views": run_views,
     "RandomStream": lambda: gridcore.RandomStream(5, 2).normal(size=500),

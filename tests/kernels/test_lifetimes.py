@@ -33,6 +33,7 @@ FAILING_CALLS: dict[str, Callable[[], Any]] = {
     "Views": lambda: gridcore.Views(9, 4, shuffle=5),
     "TaskQueues": lambda: gridcore.TaskQueues([1.0, 0.0]),
     "DataQueues": lambda: gridcore.DataQueues([1.0, 1.0], bandwidth=[1.0, 0.0]),
+    "CoreQueues": lambda: gridcore.CoreQueues([1.0, 1.0], cores=[1, 0]),
     "PullQueue": lambda: gridcore.PullQueue([1.0, 2.0], -1),
     "JobQueue": lambda: gridcore.JobQueue(9, [1, 2], [1, 2], [1]),
     "ManualQueue": lambda: gridcore.ManualQueue(9, [1, 2], [1, 2], [1, 2], sizes=[8, 2]),

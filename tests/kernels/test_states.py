@@ -84,7 +84,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "JobQueue": lambda: advanced_queue(work.backfill(60)),
     "WorkQueue": lambda: advanced_queue(work.work_queue(60)),
     "ManualQueue": manual_queue, "PullQueue": pull_queue, "TaskQueues": lambda: work.task_queues(30),
-    "DataQueues": lambda: work.data_queues(30),
+    "DataQueues": lambda: work.data_queues(30), "CoreQueues": lambda: work.core_queues(30),
     "SlotSchedules": lambda: work.schedules(50)[0], "Views": lambda: work.schedules(50)[1],
     "JobWalks": lambda: walks()[1], "Links": lambda: walks()[0],
     "SummaryTree": lambda: policy_in_progress(work.bags(), gs.FairTree(samples=(4, 3, 3))).tree,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import gridsim as gs
 from gridsim.reproduce.dgs.common import PLACED_REMARK, GridJobs, about_jobs, never, waiting
@@ -53,16 +54,15 @@ COLUMNS = {
 }
 
 
-def _schedulers(estimate: str) -> dict[str, gs.Scheduler]:
+def _schedulers(estimate: Literal["requested", "run"]) -> dict[str, gs.Scheduler]:
     """Return the schedulers that plan with run times ("run") or with requested times ("requested")."""
-    options = {"estimate": estimate}
     return {
-        EASY: gs.BatchQueue(**options),
-        CONSERVATIVE: gs.BatchQueue(backfill="conservative", **options),
-        ASAP: gs.Asap(**options),
-        ASAP_MOVING: gs.Asap(move="forward", **options),
-        DGS: gs.DgsAsap(**options),
-        DGS_MOVING: gs.DgsAsap(move="forward", **options),
+        EASY: gs.BatchQueue(estimate=estimate),
+        CONSERVATIVE: gs.BatchQueue(backfill="conservative", estimate=estimate),
+        ASAP: gs.Asap(estimate=estimate),
+        ASAP_MOVING: gs.Asap(move="forward", estimate=estimate),
+        DGS: gs.DgsAsap(estimate=estimate),
+        DGS_MOVING: gs.DgsAsap(move="forward", estimate=estimate),
     }
 
 

@@ -218,7 +218,7 @@ def schedulers_for(reserved: float) -> dict[str, gs.Scheduler]:
         "hawk": gs.Hawk(cutoff=CUTOFF, reserved=reserved),
         "sparrow": gs.Sparrow(),
         "work-stealing": _Stealing(pause=PAUSE),
-        "power-of-d": gs.PowerOfD(capacity=REQUEST_CAPACITY),
+        "power-of-d": gs.PowerOfD(room=REQUEST_CAPACITY),
         "join-idle-queue": gs.JoinIdleQueue(),
     }
 
