@@ -1,4 +1,4 @@
-"""C-level contract of the record of decisions of a fair tree."""
+"""C-level declarations of the record of decisions of a fair tree."""
 
 from gridcore.nodes.decision_rows cimport DecisionRow, DecisionRows
 from gridcore.nodes.node_actions cimport NodeActions

@@ -113,7 +113,9 @@ def aggregate_into(out: NDArray[np.uint32], children: ArrayLike | Sequence[NDArr
     if target.shape != array.shape[1:]:
         raise ValueError(f"out must have the shape of one child {array.shape[1:]}, got {target.shape}")
     if not target.flags.carray:  # contiguous, writable and aligned
-        raise ValueError("out must be C-contiguous, aligned and writable")
+        raise ValueError(f"out must be C-contiguous, aligned and writable, got c_contiguous="
+                         f"{target.flags.c_contiguous}, aligned={target.flags.aligned}, "
+                         f"writeable={target.flags.writeable}")
     if np.may_share_memory(target, array):
         array = array.copy()
     into(target, array)
@@ -357,6 +359,11 @@ cdef int divide(const unsigned long long* capacity, Py_ssize_t n, object n_tasks
 
 # --- debit ----------------------------------------------------------------------------------------
 
+def quotient_error(str name, double value, double cell):
+    """Return the error for a `value` whose quotient by the task size of a cell, `cell`, overflows."""
+    return OverflowError(f"{name} divided by the task size of a cell, {cell!r}, must be finite, got {value!r}")
+
+
 @cython.auto_pickle(False)
 cdef class _Debts:
     """The dispatches since the last summary, as checked vectors."""
@@ -402,11 +409,11 @@ cdef class _Debts:
         for i in range(self.n):
             up = quotient_up(self.task_size[i], cell)
             if not isfinite(up):
-                raise OverflowError("task_size divided by the task size of a cell is too large for float64")
+                raise quotient_error(f"task_size[{i}]", self.task_size[i], cell)
             by_tasks += self.tasks[i] * int(up)
         up = quotient_up(self.volume, cell)
         if not isfinite(up):
-            raise OverflowError("task_size divided by the task size of a cell is too large for float64")
+            raise quotient_error("the sum of tasks * task_size", self.volume, cell)
         by_volume = int(up) + min(self.total, self.leaves) - 1
         return min(by_tasks, by_volume) if self.total else 0
 
@@ -417,11 +424,11 @@ cdef class _Debts:
         for i in range(self.n):
             up = quotient_up(self.task_size[i], cell)
             if not isfinite(up):
-                raise OverflowError("task_size divided by the task size of a cell is too large for float64")
+                raise quotient_error(f"task_size[{i}]", self.task_size[i], cell)
             by_tasks += <double>self.tasks[i] * up
         up = quotient_up(self.volume, cell)
         if not isfinite(up):
-            raise OverflowError("task_size divided by the task size of a cell is too large for float64")
+            raise quotient_error("the sum of tasks * task_size", self.volume, cell)
         if self.max_leaves == 0.0:
             return 0
         up += self.max_leaves - 1.0

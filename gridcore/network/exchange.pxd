@@ -1,4 +1,4 @@
-"""C-level contract of the exchange between processes."""
+"""C-level declarations of the exchange between processes."""
 
 from gridcore.network.links cimport Links
 from gridcore.network.transit cimport Sent

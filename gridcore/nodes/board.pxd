@@ -1,4 +1,4 @@
-"""C-level contract of the board."""
+"""C-level declarations of the board."""
 
 from gridcore.common.pending cimport Pending
 from gridcore.nodes.random_stream cimport RandomStream

@@ -1,4 +1,4 @@
-"""C-level contract of the kinds of messages and timers."""
+"""C-level declarations of the kinds of messages and timers."""
 
 # The first fields of the timer of a request: the number of the request, its receiver, and the number of its kind.
 cdef enum:

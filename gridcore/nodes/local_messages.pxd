@@ -1,4 +1,4 @@
-"""C-level contract of local messages, which nodes send to themselves."""
+"""C-level declarations of local messages, which nodes send to themselves."""
 
 from gridcore.common.pending cimport Pending
 from gridcore.common.instants cimport NEVER

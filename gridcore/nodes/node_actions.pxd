@@ -1,4 +1,4 @@
-"""C-level contract of the state and the actions of nodes."""
+"""C-level declarations of the state and the actions of nodes."""
 
 from gridcore.network.links cimport Links
 from gridcore.nodes.board cimport Board

@@ -1,4 +1,4 @@
-"""C-level contract of the events of nodes."""
+"""C-level declarations of the events of nodes."""
 
 from cpython.ref cimport PyObject
 

@@ -1,4 +1,4 @@
-"""C-level contract of the workers of the probe-based schedulers."""
+"""C-level declarations of the workers of the probe-based schedulers."""
 
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.kinds cimport MessageKind

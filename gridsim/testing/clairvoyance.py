@@ -311,7 +311,7 @@ def _ns(seconds: Any) -> Integers:
 
 # -- comparison --------------------------------------------------------------------------------------------
 
-#: Table -> compared columns, the instant first.  True values in decisions are omitted, since the scheduler
+#: Table -> compared columns, the instant first.  Ground-truth values in decisions are omitted, since the scheduler
 #: may not know them.
 _COLUMNS = {
     "decisions": ("time", "decider", "action", "application", "task", "machine", "tasks"),

@@ -23,7 +23,7 @@ CLASSES = [
     name for name in gridcore.__all__ if isinstance(getattr(gridcore, name), type) and name not in STATELESS
 ]
 # Methods that handlers and observers of nodes call while the core runs.
-WITHIN_HANDLERS = (
+HANDLER_METHODS = (
     "wake", "work_of", "waiting_at", "tasks_at", "stop", "view_of", "give", "machine_of", "available",
     "capacity_of", "activity", "failed_call", "held_by", "timers_of", "acts_of", "local_messages_of",
     "outbox_sizes", "sent_since", "sample", "sample_rest", "record_calls", "view", "machine",
@@ -209,7 +209,7 @@ def arguments(method: str, parameters: list[inspect.Parameter]) -> tuple[list[An
 
 def methods(kernel: Any) -> list[str]:
     of = {name: item for base in type(kernel).__mro__[:-1] for name, item in vars(base).items()}
-    names = [name for name in of if not name.startswith("_") and name not in WITHIN_HANDLERS]
+    names = [name for name in of if not name.startswith("_") and name not in HANDLER_METHODS]
     return [name for name in names if inspect.ismethoddescriptor(of[name])]
 
 

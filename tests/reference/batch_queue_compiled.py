@@ -27,12 +27,12 @@ class Site(NamedTuple):
     free: Any  # the number of free machines
     ends: Any  # a heap of the true ends of the running jobs
     starts: Any
-    times: Any  # steps of the plan: first instants,
-    numbers: Any  # numbers of machines,
-    used: Any  # and the first step, and one after the last
+    times: Any  # first instant of each step of the plan
+    numbers: Any  # number of machines in each step of the plan
+    used: Any  # [first step in use, one after the last]
     reserved: Any  # reserved starts
-    waits: Any  # whether a reservation comes directly after now, for want of machines that are free
-    known: Any  # before it no job of the shape can start by the plan
+    waits: Any  # whether a reservation begins directly after now, since too few machines are free
+    known: Any  # per shape, an instant before which the plan has no start for a job of this shape
 
 
 def starts(machines: int, release: Any, nodes: Any, run: Any, estimate: Any, **queue: Any) -> Any:

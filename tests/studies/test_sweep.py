@@ -284,7 +284,7 @@ def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
             ("light = {", "light = { schedulers = {fair-tree = {bound = 3.0}},"),
             "over.schedulers must be schedulers.NAME.PARAMETER",
         ),
-        (("network.latency", "scheduler"), "over must not have an axis 'scheduler'"),
+        (("network.latency", "scheduler"), "over must not have the axis 'scheduler'"),
         (("light = {", "light = 3 #"), "over.load.light must be a table of entries, got 3"),
         (('baseline = "fcfs"', 'baseline = "x"'), "baseline must be one of fair-tree, fcfs, got 'x'"),
         (('["makespan"]', '["speed"]'), "metrics must be names of metrics, got 'speed'"),
@@ -428,9 +428,9 @@ def test_labels_of_axes_are_printed_on_one_line() -> None:
         ),
         (
             {"digest": {"a": {"seed": 1}}},
-            "over must not have an axis 'digest': digest is a column of the table",
+            "over must not have the axis 'digest': its column 'digest' is already a column of the table",
         ),
-        ({"max_stretch": {"a": {"seed": 1}}}, "over must not have an axis 'max_stretch'"),
+        ({"max_stretch": {"a": {"seed": 1}}}, "over must not have the axis 'max_stretch'"),
         ({"a.b": {"x": {"seed": 1}}, "a_b": {"x": {"workload.seed": 1}}}, "a_b is that of 'a.b'"),
         ([1], "over must map axes to values"),
     ],
@@ -464,7 +464,7 @@ def test_names_of_axes_become_names_of_columns() -> None:
     assert list(finished_sweep.table())[:2] == ["gr__e__m__", "_"] and set(finished_sweep.axes) == set(over)
     assert finished_sweep.at(gr__e__m__="b")["makespan"]["fcfs"].size == 1
     with pytest.raises(
-        gs.ScenarioError, match="over must not have an axis 'grüße': gr__e is that of 'größe'"
+        gs.ScenarioError, match="over must not have the axis 'grüße': its column 'gr__e' is already the column of the axis 'größe'"
     ):
         Sweep(scenario=small_scenario(), schedulers=SCHEDULERS, over={"größe": [1], "grüße": [2]})
 

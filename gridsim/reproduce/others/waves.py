@@ -161,7 +161,7 @@ class WorldHosts:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending, such as ``heavy-600-day10``."""
+        """File name of the scenario without its extension, such as ``heavy-600-day10``."""
         kind = f"day{100 * self.day_up:g}"
         if self.availability is not None:
             kind = {MOST_HOSTS_UP: "most-up", FEWEST_DEPARTURES: "fewest-go"}[self.night]

@@ -436,9 +436,9 @@ class Router(TreeNode):
         """Add the availability of the children; summaries for different release cells are not added."""
         tree = view.environment.tree
         known_sides = [side for side in range(2) if self.cells[side] is not None]
-        # The inf of an idle leaf is reported as such, since its cells are the same at any later instant,
-        # which saves reports.  Minus debts, which depend on the age of their requests, cells hold only for
-        # now.
+        # The release of an idle leaf is reported as inf, since its cells are the same at any later instant,
+        # which saves reports.  Once debts are subtracted, cells are valid only at this instant, since debts
+        # depend on the age of their requests.
         releases = [
             self.release_of(view, side) if self.debts[side] else self.release[side] for side in known_sides
         ]

@@ -172,7 +172,7 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
 
     rigid: ClassVar[bool] = True
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
-    speeds_known: ClassVar[bool] = True  # all speeds are equal, or those of sites
+    speeds_known: ClassVar[bool] = True  # they are equal within each site
     unequal_speeds: ClassVar[bool] = False
     local_order = "fifo"
     to_the_end: ClassVar[bool] = True  # a run also ends when all jobs are over

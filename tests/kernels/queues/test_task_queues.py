@@ -1,4 +1,4 @@
-"""Task queues: equality with the reference implementation, which proceeds task by task, and single cases."""
+"""Task queues: equality with the reference implementation, which proceeds task by task, and individual cases."""
 
 from __future__ import annotations
 

@@ -398,10 +398,11 @@ def test_conservative_backfilling_starts_no_job_after_its_first_reservation(log:
 
 
 def test_orders_are_as_computed_by_hand() -> None:
-    """One machine is taken until 10; then the jobs 1 to 4, all of one machine, run one after the other.
+    """Job 0 occupies the only machine until 10; then jobs 1 to 4, each for one machine, run one by one.
 
-    WFP: at 10 they have waited 9, 8, 7 and 6: (9/8)**3 = 1.42, (8/2)**3 = 64, (7/4)**3 = 5.4, (6/6)**3 = 1;
-    at 16 the first and the last have waited 15 and 12: (15/8)**3 = 6.6, (12/6)**3 = 8.
+    WFP: at 10 jobs 1 to 4 have waited 9, 8, 7 and 6, so their priorities are (9/8)**3 = 1.42, (8/2)**3 = 64,
+    (7/4)**3 = 5.4 and (6/6)**3 = 1: jobs 2 and 3 run first.  At 16 jobs 1 and 4 have waited 15 and 12, so job
+    4 is next: (15/8)**3 = 6.6, (12/6)**3 = 8.
     """
     nodes, run = [1] * 5, [10, 8, 2, 4, 6]
     for options_of_order, order in (

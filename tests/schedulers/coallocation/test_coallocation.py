@@ -39,7 +39,7 @@ def test_a_flooded_job_starts_at_the_time_computed_by_hand() -> None:
     jobs = result.applications
     assert jobs["first_start"].tolist()[0] == 5.0 and jobs["finish"].tolist()[0] == 105.0
     table = result.tables["schedule"]
-    assert table["machine"].tolist() == [0, 1]  # the own machine, then the first offer; ties by number
+    assert table["machine"].tolist() == [0, 1]  # its own machine, then the first offer; ties by number
     # the second job finds only its own machine, and is rejected instead of being advertised again
     assert jobs["failed"].tolist() == [0, 1] and jobs["floods"].tolist() == [1, 1]
     assert sent(result) == {"advert": 4, "offer": 2, "claim": 1, "reply": 1}

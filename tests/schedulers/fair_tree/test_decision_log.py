@@ -1,4 +1,4 @@
-"""True values of recorded decisions, compared with a bisection that examines all machines in each step."""
+"""Ground-truth values of recorded decisions, compared with a bisection that examines all machines in each step."""
 
 from __future__ import annotations
 

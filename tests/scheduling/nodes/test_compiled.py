@@ -408,7 +408,7 @@ def _gamma(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_array_sum, "sum of floats rounds differently when compiled; add them in a loop"),
         (_numpy_mean, "mean of floats rounds differently"),
         (_python_sum, "sum of floats rounds differently"),
-        (_power, "a power of two ints is an int when compiled"),
+        (_power, r"int \*\* int requires a constant exponent >= 0 when compiled"),
         (_own_stream, "random draws from a global random stream; draw from view.random"),
         (_reads_missing_attribute, "Unknown attribute 'foo' of type int"),
     ],

@@ -244,7 +244,7 @@ class ReservationNode(gs.NodeProgram):
         if view.random.random() < 0.5:
             is_released = view.slots.release(application.number, attempt, start, start + 1)
             view.note("slots", reserved=int(is_released), start=start)
-        if self.number % 4 == 3:  # this displaces some that were made later
+        if self.number % 4 == 3:  # the extension displaces some reservations that were made later
             self.extend(view, self.first, self.first_start, start + 2)
         elif self.number % 4 == 0:
             self.first, self.first_start = application.number, start

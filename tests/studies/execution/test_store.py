@@ -259,7 +259,7 @@ def test_old_unfinished_files_are_removed(tmp_path: Path) -> None:
     shard, result = f".{'a' * 32}.parquet", f".{'b' * 64}.npz"
     old = [shards / f"{shard}.{'1' * 12}.tmp", results / f"{result}.{'2' * 12}.tmp"]
     new = shards / f"{shard}.{'3' * 12}.tmp"
-    # in names that gridsim does not make
+    # files whose names gridsim never generates
     others = [shards / f"{result}.{'4' * 12}.tmp", results / ".thesis.tmp", results / f"{result}.x.tmp"]
     for file in (*old, new, *others):
         file.write_bytes(b"half")
