@@ -86,7 +86,7 @@ CONSTANT = re.compile(r"(?m)^([A-Z_]+(?:, [A-Z_]+)*) = (.*)$")
 SPECIAL_METHODS = tuple(
     f"__{name}__" for name in ("array", "getattr", "getitem", "setitem", "delitem", "len", "contains", "iter")
 )
-#: Those whose parameters are by position only, since they are slots of the type.
+#: Special methods whose parameters are positional only, since they are slots of the type.
 SLOTS = tuple(f"__{name}__" for name in ("getitem", "setitem", "delitem", "contains"))
 
 

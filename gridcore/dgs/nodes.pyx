@@ -462,7 +462,7 @@ cdef class DgsNodes(Negotiations):
         cdef long long* undone
         if (row[3] != self.attempt[job] or self.phase[job] != COMMITTING or negotiation == NULL
                 or negotiation.nodes == NULL or negotiation.missing <= 0):
-            if has_committed:  # to an attempt that was aborted
+            if has_committed:  # the reply belongs to an attempt that was aborted
                 undone = put(core, self.cancel_kind, row[1], node)
                 undone[0], undone[1], undone[2] = job, row[3], row[4]
             return 0

@@ -134,7 +134,7 @@ cdef class JobRuns:
             if not self.down[k]:
                 occupancy_add(&self.occupancy[self.partition_of_machine[k]], k)
 
-    # -- the queue: of the subclass -------------------------------------------------------------------------
+    # -- hooks that subclasses override -----------------------------------------------------------------------
 
     cdef int _examine(self) noexcept nogil:
         """Start the jobs that start now; return `GO_ON`, or why the run does not."""

@@ -25,7 +25,7 @@ CLOCK_END = round(LATEST_CHANGE * NS)
 #: Maximum number of changes that are generated to display a result: the larger of a total, and a number per
 #: machine.
 MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE = 10_000_000, 200
-#: Minimum number of changes as which a pass over a block counts, since it takes about as long.
+#: A pass over a block counts as at least this many changes, since its overhead takes as long as they do.
 _MIN_COUNT = 100
 
 

@@ -57,7 +57,7 @@ class Desk(gs.NodeProgram):
         self.ask(view)
 
     def on_start(self, view: Any) -> None:
-        view.publish(work=math.inf, tasks=math.inf)  # a desk has no room
+        view.publish(work=math.inf, tasks=math.inf)  # desks run no tasks
         view.timer(2.0, "again", tries=0, since=view.now)
 
 

@@ -300,7 +300,7 @@ def helpers():
             if not module.__file__.endswith(".py"):
                 exports = {*getattr(module, "__all__", ())} - {*gridcore.__all__}
                 classes = (kind for name, kind in vars(module).items() if name[:1] == "_" or name in exports)
-                # except Python classes, such as messages, and containers of nodes, which may be copied
+                # omit Python classes, such as messages, and containers of nodes, since these may be copied
                 yield from (
                     kind
                     for kind in classes
@@ -311,7 +311,7 @@ def helpers():
 
 
 def test_internal_classes_cannot_be_copied():
-    # their C pointers would not survive, nor would attributes that are set up later
+    # a copy would lack C pointers, and attributes that are set later
     kinds = list(helpers())
     names = {kind.__name__ for kind in kinds}
     assert names >= {

@@ -182,7 +182,7 @@ def test_a_state_is_read_only_and_outlives_its_kernel() -> None:
     answers = deep_copy(chunks)
     del states, of_each
     gc.collect()
-    _ = [np.full(size, 255, np.uint8) for size in range(1000, 100_000, 1000)]  # reuse its memory
+    _ = [np.full(size, 255, np.uint8) for size in range(1000, 100_000, 1000)]  # overwrite the freed memory
     for those, then in ((arrays, before), (chunks, answers)):
         for name, value in those.items():
             assert np.array_equal(value, then[name]), name

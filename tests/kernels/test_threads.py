@@ -17,7 +17,7 @@ import gridcore
 from tests._helpers import thread_work as work
 
 THREADS = 8
-# except classes without a mutable state
+# Classes without a mutable state, which need no protection.
 STATELESS = ("SummaryGrid", "RandomStream", "View", "BoardView", "EarliestEnds", "StepProfile")
 CLASSES = [
     name for name in gridcore.__all__ if isinstance(getattr(gridcore, name), type) and name not in STATELESS
@@ -60,7 +60,8 @@ def test_concurrent_results_equal_sequential_results(rounds: int) -> None:
 
     def call_kernels(number: int) -> None:
         for round in range(rounds):
-            # each thread begins elsewhere, so that all pairs of calls meet; half run the same calls
+            # threads begin at different kernels, so that all pairs of calls coincide; two threads each make
+            # the same calls
             first = (number // 2 * 5 + round) % len(names)
             barrier.wait(600)
             for name in names[first:] + names[:first]:
@@ -134,7 +135,7 @@ def release(kind: str) -> tuple[Callable[[], Any], Any]:
     if kind == "map_in_turn":
         etc, ready = rng.uniform(1.0, 9.0, (200, 300)), np.zeros(300)
         return lambda: gridcore.map_in_turn(etc, [400] * 200, ready, "mct"), None
-    # a call that does not release the GIL: the other thread must wait, or the test proves nothing
+    # this call keeps the GIL, so the other thread must wait; otherwise the test would prove nothing
     return lambda: sum(range(3_000_000)), None
 
 
@@ -272,7 +273,8 @@ def test_kernels_use_their_own_copies_of_checked_indices() -> None:
     queue.feed(kept["time"], kept["machine"], [False, False], kept["until"])
     for array in kept.values():
         array.fill(far)
-    assert queue.run(5) == "blocks"  # both have failed, and no memory beyond the machines was accessed
+    # both machines have failed, and no memory beyond the two machines was accessed
+    assert queue.run(5) == "blocks"
 
     offsets = np.array([0, 1, 2])
     ones = [1.0, 1.0]

@@ -257,7 +257,7 @@ def test_arrivals_during_a_transfer_are_as_computed_by_hand(monkeypatch):
         platform=SimpleNamespace(speeds=np.array([1.0, 50.0, 1.0])),
         network=SimpleNamespace(latency=0.5, bandwidth=200.0),
     )
-    # a job takes 200 / 50 = 4 s, and (0.2 + Q) t' jobs are expected to arrive while a job moves for t' seconds
+    # a job takes 200 / 50 = 4 s, and (0.2 + Q) t' jobs are expected to arrive while a job moves for t' s
     second, last = (0.2 + 1 / 10) * 1.5 * 4.0, (0.2 + 2 / 20) * 2.0 * 4.0
     assert rjss_prediction.arrivals(table_result)[[0, 1, 4]] == pytest.approx([0.2 * 1.0 * 4.0, second, last])
     errors = [abs(3.0 + second - 4.0) / 4.0, abs(4.0 + last - 10.0) / 10.0]

@@ -177,7 +177,9 @@ def test_a_changed_array_of_a_checkpoint_gives_one_error(tmp_path: Path) -> None
         document["about"]["arrays"][content_name(RELEASE)] = document["more"][0]
 
     edit_checkpoint(path, change, more=(RELEASE[1:],))
-    with pytest.raises(GridSimError, match="not a valid checkpoint .*must have the SHA-256 that its name states"):
+    with pytest.raises(
+        GridSimError, match="not a valid checkpoint .*must have the SHA-256 that its name states"
+    ):
         gs.resume(path)
 
 

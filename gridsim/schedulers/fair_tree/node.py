@@ -384,7 +384,8 @@ class Router(TreeNode):
             [0, 0],
         )  # number of the last summary from, request to each
         self.sent_minimum = [math.inf, math.inf]  # outer minimum stretch last sent to each child
-        self.sent_largest, self.sent_copy = [0.0, 0.0], [-1, -1]  # the same for these; -1: no copy
+        # largest minimum, and time of the copy, last sent to each child; -1: no copy
+        self.sent_largest, self.sent_copy = [0.0, 0.0], [-1, -1]
 
     def on_child_leave(self, view: View, side: int) -> None:
         """Delete the data of a child that has left the tree or moved, including debts for shares under way.

@@ -89,7 +89,7 @@ def _with_range_errors(function: Any) -> Any:
     @overload(stub)
     def convert(x):  # type: ignore[no-untyped-def]
         if function is int and isinstance(x, types.Integer):
-            return lambda x: np.int64(x)  # Numba would keep the type
+            return lambda x: np.int64(x)  # Numba would keep the narrower type
         if not isinstance(x, types.Float):
             return lambda x: function(x)
 
@@ -115,7 +115,7 @@ _to_float = _stub("float", arity=1)
 @overload(_to_float)
 def _convert_to_float(x):  # type: ignore[no-untyped-def]
     if isinstance(x, types.Float):
-        return lambda x: np.float64(x)  # Numba would keep the type
+        return lambda x: np.float64(x)  # Numba would keep the narrower type
     return lambda x: float(x)
 
 

@@ -627,7 +627,7 @@ class RigidAdapter(Adapter):
         engine = self.run.engine
         engine.on("finish", self._finish, priority=1, phase=TIMER)
         for number, name in enumerate(self.parameters.job_timers):
-            priority = (2 if number < 2 else 8) + number  # 4 to 7 are taken
+            priority = (2 if number < 2 else 8) + number  # priorities 4 to 7 belong to other timers
             engine.on(name, partial(self._fire, name), priority=priority, phase=TIMER)
         engine.on("call-off", self._cancel, priority=5, phase=TIMER)
         engine.on("outlived", self._extend, priority=6, phase=TIMER)

@@ -389,7 +389,8 @@ def test_conservative_backfilling_starts_no_job_after_its_first_reservation(log:
     queue.run(NEVER)
     starts = queue.totals()["start"]
     for job, instant in enumerate(time_ns):
-        # the job and all before it, at the release of the job, after which all run as long as is estimated
+        # a queue with this job and all jobs before it, as of its release; if no further jobs arrived, all
+        # would run as long as they are estimated to
         before = JobQueue(machines, nodes[: job + 1], run[: job + 1], estimate[: job + 1], conservative=True)
         before.submit(range(job + 1), time_ns[: job + 1])
         before.run(instant)
@@ -442,7 +443,8 @@ def test_fair_share_prefers_the_user_who_has_used_less() -> None:
     queue = JobQueue(1, nodes, run, run, users=[0, 1, 0, 1], order="multifactor", weights=weights)
     queue.submit(range(4), 0)
     queue.run(NEVER)
-    # at 0 all are equal and the first job starts; at 10 user 0 has used all: its second job is last
+    # at 0 all priorities are equal, so job 0 starts; at 10 user 0 has used all the time, so its second job is
+    # last
     assert np.argsort(queue.totals()["start"]).tolist() == [0, 1, 3, 2]
 
 

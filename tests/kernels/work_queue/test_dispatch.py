@@ -197,7 +197,7 @@ def test_the_choice_all_info_equals_a_scan_of_all_machines(speed: list[float], d
     sizes = rng.choice([1.0, 10.0, 40.0, 100.0, 400.0], data.draw(st.integers(1, 2 * len(speed)))).tolist()
     queue = dispatch.WorkQueue(speed, [len(sizes)], sizes, until, order="small", choice="all", max_replicas=1)
     queue.submit(0, np.argsort(sizes, kind="stable"))
-    queue.run(1)  # all that start at time 0
+    queue.run(1)  # starts all tasks that start at time 0
     free = set(range(len(speed)))
     expected = {}
     for k in np.argsort(sizes, kind="stable").tolist()[: len(speed)]:
@@ -224,7 +224,7 @@ def test_task_copies_keep_their_invariants(case: Case) -> None:
     offsets = np.concatenate(([0], np.cumsum(case.tasks)))
     task = offsets[rows["bag"]] + rows["task"]
     completed = rows["completed"] == 1
-    assert sorted(task[completed].tolist()) == list(range(len(case.sizes)))  # each task once
+    assert sorted(task[completed].tolist()) == list(range(len(case.sizes)))  # each task is completed once
     outages = {u: [] for u in range(len(case.speed))}
     for instant, u, up, until in case.changes:
         if not up:
@@ -232,7 +232,7 @@ def test_task_copies_keep_their_invariants(case: Case) -> None:
     for u in range(len(case.speed)):
         mine = np.flatnonzero(rows["machine"] == u)
         mine = mine[np.argsort(rows["start"][mine], kind="stable")]
-        assert (rows["start"][mine][1:] >= rows["end"][mine][:-1]).all()  # one copy at a time
+        assert (rows["start"][mine][1:] >= rows["end"][mine][:-1]).all()  # a machine runs one copy at a time
         for down, back in outages[u]:
             inside = (rows["start"][mine] < down) & (rows["end"][mine] > down)
             assert not inside.any()
@@ -269,7 +269,7 @@ def test_single_steps_equal_one_run(case: Case) -> None:
             assert count == len(free) and up == until[free.tolist().index(machine)]
             assert need == queue.lasts(of, task, [machine])[0]
             numbers = queue.candidates()[1].tolist()
-            # of the failed tasks only the first is next
+            # only the first of the failed tasks can be next
             assert task in numbers and (alike == len(numbers) or (not running and begun))
             queue.assign(of, task, machine)
         if bag >= 0:

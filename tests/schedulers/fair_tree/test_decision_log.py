@@ -1,4 +1,4 @@
-"""Ground-truth values of recorded decisions, compared with a bisection that examines all machines in each step."""
+"""Ground truth of recorded decisions, compared with a bisection that examines all machines in each step."""
 
 from __future__ import annotations
 

@@ -62,7 +62,9 @@ class TryNode(Base):
                 self.total += weight
             view.note("log", total=self.total, errors=self.errors, heard=self.heard, late=self.late)
             view.send(view.neighbours[0], self.flood_kind, level=step, value=pace)
-            view.timer(1.0 - pace * step, "tick", pace=pace, step=step + 1)  # the third tick sets a delay of -0.5 s, an error
+            view.timer(
+                1.0 - pace * step, "tick", pace=pace, step=step + 1
+            )  # the third delay is -0.5 s, an error
         except Exception:
             try:
                 self.errors += step
