@@ -56,7 +56,7 @@ ESTABLISHED = frozenset(
 KEYWORDS = frozenset({"None", "elif", "else", "unsigned", "while", "with", "yield", "__all__"})
 #: Locals that are used only within this many lines may have any name.
 SHORT = 5
-#: Class names that occur twice: for a scheduler and the kernel that runs it.
+#: Class names that a scheduler and its kernel share.
 TWICE = frozenset({"Sparrow", "Hawk", "Eagle", "Lwl", "Dlwl", "Srpt"})
 
 

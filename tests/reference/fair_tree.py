@@ -249,7 +249,7 @@ class Summary:
     """The tasks that leaves can take together, less those sent to them."""
 
     cells: Cells
-    newest: float  # s, the newest report; infinite if a leaf is idle, whose report stays valid
+    newest: float  # time of the newest report, s; infinite if a leaf is idle, whose report stays valid
 
     @classmethod
     def of(cls, reports: Sequence[Report]) -> Summary:
@@ -296,7 +296,7 @@ class Router:
     sent_versions: dict[int, int] = field(
         default_factory=dict
     )  # child -> version of the copy that it received last
-    debts: dict[int, list[Debt]] = field(default_factory=dict)  # by child
+    debts: dict[int, list[Debt]] = field(default_factory=dict)  # child -> its debts
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ class Request:
     copy: RootCopy | None = None
 
 
-Wave = list[tuple[int, int, Request]]  # sender and receiver
+Wave = list[tuple[int, int, Request]]  # (sender, receiver, request) of each message
 
 
 class Tree:

@@ -51,7 +51,8 @@ def columns(**given):
 @pytest.mark.parametrize(
     ("ages", "longest"),
     [
-        # the longest is of a change at 99 s; it is the second that is of 100 s, when the first are released
+        # the longest age is that of a change at 99 s; it becomes the second longest when the first
+        # application is released, and counts from 100 s
         ([5.0, 4.0, 1.0], 4.0),
         ([5.0, 4.5, 1.0], 1.0),
         ([5.0, 4.5, 30.0], math.nan),

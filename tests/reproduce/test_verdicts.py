@@ -70,7 +70,7 @@ def test_the_verdict_follows_from_the_interval_and_the_number_of_seeds(
     apart = maximum < low or minimum > high
     expected = "reproduced" if all(inside) else "not reproduced" if apart else "undecided"
     assert row.verdict == (expected if seeds >= MIN_SEEDS else "undecided")
-    # the mirror image of a claim has the same verdict
+    # the mirrored claim has the same verdict
     mirrored = judge(
         "c",
         "q",
@@ -92,7 +92,8 @@ def test_rows_without_an_interval_are_not_decided() -> None:
     assert judge("c", "q", None, test).verdict == "cannot be compared"
     row = judge("c", "q", estimate([0.5]), test)
     assert row.verdict == "undecided" and "no interval: n = 1" in row.why
-    assert judge("c", "q", estimate([0.5]), why="so").why == "so"  # the paper says nothing about it
+    # `why` is also stated if the paper makes no claim
+    assert judge("c", "q", estimate([0.5]), why="so").why == "so"
     assert judge("c", "q", estimate([0.5])).verdict == ""
 
 

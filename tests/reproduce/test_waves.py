@@ -46,7 +46,7 @@ def test_the_night_contains_an_hour_in_which_hosts_are_up(tmp_path):
     path.write_text("a 2 0 34200 86400 120600\nb 1 3600 7200\nlate 1 172800 172801\n")
     seen = waves.hours_of(str(path))
     assert seen.up[10:].tolist() == [0.0] * 14
-    assert seen.night(waves.FEWEST_DEPARTURES) == 17  # of the eight hours the last, 0 h
+    assert seen.night(waves.FEWEST_DEPARTURES) == 17  # 0 h is the last of the eight hours of this night
     assert (
         seen.in_night(waves.FEWEST_DEPARTURES) == pytest.approx((1 / 24, 0.0))
         and seen.night(waves.MOST_HOSTS_UP) == 0

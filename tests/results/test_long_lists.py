@@ -197,7 +197,7 @@ def test_a_store_keeps_long_lists_once(store: Store) -> None:
     assert len({row["scenario"] for row in rows}) == 3
     for row in rows:
         assert store.scenario(row["scenario"]) == replicas[row["seed"]]
-    assert len(list((store.path / "arrays").iterdir())) == 3  # of all replications
+    assert len(list((store.path / "arrays").iterdir())) == 3  # one array for each replication
 
 
 def test_missing_or_damaged_arrays_of_a_store_give_one_error(store: Store) -> None:

@@ -46,7 +46,7 @@ def test_the_row_of_the_log_has_its_waiting_times(path: Path) -> None:
     assert own.mean_waiting == 4 and own.mean_waiting_by_cores == (3 * 9 + 7) / 7
     assert own.median_waiting == 3.5
     assert own.mean_slowdown == (1 + 1.4 + 1 + 1) / 4 and own.utilization == 45 / 60
-    # until 3 s: two machines from 0 s on, and one from 2 s on
+    # work offered until 3 s: two machines from 0 s on, and one machine from 2 s on
     assert own.offered_utilization == (2 * 3 + 1) / (4 * 3)
     row = next(line.split() for line in str(found).splitlines() if line.startswith("log "))
     assert row == ["log", "4", "reference", "4.85714", "3.5", "8.7", "1.1", "15.0", "58.3", "75.0"]

@@ -54,7 +54,7 @@ def test_each_row_equals_a_single_run_of_its_point(finished_sweep: SweepResult) 
 
 def test_equal_runs_at_several_points_are_run_once(run_counts: list[int]) -> None:
     sweep(small_scenario(), SCHEDULERS, OVER, replicates=2)
-    # of the 16 cells of fcfs those that differ in the tree's bound are the same
+    # fcfs has 16 cells; those that differ only in the bound of the tree are equal runs
     assert run_counts == [16 + 8]
 
 
@@ -488,7 +488,8 @@ def test_replaced_changes_single_entries_of_a_scenario() -> None:
     assert finished_sweep.replaced({"faults": None}).faults is None
     assert small_scenario().replaced({}) == small_scenario()
     many = small_scenario().replaced({"workload.tasks": 500.0})
-    few = many.replaced({"workload.tasks_per_node": 1.0})  # which tasks would override
+    # workload.tasks would override this entry, so it is removed
+    few = many.replaced({"workload.tasks_per_node": 1.0})
     assert (few.workload.recipe.tasks, few.workload.recipe.tasks_per_node) == (None, 1.0)
     with pytest.raises(gs.ScenarioError, match="^seed.x: seed"):
         small_scenario().replaced({"seed.x": 3})

@@ -193,7 +193,7 @@ def test_only_what_a_test_asks_for_happens(form: str) -> None:
     assert bench.now == 1.0 and bench.queued == ((0, 1),) and bench.view.tasks == 1
     bench.sent.clear()
     bench.deliver("ask", sender=3, share=0.5)
-    assert bench.sent == []  # a single task is not handed over
+    assert bench.sent == []  # a node does not give away its only task
     bench.end_task()
     assert bench.now == 2.0 and bench.program.asked == 1
     assert [(timer.time, timer.name) for timer in bench.timers] == [(2.5, "ask"), (4.0, "ask")]
@@ -287,7 +287,7 @@ def test_a_role_is_tested_without_the_others(form: str) -> None:
     master = _bench(form, MasterScheduler(), role="master", machines=3)
     master.release(0, tasks=4)
     assert [item.to for item in master.sent] == [1, 2, 3, 1] and master.program.next == 1
-    assert master.view.tasks == 0  # the worker on its machine does not exist
+    assert master.view.tasks == 0  # the master runs no tasks, and the worker on its machine does not exist
     worker = _bench(form, MasterScheduler(), "worker", 2, machines=3)
     assert worker.node == 3 and worker.view.machine == 2
     worker.deliver("task", sender=0, application=0, tasks=2)

@@ -77,7 +77,7 @@ def test_too_long_tasks_raise_an_error() -> None:
 @pytest.mark.parametrize(
     ("size", "now", "more"),
     [
-        # five intervals with their checkpoints, 10**18 ns each, fit
+        # five intervals of 10**18 ns, with their checkpoints, fit
         (9.1e9, 0, {"interval": 10**18, "checkpoint": 10**18}),
         (1e9, 85 * 10**17, {"interval": 10**18}),
         (0.5e9, 85 * 10**17, {"interval": 10**18}),  # the task would end in time, but its interval would not

@@ -211,7 +211,8 @@ def test_nothing_runs_while_a_machine_is_down():
     lost = (schedule["completed"] == 0) & ~np.isin(
         schedule["end"], schedule["end"][schedule["completed"] > 0]
     )
-    assert lost.any() and np.isin(schedule["end"][lost], begin).all()  # what was cut off ended so
+    # rows that were cut off end at the beginning of an outage
+    assert lost.any() and np.isin(schedule["end"][lost], begin).all()
 
 
 def test_down_times_end_as_faults_do(result):

@@ -22,7 +22,7 @@ from tests._helpers.scenarios import fair_trees
 from tests._helpers.sharing import run_in_parts
 
 QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-#: A day's and a night's worth.
+#: Number of examples of a test that runs for a day and a night.
 LONG = settings(QUICK, max_examples=5_000)
 PARTS = st.integers(2, 3)
 
@@ -145,7 +145,8 @@ def test_error_of_another_process_is_raised(
     part: Any, error: type[BaseException], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process that waits for it raises the same error."""
-    # where the other finds this module; last, since an installed gridsim comes first
+    # the folder in which the other process finds this module; it is last, so that an installed gridsim
+    # precedes it
     monkeypatch.setattr(sys, "path", [*sys.path, str(Path(__file__).parents[3])])
     with pytest.raises(error, match=message), sharing(2, part) as share:
         while True:

@@ -31,7 +31,7 @@ def assert_equal_starts(machines: int, workload: gs.Workload, mode: str) -> int:
 
     scenario = gs.Scenario(gs.Platform.equal(machines), workload)
     jobs = workload.realize(scenario.platform)
-    times = jobs.task_size / 1000.0, jobs.requested  # machines of 1,000 Mflop/s
+    times = jobs.task_size / 1000.0, jobs.requested  # machines have 1,000 Mflop/s
     ns = (np.rint(column * 1e9).astype(np.int64) for column in times)
     expected = starts(machines, jobs.release_ns, jobs.tasks, *ns, **MODES[mode])
     actual = gs.simulate(scenario, gs.BatchQueue(**MODES[mode])).applications["first_start"]

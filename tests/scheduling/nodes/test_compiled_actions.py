@@ -42,7 +42,7 @@ class RandomActionNode(gs.NodeProgram):
 
     def step(self, view: Any) -> None:
         self.steps += 1
-        if self.steps > 60:  # so that each run ends
+        if self.steps > 60:  # the limit lets each run end
             return
         draw = view.random.integers(8)
         if draw == 0:

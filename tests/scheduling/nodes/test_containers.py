@@ -173,7 +173,7 @@ def test_a_run_with_containers_continues_from_a_checkpoint(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_run_returns_the_memory_of_its_containers(form: str) -> None:
-    gs.simulate(FAILING, Scheduler(), nodes=form)  # the compiler keeps a program that it compiles
+    gs.simulate(FAILING, Scheduler(), nodes=form)  # this run compiles the program, which stays in memory
     gc.collect()
     in_use, _ = allocated_bytes()
     gs.simulate(FAILING, Scheduler(), nodes=form)

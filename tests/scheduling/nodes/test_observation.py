@@ -45,7 +45,7 @@ def test_watched_runs_take_the_course_of_others(
 #: Schedulers that compile, with columns of their nodes.
 COMPILED: list[tuple[gs.Scheduler, list[str]]] = [
     (test_containers.Scheduler(degree=2), ["pending", "offers", "debts", "known", "sum"]),
-    (test_roles.Office(), ["turn", "waiting"]),  # each of which only some roles have
+    (test_roles.Office(), ["turn", "waiting"]),  # only some roles have these attributes
 ]
 if find_spec("numba") is not None:  # these modules are skipped without it
     from tests.scheduling.nodes import test_compiled, test_compiled_arrays

@@ -106,7 +106,7 @@ def check_calls(table: Any, nodes: int) -> None:
     """Compare the timers that fired on each node with those that a list of pending timers predicts."""
     rows = list(zip(*(table[name].tolist() for name in TimerScheduler.tables["calls"]), strict=True))
     for node in range(nodes):
-        pending: list[tuple[float, int, int, float]] = []  # in the order of setting
+        pending: list[tuple[float, int, int, float]] = []  # pending timers in the order of setting
         batch: list[tuple[float, int, int, float]] = []  # timers of this instant that are about to fire
         end = 0.0
         for number, now, action, timer, delay, a, x in rows:
