@@ -196,7 +196,7 @@ def check_scheduler(
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if not isinstance(strategy, st.SearchStrategy):
         raise ScenarioError(
-            f"scheduler must be a Scheduler object or a Hypothesis strategy for such objects, got {scheduler!r}"
+            f"scheduler must be a Scheduler object or a Hypothesis strategy of them, got {scheduler!r}"
         )
     policy, features, handles_failures, coverage = inspect_scheduler(strategy, folder, handlers_until)
     can_fail = handles_failures if faults is None else faults

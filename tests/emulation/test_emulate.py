@@ -154,7 +154,7 @@ def test_nodes_follow_one_plan_in_processes() -> None:
     check(emulate(bags(), gs.SteadyState(branching=2), speedup=100.0))
 
 
-def test_owners_come_and_go_in_processes() -> None:
+def test_owners_leave_and_return_in_processes() -> None:
     faults = gs.Faults.exponential(up=60.0, down=30.0, seed=1, reachable=True)
     scheduler = gs.Rjss(k=0.5, probe_latency="network", on_return="migrate")
     result = emulate(bags(faults=faults), scheduler, speedup=40.0)

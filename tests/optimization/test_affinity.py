@@ -111,7 +111,7 @@ def test_queues_stay_short_at_the_optimal_rate_with_the_linear_program() -> None
         ({"percent": 101}, "percent must be above 0 and at most 100, got 101"),
     ],
 )
-def test_invalid_arguments_are_named(change: dict[str, Any], words: str) -> None:
+def test_invalid_arguments_are_reported(change: dict[str, Any], words: str) -> None:
     good: dict[str, Any] = {"etc": [[1.0, 2.0]], "kind": [0, 0], "arrival": [0.0, 1.0], "rule": "mct"}
     with pytest.raises(ScenarioError, match=words):
         gs.map_arrivals(**{**good, **change})

@@ -562,14 +562,14 @@ GOOD = {"release": [0.0, 1.0], "size": [4.0, 6.0], "task_size": [2.0, 3.0], "tas
         ({"latency": -1.0}, "latency must be a finite number >= 0 s, got -1.0"),
     ],
 )
-def test_wrong_arguments_are_named(change, message):
+def test_wrong_arguments_are_reported(change, message):
     arguments = {**GOOD, **change}
     with pytest.raises(ValueError, match=f"^{message}$"):
         discrete_bound(**arguments)
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, math.nan, "fast", None])
-def test_wrong_speeds_are_named(speed):
+def test_wrong_speeds_are_reported(speed):
     with pytest.raises(ValueError, match="^aggregate_speed"):
         fluid_bound([0.0], [1.0], speed)
     with pytest.raises(ValueError, match="^latency"):

@@ -126,7 +126,7 @@ def test_rates_far_from_one_are_solved() -> None:
         ({"parent": [-1.0, 0.0]}, "parent must be 2 whole numbers"),
     ],
 )
-def test_invalid_arguments_are_named(change: dict[str, Any], words: str) -> None:
+def test_invalid_arguments_are_reported(change: dict[str, Any], words: str) -> None:
     good: dict[str, Any] = {"speeds": [1, 1], "bandwidth": 1, "task_size": [1], "input_bytes": 1}
     with pytest.raises(ScenarioError, match=words):
         gs.optimal_throughput(**{**good, **change})

@@ -71,7 +71,7 @@ def test_the_flag_list_prints_all_experiments():
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_experiments_have_their_names_and_a_title(name):
+def test_experiments_have_a_name_a_title_and_distinct_claims(name):
     experiment = experiment_of(name)
     assert experiment.name == name and experiment.title and experiment.paper
     assert len(set(experiment.claims)) == len(experiment.claims)
@@ -242,7 +242,7 @@ def test_invalid_arguments_are_rejected(arguments, message):
     assert message in error_of(*arguments)
 
 
-def test_out_must_be_a_folder(tmp_path):
+def test_output_paths_that_are_no_folders_are_rejected(tmp_path):
     (tmp_path / "file").write_text("")
     assert "--out must name a folder" in error_of("celaya-fig4b", "--out", tmp_path / "file")
     under = tmp_path / "file" / "under"

@@ -81,7 +81,7 @@ def test_the_verdict_follows_from_the_interval_and_the_number_of_seeds(
 
 
 @given(st.floats(1e-3, 1e6), st.floats(0.5, 1.5))
-def test_near_a_printed_number_is_within_a_quarter(paper: float, factor: float) -> None:
+def test_values_within_a_quarter_of_a_printed_number_reproduce_it(paper: float, factor: float) -> None:
     value = paper * factor
     row = judge("c", "q", Estimate(value, value, value, MIN_SEEDS), range_around(paper))
     assert row.verdict == ("reproduced" if paper * 0.75 <= value <= paper * 1.25 else "not reproduced")

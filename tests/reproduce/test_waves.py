@@ -92,9 +92,9 @@ def test_scenarios_depend_only_on_the_seed():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("one 1 0 1", "a.avt: the trace lasts 1 s, expected a day at least"),
-        ("a 1 0 86399\nnever 1 1 1", "a.avt: the trace lasts 86399 s, expected a day at least"),
-        ("x 1 -5 -3", "a.avt: the trace lasts -3 s, expected a day at least"),
+        ("one 1 0 1", "a.avt: the trace must last at least a day, got 1 s"),
+        ("a 1 0 86399\nnever 1 1 1", "a.avt: the trace must last at least a day, got 86399 s"),
+        ("x 1 -5 -3", "a.avt: the trace must last at least a day, got -3 s"),
         ("x 1 172800 172801", "a.avt: a host must be up in the 2 whole days of the trace, got none"),
     ],
 )

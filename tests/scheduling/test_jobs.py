@@ -69,7 +69,7 @@ def test_runs_can_be_resumed(name: str) -> None:
     assert resume_difference(scenario, scheduler, gs.simulate(scenario, scheduler, record=True)) is None
 
 
-def test_kills_by_hand() -> None:
+def test_killed_jobs_end_as_computed_by_hand() -> None:
     """A job is killed after its requested time, or by the scheduler, and what waits starts then."""
     workload = gs.Workload.jobs_of([0.0, 0.0, 1.0], [2, 2, 4], [10.0, 30.0, 5.0], [20.0, 20.0, 5.0])
     scenario = gs.Scenario(gs.Platform.equal(4), workload)
@@ -137,7 +137,7 @@ def two_jobs() -> gs.Scenario:
         ),
     ],
 )
-def test_wrong_calls_are_named(decide: Callable[[Any, gs.JobView], None], text: str) -> None:
+def test_wrong_calls_are_reported(decide: Callable[[Any, gs.JobView], None], text: str) -> None:
     with pytest.raises(gs.SchedulerError, match=text):
         gs.simulate(two_jobs(), scheduler_with(decide))
 

@@ -113,7 +113,7 @@ def test_a_progress_bar_does_not_change_the_digest(toy, monkeypatch):
         ("odd", SchedulerError, "outcome.facts: .* is not a plain value"),
     ],
 )
-def test_violated_invariants_are_named(toy, flaw, error, message):
+def test_violated_invariants_are_reported(toy, flaw, error, message):
     with pytest.raises(error, match=message):
         simulate(SCENARIO, toy(flaw=flaw))
 

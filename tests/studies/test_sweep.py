@@ -480,7 +480,7 @@ def test_time_limits_become_floats_or_are_rejected() -> None:
         gs.replicate(small_scenario(), SCHEDULERS, replicates=1, time_limit=10**400)
 
 
-def test_replaced_changes_single_entries_of_a_scenario() -> None:
+def test_the_method_replaced_changes_individual_entries() -> None:
     finished_sweep = small_scenario().replaced(
         {"network.latency": 0.25, "faults.kind": "poisson", "faults.mean": 5.0, "faults.seed": 2}
     )

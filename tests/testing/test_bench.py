@@ -181,7 +181,7 @@ def test_all_forms_give_the_same_results_on_the_bench(steps: list[tuple[Any, ...
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_only_what_a_test_asks_for_happens(form: str) -> None:
+def test_a_bench_causes_only_events_that_a_test_requests(form: str) -> None:
     bench = _bench(form, node=1)
     bench.start()
     assert bench.timers == [(4.0, "ask", {})] and bench.sent == []
@@ -332,7 +332,7 @@ class ManyKindsScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_all_sorts_of_messages_are_recorded(form: str) -> None:
+def test_messages_of_all_kinds_are_recorded(form: str) -> None:
     bench = _bench(form, ManyKindsScheduler())
     bench.release(0)
     assert bench.sent == [
@@ -383,7 +383,7 @@ def test_boards_and_ticks_work_on_the_bench() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_errors_of_the_bench(form: str) -> None:
+def test_wrong_uses_of_the_bench_are_errors(form: str) -> None:
     bench = _bench(form)
     with pytest.raises(gs.ScenarioError, match="t = 0.0 s: end_task requires a running task at node 0"):
         bench.end_task()
@@ -454,7 +454,7 @@ class FailingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_bench_goes_on_after_an_error_of_a_handler(form: Any) -> None:
+def test_a_bench_continues_after_an_error_of_a_handler(form: Any) -> None:
     bench = Bench(FailingScheduler(), form=form)
     for now in (1.0, 1.0, 1.25):
         with pytest.raises(ValueError, match="once"):

@@ -71,7 +71,7 @@ class ChattyScheduler(HandingScheduler, frozen=True, kw_only=True):
     policy = ChattyNode
 
 
-def test_a_large_bag_with_too_many_events_is_left_out(tmp_path: Any, monkeypatch: Any) -> None:
+def test_a_large_bag_with_too_many_events_is_skipped(tmp_path: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(conformance, "MAX_EVENTS", 2_000)
     report = _check(ChattyScheduler(), tmp_path, examples=1)
     assert "not checked: a large bag, its run has too many events" in str(report)
@@ -193,7 +193,7 @@ def test_an_endless_run_leads_to_the_horizon(tmp_path: Any, monkeypatch: pytest.
         _check(HandingScheduler(), tmp_path, examples=1, shrink=False)
 
 
-def test_a_law_limits_the_messages_of_a_task(tmp_path: Any) -> None:
+def test_an_invariant_limits_the_messages_of_a_task(tmp_path: Any) -> None:
     with pytest.raises(ConformanceError, match="breaks the invariant 'messages' .* messages_per_task = 0.5"):
         _check(HandingScheduler(), tmp_path, examples=20, messages_per_task=0.5)
     assert _check(HandingScheduler(), tmp_path, examples=2, messages_per_task=9.0).examples == 2

@@ -69,7 +69,7 @@ TESTED |= {*CLASSICS, *PROBING, *WALKERS.values(), *(kind for kind, _ in SEARCHE
 @pytest.mark.parametrize(
     "kind", dict.fromkeys(kind for kind, _ in registered().values() if kind not in TESTED)
 )
-def test_any_other_registered_scheduler_passes(kind: type[gs.Scheduler], tmp_path: Path) -> None:
+def test_all_other_registered_schedulers_pass(kind: type[gs.Scheduler], tmp_path: Path) -> None:
     report = check_scheduler(kind(), examples=6, hash_seeds=False, folder=tmp_path)
     assert report.examples >= 6
 
@@ -529,7 +529,7 @@ class HangingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 
 # if the time is up while callbacks of the garbage collector run, the error is ignored there, and raised again
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_handler_that_never_returns_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handler_that_never_returns_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(introspection, "WALL_TIME_LIMIT", 0.5)
     message = r"has not ended after 0.5 s; it is in HangingNode.on_release, .*test_conformance.py:\d+"
     with pytest.raises(ConformanceError, match=message):

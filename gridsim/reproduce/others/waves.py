@@ -119,7 +119,7 @@ def hours_of(path: str) -> Hours:
     trace = read_availability(path)
     days = trace.horizon // DAY
     if days < 1:
-        raise TraceFormatError(f"{path}: the trace lasts {trace.horizon:g} s, expected a day at least")
+        raise TraceFormatError(f"{path}: the trace must last at least a day, got {trace.horizon:g} s")
     (begun, begin), (ended, end) = (
         np.divmod(at.clip(0.0, days * DAY), DAY) for at in (trace.start, trace.end)
     )

@@ -237,9 +237,9 @@ class TreeNode(NodeProgram, ABC):
         """Join the tree again, with an empty memory; `number` is that of the last request from the parent.
 
         Requests up to this number are lost with the machine, so the next report echoes it, which ends their
-        debts.  If a router only moves home from a machine that is up, requests under way still arrive and are
-        handled, but their debts end as well: until the leaves below have reported, the parent overestimates
-        the room by that of these requests.
+        debts.  If a router only moves home from a machine that is up, requests in transit still arrive and
+        are handled, but their debts end as well: until the leaves below have reported, the parent
+        overestimates the room by that of these requests.
         """
         self.last_request = number
 
@@ -388,7 +388,7 @@ class Router(TreeNode):
         self.sent_largest, self.sent_copy = [0.0, 0.0], [-1, -1]
 
     def on_child_leave(self, view: View, side: int) -> None:
-        """Delete the data of a child that has left the tree or moved, including debts for shares under way.
+        """Delete the data of a child that has left the tree or moved, including debts for shares in transit.
 
         If the child has moved, these shares still arrive.  Until the next reports of its leaves have climbed
         here, its room is overestimated by at most these shares.

@@ -151,7 +151,7 @@ def test_bad_input_is_rejected(call, error, message):
     assert not any(any(column) for column in counters(one).values())
 
 
-def test_limits_of_arguments_are_accepted():
+def test_extreme_valid_arguments_are_accepted():
     one = make(links, [0, 1], 2, 10, 1e9 / 2**39)
     one.log(1, SUBJECTS)
     one.watch(0, 5, 1)

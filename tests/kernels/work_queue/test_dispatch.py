@@ -281,7 +281,7 @@ def test_single_steps_equal_one_run(case: Case) -> None:
     assert ends == full_run
 
 
-def test_rules_have_defaults() -> None:
+def test_defaults_of_a_work_queue_equal_the_stated_values() -> None:
     """Defaults of draws, printed rules, and the log."""
     speed, sizes = [1.0, 2.0, 3.0, 2.5], [4.0, 8.0, 5.0, 9.0, 7.0, 6.0, 3.0, 2.0]
     for rules in ({"order": "random", "choice": "cpu"}, {"order": "great", "choice": "avail"}):

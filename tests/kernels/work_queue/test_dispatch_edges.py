@@ -161,7 +161,7 @@ def test_predictions_do_not_exceed_the_last_instant() -> None:
 # -- what there is to choose from -----------------------------------------------------------------------
 
 
-def test_candidates_and_idle_machines_are_shown() -> None:
+def test_candidates_and_idle_machines_are_returned() -> None:
     """Before any release, while all machines are busy, and after an earlier bag."""
     queue = dispatch.WorkQueue(
         [1.0, 2.0], [2, 2], [4.0, 8.0, 2.0, 6.0], [NEVER, 9 * S],
@@ -304,7 +304,7 @@ def test_invalid_arguments_raise_errors(changes: dict[str, Any], words: str) -> 
     assert str(refused.value) == words
 
 
-def test_limits_of_arguments_are_accepted() -> None:
+def test_extreme_valid_arguments_are_accepted() -> None:
     dispatch.WorkQueue(
         [1.0], [1], [1.0], [0], order="great", choice="all", max_replicas=1024, interval=10**18,
         checkpoint=10**18, restore=10**18, seed=2**64 - 1, period=10**16, factors=[0.5],

@@ -123,7 +123,7 @@ def test_a_distribution_ends_at_the_largest_value(values, points):
         assert len(x) == 0
 
 
-def test_invalid_arguments_are_named(result):
+def test_invalid_arguments_are_reported(result):
     plain = gs.Result(tables={n: t for n, t in result.tables.items() if n != "schedule"}, facts={},
                       scheduler=result.scheduler, provenance=result.provenance)  # fmt: skip
     must = "requires a recorded run"

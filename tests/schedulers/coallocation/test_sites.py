@@ -52,7 +52,7 @@ TWO_AT_HOME = case(gs.Platform.sites([1, 3]), (0.0, 1, 100.0, 0), (0.5, 1, 100.0
         ({"home": "first", "suspension": 30.0}, [0, 1], [5.0, 37.5]),
     ],
 )
-def test_jobs_leave_their_home_site_as_parameters_say(
+def test_jobs_leave_their_home_site_as_the_parameters_state(
     parameters: dict[str, Any], sites: list[int], starts: list[float]
 ) -> None:
     jobs = run(TWO_AT_HOME, **parameters).applications
@@ -112,7 +112,7 @@ def test_runs_resume_while_jobs_run_on_sites_of_different_speed() -> None:
     assert resume_difference(scenario, scheduler, result, time_limit=1000.0) is None
 
 
-def test_schedulers_with_one_run_time_a_job_reject_unequal_speeds() -> None:
+def test_schedulers_with_one_run_time_per_job_reject_unequal_speeds() -> None:
     scenario = case(gs.Platform.sites([1, 1], speeds=[1000.0, 2000.0]), (0.0, 1, 100.0, 0))
     for scheduler in (gs.BatchQueue(), gs.Asap(), gs.DgsAsap()):
         with pytest.raises(gs.ScenarioError, match="platform.speeds must be equal for rigid jobs under"):

@@ -141,7 +141,7 @@ def test_resumed_run_equals_the_whole_run(policy: Any, fails: bool, asked: float
         assert resume_difference(scenario, scheduler, result, **options) is None
 
 
-def test_a_job_whose_reservation_ends_before_the_last_reply_is_searched_for_anew() -> None:
+def test_a_job_whose_reservation_ends_before_the_last_reply_is_searched_again() -> None:
     # s; shorter than the two latencies of 5 s after which the reply to a commit arrives
     requested = [3.0, 3.0]
     workload = gs.Workload.jobs_of([1.0, 2.0], [1, 1], [30.0, 30.0], requested=requested, submitter=[1, 3])

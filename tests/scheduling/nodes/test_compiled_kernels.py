@@ -457,7 +457,9 @@ def _misspells(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_sets_rule, r"rule of debit must be one of the literals \('subtree', 'printed'\), got paper"),
     ],
 )
-def test_calls_of_kernels_that_cannot_be_compiled_are_named(release: Callable[..., None], text: str) -> None:
+def test_calls_of_kernels_that_cannot_be_compiled_are_reported(
+    release: Callable[..., None], text: str
+) -> None:
     line = inspect.getsourcelines(release)[1] + 1
     with pytest.raises(gs.CompileError, match=rf"test_compiled_kernels.py:{line}: Node.on_release: .*{text}"):
         gs.simulate(SMALL, scheduler_of(release), nodes="compiled")

@@ -174,7 +174,7 @@ def test_errors_of_compilation_name_the_line_of_the_call(method: Any, line: int,
         gs.simulate(SCENARIO, SchedulerWithoutSource(), nodes="compiled")
 
 
-def test_try_statements_without_their_source_are_named() -> None:
+def test_try_statements_without_their_source_are_reported() -> None:
     """The keywords of calls in them would be lost."""
     items: dict[str, Any] = {}
     source = "def on_start(self, view):\n try: view.act(seconds=1.0)\n except Exception: self.errors += 1"

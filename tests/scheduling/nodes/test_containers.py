@@ -248,7 +248,7 @@ def _sorts(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_counts, "Fifo.push takes 2 values"),
     ],
 )
-def test_unsupported_code_is_named_with_its_line(method: Any, message: str) -> None:
+def test_unsupported_code_is_reported_with_its_line(method: Any, message: str) -> None:
     line = method.__code__.co_firstlineno
     with pytest.raises(gs.CompileError, match=rf"test_containers.py:{line + 1}: .*{message}"):
         gs.simulate(FAILING, scheduler_of(method), nodes="compiled")

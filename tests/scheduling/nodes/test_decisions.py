@@ -163,7 +163,7 @@ def test_invalid_decisions_are_rejected() -> None:
         gs.simulate(case, ReportScheduler(wrong=5))  # the error does not depend on recording
 
 
-def test_values_of_another_type_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_another_type_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def release(self: Any, view: Any, application: Any, tasks: int) -> None:
         view.decide("keep", application.number, tasks=1.5)
 

@@ -283,7 +283,9 @@ WHOLE, REAL = "must be a whole number of 64 bits, got", "must be a number in the
         (lambda view: view.timer(float("nan"), "tick"), "the timer 'tick': .* got nan"),
     ],
 )
-def test_values_of_another_type_are_named(wrong: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_another_type_are_reported(
+    wrong: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(WrongNode, "wrong", staticmethod(wrong))
     with pytest.raises(gs.SchedulerError, match=f"^.*node 0.*{message}"):
         gs.simulate(scenario(), TalkingScheduler(calls_log=[]))

@@ -299,7 +299,7 @@ def test_a_store_that_another_process_is_creating_can_be_opened(tmp_path: Path) 
         (tmp_path / "t" / other).unlink()
 
 
-def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
+def test_a_damaged_shard_is_reported(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
     collect(some_cells(1), store=store)
     (shard,) = (tmp_path / "s" / "cells").iterdir()
