@@ -359,11 +359,6 @@ cdef int divide(const unsigned long long* capacity, Py_ssize_t n, object n_tasks
 
 # --- debit ----------------------------------------------------------------------------------------
 
-def quotient_error(str name, double value, double cell):
-    """Return the error for a `value` whose quotient by the task size of a cell, `cell`, overflows."""
-    return OverflowError(f"{name} divided by the task size of a cell, {cell!r}, must be finite, got {value!r}")
-
-
 @cython.auto_pickle(False)
 cdef class _Debts:
     """The dispatches since the last summary, as checked vectors."""
@@ -409,11 +404,13 @@ cdef class _Debts:
         for i in range(self.n):
             up = quotient_up(self.task_size[i], cell)
             if not isfinite(up):
-                raise quotient_error(f"task_size[{i}]", self.task_size[i], cell)
+                raise OverflowError(f"task_size[{i}] must be finite if divided by the task size of a cell, {cell!r}, "
+                                    f"got {self.task_size[i]!r}")
             by_tasks += self.tasks[i] * int(up)
         up = quotient_up(self.volume, cell)
         if not isfinite(up):
-            raise quotient_error("the sum of tasks * task_size", self.volume, cell)
+            raise OverflowError(f"the sum of tasks * task_size must be finite if divided by the task size of a cell, "
+                                f"{cell!r}, got {self.volume!r}")
         by_volume = int(up) + min(self.total, self.leaves) - 1
         return min(by_tasks, by_volume) if self.total else 0
 
@@ -424,11 +421,13 @@ cdef class _Debts:
         for i in range(self.n):
             up = quotient_up(self.task_size[i], cell)
             if not isfinite(up):
-                raise quotient_error(f"task_size[{i}]", self.task_size[i], cell)
+                raise OverflowError(f"task_size[{i}] must be finite if divided by the task size of a cell, {cell!r}, "
+                                    f"got {self.task_size[i]!r}")
             by_tasks += <double>self.tasks[i] * up
         up = quotient_up(self.volume, cell)
         if not isfinite(up):
-            raise quotient_error("the sum of tasks * task_size", self.volume, cell)
+            raise OverflowError(f"the sum of tasks * task_size must be finite if divided by the task size of a cell, "
+                                f"{cell!r}, got {self.volume!r}")
         if self.max_leaves == 0.0:
             return 0
         up += self.max_leaves - 1.0
