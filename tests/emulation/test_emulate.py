@@ -1,4 +1,4 @@
-"""Emulated runs: small ones, in two processes."""
+"""Small emulated runs in two processes."""
 
 from __future__ import annotations
 

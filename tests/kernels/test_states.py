@@ -136,7 +136,7 @@ def test_values_that_are_not_states_are_rejected(name: str) -> None:
 
 
 def test_relations_between_entries_are_checked() -> None:
-    """Lengths that other entries add up to, and columns without repeated values."""
+    """Totals must be the lengths of other entries, and some columns must not repeat values."""
     rows = {"rows": ArrayEntry(np.int64)}
     counts = rows | {"counts": ArrayEntry(np.int64, total="rows")}
     for numbers in ([2, 1], [3, 0], [0, 0, 3]):

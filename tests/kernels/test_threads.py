@@ -53,7 +53,7 @@ def test_every_kernel_has_a_thread_test() -> None:
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(100, marks=pytest.mark.claims)])
 def test_concurrent_results_equal_sequential_results(rounds: int) -> None:
-    """Bit for bit, although all threads read the same arrays."""
+    """Results agree bit for bit, although all threads read the same arrays."""
     alone = {name: call() for name, call in work.CALLS.items()}
     names = list(work.CALLS)
     barrier = threading.Barrier(THREADS)

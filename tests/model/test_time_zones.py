@@ -266,12 +266,12 @@ def test_a_trace_is_shifted_by_the_zone_of_each_machine(tmp_path: Path) -> None:
     lines = [f"h{k} 2 64800 108000 151200 172800" for k in range(3)]
     path.write_text("\n".join([*lines, "last 1 0 200000"]) + "\n")  # the part beyond two days is cut off
     faults = Faults.trace(path, seed=4, zones=Zones(zones=4))
-    seen = up_masks(faults, 4, [k * HOUR + 1 for k in range(96)], 4 * DAY)
+    masks = up_masks(faults, 4, [k * HOUR + 1 for k in range(96)], 4 * DAY)
     alone = [[h % 48 in [*range(18, 30), *range(42, 48)] for h in range(u * 6, u * 6 + 96)] for u in range(4)]
-    always = [u for u in range(4) if seen[:, u].all()]
+    always = [u for u in range(4) if masks[:, u].all()]
     assert len(always) == 1  # the host "last" is always up
     for u in set(range(4)) - set(always):
-        assert seen[:, u].tolist() == alone[u]
+        assert masks[:, u].tolist() == alone[u]
 
 
 @pytest.mark.parametrize("span", [5 * 10**18 // DAY * DAY, (CLOCK_END // DAY + 2) * DAY])

@@ -70,15 +70,16 @@ class Rules:
 class Decision:
     """The decision of a router on a request: to pass it up, to accept it, or to give some of it to a child.
 
-    ``saw`` is the stretch at which its leaves have room, infinite for none, and ``limit`` its threshold, NaN
-    for none.  In a decision ``gave``, ``saw`` is the number of tasks that the child on ``machine`` can take.
+    ``observed`` is the stretch at which its leaves have room, infinite for none, and ``limit`` its threshold,
+    NaN for none.  In a decision ``gave``, ``observed`` is the number of tasks that the child on ``machine``
+    can take.
     """
 
     application: int
     action: Literal["passed", "accepted", "gave"]
     router: int
     tasks: int
-    saw: float
+    observed: float
     limit: float = math.nan
     machine: int = -1
 
@@ -216,8 +217,8 @@ class Leaf:
         self.advance(now)
         queue, later = self._queue(now), copy(self)
         if self.idle:
-            idle = {"all": 0.0, "busy": math.inf, "inverse-speed": 1.0 / self.speed}
-            return Report(self.rules.grid, now / NS, queue, True, idle[self.rules.minimum_of])
+            idle_minimum = {"all": 0.0, "busy": math.inf, "inverse-speed": 1.0 / self.speed}
+            return Report(self.rules.grid, now / NS, queue, True, idle_minimum[self.rules.minimum_of])
         if later.running is None:
             later._start()
         return Report(self.rules.grid, now / NS, later._queue(now), False, minimum_stretch(queue))

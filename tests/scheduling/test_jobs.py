@@ -42,7 +42,7 @@ def workloads(draw: st.DrawFn, overdue: bool) -> gs.Workload:
 @settings(deadline=None, max_examples=30)
 @given(data=st.data())
 def test_policies_start_the_jobs_when_the_kernel_does(name: str, data: st.DataObject) -> None:
-    """Also with failures; conservative reservations only if no job outlives its estimate."""
+    """This includes failures; conservative reservations agree only if no job outlives its estimate."""
     kind, mine, its = PAIRS[name]
     kill = data.draw(st.sampled_from(["never", "at-limit"]), label="kill")
     fails = data.draw(st.integers(0, 5), label="fails") == 0 and name != "conservative"
@@ -173,7 +173,7 @@ def test_a_scheduler_without_a_policy_is_rejected() -> None:
 
 @given(st.lists(st.integers(0, 40), min_size=1), st.sampled_from([0, 2**53, 10**17]))
 def test_each_instant_means_one_number_of_ns(offsets: list[int], base: int) -> None:
-    """Also after months, when floats in s are more than 1 ns apart, and from a checkpoint."""
+    """This holds after months, when floats in s are more than 1 ns apart, and after a checkpoint."""
     instants, other = _Instants(), _Instants()
     seconds = [instants.seconds(base + offset) for offset in offsets]
     other.setstate(instants.getstate())

@@ -134,7 +134,7 @@ def test_views_have_the_declared_types_and_limits(kind: Callable[..., Any]) -> N
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_shuffling_evens_out_the_in_degrees(seed: int) -> None:
-    """At first they are those of a random graph (deviation 20**0.5); shuffling evens them, as published."""
+    """In-degrees of a random graph deviate by 20**0.5; shuffling reduces that, as published."""
     views = Views(20_000, 20, seed=seed)
     first = views.in_degree()
     assert first.mean() == 20.0 and abs(first.std() - 20**0.5) < 0.15

@@ -380,7 +380,7 @@ def test_a_queue_without_jobs_ends_at_once(kind: Callable[..., Any]) -> None:
 
 @given(logs())
 def test_conservative_backfilling_starts_no_job_after_its_first_reservation(log: Any) -> None:
-    """If no job outlives its estimate; the reservation is what a queue without later jobs would give."""
+    """If no job outlives its estimate, each reservation is that of a queue without later jobs."""
     *load, time_ns = log
     machines, nodes, run, estimate = load
     estimate = [max(*item) for item in zip(run, estimate, strict=True)]

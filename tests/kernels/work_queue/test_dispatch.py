@@ -172,7 +172,7 @@ def failing(speed: list[float], sizes: list[float], up: float, down: float, time
 
 
 def test_a_restored_queue_with_many_machines_continues_equally() -> None:
-    """More ends than the heap keeps in order, and more of lost copies than there is room for."""
+    """The heap gets more ends than it keeps in order, and more ends of lost copies than fit."""
     rng = np.random.default_rng(2)
     speed, sizes = rng.uniform(1.0, 9.0, 120).tolist(), (10.0 ** rng.uniform(-2, 4, 400)).tolist()
     case = failing(speed, sizes, 100.0, 10.0, 5, interval=5 * S, checkpoint=S // 4)
@@ -191,7 +191,7 @@ def test_stops_and_blocks_do_not_change_a_run(case: Case) -> None:
 
 @given(st.lists(st.sampled_from((1.0, 2.0, 2.5, 4.0, 4.0, 8.0)), min_size=1, max_size=700), st.data())
 def test_the_choice_all_info_equals_a_scan_of_all_machines(speed: list[float], data: st.DataObject) -> None:
-    """Enough machines for several rounds of the index: the fastest that suffices, else the fastest."""
+    """The index, of several rounds, finds the fastest machine that suffices, else the fastest."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     until = (rng.integers(0, data.draw(st.sampled_from((3, 60))), len(speed)) * S).tolist()
     sizes = rng.choice([1.0, 10.0, 40.0, 100.0, 400.0], data.draw(st.integers(1, 2 * len(speed)))).tolist()
@@ -282,7 +282,7 @@ def test_single_steps_equal_one_run(case: Case) -> None:
 
 
 def test_defaults_of_a_work_queue_equal_the_stated_values() -> None:
-    """Defaults of draws, printed rules, and the log."""
+    """The defaults concern draws, printed rules, and the log."""
     speed, sizes = [1.0, 2.0, 3.0, 2.5], [4.0, 8.0, 5.0, 9.0, 7.0, 6.0, 3.0, 2.0]
     for rules in ({"order": "random", "choice": "cpu"}, {"order": "great", "choice": "avail"}):
         seen = []

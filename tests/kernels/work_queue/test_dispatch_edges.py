@@ -60,7 +60,7 @@ def test_a_task_ends_at_the_last_instant_at_the_latest() -> None:
 
 
 def test_too_long_tasks_raise_an_error() -> None:
-    """9.2e18 ns or more, including checkpoints; the first copy reads none."""
+    """Tasks must take less than 9.2e18 ns with their checkpoints; the first copy reads no checkpoint."""
     work = LONGEST - 11 * 1024
 
     def lasts(**rules: int) -> int:
@@ -162,7 +162,7 @@ def test_predictions_do_not_exceed_the_last_instant() -> None:
 
 
 def test_candidates_and_idle_machines_are_returned() -> None:
-    """Before any release, while all machines are busy, and after an earlier bag."""
+    """They are checked before any release, while all machines are busy, and after an earlier bag."""
     queue = dispatch.WorkQueue(
         [1.0, 2.0], [2, 2], [4.0, 8.0, 2.0, 6.0], [NEVER, 9 * S],
         order="small", choice="cpu", max_replicas=1, step=True,
@@ -234,7 +234,7 @@ def test_recovery_of_a_machine_that_is_up_is_ignored() -> None:
 
 
 def test_runs_of_empty_queues_return_done() -> None:
-    """Without machines and bags; the columns have their types."""
+    """A queue without machines and bags has columns of the declared types."""
     queue = dispatch.WorkQueue([], [], [], [], order="small", choice="cpu", max_replicas=1, log=True)
     assert queue.run(1) == "done"
     totals, copies = queue.totals(), queue.copies()

@@ -15,7 +15,7 @@ from gridsim.validation.results import validate_result
 
 
 def run(faults: gs.Faults, release: Any, tasks: Any, submitter: Any, **parameters: Any) -> gs.Result:
-    """Tasks of 100 s."""
+    """Run tasks of 100 s on four machines, and check the result."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 4),
         gs.Workload.of(release, tasks, 1e5, submitter, origin=0.0),

@@ -143,7 +143,9 @@ def rows(result: Result, table: str, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def assert_equal(result: Result, history: History, case: Case) -> None:
-    expected = [(d.application, d.action, d.router, d.tasks, d.saw, d.machine) for d in history.decisions]
+    expected = [
+        (d.application, d.action, d.router, d.tasks, d.observed, d.machine) for d in history.decisions
+    ]
     decisions, limits = [], []
     for application, action, decider, tasks, saw, machine, limit in rows(
         result, "decisions", "application", "action", "decider", "tasks", "saw", "machine", "limit"

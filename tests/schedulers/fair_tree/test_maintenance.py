@@ -33,7 +33,7 @@ def run(
     submitter: int = -1,
     **parameters: Any,
 ) -> gs.Result:
-    """Tasks of 100 s, submitted by the last machine or another; no interface keeps a message waiting."""
+    """Run tasks of 100 s from one submitter, with interfaces of infinite bandwidth, and check the result."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * machines),
         gs.Workload.of(release, tasks, 1e5, [submitter % machines] * len(release), origin=0.0),

@@ -139,7 +139,7 @@ class RouterBench:
 
 
 def test_leaf_reports_the_release_of_its_sample() -> None:
-    """At the next cell, or now; of an idle leaf at any moment."""
+    """The sample is for the next cell, or for now; without cells, that of an idle leaf is for any release."""
     for cell, minimum, release in (
         (0.0, 2.0, 7.0),
         (0.0, math.inf, math.inf),

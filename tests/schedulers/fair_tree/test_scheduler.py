@@ -442,7 +442,7 @@ def test_promises_hold_with_release_cells(cell: float) -> None:
 
 
 def test_a_release_cell_costs_small_applications_their_promise() -> None:
-    """The shift of w by (cell - release) / S leaves nothing of a small one."""
+    """The shift of w by (cell - release) / S exceeds the size of a small application."""
     tree_scenario = scenario(4, release=(10.0,), tasks=4)
     for cell, promised_stretch in (0.0, 1), (300.0, 0):
         result = run(tree_scenario, release_cell=cell, samples=(4, 1, 1))

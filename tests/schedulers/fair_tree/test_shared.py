@@ -67,7 +67,7 @@ def test_result_of_long_runs_does_not_depend_on_processes(
     ids=["fifo", "equal", "fifo differing", "equal differing"],
 )
 def test_large_messages_are_sent_in_parts(network: dict[str, Any]) -> None:
-    """With room for a few summaries at a time; 4,000 bytes a summary."""
+    """The shared memory has room for a few summaries of 4,000 bytes at a time."""
     scheduler = gs.FairTree(update_on="change", spread="change")
     case = scenario(60, record_use=True, **network)
     assert run_in_parts(case, scheduler, 3, capacity=2**14).tables == gs.simulate(case, scheduler).tables
@@ -144,7 +144,7 @@ def end(share: ProcessShare) -> None:
 def test_error_of_another_process_is_raised(
     part: Any, error: type[BaseException], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process that waits for it raises the same error."""
+    """The process that waits for the other one raises the same error."""
     # the folder in which the other process finds this module; it is last, so that an installed gridsim
     # precedes it
     monkeypatch.setattr(sys, "path", [*sys.path, str(Path(__file__).parents[3])])

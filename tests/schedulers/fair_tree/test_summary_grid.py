@@ -1,4 +1,4 @@
-"""Where summaries are sampled: the documented rule, by hand and as invariants."""
+"""Samples of summaries: the documented rule, checked by examples and invariants."""
 
 from __future__ import annotations
 

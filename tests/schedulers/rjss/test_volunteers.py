@@ -244,7 +244,7 @@ def test_states_that_no_message_can_carry_are_rejected(state: int, message: str)
 
 
 def test_wave_schedulers_support_the_same_owners() -> None:
-    """Owners equal other outages for them, as they send no messages that could be lost."""
+    """They treat absences as outages, since they send no messages that could be lost."""
     scenario = small_scenario([100.0, 200.0], one_second_network(), tasks=3)
     down = gs.Faults.of([1], [3.1], [100.0])
     digests = {
