@@ -129,7 +129,12 @@ def bad_values():
         "got 4294967296",
     )
     yield "aggregate_into", {"out": CELLS[0].copy()}, "out must have the shape of one child", "(2, 2)"
-    yield "aggregate_into", {"out": CELLS.T}, "out must be C-contiguous, aligned and writable", ""
+    yield (
+        "aggregate_into",
+        {"out": CELLS.T},
+        "out must be C-contiguous, aligned and writable",
+        "got c_contiguous=False",
+    )
     for function in ("lookup", "debit"):
         yield function, {"summary": CELLS[0]}, "summary must have the shape of its grid", "got (2, 2)"
         yield function, {"leaves": 0}, "leaves must be >= 1", "got 0"
@@ -162,7 +167,7 @@ def bad_types():
             yield function, {name: ["1", "2"]}, f"{name} must hold real numbers, got dtype <U1"
         yield function, {"offsets": [0.0, 1.0, 2.0]}, "offsets must hold integers, got dtype float64"
     yield "aggregate", {"children": [[0.5]]}, "children must hold integers, got dtype float64"
-    yield "aggregate_into", {"out": CELLS.astype(np.int64)}, "out must be a uint32 array"
+    yield "aggregate_into", {"out": CELLS.astype(np.int64)}, "out must be a uint32 array, got int64"
     for function in ("lookup", "debit"):
         yield function, {"leaves": 1.5}, "leaves must be an integer, got float"
         yield function, {"summary": CELLS.astype(float)}, "summary must hold integers, got dtype float64"

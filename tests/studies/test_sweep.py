@@ -431,7 +431,10 @@ def test_labels_of_axes_are_printed_on_one_line() -> None:
             "over must not have the axis 'digest': its column 'digest' is already a column of the table",
         ),
         ({"max_stretch": {"a": {"seed": 1}}}, "over must not have the axis 'max_stretch'"),
-        ({"a.b": {"x": {"seed": 1}}, "a_b": {"x": {"workload.seed": 1}}}, "a_b is that of 'a.b'"),
+        (
+            {"a.b": {"x": {"seed": 1}}, "a_b": {"x": {"workload.seed": 1}}},
+            "its column 'a_b' is already the column of the axis 'a.b'",
+        ),
         ([1], "over must map axes to values"),
     ],
 )
