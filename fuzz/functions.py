@@ -43,7 +43,7 @@ _new = {"stretch": real(NOT_NEGATIVE), "release_new": real(FINITE), "size_new": 
 
 
 def _whole_tasks(c: Context) -> Any:
-    """Draw work that is a whole number of tasks."""
+    """Draw work that is a multiple of a task size."""
     c.objects["task_size"] = size = POSITIVE[c.s.bytes(c.size("n"))]
     return size * (c.s.bytes(c.size("n")) % 5)
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from gridsim.studies.execution import collect as collecting
 from tests._helpers.toy import Toy
 
-# Commands that tests start have their output buffered, as users do, whoever runs the tests.
+# Users' commands buffer their output, and so must commands that tests start, in any environment.
 os.environ.pop("PYTHONUNBUFFERED", None)
 # Tests have no deadlines, since a machine may be busy.  Each run draws other examples, more of them at night.
 settings.register_profile(

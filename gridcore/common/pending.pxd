@@ -14,10 +14,10 @@ cdef struct Event:
 cdef struct Pending:                # events by (time, sequence); all zero when empty
     Event* event                    # a 4-ary heap
     Py_ssize_t n, capacity
-    Event* ring                     # a ring of the events pushed in order: most are, and need no heap
+    Event* ring                     # a ring of the events that are pushed in order; most are, and so need no heap
     Py_ssize_t first, n_ring, ring_capacity
-    int[3] upcoming                 # after a pop: slots to prefetch, of the next event, of one of the next
-                                    # few, and of one of the next twenty; -1: none
+    int[3] upcoming                 # after a pop, slots to prefetch: of the next event, of an event among the next few,
+                                    # and of an event among the next twenty; -1: none
 
 
 cdef inline bint pending_before(const Event* a, const Event* b) noexcept nogil:

@@ -86,7 +86,7 @@ CONSTANT = re.compile(r"(?m)^([A-Z_]+(?:, [A-Z_]+)*) = (.*)$")
 SPECIAL_METHODS = tuple(
     f"__{name}__" for name in ("array", "getattr", "getitem", "setitem", "delitem", "len", "contains", "iter")
 )
-#: Those whose parameters are by position only, since they are slots of the type.
+#: Special methods whose parameters are positional only, since they are slots of the type.
 SLOTS = tuple(f"__{name}__" for name in ("getitem", "setitem", "delitem", "contains"))
 
 
@@ -121,8 +121,8 @@ def definition(kind: str, name: str, arguments: list[Parameter], result: str) ->
             ast.literal_eval(default or "0")
         except ValueError:
             default = "..."
-        typed = entry.name if entry.name in ("self", "cls", "*") else f"{entry.name}: {entry.type}"
-        texts.append(f"{typed} = {default}" if default else typed)
+        parameter = entry.name if entry.name in ("self", "cls", "*") else f"{entry.name}: {entry.type}"
+        texts.append(f"{parameter} = {default}" if default else parameter)
     if name in SLOTS:
         texts.append("/")
     return f"{kind}def {name}({', '.join(texts)}) -> {result}: ..."

@@ -71,7 +71,7 @@ cdef const char* read_line(const char* at, const char* end, long long* numbers, 
             return NULL
         numbers[k] = -value if negative else value
     while at < end and at[0] != c'\n':
-        if at[0] == c'\r':  # whether this ends a line is up to the caller
+        if at[0] == c'\r':  # the caller determines whether this ends a line
             return NULL
         at += 1
     return at + 1

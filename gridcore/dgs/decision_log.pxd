@@ -1,4 +1,4 @@
-"""C-level contract of the record of DGS_ASAP's decisions."""
+"""C-level declarations of the record of DGS_ASAP's decisions."""
 
 from gridcore.dgs.slots cimport SlotSchedules
 from gridcore.nodes.decision_rows cimport DecisionRow, DecisionRows

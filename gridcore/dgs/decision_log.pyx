@@ -168,11 +168,11 @@ cdef class DgsDecisionLog:
     # -- searchers ----------------------------------------------------------------------------------------------
 
     def _is_awaited(self, job, search: int):
-        """Return whether the scheduling node still has a use for answers of this search."""
+        """Return whether the scheduling node still uses answers of this search."""
         return job.searches == search and job.phase in (SEARCHING, COMMITTING)
 
     def opens(self, Py_ssize_t searcher, message, candidates, first: int, left: int):
-        """Remember the basis of the answer of a searcher, and record that it has opened neighbours.
+        """Store the basis of a searcher's answer, and record the neighbours that it opened.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ cdef class DgsDecisionLog:
         candidates
             The `gridsim.schedulers.dgs.candidates.Candidates` of the search.
         first
-            Slot from which on it looked for starts.
+            First slot in which the searcher looked for starts.
         left
             The first slot that leaves time for all messages after these openings.
         """
@@ -194,7 +194,10 @@ cdef class DgsDecisionLog:
     cdef int _look(self, long long now, Py_ssize_t searcher, Py_ssize_t home, Py_ssize_t job, long long tasks,
                    long long length, nodes, const long long[::1] as_of, Py_ssize_t n_own, long long n_opened,
                    long long first, long long left) except -1:
-        """Record an answer like `opens`, with the reached `nodes` (int32[k]) and the instants of their data."""
+        """Store the basis of a searcher's answer, and record the openings.
+
+        `nodes` (int32[k]) are the nodes in its basis, and `as_of` (ns) the instants of their data.
+        """
         cdef const int[::1] node = nodes
         cdef long long oldest = now, oldest_own = now
         cdef Py_ssize_t k

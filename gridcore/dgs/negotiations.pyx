@@ -13,7 +13,7 @@ __all__ = ["BROKEN", "CANCELLED", "COMMITTING", "DONE", "FAILED", "NEW", "Negoti
            "WAITING"]
 
 _COUNT = ArrayEntry(np.int64, ("jobs",), (0, LATEST))
-# What changes of a job, by name; see `gridsim.schedulers.dgs.node.DgsRecord`.
+# The columns of jobs that change during a run, by name; see `gridsim.schedulers.dgs.node.DgsRecord`.
 _COLUMNS = {
     "phase": ArrayEntry(np.int8, ("jobs",), (0, CANCELLED + 1)),
     "has_lost_node": ArrayEntry(np.bool_, ("jobs",)),

@@ -116,7 +116,8 @@ cdef class DgsNodes(Negotiations):
         if len(jobs["latest"]) != self.applications:
             raise ValueError(f"jobs['latest'] must have {self.applications} entries, got {len(jobs['latest'])}")
         if self.suitable is not None and (jobs["group"] is None or self.suitable.shape[1] != self.nodes):
-            raise ValueError(f"suitable must be bool[groups, {self.nodes}], with a group for each job")
+            raise ValueError(f"suitable must be bool[groups, {self.nodes}] and requires jobs['group'], "
+                             f"got shape {np.shape(self.suitable)}")
         self.tasks, self.length, self.run_time = jobs["tasks"], jobs["length"], jobs["run_time"]
         self.submitter, self.group = jobs["submitter"], jobs["group"]
         self.earliest, self.latest = jobs["earliest"], jobs["latest"]
@@ -135,11 +136,13 @@ cdef class DgsNodes(Negotiations):
         counts
             int64[5], the number of exchanged schedules: pushed, pulled, polled, opened and shuffled.
         """
-        for values, n in ((jobs.values(), self.applications), (nodes.values(), self.nodes), ((counts,), 5)):
-            for array in values:
-                array = plain(array)
-                if array.shape != (n,):
-                    raise ValueError(f"shared arrays must have {n} entries, got shape {array.shape}")
+        arrays = {"counts": counts, **{f"jobs[{name!r}]": array for name, array in jobs.items()},
+                  **{f"nodes[{name!r}]": array for name, array in nodes.items()}}
+        for name, array in arrays.items():
+            array = plain(array)
+            n = 5 if name == "counts" else self.applications if name.startswith("jobs") else self.nodes
+            if array.shape != (n,):
+                raise ValueError(f"{name} must have the shape ({n},), got {array.shape}")
         self.first_start, self.end, self.done = jobs["first_start"], jobs["end"], jobs["done"]
         self.received, self.changes, self.busy_time = nodes["received"], nodes["changes"], nodes["busy"]
         self.tasks_done, self.first_poll, self.up = nodes["tasks"], nodes["first"], nodes["up"].view(np.uint8)
@@ -459,7 +462,7 @@ cdef class DgsNodes(Negotiations):
         cdef long long* undone
         if (row[3] != self.attempt[job] or self.phase[job] != COMMITTING or negotiation == NULL
                 or negotiation.nodes == NULL or negotiation.missing <= 0):
-            if has_committed:  # to an attempt that was aborted
+            if has_committed:  # the reply belongs to an attempt that was aborted
                 undone = put(core, self.cancel_kind, row[1], node)
                 undone[0], undone[1], undone[2] = job, row[3], row[4]
             return 0

@@ -1,4 +1,4 @@
-"""C-level contract of the overlay."""
+"""C-level declarations of the overlay."""
 
 
 cdef extern from "shuffle.h":

@@ -1,4 +1,4 @@
-"""C-level contract of the slot schedules."""
+"""C-level declarations of the slot schedules."""
 
 from gridcore.dgs.released cimport Released
 

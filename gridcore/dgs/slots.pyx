@@ -349,7 +349,7 @@ cdef class SlotSchedules:
         return (not self.stale or node.latest <= as_of) and not self.has_own_job
 
     cdef inline bint _counts(self, const ReservationInfo* info, long long as_of) noexcept nogil:
-        """Return whether a reservation counts: a reader with data from `as_of` ns knows it, and it is not its own."""
+        """Return whether a reader with data from `as_of` ns knows a reservation, which is not that of its own job."""
         return info.made_at <= as_of and not (self.has_own_job and info.job == self.own_job)
 
     cdef bint _is_free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil:

@@ -1,4 +1,4 @@
-"""C-level contract of the record of decisions of a fair tree."""
+"""C-level declarations of the record of decisions of a fair tree."""
 
 from gridcore.nodes.decision_rows cimport DecisionRow, DecisionRows
 from gridcore.nodes.node_actions cimport NodeActions
@@ -7,7 +7,7 @@ from gridcore.queues.task_queues cimport Scratch, TaskQueues
 
 cdef struct OpenLeaf:                   # a leaf whose capacity differs at the ends of the interval of `_smallest`
     int machine
-    double low, high, middle            # its room at both ends, and at the stretch at hand
+    double low, high, middle            # its room at both ends, and at the stretch that is examined
 
 
 cdef class TreeDecisionLog:
@@ -19,10 +19,11 @@ cdef class TreeDecisionLog:
     cdef object speeds
     cdef Scratch scratch
     cdef Py_ssize_t scratch_capacity
-    # the leaves at hand
+    # the leaves that are examined
     cdef int[::1] machine
     cdef Py_ssize_t n
-    # the interval of `_smallest`: `low` is too small a stretch, `high` is not; and the room of leaves that are not open
+    # the interval of `_smallest`: the stretch `low` is too small, `high` is not; `fixed` is the room of leaves that are
+    # not open
     cdef OpenLeaf* open_leaves
     cdef Py_ssize_t n_open
     cdef double low, high, fixed

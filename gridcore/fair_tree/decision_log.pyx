@@ -177,7 +177,8 @@ cdef class TreeDecisionLog:
             self.open_leaves[k].machine = self.machine[k]
             self.open_leaves[k].low, self.open_leaves[k].high = 0.0, INFINITY
         high = tasks * self.queues.task_size[application] / self.queues.size[application] / speed
-        slope = speed * self.queues.size[application] / self.queues.task_size[application]  # of the room of busy leaves
+        # growth of the room of busy leaves with the stretch
+        slope = speed * self.queues.size[application] / self.queues.task_size[application]
         guess = guess if guess < INFINITY else high
         for k in range(_TRIALS):
             if not self.low < guess < self.high:

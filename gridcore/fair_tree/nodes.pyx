@@ -169,7 +169,7 @@ cdef class FairTreeNodes(Handlers):
         if name == "heartbeat":
             return self._beat(core, nodes.shape[0] > 0 and nodes[0] == 0)
         for k in range(nodes.shape[0]):
-            core._act_at(nodes[k], core.now)  # even if the node may not report, since acts end a wave
+            core._act_at(nodes[k], core.now)  # even nodes that may not report yet, since acts end the wave
         return 0
 
     cdef int _lose(self, NodeActions core, Py_ssize_t kind, const long long* row) except -1:
@@ -222,7 +222,7 @@ cdef class FairTreeNodes(Handlers):
         return 0
 
     cdef int _forget(self, Py_ssize_t node) except -1:
-        return 0                        # `tree` forgets by `reset`
+        return 0                        # `reset` clears the data of the node in `tree`
 
     cdef int _take_messages(self, NodeActions core, Py_ssize_t kind, Py_ssize_t n) except -1:
         cdef Links links = core.links

@@ -1,4 +1,4 @@
-"""C-level contract of the summaries kernel."""
+"""C-level declarations of the summaries kernel."""
 
 from gridcore.queues.availability cimport Grid
 

@@ -113,7 +113,9 @@ def aggregate_into(out: NDArray[np.uint32], children: ArrayLike | Sequence[NDArr
     if target.shape != array.shape[1:]:
         raise ValueError(f"out must have the shape of one child {array.shape[1:]}, got {target.shape}")
     if not target.flags.carray:  # contiguous, writable and aligned
-        raise ValueError("out must be C-contiguous, aligned and writable")
+        raise ValueError(f"out must be C-contiguous, aligned and writable, got c_contiguous="
+                         f"{target.flags.c_contiguous}, aligned={target.flags.aligned}, "
+                         f"writeable={target.flags.writeable}")
     if np.may_share_memory(target, array):
         array = array.copy()
     into(target, array)
@@ -402,11 +404,13 @@ cdef class _Debts:
         for i in range(self.n):
             up = quotient_up(self.task_size[i], cell)
             if not isfinite(up):
-                raise OverflowError("task_size divided by the task size of a cell is too large for float64")
+                raise OverflowError(f"task_size[{i}] must be finite if divided by the task size of a cell, {cell!r}, "
+                                    f"got {self.task_size[i]!r}")
             by_tasks += self.tasks[i] * int(up)
         up = quotient_up(self.volume, cell)
         if not isfinite(up):
-            raise OverflowError("task_size divided by the task size of a cell is too large for float64")
+            raise OverflowError(f"the sum of tasks * task_size must be finite if divided by the task size of a cell, "
+                                f"{cell!r}, got {self.volume!r}")
         by_volume = int(up) + min(self.total, self.leaves) - 1
         return min(by_tasks, by_volume) if self.total else 0
 
@@ -417,11 +421,13 @@ cdef class _Debts:
         for i in range(self.n):
             up = quotient_up(self.task_size[i], cell)
             if not isfinite(up):
-                raise OverflowError("task_size divided by the task size of a cell is too large for float64")
+                raise OverflowError(f"task_size[{i}] must be finite if divided by the task size of a cell, {cell!r}, "
+                                    f"got {self.task_size[i]!r}")
             by_tasks += <double>self.tasks[i] * up
         up = quotient_up(self.volume, cell)
         if not isfinite(up):
-            raise OverflowError("task_size divided by the task size of a cell is too large for float64")
+            raise OverflowError(f"the sum of tasks * task_size must be finite if divided by the task size of a cell, "
+                                f"{cell!r}, got {self.volume!r}")
         if self.max_leaves == 0.0:
             return 0
         up += self.max_leaves - 1.0

@@ -1,4 +1,4 @@
-"""C-level contract of the tree kernel."""
+"""C-level declarations of the tree kernel."""
 
 from gridcore.queues.availability cimport Grid
 from gridcore.fair_tree.debts cimport Debts

@@ -738,7 +738,7 @@ cdef class SummaryTree:
         self.outlook[m].last_report_covers = 0
 
     cdef void _forget_child(self, Py_ssize_t child) noexcept nogil:
-        """Clear what the parent of `child` knows about it."""
+        """Clear the knowledge that the parent of `child` has about `child`."""
         payloads_drop(&self.payloads, self.node[child].summary)
         self.node[child].summary, self.node[child].minimum, self.node[child].last_sent_minimum = -1, INFINITY, INFINITY
         self.node[child].sample_time = NEVER

@@ -1,4 +1,4 @@
-"""C-level contract of the exchange between processes."""
+"""C-level declarations of the exchange between processes."""
 
 from gridcore.network.links cimport Links
 from gridcore.network.transit cimport Sent
@@ -26,7 +26,7 @@ cdef class Exchange:
     cdef long long meetings             # number of exchanges so far
     cdef long long base                 # number of messages that all processes had sent at the last exchange
     cdef Inbox* inbox
-    cdef long long* facts               # of each process, as of the last exchange: [ranks, FACTS]
+    cdef long long* facts               # [ranks, FACTS], the facts of each process as of the last exchange
 
     cdef long long* _counter(self, Py_ssize_t rank) noexcept nogil
     cdef char* _area(self, Py_ssize_t rank) noexcept nogil

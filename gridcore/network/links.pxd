@@ -1,4 +1,4 @@
-"""C-level contract of the links kernel."""
+"""C-level declarations of the links kernel."""
 
 from gridcore.network.transit cimport Transit
 

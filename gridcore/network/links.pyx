@@ -446,7 +446,7 @@ cdef class Links(Transit):
     def logged(self) -> dict[str, Integers]:
         """Return the logged messages in the order of sending, with the int64 columns `LOGGED`; times are in ns.
 
-        delivered is -1 for a message under way, and -2 for a dropped one.
+        delivered is -1 for a message in transit, and -2 for a dropped one.
         """
         cdef _Guard access = guard(&self.in_call)
         rows = np.empty((self.message_log.n, LOG_COLUMNS), np.int64)
@@ -463,7 +463,7 @@ cdef class Links(Transit):
     def getstate(self) -> dict[str, Any]:
         """Return the changes since construction, as described in `gridcore.common.state`.
 
-        Messages are sorted by queue (those under way to an interface, then deliveries by kind) and by the end of
+        Messages are sorted by queue (those in transit to an interface, then deliveries by kind) and by the end of
         their wait; messages in mailboxes are sorted by box and arrival.  ``failures`` has the instants at which each
         machine failed or recovered, machine by machine, the latest first.
         """

@@ -13,7 +13,7 @@ from gridcore.common.memory cimport reallocate
 cdef struct Letter:
     long long time                      # of delivery, ns
     int nbytes
-    int incarnation                            # the incarnation of the receiver at the sending
+    int incarnation                     # incarnation of the receiver when the message was sent
     int next
 
 

@@ -1,4 +1,4 @@
-"""C-level contract of messages in flight."""
+"""C-level declarations of messages in flight."""
 
 from gridcore.network.mailboxes cimport Mailboxes
 from gridcore.network.message_log cimport MessageLog

@@ -1,4 +1,4 @@
-"""C-level contract of the board."""
+"""C-level declarations of the board."""
 
 from gridcore.common.pending cimport Pending
 from gridcore.nodes.random_stream cimport RandomStream
@@ -9,7 +9,8 @@ cdef struct Publication:
     int node
     short column
     unsigned char falling
-    unsigned char changed               # shown: whether `Column.changes` replaces it; waiting: ends the change instead
+    # of a shown number: whether `Column.changes` replaces it; of a waiting one: whether it ends such a change
+    unsigned char changed
 
 
 cdef struct Match:

@@ -362,7 +362,7 @@ cdef class Board:
             new = &self.waiting[slot]
             column = &self.columns[new.column]
             at = &column.at[new.node]
-            if new.changed:             # the end of a change
+            if new.changed:             # `new` only ends a change by additions
                 at.changed = False
             else:
                 column.n_falling += <int> new.falling - <int> at.falling
@@ -507,7 +507,7 @@ cdef class Board:
             return NEVER
         slack = other - least - ROUNDING * (second.value * second.factor
                                             + (first.value * first.factor if both_fall else fabs(least)))
-        if self.refresh == INDIVIDUAL:  # `second` falls in steps, and never below a line from its last step
+        if self.refresh == INDIVIDUAL:  # `second` falls in steps, and stays above the line through its last step
             start = self._shown_as_of(second.node, now)
             return max(clock, start + self.age - 1, _almost(start, slack / rate))
         if both_fall:

@@ -1,4 +1,4 @@
-"""C-level contract of compiled handlers: their arguments, and the functions that they call."""
+"""C-level declarations of compiled handlers: their arguments, and the functions that they call."""
 
 from cpython.ref cimport PyObject
 

@@ -1,4 +1,4 @@
-"""C-level contract of the containers of node programs."""
+"""C-level declarations of the containers of node programs."""
 
 from gridcore.nodes.node_memory cimport MemoryObject
 from gridcore.nodes.rows cimport Head

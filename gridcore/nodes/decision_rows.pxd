@@ -1,4 +1,4 @@
-"""C-level contract of the rows of decisions."""
+"""C-level declarations of the rows of decisions."""
 
 cdef packed struct DecisionRow:         # a row of `gridsim.results.decisions.Decisions`
     long long time, application, task

@@ -1,4 +1,4 @@
-"""C-level contract of handlers that are written in Cython."""
+"""C-level declarations of handlers that are written in Cython."""
 
 from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.nodes.outbox cimport outbox_add

@@ -1,4 +1,4 @@
-"""C-level contract of the kinds of messages and timers."""
+"""C-level declarations of the kinds of messages and timers."""
 
 # The first fields of the timer of a request: the number of the request, its receiver, and the number of its kind.
 cdef enum:
@@ -16,11 +16,11 @@ cdef class MessageKind:
     cdef readonly bytes type_codes      # per field: 0 for an int, 1 for a float, 2 for an array
     cdef bytes elements                 # per field: index of an array's type of elements in `ARRAY_TYPES`
     cdef bytes dimensions               # per field: number of dimensions; 0 for one or two
-    cdef tuple dtypes                   # per field: that type of elements
-    cdef readonly int number, local_number  # in the links, and among the local kinds; -1: not there
+    cdef tuple dtypes                   # per field: dtype of an array's elements
+    cdef readonly int number, local_number  # number in the links, and number among the local kinds; -1: none
     cdef readonly int n, application_at, tasks_at  # `n` fields; indices of the fields `application` and `tasks`, or -1
     cdef readonly bint moves_tasks, is_counted, has_arrays
-    cdef readonly long long nbytes, transmission_time  # the latter in ns
+    cdef readonly long long nbytes, transmission_time  # size of a message, bytes, and its time on a link, ns
     cdef readonly object size           # callable, fields -> bytes; None if all messages have `nbytes`
     cdef readonly long long delay       # ns; -1: messages go through the links
     # the kinds that answer a request of this kind

@@ -1,4 +1,4 @@
-"""C-level contract of local messages, which nodes send to themselves."""
+"""C-level declarations of local messages, which nodes send to themselves."""
 
 from gridcore.common.pending cimport Pending
 from gridcore.common.instants cimport NEVER
@@ -12,7 +12,7 @@ cdef class LocalMessages:
     cdef Pending due                    # by time and order of arrival, with their slots
     # by slot: index of the kind (-1: the message was dropped, or the slot is unused), then the record of the message
     cdef long long* data
-    cdef Py_ssize_t words               # of a slot
+    cdef Py_ssize_t words               # number of words of a slot
     cdef int capacity                       # number of slots
     cdef list unused                    # unused slots
     cdef long long number               # number of messages sent so far

@@ -20,7 +20,7 @@ __all__ = ["LocalMessages"]
 @cython.final
 @cython.auto_pickle(False)
 cdef class LocalMessages:
-    """The local messages under way, of all nodes.
+    """The local messages in transit, of all nodes.
 
     A record is that of other messages: receiver, sender, and fields; the field of an array is its number in `payloads`.
     """
@@ -83,7 +83,7 @@ cdef class LocalMessages:
         return 0
 
     cdef list _of(self, long long node):
-        """Return the messages under way to a node, in the order of sending: (number, instant in ns, slot)."""
+        """Return the messages in transit to a node, in the order of sending: (number, instant in ns, slot)."""
         cdef const long long* row
         messages = []
         events = np.empty((self.due.n + self.due.n_ring, 3), np.int64)

@@ -1,4 +1,4 @@
-"""C-level contract of the state and the actions of nodes."""
+"""C-level declarations of the state and the actions of nodes."""
 
 from gridcore.network.links cimport Links
 from gridcore.nodes.board cimport Board
@@ -51,10 +51,10 @@ cdef class NodeActions:
     cdef LocalMessages local
     cdef long long n_direct             # number of sent messages of kinds with their own delay
     cdef long long n_instant            # number of unhandled messages with a delay of 0
-    # These messages if they need no links, else empty: records of the number of the kind, receiver, sender, fields.
+    # The messages with a delay of 0 that need no links, as records: number of the kind, receiver, sender, fields.
     cdef Outbox instant
     cdef Py_ssize_t instant_at          # the first unhandled message
-    cdef bint has_instant               # whether all kinds with a delay of 0 are such ones
+    cdef bint has_instant               # whether no kind with a delay of 0 needs links
     # the knowledge of nodes
     cdef object neighbours, make_application
     cdef dict applications

@@ -193,7 +193,7 @@ cdef class NodeActions:
         return acts[::-1]
 
     def local_messages_of(self, Py_ssize_t node) -> list[tuple[int, int, Any]]:
-        """Return the local messages under way to a node, in the order of sending: (number, instant in ns, message)."""
+        """Return the local messages in transit to a node, in the order of sending: (number, instant in ns, message)."""
         cdef const long long* row
         cdef MessageKind kind
         messages = []

@@ -1,4 +1,4 @@
-"""C-level contract of the events of nodes."""
+"""C-level declarations of the events of nodes."""
 
 from cpython.ref cimport PyObject
 
@@ -47,8 +47,8 @@ cdef class NodeEvents(NodeActions):
     cdef long long since                # `events` when this instant began
     cdef object sampler                 # called at `sample_at` ns (`NEVER`: not at all); see `sample`
     cdef long long sample_at
-    cdef object recorder                # of the handler calls of some nodes, or None; see `record_calls`
-    cdef const unsigned char[::1] is_recorded  # per node
+    cdef object recorder                # recorder of the handler calls of some nodes, or None; see `record_calls`
+    cdef const unsigned char[::1] is_recorded  # per node: whether its calls are recorded
     cdef long long[::1] counts, latest  # per row of `_make_counts`: the number of events, and the node of a recent one
     cdef long long stalled_at           # ns, the last instant with many events, and the counts when that was noticed
     cdef object stalled_counts
@@ -63,7 +63,7 @@ cdef class NodeEvents(NodeActions):
     cdef bint is_compiled
     cdef bint copies_records            # whether a record of the links may move while its handler runs
     cdef Py_ssize_t last_handler, last_node  # row of the last called compiled handler, and its node
-    cdef Handlers cython_handlers       # instead of the handlers of roles; or None
+    cdef Handlers cython_handlers       # handlers in Cython in place of the handlers of roles, or None
     cdef bint holds_tasks               # whether `holdings` are kept
     cdef bint in_batches                # whether these handlers take batches of messages or nodes
     cdef long long[::1] record          # scratch: the message for a compiled handler

@@ -718,7 +718,7 @@ cdef class NodeEvents(NodeActions):
                         candidate = pending_first(&self.links.queue[self.direct_kinds[k]])
                         if candidate != NULL and (first < 0 or candidate.sequence < e.sequence):
                             e, first = candidate, self.direct_kinds[k]
-                if first < 0:           # they were handled as other direct messages
+                if first < 0:           # all of them were handled with other direct messages
                     self.n_instant = 0
                     break
                 self.n_instant -= 1

@@ -1,4 +1,4 @@
-"""C-level contract of the objects in the memory of nodes."""
+"""C-level declarations of the objects in the memory of nodes."""
 
 
 cdef class MemoryObject:

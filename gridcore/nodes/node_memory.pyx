@@ -143,7 +143,7 @@ cdef class RecordMemory:
         return 0
 
     cdef int _start(self, Py_ssize_t node) except -1:
-        """Put the objects of a node that starts into its places, which are empty."""
+        """Initialise the objects of a starting node: copy each prototype to its place, which must be empty."""
         cdef MemoryObject prototype
         for offset, prototype in self.entries:
             prototype._copy_to(self._place(node, offset))

@@ -1,4 +1,4 @@
-"""C-level contract of the arrays in messages."""
+"""C-level declarations of the arrays in messages."""
 
 from cpython.ref cimport PyObject
 

@@ -121,7 +121,7 @@ cdef Payload payload_of(array):
 @cython.final
 @cython.auto_pickle(False)
 cdef class Payloads:
-    """The arrays of messages under way."""
+    """The arrays of messages in transit."""
 
     def __cinit__(self):
         self.arrays, self.unused, self.at_hand, self.old_arrays = [], [], [], []

@@ -1,4 +1,4 @@
-"""C-level contract of the random streams of nodes, and the hash from which numbers are drawn."""
+"""C-level declarations of the random streams of nodes, and the hash from which numbers are drawn."""
 
 cdef extern from *:
     """

@@ -1,4 +1,4 @@
-"""C-level contract of the rows of containers, in blocks of memory that all nodes of a process share.
+"""C-level declarations of the rows of containers, in blocks of memory that all nodes of a process share.
 
 A container is a `Head`: in the record of a compiled node, or in the object of an interpreted one.
 A row is `words` int64; a float is its bits.

@@ -1,4 +1,4 @@
-"""C-level contract of the shared arrays in the memory of nodes."""
+"""C-level declarations of the shared arrays in the memory of nodes."""
 
 from cpython.ref cimport PyObject
 

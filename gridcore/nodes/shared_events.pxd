@@ -1,4 +1,4 @@
-"""C-level contract of the events of nodes that several processes share."""
+"""C-level declarations of the events of nodes that several processes share."""
 
 from gridcore.network.exchange cimport Exchange
 from gridcore.nodes.handlers cimport Handlers

@@ -1,4 +1,4 @@
-"""C-level contract of views."""
+"""C-level declarations of views."""
 
 from gridcore.nodes.node_actions cimport NodeActions
 

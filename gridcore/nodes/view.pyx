@@ -591,7 +591,7 @@ cdef class View:
     cdef int _fill_fields(self, TimerKind kind, value, dict fields) except -1:
         """Convert all fields of a timer to words of `timer_fields` of the core."""
         if value is not None:
-            fields["value"] = value     # a parameter of `timer`
+            fields["value"] = value     # `value` is a parameter of `timer`, and so is not in `fields`
         for name, default in kind.defaults.items():
             fields.setdefault(name, default)
         if len(fields) != kind.n or self._fill_some_fields(kind, fields) != (1LL << kind.n) - 1:

@@ -1,4 +1,4 @@
-"""C-level contract of the records of a central scheduler."""
+"""C-level declarations of the records of a central scheduler."""
 
 from gridcore.nodes.node_memory cimport NodeKernel
 

@@ -257,7 +257,7 @@ cdef class WaitingTimes(WaitingRecords):
         for k in range(tasks):
             out[k] = self._least(begin, now)
             self._send(out[k], size, now)
-        for k in range(tasks):  # after all choices: in these, idle workers have no fetch time
+        for k in range(tasks):  # after all choices, in which idle workers have no fetch time
             self._busy(out[k], now)
         return 0
 

@@ -10,9 +10,9 @@ cdef struct Reservation:
     double size, overtaken              # Mflop: of a task, and of the tasks that overtook it; 0 without overtaking
 
 
-cdef struct ReservationQueue:           # of one node; all zero when there are none
+cdef struct ReservationQueue:           # the reservations of one node; all zero when there are none
     Reservation* block
-    int first, n, capacity                  # of the block
+    int first, n, capacity                  # entries of the block
 
 
 cdef inline ReservationQueue* reservations_make(Py_ssize_t nodes) except NULL:

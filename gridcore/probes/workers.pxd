@@ -1,4 +1,4 @@
-"""C-level contract of the workers of the probe-based schedulers."""
+"""C-level declarations of the workers of the probe-based schedulers."""
 
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.kinds cimport MessageKind
@@ -39,7 +39,7 @@ cdef class ProbeWorker(Sparrow):
     cdef double cutoff, fetch_time
     cdef Py_ssize_t reserved, center
     cdef int job, up, began, ended
-    cdef WaitingRecords records         # those of the center
+    cdef WaitingRecords records         # waiting times, as the center records them
     cdef bint has_workers               # whether a worker has reported
     cdef unsigned char[::1] recorded_at_center  # whether the task of its slot is in the records
     cdef long long[::1] targets               # scratch: the workers chosen for the tasks of a job

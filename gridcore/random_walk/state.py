@@ -130,10 +130,9 @@ def check_arguments(
     for name, count in (("rate", nodes), ("node", jobs), ("work", jobs), ("data", jobs), ("kinds", 4)):
         if len(arrays[name]) != count:
             raise ValueError(f"{name} must have {count} entries, got {len(arrays[name])}")
-    if not (0 < nodes <= MAX_COUNT and jobs <= MAX_COUNT):
-        raise ValueError(
-            f"speed must have 1..{MAX_COUNT} entries and release at most as many, got {nodes}, {jobs}"
-        )
+    for name, count, minimum in (("speed", nodes, 1), ("release", jobs, 0)):
+        if not minimum <= count <= MAX_COUNT:
+            raise ValueError(f"{name} must have {minimum}..{MAX_COUNT} entries, got {count}")
     for k, number in enumerate(arrays["kinds"].tolist()):
         if not 0 <= number < len(widths) or widths[number] != RECORD.itemsize:
             raise ValueError(f"kinds[{k}] must be a kind of {RECORD.itemsize} bytes, got {number}")

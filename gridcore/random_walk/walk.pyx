@@ -1,7 +1,7 @@
 """Jobs that search for a node by random probes or walks over a grid; each node serves jobs first come, first served.
 
 A job is released at its home node, which probes other nodes in turn for the lengths of their queues and the jobs that
-are expected there while the job is under way.  The job moves to the first better node, or to the best one, or stays.
+are expected there while the job is in transit.  The job moves to the first better node, or to the best one, or stays.
 If probes take time, a node decides on one job after the other, and results wait in the same queue before they are
 sent (sections 7.1 and 7.2).  A node runs jobs in the order of their arrival, without preemption, so a job's
 start is known when it arrives.  `gridcore.network.links` carries jobs and results, and counts the packets of probes.
@@ -78,7 +78,7 @@ cdef class JobWalks:
         "first": the first node that is better than the job's own; "best": the best one; "fastest": the
         fastest one, whatever its queue.
     rule
-        How to estimate the probability that jobs are released at a node while this job is under way; it must be
+        How to estimate the probability that jobs are released at a node while this job is in transit; it must be
         less than `local_threshold`: "exactly-one", x exp(-x) with x jobs expected, as printed;
         "at-least-one", 1 - exp(-x).  Moreover, the number of jobs expected from other nodes at the rate so far must
         be less than `remote_threshold`.  "none": neither condition is checked.

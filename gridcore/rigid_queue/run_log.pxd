@@ -27,7 +27,7 @@ cdef inline void runlog_free(RunLog* l) noexcept nogil:
 
 cdef inline bint runlog_add(RunLog* l, int job, long long start, long long end, bint completed,
                             Py_ssize_t parts) noexcept nogil:
-    """Add a run, and make room for `parts` parts of it; False without memory."""
+    """Add a run, and reserve memory for its `parts` parts; False if there is not enough memory."""
     cdef void* wider
     cdef Py_ssize_t capacity
     cdef Run* run
@@ -89,7 +89,7 @@ cdef inline void runlog_rows(const RunLog* l, const long long[::1] order, long l
 
 cdef inline void runlog_copy(const RunLog* l, long long[:, ::1] runs, unsigned long long[::1] masks,
                              long long[::1] words) noexcept nogil:
-    """Copy job, start, end, completed and number of parts of each run to `runs`, and the parts to the others."""
+    """Copy job, start, end, completed and number of parts of each run to `runs`, the parts to `masks` and `words`."""
     cdef Py_ssize_t k
     for k in range(l.n):
         runs[k, 0], runs[k, 1], runs[k, 2] = l.run[k].job, l.run[k].start, l.run[k].end

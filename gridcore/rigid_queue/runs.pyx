@@ -134,7 +134,7 @@ cdef class JobRuns:
             if not self.down[k]:
                 occupancy_add(&self.occupancy[self.partition_of_machine[k]], k)
 
-    # -- the queue: of the subclass -------------------------------------------------------------------------
+    # -- hooks that subclasses override -----------------------------------------------------------------------
 
     cdef int _examine(self) noexcept nogil:
         """Start the jobs that start now; return `GO_ON`, or why the run does not."""
@@ -447,9 +447,10 @@ cdef class JobRuns:
         return low
 
     cdef bint _start_on(self, int job, int span) noexcept nogil:
-        """Start a job on the machines from a span on; -1 selects the free machines with the lowest numbers.
+        """Start a job on the machines of the span list that begins at `span`, or on free machines if it is -1.
 
-        It must fit.  Returns False, without a start, if it would end too late.
+        The free machines with the lowest numbers are selected.  The job must fit.  Returns False, and does not
+        start it, if it would end too late.
         """
         if self.length[job] > LAST_END - self.now:
             return False

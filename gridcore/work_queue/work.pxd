@@ -244,7 +244,7 @@ cdef inline void work_forget_ranking(Work* w, Py_ssize_t b) noexcept nogil:
 
 
 cdef inline void work_drop_ranking(Work* w, Py_ssize_t b) noexcept nogil:
-    """Free the rankings of bag b while tasks may be in them."""
+    """Free the rankings of bag b, even if they contain tasks."""
     cdef Py_ssize_t k
     for k in range(w.bag[b].first, w.bag[b].first + w.bag[b].tasks):
         w.place[k] = ABSENT

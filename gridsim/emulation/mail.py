@@ -151,7 +151,8 @@ class EmulatedMail(Mail):
         name = kind.name
         if not 0 <= node < core.nodes or not core.is_local[node] or not 0 <= packed.sender < core.nodes:
             raise msgspec.ValidationError(
-                f"message {name!r} must be to a node of this process, got {packed.sender} to {node}"
+                f"message {name!r} must go from a node in 0..{core.nodes - 1} to a node of this process, "
+                f"got sender {packed.sender} and receiver {node}"
             )
         message = self.wire[name].unpack(packed)
         if kind.application_at >= 0 and not 0 <= message.application < len(core.submitter):

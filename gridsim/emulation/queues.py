@@ -40,7 +40,8 @@ class _Columns:
         self.log = False
         #: Machines that may begin a task at the end of this instant.
         self.idle = set[int]()
-        #: As `gridsim.emulation.core.EmulatedCore.unqueued_tasks`.
+        #: Application -> its tasks that are in no queue; see
+        #: `gridsim.emulation.core.EmulatedCore.unqueued_tasks`.
         self.unqueued_tasks: dict[int, TaskSet] = {}
 
     def add_applications(

@@ -76,7 +76,8 @@ class Engine:
             raise ValueError(f"cohort_limit must be at least 1, got {cohort_limit}")
         self.now = 0
         self._rows_handled = 0
-        # The number of calls is rows minus these, so the frequent calls with one row update one counter only.
+        # Number of rows after the first row of each call.  It is subtracted from the number of rows to obtain
+        # the number of calls, so frequent calls with one row update only one counter.
         self._rows_beyond_first = 0
         self._limit = cohort_limit
         # Entries are (time, rank, item) for timers, and (time, rank, (sequence, rows)) for other events.

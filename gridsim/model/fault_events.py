@@ -25,7 +25,7 @@ CLOCK_END = round(LATEST_CHANGE * NS)
 #: Maximum number of changes that are generated to display a result: the larger of a total, and a number per
 #: machine.
 MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE = 10_000_000, 200
-#: Minimum number of changes as which a pass over a block counts, since it takes about as long.
+#: A pass over a block counts as at least this many changes, since its overhead takes as long as they do.
 _MIN_COUNT = 100
 
 
@@ -304,17 +304,17 @@ def periodic_events(
     """
     span = min(span, CLOCK_END)
     first_round = _link(time, machine, up)
-    down_at_first = np.zeros(nodes, np.bool_)
-    down_at_first[first_round.machine[(first_round.time == 0) & ~first_round.up]] = True
-    up_at_last = np.ones(nodes, np.bool_)
-    up_at_last[first_round.machine] = first_round.up  # later changes overwrite earlier ones
+    is_down_at_start = np.zeros(nodes, np.bool_)
+    is_down_at_start[first_round.machine[(first_round.time == 0) & ~first_round.up]] = True
+    is_up_at_end = np.ones(nodes, np.bool_)
+    is_up_at_end[first_round.machine] = first_round.up  # later changes overwrite earlier ones
     # machines whose state at the end of a round differs from that at its beginning change between rounds
-    change = np.flatnonzero(down_at_first == up_at_last)
+    change = np.flatnonzero(is_down_at_start == is_up_at_end)
     later = first_round[np.flatnonzero(first_round.time > 0)]
     next_round = _link(
         np.r_[np.zeros(len(change), np.int64), later.time],
         np.r_[change, later.machine],
-        np.r_[~down_at_first[change], later.up],
+        np.r_[~is_down_at_start[change], later.up],
     )
     next_change = _add_span(_first_changes(next_round, nodes), span)
     rounds = _rounds(first_round, next_round, span, next_change, count)

@@ -34,7 +34,7 @@ from gridsim.support.clock import NS
 from gridsim.support.columns import ArrayColumn
 
 #: Number of task sizes that are summed in one step; the step then ends with the current application.
-_BLOCK_SIZES = 1 << 18
+_SIZES_PER_BLOCK = 1 << 18
 #: Latest release (s), as the clock counts int64 nanoseconds.
 LATEST_RELEASE = 4.0e9
 
@@ -97,7 +97,7 @@ def _sums(sizes: Floats, starts: Integers, tasks: Integers, low: Floats) -> Floa
     """
     ends, sums = starts + tasks, np.zeros(len(tasks))
     # sum blocks of applications, to limit the number of sizes that are copied to the wider type at once
-    blocks = np.searchsorted(ends, np.arange(0, len(sizes), _BLOCK_SIZES), side="right").tolist()
+    blocks = np.searchsorted(ends, np.arange(0, len(sizes), _SIZES_PER_BLOCK), side="right").tolist()
     for first, last in pairwise(dict.fromkeys([*blocks, len(tasks)])):
         block, start, stop = slice(first, last), starts[first], ends[last - 1]
         wide = np.add.reduceat(sizes[start:stop].astype(np.longdouble), starts[block] - start)

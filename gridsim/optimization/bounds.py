@@ -107,7 +107,9 @@ class Bound:
             raise ValueError(f"stretch must be finite, got {self.stretch!r}")
         members = [int(j) for j in self.applications]
         if not members or min(members) < 0 or max(members) >= len(release) or self.first not in members:
-            raise ValueError(f"applications must be in 0..{len(release) - 1} and contain {self.first}")
+            raise ValueError(
+                f"applications must be in 0..{len(release) - 1} and contain {self.first}, got {members}"
+            )
         releases = [Fraction(float(release[j])) for j in members]
         start = Fraction(float(release[self.first]))
         if min(releases) < start:

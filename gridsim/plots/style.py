@@ -39,7 +39,7 @@ DASHES = ("-", "--", "-.", ":")
 MAP = "cividis"
 #: Neutral colour of totals, reference lines and recorded schedules, distinct from the colours of parts.
 TOTAL_COLOUR = "#999999"
-#: Formats of figure files: ending of the name -> metadata settings that omit times and versions.
+#: Formats of figure files: extension of the name -> metadata settings that omit times and versions.
 FORMATS: Mapping[str, dict[str, None]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},

@@ -56,7 +56,7 @@ class ScenarioFactory(Protocol):
     Attributes
     ----------
     name
-        File name of the scenario without its ending.
+        File name of the scenario without its extension.
     """
 
     @property
@@ -83,7 +83,7 @@ class CalibratedScenario:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending, such as ``k1-1000-failing``."""
+        """File name of the scenario without its extension, such as ``k1-1000-failing``."""
         name = f"{self.calibration.lower()}-{self.nodes}"
         return name if self.changes is None else f"{name}-{self.changes.__name__}"
 

@@ -39,7 +39,7 @@ _WORDS: DecisionTexts = {
 }
 #: Number of decisions in a row without a running job after which a policy counts as stuck.
 _PATIENCE = 10_000
-#: Number of instants from which on past ones are forgotten.
+#: Past instants are deleted once there are this many.
 _MANY = 10_000
 _number = attrgetter("number")
 
@@ -256,7 +256,7 @@ class JobView:
         #: The waiting jobs, by number; and the running ones, in order of their starts.
         self._waiting: list[Job] = []
         self._running: dict[int, Job] = {}
-        #: The jobs that are released and that end now.
+        #: Jobs that are released now, and jobs that end now.
         self.released: list[Job] = []
         self.ended: list[Job] = []
 
@@ -536,7 +536,7 @@ class JobQueuePolicy(Policy):
 
     STATE: ClassVar[tuple[str, ...]] = ("queue", "resubmitted", "up")
     takes_releases = True
-    queue: Any  # the kernel
+    queue: Any  # the kernel that runs the jobs
 
     def __init__(self, parameters: Any, run: Run) -> None:
         self.run, self.parameters = run, parameters

@@ -342,7 +342,7 @@ def check_invariants(
     first, finish = outcome.applications["first_start"], outcome.applications["finish"]
     completed, tasks = outcome.applications["completed"], applications.tasks
     size, release = applications.size, applications.release_ns
-    if outcome.run_times is not None:  # of killed jobs only a part was done
+    if outcome.run_times is not None:  # only a part of the work of killed jobs was done
         size = tasks * np.minimum(outcome.run_times * (platform.speeds[0] / NS), applications.task_size)
     if (failed := rejected_applications(outcome, applications)).any():
         for i in first_true(failed & ((completed != 0) | (finish != -1))):

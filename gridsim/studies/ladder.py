@@ -345,7 +345,7 @@ def _first_steps(calm: Scenario, scheduler: Scheduler) -> list[Step]:
     `gridsim.optimization.bounds.BOUND_LIMIT` applications.
     """
     if scheduler.rigid:
-        # the center has the parameters that the scheduler has, too
+        # the central scheduler gets the parameters that it shares with `scheduler`
         shared = {name: getattr(scheduler, name) for name in ("slot", "estimate") if hasattr(scheduler, name)}
         return [Step("whole grid", "the earliest start on all machines", calm, Asap(**shared))]
     central = Step("central, replanning", "whole tasks, and the future is unknown", calm, MinCent())
@@ -382,7 +382,7 @@ def _run(
     for k in range(replicates):
         variants = {
             id(step.scenario): replication(step.scenario, k) for step in runs
-        }  # one object per variant
+        }  # steps with the same scenario share one variant
         for step in runs:
             assert step.scheduler is not None
             cells.append(Cell(variants[id(step.scenario)], step.scheduler, metrics, time_limit))

@@ -63,7 +63,7 @@ from gridsim.support.processes import Processes
 from gridsim.support.progress import Progress
 from gridsim.support.provenance import TraceDigests
 
-#: Defaults where a half-width is asked for: replications to begin with, and the most that are run.
+#: Initial and maximum number of replications if a half-width is requested.
 AT_LEAST, AT_MOST = 10, 1000
 
 

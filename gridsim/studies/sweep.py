@@ -106,12 +106,14 @@ class Sweep:
         if not isinstance(self.over, Mapping):
             raise ScenarioError(f"over must map axes to values, got {self.over!r}")
         self._check_metrics()
-        taken = {column: "a column of the table" for column in (*COLUMNS, *METRICS, *(self.metrics or ()))}
+        uses = {column: "a column of the table" for column in (*COLUMNS, *METRICS, *(self.metrics or ()))}
         for name in self.over:
             text("over: the name of an axis", name)
-            if (column := column_of(name)) in taken:
-                raise ScenarioError(f"over must not have an axis {name!r}: {column} is {taken[column]}")
-            taken[column] = f"that of {name!r}"
+            if (column := column_of(name)) in uses:
+                raise ScenarioError(
+                    f"over must not have the axis {name!r}: its column {column!r} is already {uses[column]}"
+                )
+            uses[column] = f"the column of the axis {name!r}"
             labels = self.labels[name]
             if not labels or len(set(as_column(labels))) < len(labels):
                 raise ScenarioError(

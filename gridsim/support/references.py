@@ -142,8 +142,8 @@ def check_array(name: str, array: NDArray[Any]) -> NDArray[Any]:
         raise ValueError(f"array {name} must be 1-d int64, float64 or str, got {array.ndim}-d {array.dtype}")
     array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
     if kind == "U" and not is_valid_unicode(array):
-        raise ValueError(f"array {name} has invalid characters")
-    if content_name(array) != name:
-        raise ValueError(f"array {name} does not have the SHA-256 in its name")
+        raise ValueError(f"array {name} must contain only valid Unicode characters")
+    if (content := content_name(array)) != name:
+        raise ValueError(f"array {name} must have the SHA-256 that its name states, got {content}")
     array.flags.writeable = False
     return array

@@ -143,7 +143,7 @@ def _plain(value: Any, save: Callable[[Array], int], path: str) -> Any:
         return {
             "dict": [[_plain(key, save, place), _plain(item, save, place)] for key, item, place in places]
         }
-    if type(value) is SimpleNamespace or getattr(type(value), "plain", False):  # messages
+    if type(value) is SimpleNamespace or getattr(type(value), "plain", False):  # a message
         return {"SimpleNamespace": _plain(vars(value), save, path)}
     raise SchedulerError(f"{path} cannot be saved in a checkpoint, got a {type(value).__qualname__}")
 

@@ -251,7 +251,7 @@ def _with_other_run_times(recipe: JobListRecipe, base: Result, at: int) -> JobLi
     assert recipe.requested is not None
     application_of = np.argsort(
         np.argsort(_ns(recipe.release), kind="stable")
-    )  # entry of the recipe -> application
+    )  # index in the recipe -> number of the application
     table, finish = base.tables["schedule"], base.applications["finish"]
     has_ended = _ns(np.where(np.isnan(finish), inf, finish)) < at
     elapsed_ns = np.zeros(len(application_of), np.int64)  # ns, before `at`
@@ -311,8 +311,8 @@ def _ns(seconds: Any) -> Integers:
 
 # -- comparison --------------------------------------------------------------------------------------------
 
-#: Table -> compared columns, the instant first.  True values in decisions are omitted, since the scheduler
-#: may not know them.
+#: Table -> compared columns, the instant first.  Ground-truth values in decisions are omitted, since the
+#: scheduler may not know them.
 _COLUMNS = {
     "decisions": ("time", "decider", "action", "application", "task", "machine", "tasks"),
     "arrivals": ("time", "machine", "application", "tasks"),

@@ -195,7 +195,9 @@ def check_scheduler(
     deadline, handlers_until = now + maximum, now + OVERTIME * maximum
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if not isinstance(strategy, st.SearchStrategy):
-        raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of them, got {scheduler!r}")
+        raise ScenarioError(
+            f"scheduler must be a Scheduler object or a Hypothesis strategy of them, got {scheduler!r}"
+        )
     policy, features, handles_failures, coverage = inspect_scheduler(strategy, folder, handlers_until)
     can_fail = handles_failures if faults is None else faults
     left_out = {} if can_fail else {"failures": "the scheduler does not support failures of machines"}

@@ -92,7 +92,7 @@ def _changes_of_submitters(
     base_scenario: Scenario, applications: Applications, scheduler: Scheduler
 ) -> Iterator[Change]:
     count, platform, seed = len(applications), base_scenario.platform, base_scenario.seed
-    # of the changed applications: the first, the last, and some in between
+    # the applications that are changed: the first, the last, and some in between
     indices = sorted(
         {k * (count - 1) // (_MAX_CHANGED_APPLICATIONS - 1) for k in range(_MAX_CHANGED_APPLICATIONS)}
     )

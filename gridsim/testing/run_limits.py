@@ -38,8 +38,8 @@ HANDLER_TIME = 5.0
 SLOW_MESSAGES = "messages take long"
 SLOW_MESSAGES_AND_FAILURE = "messages take long and a machine is down"
 OTHER_FUTURE = "other applications or failures follow"
-#: If the process is busy for less than the first share of the wall time, its limit grows by the second
-#: factor.
+#: If the process is busy for less than `_MIN_BUSY_SHARE` of the wall time, its limit is multiplied by
+#: `_IDLE_FACTOR`.
 _MIN_BUSY_SHARE, _IDLE_FACTOR = 0.25, 10.0
 
 

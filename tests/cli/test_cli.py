@@ -68,7 +68,8 @@ def test_errors_in_user_code_show_only_user_frames(folder, toy):
         f'File "{folder / toy.split(":")[0]}.py"'
     ] * 2
     assert last == "ZeroDivisionError: of mine"
-    assert isinstance(invoke("-v", *run).exception, ZeroDivisionError)  # Python shows the whole traceback
+    # with -v, Python shows the whole traceback
+    assert isinstance(invoke("-v", *run).exception, ZeroDivisionError)
 
 
 def test_interpreted_and_compiled_nodes_give_equal_results():
@@ -293,7 +294,7 @@ def test_the_baseline_does_not_depend_on_results_and_is_named(folder, toy):
         "--set",
         f"{toy}.pause=9",
         *SMALL,
-    ]  # the first one is the baseline, although the other one is better
+    ]  # the first scheduler is the baseline, although the other one is better
     text = run_command("compare", "--schedulers", selection, *slow).stdout
     assert f"baseline  {toy} (ratios are relative to it)" in text.splitlines()
     answer = json.loads(run_command("compare", "--schedulers", selection, *slow, "--json").stdout)

@@ -138,7 +138,7 @@ def test_failed_runs_are_recorded(tmp_path: Path) -> None:
     )
     assert answer.exit_code == 1
     assert "failed: fcfs, replication 0: ScenarioError: fcfs did not end" in answer.stdout
-    assert answer.stdout.count("failed: ") == 4  # one per run, and none for the command
+    assert answer.stdout.count("failed: ") == 4  # a line per failed run, and none for the command
     assert "not all values are finite" in answer.stdout
 
 
@@ -469,7 +469,7 @@ def _saved(folder: Path, flags: tuple[object, ...]) -> Path:
 
 
 def test_a_log_without_a_size_has_the_machines_that_it_used(tmp_path: Path) -> None:
-    log = _job_log(tmp_path)  # three machines, then two
+    log = _job_log(tmp_path)  # the first job used three machines, the second two
     log.write_text(log.read_text().partition("\n")[2])
     found = invoke("--job-log", log, "--rigid", "--schedulers", "backfill")
     assert "3 machines, as many as jobs used at once, since" in found.stderr and "\nlog " in found.stdout

@@ -241,10 +241,10 @@ def _unusual_faults(nodes: int, machine: list[int], down: list[float]) -> list[s
 
 def test_listed_outages_cause_a_warning_only_if_machines_fail_often() -> None:
     assert not _unusual_faults(4, [0], [10.0]) and not _unusual_faults(1, [0], [10.0])
-    assert not _unusual_faults(4, [0, 1, 2, 3], [10.0] * 4)  # one outage of all machines
+    assert not _unusual_faults(4, [0, 1, 2, 3], [10.0] * 4)  # all machines fail once, at the same time
     assert not _unusual_faults(
         4, [0] * 50, [10.0 * k for k in range(1, 51)]
-    )  # outages of one machine of four
+    )  # only one machine of four fails
     assert not _unusual_faults(2, [0, 1] * 2, [900.0, 900.0, 1800.0, 1800.0])
     often = [10.0 * (1 + k // 2) for k in range(40)]  # up for 10 s, then 19 times for 9 s, within 201 s
     assert _unusual_faults(2, [0, 1] * 20, often) == [

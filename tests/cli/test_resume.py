@@ -96,21 +96,21 @@ def test_simultaneous_runs_do_not_share_a_checkpoint(
     """If another run replaces the file, a warning is written and the run continues."""
     other, _ = checkpoint_and_answer
     content, file = other.read_bytes(), other.parent / "gridsim.checkpoint"
-    looks = 0
-    look = CheckpointWriter.__call__
+    calls = 0
+    original_call = CheckpointWriter.__call__
 
-    def interrupt_third_look(keeper: CheckpointWriter) -> None:
-        nonlocal looks
-        looks += 1
-        if looks == 3:
-            assert keeper.has_run
+    def replace_file_at_third_call(writer: CheckpointWriter) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            assert writer.has_run
             other.replace(file)
-        look(keeper)
-        assert keeper.has_run == (looks < 3)
-        if looks == 5:
+        original_call(writer)
+        assert writer.has_run == (calls < 3)
+        if calls == 5:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(CheckpointWriter, "__call__", interrupt_third_look)
+    monkeypatch.setattr(CheckpointWriter, "__call__", replace_file_at_third_call)
     monkeypatch.chdir(other.parent)
     answer = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
     assert answer.exit_code == 130 and "the run is saved" not in answer.stderr

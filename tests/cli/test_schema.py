@@ -80,7 +80,7 @@ def test_saved_scenarios_are_valid():
         ("platform.nods", 9),
         ("platform.kind", "unifrom"),
         ("platform.nodes", 1.5),
-        ("platform.speed", 1000.0),  # a key of another kind
+        ("platform.speed", 1000.0),  # a speed belongs to another kind of platform
         ("workload.task_size", "large"),
         ("workload.task_size", {"low": 1.0}),
         ("workload.spread", {"kind": "normal", "ratio": 2.0}),

@@ -75,7 +75,7 @@ def test_results_without_decisions_are_rejected(tmp_path: Path) -> None:
 def test_jobs_of_a_log_keep_their_numbers(tmp_path: Path) -> None:
     line = "{} {} -1 50 {} -1 -1 {} 60 -1 1 1 -1 -1 -1 -1 -1 -1"
     jobs = [line.format(*job) for job in ((1007, 0, 3, 3), (9, 10, 4, 4), (30, 20, 2, 2))]
-    jobs.append(line.format(8, 30, 1, 1).replace(" 50 ", " -1 "))  # without a run time it is left out
+    jobs.append(line.format(8, 30, 1, 1).replace(" 50 ", " -1 "))  # a job without a run time is omitted
     (tmp_path / "own.swf").write_text("\n".join(jobs))
     result_file, out = tmp_path / "backfill.npz", tmp_path / "jobs.csv"
     flags = ["--job-log", tmp_path / "own.swf", "--rigid", "--nodes", 4, "--record", "--decisions"]

@@ -14,7 +14,8 @@ LOG = "".join(
 )
 PAGE = (Path(__file__).parents[2] / "docs/guides/trace.md").read_text()
 FILES = {
-    "sacct.txt": PAGE[PAGE.index("JobIDRaw|JobID|User") :].partition("```")[0],  # as the page shows it
+    # the output of sacct on the page
+    "sacct.txt": PAGE[PAGE.index("JobIDRaw|JobID|User") :].partition("```")[0],
     "seti_hosts.csv": "cpu_model,computers,avg_cores,gflops_core,gflops_computer\nA,3,2.0,1.5,3.0\n",
     "LCG-2005-a.swf.gz": LOG,
     "scenario.toml": default_scenario()

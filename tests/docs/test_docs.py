@@ -108,7 +108,7 @@ def test_compiled_node_programs_of_the_guide_have_equal_digests(folder):
     )
     code = blocks(DOCS / "guides/schedulers.md", "python")
     saved = {actual[1]: item for item in code if (actual := re.match(r"# (\w+)\.py\n", item))}
-    del saved["gather"]  # of rigid jobs, which compiled nodes do not support
+    del saved["gather"]  # it schedules rigid jobs, which compiled nodes do not support
     assert saved.keys() == {"nearby", "choices", "shortest", "stealing", "tree", "groups", "members"}
     for name, source in saved.items():
         (folder / f"{name}.py").write_text(source)

@@ -17,7 +17,7 @@ if not (FUZZ.is_dir() and CORE.is_dir()):
     pytest.skip("fuzzer or sources are not part of this copy", allow_module_level=True)
 
 
-#: Modules without names for Python, and parts of kernels that have targets.
+#: Modules without public names, and parts of kernels whose targets cover them.
 WITHOUT_TARGET = {path.stem for path in PARTS} | {"arguments", "decision_log", "scalars", "view"}
 
 

@@ -96,7 +96,7 @@ def test_documented_parameters_exist(module):
             except (TypeError, ValueError):
                 continue
             if isclass(thing) and issubclass(thing, CheckedStruct):
-                # names in files, and fields that a base class describes for the classes that derive from it
+                # also known: names in files, and fields that a base class describes for its subclasses
                 for kind in (thing, *thing.__subclasses__()):
                     known |= {field.encode_name for field in fields_of(kind).values()}
             params = [p for p in parse(inspect.getdoc(function)).params if p.args[0] == "param"]

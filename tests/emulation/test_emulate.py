@@ -1,4 +1,4 @@
-"""Emulated runs: small ones, in two processes."""
+"""Small emulated runs in two processes."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_nodes_follow_one_plan_in_processes() -> None:
     check(emulate(bags(), gs.SteadyState(branching=2), speedup=100.0))
 
 
-def test_owners_come_and_go_in_processes() -> None:
+def test_owners_leave_and_return_in_processes() -> None:
     faults = gs.Faults.exponential(up=60.0, down=30.0, seed=1, reachable=True)
     scheduler = gs.Rjss(k=0.5, probe_latency="network", on_return="migrate")
     result = emulate(bags(faults=faults), scheduler, speedup=40.0)
@@ -217,7 +217,7 @@ class FaultyScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 def test_an_error_of_a_node_ends_the_run_and_its_processes() -> None:
-    before = processes(1, os.getpid())  # processes of other tests
+    before = processes(1, os.getpid())  # other tests may have running processes
     with pytest.raises(gs.SchedulerError, match="places .* tasks of application"):
         emulate(bags(), FaultyScheduler(), speedup=200.0)
     assert processes(1, os.getpid()) == before
@@ -413,7 +413,7 @@ def test_a_run_continues_after_it_kills_a_process(child: int) -> None:
 def test_a_closed_connection_is_an_error_unless_its_process_was_killed() -> None:
     run = Coordinator(setup(), None)
     run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
-    run.on_left(0, 1, 0)  # of the previous incarnation
+    run.on_left(0, 1, 0)  # the closed connection is that of the previous incarnation
     run.peers[1].dead = True
     run.on_left(0, 1, 1)
     assert run.failure is None

@@ -57,7 +57,7 @@ class Desk(gs.NodeProgram):
         self.ask(view)
 
     def on_start(self, view: Any) -> None:
-        view.publish(work=math.inf, tasks=math.inf)  # a desk has no room
+        view.publish(work=math.inf, tasks=math.inf)  # desks run no tasks
         view.timer(2.0, "again", tries=0, since=view.now)
 
 
@@ -120,7 +120,7 @@ FAULTS = gs.Faults.of([5, 1, 3], [5.0, 11.0, 13.5], [9.0, 12.0, 15.0])
 
 
 @pytest.mark.parametrize("faults", [None, FAULTS])
-def test_everything_a_node_can_use_has_the_digest_of_a_simulation(faults: gs.Faults | None) -> None:
+def test_a_node_with_all_features_has_the_digest_of_a_simulation(faults: gs.Faults | None) -> None:
     emulated = gs.emulate(scenario(faults=faults), EveryFeatureScheduler(), processes=1, speedup=math.inf)
     for form in ("interpreted", "python"):
         simulated = gs.simulate(scenario(faults=faults), EveryFeatureScheduler(), nodes=form)  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ def test_everything_a_node_can_use_has_the_digest_of_a_simulation(faults: gs.Fau
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")
 @pytest.mark.parametrize(("faults", "kill"), [(None, False), (FAULTS, False), (FAULTS, True)])
-def test_everything_a_node_can_use_works_in_processes(faults: gs.Faults | None, kill: bool) -> None:
+def test_a_node_with_all_features_runs_in_processes(faults: gs.Faults | None, kill: bool) -> None:
     result = gs.emulate(
         scenario(faults=faults), EveryFeatureScheduler(), processes=3, speedup=20.0, kill=kill
     )
@@ -152,7 +152,7 @@ class FailingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")
-def test_an_error_in_a_handler_says_where_it_happened() -> None:
+def test_an_error_in_a_handler_states_its_place() -> None:
     with pytest.raises(
         gs.SchedulerError, match=r"KeyError.*\st = 0.* s, node 0: FailingNode.on_release, .*py:\d+"
     ):
@@ -179,7 +179,7 @@ class PublishingScheduler(gs.BoardScheduler, frozen=True, kw_only=True):
     tables: ClassVar[dict[str, dict[str, type]]] = {"seen": {"node": int, "time": float, "of_last": float}}
 
 
-def test_a_restarted_process_learns_what_others_show() -> None:
+def test_a_restarted_process_learns_the_numbers_on_the_board() -> None:
     workload = gs.Workload.of([0.0], 1, 20_000.0, submitter=[2])
     faults = gs.Faults.of([0], [3.0], [6.0])
     scenario = gs.Scenario(gs.Platform.equal(4, 1000.0), workload, gs.Network(latency=0.05), faults=faults)

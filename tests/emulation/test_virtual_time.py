@@ -178,7 +178,7 @@ def test_drawn_programs_have_the_digests_of_simulations(run: tuple[gs.Scenario, 
         ({"kill": True}, "speedup must be finite with kill"),
     ],
 )
-def test_a_virtual_clock_has_one_process_and_a_modelled_network(
+def test_a_virtual_clock_requires_one_process_and_a_modelled_network(
     options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(gs.ScenarioError, match=message):

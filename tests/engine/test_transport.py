@@ -112,8 +112,9 @@ def test_messages_of_a_wave_leave_by_kind_and_sender() -> None:
     setup.at(0, ("slow", rows((3, 0, 2), (3, 0, 3))), ("fast", rows((3, 1, 4), (3, 0, 5))))
     setup.at(0, ("fast", rows((3, 0, 6))))
     setup.engine.run()
-    # machine 0 sends 5, 6, 2, 3 and machine 1 sends 4, 1; heads at 0, 1, 2, 7 and 0, 1 ms queue at machine 3,
-    # where equal heads go in the order of sending: fast from 0 (5, 6), from 1 (4), slow from 0 (2, 3), from 1
+    # Machine 0 sends messages 5, 6, 2 and 3, and machine 1 sends 4 and 1; their heads arrive at 0, 1, 2, 7
+    # and at 0, 1 ms, and queue at machine 3.  Simultaneous heads are received in the order of sending: "fast"
+    # from machine 0 (5, 6) and machine 1 (4), then "slow" from machine 0 (2, 3) and machine 1 (1).
     assert [(entry[0] // MS, entry[4]) for entry in setup.trace] == [
         (1, 5), (2, 4), (3, 6), (8, 1), (13, 2), (18, 3),
     ]  # fmt: skip

@@ -231,7 +231,7 @@ CASES |= {
     f"{name}; {network}; no failures": (name, network, "no failures")
     for name in WALKERS
     for network in ("fifo", "jitter")
-    if network == "fifo" or name != "no-migration"  # which sends nothing
+    if network == "fifo" or name != "no-migration"  # no-migration sends no messages
 }
 CASES |= {
     f"{name}, volunteers; fifo; owners": (f"{name}, volunteers", "fifo", "owners") for name in VOLUNTEERS

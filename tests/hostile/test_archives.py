@@ -104,7 +104,7 @@ def test_pickles_are_never_loaded(file: Path, tmp_path: Path, kind: str) -> None
             gs.Result.load(file)
     assert not (tmp_path / "harm").exists()
     pickle.loads(harm)
-    assert (tmp_path / "harm").exists()  # loading it does create the folder
+    assert (tmp_path / "harm").exists()  # unpickling the harmful content does create the folder
 
 
 def test_members_with_a_false_size_are_rejected(file: Path) -> None:
@@ -227,7 +227,7 @@ def test_json_with_more_values_than_fit_into_memory_is_rejected(
 
     def add_values(document: dict[str, Any]) -> None:
         document.update(more=[[]] * (1 << 19))
-        document["provenance"]["scenario"] += "# " + ',[{"\\' * (1 << 20)  # which is one string
+        document["provenance"]["scenario"] += "# " + ',[{"\\' * (1 << 20)  # the scenario is one string
 
     # noise makes the file large enough to pass the check of its compression ratio
     change_archive(file, {"more/noise.npy": np.random.default_rng(1).bytes(1 << 18)}, add_values)

@@ -86,7 +86,7 @@ def test_gzip_bombs_are_rejected(tmp_path: Path, unit: bytes) -> None:
 
 def test_unpacked_contents_are_limited_by_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_bomb(tmp_path / "log.swf.gz", JOB.encode(), 3 << 20)
-    assert sum(1 for _ in text_lines(path)) > 1000  # with enough memory
+    assert sum(1 for _ in text_lines(path)) > 1000  # the file can be read if there is enough memory
     monkeypatch.setattr("gridsim.traces._text.memory", lambda: 1 << 20)
     with pytest.raises(
         TraceFormatError, match=r"unpacked contents must be at most 1\.0\d+ MB, the available memory"
@@ -317,7 +317,8 @@ def test_extreme_parameters_of_schedulers_are_rejected_or_run(name: str, faults:
     workload = JOBS if plain.rigid else BAGS
     platform = gs.Platform.equal(nodes=3, attributes=gs.DrawnAttributes(side=1.0))
     scenario = gs.Scenario(platform, workload, faults=faults)
-    gs.simulate(dataclasses.replace(scenario, faults=None), plain)  # the scheduler supports the workload
+    # the scheduler supports the workload with these parameters
+    gs.simulate(dataclasses.replace(scenario, faults=None), plain)
     for parameter in type(plain).__struct_fields__:
         full_run = isinstance(getattr(plain, parameter), int)
         for value in STEPS:
@@ -643,7 +644,7 @@ def test_the_memory_limit_is_that_of_the_control_group(tmp_path: Path) -> None:
     assert memory_of.cgroup_limit(answers, top) == 3_000_000
     (top / "memory.max").write_text("2000000\n")
     assert memory_of.cgroup_limit(answers, top) == 2_000_000
-    (tmp_path / "memory.max").write_text("1\n")  # outside of all groups
+    (tmp_path / "memory.max").write_text("1\n")  # this folder is outside of all groups
     assert memory_of.cgroup_limit(answers, top) == 2_000_000
     answers.write_text("7:blkio:/\n4:cpu,memory:/elsewhere/x\n0::/\n")
     assert memory_of.cgroup_limit(answers, top) == 2_000_000

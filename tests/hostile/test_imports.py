@@ -268,7 +268,7 @@ EARLY = ("multiprocessing", "pickle", "reprlib", "selectors", "signal", "struct"
     ],
 )
 def test_workers_import_nothing_of_the_current_folder(command: str, tmp_path: Path) -> None:
-    """The command itself, a script in another folder, does not either."""
+    """Nor does the command itself, which is a script in another folder."""
     script = tmp_path / "bin" / "gridsim"
     script.parent.mkdir()
     script.write_text("from gridsim.__main__ import main\nif __name__ == '__main__':\n    main()\n")

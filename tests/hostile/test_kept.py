@@ -268,7 +268,7 @@ def test_shards_that_unpack_to_too_many_bytes_are_rejected(
     too_much = r"its unpacked size is 16 MB, above the limit of 10\.4858 MB"
     with pytest.raises(GridSimError, match=too_much):
         len(store)
-    # the same file, with one row according to its total, but many according to its row group
+    # change the file: the total states one row, but the row group still states many
     assert pq.read_metadata(shard).num_rows == 2_000_000
     content = shard.read_bytes()
     start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
@@ -279,7 +279,7 @@ def test_shards_that_unpack_to_too_many_bytes_are_rejected(
         len(store)
     monkeypatch.setattr(
         "pyarrow.parquet.ParquetFile.read", None
-    )  # rejected by their schema, without reading them
+    )  # these files are rejected because of their schema, without being read
     for other, kind in ((long, "string"), (pa.array([[0.0] * 1000] * rows), "list<.*double>")):
         pq.write_table(pa.table({"key": keys, "more": other}), shard, store_schema=False)
         with pytest.raises(
@@ -385,7 +385,7 @@ print(refused)
     process = subprocess.run(
         [sys.executable, "-c", code, str(shard)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        cwd=shard.parent,  # not the source tree, in which the package may not be compiled
+        cwd=shard.parent,  # outside of the source tree, in which the package may not be compiled
         capture_output=True,
         text=True,
     )

@@ -98,7 +98,8 @@ def test_a_summary_with_an_unknown_payload_is_rejected(payload: int) -> None:
         run.run()
 
 
-@pytest.mark.parametrize(("requests", "application"), [(1, 1), (6, 2**40)])  # with six, some are prefetched
+# some of six requests are prefetched
+@pytest.mark.parametrize(("requests", "application"), [(1, 1), (6, 2**40)])
 def test_a_request_for_an_unknown_application_is_rejected(requests: int, application: int) -> None:
     run = tree_run()
     send(run, "request", requests, application=application, tasks=1)
@@ -140,7 +141,8 @@ def test_a_rejected_recording_of_link_use_records_nothing() -> None:
     it.watch(0, 100, 10)
     with pytest.raises((MemoryError, ValueError)):
         it.watch(0, LAST, 1)
-    it.send(150, 0, np.array([[1, 0]]).view(np.uint8), 7)  # this message was once recorded behind the windows
+    # regression test: this message was recorded behind the windows
+    it.send(150, 0, np.array([[1, 0]]).view(np.uint8), 7)
     it.advance(200)
     assert it.windows.shape == (3, 10) and not it.windows.any()
 
@@ -172,7 +174,7 @@ def test_instants_of_queues_out_of_range_are_rejected() -> None:
             it.fail([0], now)
     with pytest.raises(ValueError, match="^now"):
         it.enqueue([0], [0], [1], -1)
-    assert it.due(LAST).tolist() == []  # idle machines were once always due
+    assert it.due(LAST).tolist() == []  # regression test: idle machines were always due
     it.enqueue([0], [0], [1], 0)
     assert it.due(LAST).tolist() == [0]
 
@@ -279,7 +281,7 @@ def test_arrays_that_misstate_their_shape_are_rejected() -> None:
         schedules.search(views.views, [0], 3, 1, 0, hops=2, known_down=with_false_shape([False], many))
     with pytest.raises(ValueError, match="^out"):
         aggregate_into(with_false_shape(np.zeros(1, np.uint32), many), np.ones((3, *many), np.uint32))
-    out = with_false_shape(np.zeros(many, np.uint32), many)  # the real shape counts
+    out = with_false_shape(np.zeros(many, np.uint32), many)  # the kernel uses the real shape of the array
     assert (
         aggregate_into(out, np.ones((3, *many), np.uint32)) is out
         and np.asarray(out).tolist() == [3] * 10_000

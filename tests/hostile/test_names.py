@@ -35,7 +35,8 @@ def test_charts_draw_file_names_with_dollar_signs(scenario: gs.Scenario, tmp_pat
         {"tables/traffic/kind.npy": kinds},
         lambda answers: answers["scheduler"].update(name=NAMES[0]),
     )
-    gs.Result.load(paths[0], verify=False).save(paths[0])  # with a digest of the changed content
+    # saved again, so that the digest is that of the changed content
+    gs.Result.load(paths[0], verify=False).save(paths[0])
     shutil.copy(paths[0], paths[1])
     for files in (paths, paths[:1]):
         out = ["plot", "--kind", kind, "--figure", str(tmp_path / "x.png")]

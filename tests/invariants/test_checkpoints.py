@@ -73,7 +73,7 @@ SELECTED = [
 ]
 
 
-#: One case of each kind of policy; the others are slow.
+#: One case of each kind of policy; the remaining cases are slow.
 FAST = {
     f"{name}; fifo; {'outages' if name.startswith('migration') else 'resets'}"
     for name in (
@@ -184,7 +184,7 @@ def kill_and_resume(count: int, folder: Path, scheduler: str, draw: random.Rando
         process.send_signal(signal.SIGKILL)
         process.communicate()
         if process.returncode == 0:
-            continue  # the run had ended
+            continue  # the run ended before the signal
         killed += 1
         end = json_output(start_command("resume", "gridsim.checkpoint", "--json", cwd=folder))
         assert end["digest"] == uninterrupted["digest"]

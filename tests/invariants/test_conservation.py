@@ -41,11 +41,11 @@ def fluid_bound(release: Any, size: Any, speed: float) -> float:
 
 def test_the_fluid_bound_equals_values_computed_by_hand() -> None:
     assert fluid_bound([5.0], [100.0], 10.0) == pytest.approx(0.1)
-    # (0, w=4) and (1, w=1) on speed 1: the small one goes first, and the large one ends at 5
+    # releases 0 and 1, work 4 and 1, speed 1: the small application goes first, and the large one ends at 5
     assert fluid_bound([0.0, 1.0], [4.0, 1.0], 1.0) == pytest.approx(1.25)
-    # released together: the large one last, at 5
+    # both are released at 0: the large application goes last, and ends at 5
     assert fluid_bound([0.0, 0.0], [4.0, 1.0], 1.0) == pytest.approx(1.25)
-    # the last one alone is a bound, whatever came before
+    # the last application alone gives a bound, whatever preceded it
     assert fluid_bound([0.0, 9.0], [1.0, 4.0], 2.0) == pytest.approx(0.5)
 
 
@@ -69,7 +69,7 @@ def test_tasks_and_machine_time_are_conserved(scenario: gs.Scenario, scheduler: 
     assert (completed["nodes_used"] >= 1).all()
     assert (completed["nodes_used"] <= np.minimum(tasks, scenario.platform.nodes)).all()
 
-    # nothing overlaps on a machine: all its work fits between the first start and the last end
+    # runs on a machine do not overlap, so all its work fits between the first start and the last end
     span = completed["finish"].max() - completed["first_start"].min()
     assert (machines["busy"] <= span).all()
     assert (machines["tasks"] > 0).tolist() == (machines["busy"] > 0).tolist()

@@ -73,7 +73,7 @@ def text_of(default: Any) -> str:
     return repr(default) if is_literal or (isinstance(default, float) and default < 1e300) else "..."
 
 
-def test_stub_is_that_of_the_recipes() -> None:
+def test_stub_agrees_with_the_recipes() -> None:
     assert STUB.read_text(encoding="utf-8") == stub()
 
 

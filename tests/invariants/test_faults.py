@@ -110,19 +110,21 @@ def grid(**of: Any) -> gs.Scenario:
 failure_lists = pytest.mark.parametrize(
     "of",
     [
-        {"machine": [5], "down": [0.0], "up": [0.0]},  # the submitter, at the release
-        {"machine": [5], "down": [0.02], "up": [inf]},  # the submitter, forever
-        {"machine": [1, 3], "down": [0.12, 0.12], "up": [0.12, 0.12]},  # parent and child at one instant
+        {"machine": [5], "down": [0.0], "up": [0.0]},  # the submitter fails at the release
+        {"machine": [5], "down": [0.02], "up": [inf]},  # the submitter fails for good
+        {"machine": [1, 3], "down": [0.12, 0.12], "up": [0.12, 0.12]},  # parent and child fail at one instant
         {
             "machine": [0, 1, 2],
             "down": [0.11] * 3,
             "up": [50.0] * 3,
-        },  # the upper routers, while requests descend
-        {"machine": [0], "down": [0.03], "up": [0.03]},  # the root, while the first summaries travel
-        {"machine": list(range(7)), "down": [1.0] * 7, "up": [inf] * 7},  # all except one
-        {"machine": list(range(8)), "down": [1.0] * 8, "up": [90.0] * 8},  # all machines, for a while
-        {"machine": [3, 3, 3], "down": [1.0, 2.0, 3.0], "up": [1.0, 2.5, 3.0]},  # one machine repeatedly
-        {"machine": [6, 7], "down": [0.0, 0.0], "up": [10.0, 400.0]},  # two machines that join later
+        },  # the upper routers fail while requests descend
+        # the root fails while the first summaries are in transit
+        {"machine": [0], "down": [0.03], "up": [0.03]},
+        {"machine": list(range(7)), "down": [1.0] * 7, "up": [inf] * 7},  # all machines except one fail
+        {"machine": list(range(8)), "down": [1.0] * 8, "up": [90.0] * 8},  # all machines fail for a while
+        # one machine fails repeatedly
+        {"machine": [3, 3, 3], "down": [1.0, 2.0, 3.0], "up": [1.0, 2.5, 3.0]},
+        {"machine": [6, 7], "down": [0.0, 0.0], "up": [10.0, 400.0]},  # two machines join later
     ],
 )
 
@@ -404,7 +406,7 @@ def test_a_time_limit_before_the_last_completion_is_an_error(name: str, form: An
     scenario = gs.Scenario(gs.Platform.equal(4), gs.Workload.of([0.0, 3.0], [9, 9], [1000.0, 500.0], [0, 2]))
     result = gs.simulate(scenario, scheduler, nodes=form)
     end = float(result.applications["finish"].max())
-    if name == "rjss":  # the last results are still to come back then
+    if name == "rjss":  # the last results are still in transit when the last job ends
         jobs = result.tables["jobs"]
         end = float((result.applications["release"][jobs["application"]] + jobs["turnaround"]).max())
     assert gs.simulate(scenario, scheduler, nodes=form, time_limit=end).digest == result.digest

@@ -15,7 +15,7 @@ import gridsim
 
 APPROVED = Path(__file__).with_name("messages.txt")
 PACKAGES = (Path(gridcore.__file__).parent, Path(gridsim.__file__).parent)
-#: Calls with a message, besides those of names that end in Error, Warning or Exception.
+#: Functions whose calls contain a message, besides those whose names end in Error, Warning or Exception.
 CALLS = frozenset({"BadParameter", "UsageError", "ConformanceError", "error", "refuse", "warn"})
 
 

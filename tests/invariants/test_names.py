@@ -56,7 +56,7 @@ ESTABLISHED = frozenset(
 KEYWORDS = frozenset({"None", "elif", "else", "unsigned", "while", "with", "yield", "__all__"})
 #: Locals that are used only within this many lines may have any name.
 SHORT = 5
-#: Class names that occur twice: for a scheduler and the kernel that runs it.
+#: Class names that a scheduler and its kernel share.
 TWICE = frozenset({"Sparrow", "Hawk", "Eagle", "Lwl", "Dlwl", "Srpt"})
 
 
@@ -184,7 +184,7 @@ def test_names_in_a_cython_module_are_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wing", WINGS)
 def test_a_run_works_without_the_optional_packages(wing: str, tmp_path: Path) -> None:
-    """A copy of gridsim without the folder of one of them can be imported and run."""
+    """A copy of gridsim without the folder of an optional package can be imported and run."""
     core, sim = PACKAGES
     (tmp_path / core.name).symlink_to(core)
     (tmp_path / sim.name).mkdir()

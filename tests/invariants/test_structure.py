@@ -207,7 +207,8 @@ def test_gridcore_imports_only_numpy() -> None:
     for path in sources(".py", ".pyx", ".pxd"):
         if path.is_relative_to(CORE):
             compiled = ("libc", "cython", "cpython") if path.suffix != ".py" else ()
-            lazy = ("lazy_loader",) if path == CORE / "__init__.py" else ()  # for kernels
+            # it loads kernels when they are first used
+            lazy = ("lazy_loader",) if path == CORE / "__init__.py" else ()
             assert outside_imports(path, "numpy", "gridcore", *compiled, *lazy) == [], path
 
 
@@ -292,7 +293,7 @@ def test_validation_imports_no_code_of_the_simulator() -> None:
     assert "gridsim.results.result" in visited and "gridsim.model.faults" in visited
     simulator = "engine", *ORDER[ORDER.index("scheduling") :]
     assert not {name for name in visited for part in simulator if is_inside(name, f"gridsim.{part}")}
-    # allowed: types, errors about names, and tables of numbers as text
+    # modules that these may import: types, errors about names, and tables of numbers as text
     words = {f"gridcore.common.{name}" for name in ("arrays", "names", "whole_numbers")}
     assert not {name for name in visited - words if is_inside(name, "gridcore")}
 

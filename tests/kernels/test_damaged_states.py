@@ -166,7 +166,8 @@ def damage(state: Snapshot, draw: random.Random) -> tuple[Any, list[Array], list
 def go_on(run: Simulation, text: Any, arrays: list[Array]) -> str:
     """Continue a run from a state; return its end."""
     errors: list[BaseException | None] = []
-    sys.unraisablehook = lambda unraisable: errors.append(unraisable.exc_value)  # of functions without errors
+    # errors in functions that cannot raise them
+    sys.unraisablehook = lambda unraisable: errors.append(unraisable.exc_value)
     end = "rejected"
     try:
         run.setstate(unpack(text, lambda number: np.array(arrays[number])).state)

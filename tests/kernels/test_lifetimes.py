@@ -23,12 +23,12 @@ QUEUE = {"order": "small", "choice": "none", "max_replicas": 1}
 AXES = {"size": [1.0], "task_size": [1.0], "nbytes": 9}
 HUGE = [1e308, 1e308]
 LAST = 2**63 - 1
-# : Bytes per call that do not count as a leak.
+#: Bytes per call that do not count as a leak.
 SMALL_LEAK = 1000
-# : Per application: release, size, work.
+# Release, size and work of each application.
 LARGE_QUEUE = (np.zeros(500), np.ones(500), np.ones(500))
 
-# : Calls that fail late, after memory was allocated.
+# Calls that fail late, after memory was allocated.
 FAILING_CALLS: dict[str, Callable[[], Any]] = {
     "Views": lambda: gridcore.Views(9, 4, shuffle=5),
     "TaskQueues": lambda: gridcore.TaskQueues([1.0, 0.0]),
@@ -150,7 +150,7 @@ def state_refused(kernel: Any, state: dict[str, Any]) -> None:
         kernel.setstate(state)
 
 
-# : Kernels of whole runs, for which Python itself sometimes keeps memory.
+#: Kernels of whole runs, for which Python itself sometimes keeps memory.
 OF_RUNS = ("SummaryTree", "FairTreeNodes", "NodeCore", "DgsNodes")
 
 

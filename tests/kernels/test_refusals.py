@@ -129,7 +129,12 @@ def bad_values():
         "got 4294967296",
     )
     yield "aggregate_into", {"out": CELLS[0].copy()}, "out must have the shape of one child", "(2, 2)"
-    yield "aggregate_into", {"out": CELLS.T}, "out must be C-contiguous, aligned and writable", ""
+    yield (
+        "aggregate_into",
+        {"out": CELLS.T},
+        "out must be C-contiguous, aligned and writable",
+        "got c_contiguous=False",
+    )
     for function in ("lookup", "debit"):
         yield function, {"summary": CELLS[0]}, "summary must have the shape of its grid", "got (2, 2)"
         yield function, {"leaves": 0}, "leaves must be >= 1", "got 0"
@@ -162,7 +167,7 @@ def bad_types():
             yield function, {name: ["1", "2"]}, f"{name} must hold real numbers, got dtype <U1"
         yield function, {"offsets": [0.0, 1.0, 2.0]}, "offsets must hold integers, got dtype float64"
     yield "aggregate", {"children": [[0.5]]}, "children must hold integers, got dtype float64"
-    yield "aggregate_into", {"out": CELLS.astype(np.int64)}, "out must be a uint32 array"
+    yield "aggregate_into", {"out": CELLS.astype(np.int64)}, "out must be a uint32 array, got int64"
     for function in ("lookup", "debit"):
         yield function, {"leaves": 1.5}, "leaves must be an integer, got float"
         yield function, {"summary": CELLS.astype(float)}, "summary must hold integers, got dtype float64"
@@ -300,7 +305,7 @@ def helpers():
             if not module.__file__.endswith(".py"):
                 exports = {*getattr(module, "__all__", ())} - {*gridcore.__all__}
                 classes = (kind for name, kind in vars(module).items() if name[:1] == "_" or name in exports)
-                # except Python classes, such as messages, and containers of nodes, which may be copied
+                # omit Python classes, such as messages, and containers of nodes, since these may be copied
                 yield from (
                     kind
                     for kind in classes
@@ -311,7 +316,7 @@ def helpers():
 
 
 def test_internal_classes_cannot_be_copied():
-    # their C pointers would not survive, nor would attributes that are set up later
+    # a copy would lack C pointers, and attributes that are set later
     kinds = list(helpers())
     names = {kind.__name__ for kind in kinds}
     assert names >= {

@@ -136,7 +136,7 @@ def test_values_that_are_not_states_are_rejected(name: str) -> None:
 
 
 def test_relations_between_entries_are_checked() -> None:
-    """Lengths that other entries add up to, and columns without repeated values."""
+    """Totals must be the lengths of other entries, and some columns must not repeat values."""
     rows = {"rows": ArrayEntry(np.int64)}
     counts = rows | {"counts": ArrayEntry(np.int64, total="rows")}
     for numbers in ([2, 1], [3, 0], [0, 0, 3]):
@@ -156,7 +156,7 @@ def test_relations_between_entries_are_checked() -> None:
             read({"rows": np.zeros(3, np.int64), "jobs": np.array(jobs)}, table)
 
 
-def test_members_are_arranged_by_a_list_that_may_have_others() -> None:
+def test_members_are_sorted_by_a_list_that_may_have_other_entries() -> None:
     members = np.array([1, 3, 5, 8])
     assert members_in_order(members, np.array([8, 2, 3, 9, 8])).tolist() == [3, 8, 1, 5]
     assert members_in_order(members[:0], np.array([7])).tolist() == []
@@ -182,13 +182,13 @@ def test_a_state_is_read_only_and_outlives_its_kernel() -> None:
     answers = deep_copy(chunks)
     del states, of_each
     gc.collect()
-    _ = [np.full(size, 255, np.uint8) for size in range(1000, 100_000, 1000)]  # reuse its memory
+    _ = [np.full(size, 255, np.uint8) for size in range(1000, 100_000, 1000)]  # overwrite the freed memory
     for those, then in ((arrays, before), (chunks, answers)):
         for name, value in those.items():
             assert np.array_equal(value, then[name]), name
 
 
-def test_summaries_of_a_state_are_read_to_the_end() -> None:
+def test_summaries_of_a_state_end_if_the_state_is_replaced() -> None:
     tree = KERNELS["SummaryTree"]()
     summaries = tree.getstate()["narrow"]
     assert len(next(summaries))

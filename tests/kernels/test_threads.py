@@ -17,13 +17,13 @@ import gridcore
 from tests._helpers import thread_work as work
 
 THREADS = 8
-# except classes without a mutable state
+# Classes without a mutable state, which need no protection.
 STATELESS = ("SummaryGrid", "RandomStream", "View", "BoardView", "EarliestEnds", "StepProfile")
 CLASSES = [
     name for name in gridcore.__all__ if isinstance(getattr(gridcore, name), type) and name not in STATELESS
 ]
 # Methods that handlers and observers of nodes call while the core runs.
-WITHIN_HANDLERS = (
+HANDLER_METHODS = (
     "wake", "work_of", "waiting_at", "tasks_at", "stop", "view_of", "give", "machine_of", "available",
     "capacity_of", "activity", "failed_call", "held_by", "timers_of", "acts_of", "local_messages_of",
     "outbox_sizes", "sent_since", "sample", "sample_rest", "record_calls", "view", "machine",
@@ -53,14 +53,15 @@ def test_every_kernel_has_a_thread_test() -> None:
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(100, marks=pytest.mark.claims)])
 def test_concurrent_results_equal_sequential_results(rounds: int) -> None:
-    """Bit for bit, although all threads read the same arrays."""
+    """Results agree bit for bit, although all threads read the same arrays."""
     alone = {name: call() for name, call in work.CALLS.items()}
     names = list(work.CALLS)
     barrier = threading.Barrier(THREADS)
 
     def call_kernels(number: int) -> None:
         for round in range(rounds):
-            # each thread begins elsewhere, so that all pairs of calls meet; half run the same calls
+            # threads begin at different kernels, so that all pairs of calls coincide; two threads each make
+            # the same calls
             first = (number // 2 * 5 + round) % len(names)
             barrier.wait(600)
             for name in names[first:] + names[:first]:
@@ -134,7 +135,7 @@ def release(kind: str) -> tuple[Callable[[], Any], Any]:
     if kind == "map_in_turn":
         etc, ready = rng.uniform(1.0, 9.0, (200, 300)), np.zeros(300)
         return lambda: gridcore.map_in_turn(etc, [400] * 200, ready, "mct"), None
-    # a call that does not release the GIL: the other thread must wait, or the test proves nothing
+    # this call keeps the GIL, so the other thread must wait; otherwise the test would prove nothing
     return lambda: sum(range(3_000_000)), None
 
 
@@ -209,7 +210,7 @@ def arguments(method: str, parameters: list[inspect.Parameter]) -> tuple[list[An
 
 def methods(kernel: Any) -> list[str]:
     of = {name: item for base in type(kernel).__mro__[:-1] for name, item in vars(base).items()}
-    names = [name for name in of if not name.startswith("_") and name not in WITHIN_HANDLERS]
+    names = [name for name in of if not name.startswith("_") and name not in HANDLER_METHODS]
     return [name for name in names if inspect.ismethoddescriptor(of[name])]
 
 
@@ -272,7 +273,8 @@ def test_kernels_use_their_own_copies_of_checked_indices() -> None:
     queue.feed(kept["time"], kept["machine"], [False, False], kept["until"])
     for array in kept.values():
         array.fill(far)
-    assert queue.run(5) == "blocks"  # both have failed, and no memory beyond the machines was accessed
+    # both machines have failed, and no memory beyond the two machines was accessed
+    assert queue.run(5) == "blocks"
 
     offsets = np.array([0, 1, 2])
     ones = [1.0, 1.0]

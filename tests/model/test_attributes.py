@@ -24,11 +24,12 @@ def test_suitable_machines_have_the_required_memory_and_kind() -> None:
     jobs = gs.Workload.jobs_of(
         [3.0, 2.0, 1.0, 0.0], 1, 1.0, memory=[0.0, 4e9, 4e9, 9e8], kinds=["", "cpu", "gpu", "gpu"]
     ).realize(FOUR_MACHINES)
-    suited = [jobs.machines_for(i) for i in range(4)]  # in order of release
+    suited = [jobs.machines_for(i) for i in range(4)]  # applications are in the order of their releases
     assert [np.flatnonzero(item).tolist() for item in suited if item is not None] == [
         [2, 3], [2, 3], [1], [0, 1, 2, 3]
     ]  # fmt: skip
-    assert jobs.suited is not None and len(jobs.suited) == 3  # the first two are of one group
+    # the first two jobs have the same suitable machines
+    assert jobs.suited is not None and len(jobs.suited) == 3
     assert gs.Workload.jobs_of([0.0], 1, 1.0).realize(FOUR_MACHINES).machines_for(0) is None
 
 
@@ -81,7 +82,7 @@ def test_tasks_of_a_bag_have_suitable_machines() -> None:
     bags = gs.Workload.of(
         [3.0, 2.0, 1.0, 0.0], 1, 1.0, memory=[0.0, 2e9, 0.0, 1e9], disk=[2.0, 1.0, 0.0, 0.0]
     ).realize(DISKS)
-    suited = [bags.machines_for(i) for i in range(4)]  # in order of release
+    suited = [bags.machines_for(i) for i in range(4)]  # applications are in the order of their releases
     assert [np.flatnonzero(item).tolist() for item in suited if item is not None] == [
         [0, 1],
         [0, 1],

@@ -247,7 +247,7 @@ def test_a_task_under_load_finishes_as_computed_by_hand() -> None:
     scenario = gs.Scenario(gs.Platform.of([1.0]), gs.Workload.of([0.0], 1, 10.0), fluctuation=profile)
     scheduler = gs.WqrFt(checkpoint_interval=9.0, checkpoint_cost=1.0, max_replicas=1)
     result = gs.simulate(scenario, scheduler, record=True)
-    # 4 + 2 + 1 until 9 s, the checkpoint until 10 s, 2 until 12 s, then 1 at half speed
+    # work of 4 + 2 + 1 until 9 s, the checkpoint until 10 s, work of 2 until 12 s, then 1 at half speed
     assert result.applications["finish"].tolist() == [14.0]
     row = {name: column[0] for name, column in result.tables["cycles"].items()}
     assert row == pytest.approx(

@@ -11,7 +11,7 @@ import pytest
 import gridsim as gs
 
 GRID = gs.Platform.equal(200, 100.0)
-#: All machines and jobs have the mean values.
+#: Parameters with which all machines and jobs have the mean values.
 EQUAL = {"variation": 0.0, "deviation": 0.0}
 
 
@@ -23,7 +23,8 @@ def test_jobs_of_a_machine_arrive_by_a_poisson_process() -> None:
     """One job per 20 s makes 50 jobs in 1000 s, with a variance of 50, over 40 seeds of 200 machines."""
     runs = [job_stream(seed=seed, horizon=1000.0, **EQUAL) for seed in range(40)]
     counts = np.array([np.bincount(actual.submitter, minlength=200) for actual in runs])
-    # five standard deviations of the mean, and of the variance, (m + 2 m**2) / n
+    # tolerances: five standard deviations of the mean, and of the variance, whose own variance is (m + 2
+    # m**2) / n
     assert counts.mean() == pytest.approx(50.0, abs=5 * math.sqrt(50 / 8000))
     assert counts.var(ddof=1) == pytest.approx(50.0, abs=5 * math.sqrt((50 + 2 * 50**2) / 8000))
     # halves of the time and machines are independent, so that their variances add up
@@ -39,7 +40,8 @@ def test_releases_are_sorted_and_cover_the_horizon() -> None:
     assert 0 <= actual.release[0] < 1.0 and 999.0 < actual.release[-1] <= 1000.0
     assert actual.release.mean() == pytest.approx(500.0, abs=5 * 1000 / math.sqrt(12 * len(actual)))
     gaps = np.diff(actual.release)
-    assert gaps.std() == pytest.approx(gaps.mean(), rel=0.05)  # as exponential gaps have
+    # exponential gaps have equal mean and deviation
+    assert gaps.std() == pytest.approx(gaps.mean(), rel=0.05)
 
 
 def test_means_of_machines_have_the_stated_variation() -> None:
@@ -47,7 +49,7 @@ def test_means_of_machines_have_the_stated_variation() -> None:
     nodes = 5000
     platform = gs.Platform.equal(nodes, 100.0)
     actual = job_stream(platform, horizon=300.0, data=1e6, deviation=0.0)
-    share = 0.2 / math.sqrt(2 * nodes)  # standard deviation of a standard deviation
+    share = 0.2 / math.sqrt(2 * nodes)  # standard error of an estimated standard deviation
     assert actual.rates.mean() == pytest.approx(1 / 20, rel=5 * 0.2 / math.sqrt(nodes))
     assert actual.rates.std() / actual.rates.mean() == pytest.approx(0.2, abs=5 * share)
     first = np.unique(actual.submitter, return_index=True)[1]
@@ -56,7 +58,7 @@ def test_means_of_machines_have_the_stated_variation() -> None:
         actual.submitter[first], actual.submitter)])  # fmt: skip
     assert seconds.mean() == pytest.approx(30.0, abs=5 * 6 / math.sqrt(nodes))
     assert seconds.std() / seconds.mean() == pytest.approx(0.2, abs=5 * share)
-    # machines of a high rate submit many jobs
+    # machines with a high rate submit many jobs
     counts = np.bincount(actual.submitter, minlength=nodes)
     assert np.corrcoef(counts, actual.rates)[0, 1] > 0.5
     # rates and processing times are independent of each other

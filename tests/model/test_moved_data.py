@@ -138,7 +138,7 @@ def test_each_task_fetches_its_data_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_an_interrupted_task_fetches_its_data_again(name: str) -> None:
-    # machine 1 is in the middle of a task, of either length, at 3.25 s
+    # at 3.25 s machine 1 is in the middle of a task, whatever the length of its tasks
     failing = gs.Faults.of(machine=[1], down=[3.25], up=[3.25])
     result = gs.simulate(scenario(100.0, failing), SCHEDULERS[name])
     assert result.machines["interrupted"].tolist() == [0, 1, 0]

@@ -94,7 +94,7 @@ def test_outages_before_the_origin_are_dropped_or_continue() -> None:
     actual = {u: (down.tolist(), up.tolist()) for u, down, up in scenario.faults.outages(6, 1e9)}
     assert actual == {0: ([0.0, 50.0], [30.0, 60.0]), 2: ([0.0], [math.inf]), 3: ([0.0], [0.0])}
     assert scenario.faults == faults and gs.Scenario.from_toml(scenario.to_toml()) == scenario
-    # with another workload the same failures refer to its clock
+    # if the workload is replaced, the failures refer to the clock of the new one
     other = dataclasses.replace(scenario, workload=gs.Workload.of([0.0], 1, 1.0))
     assert other.faults is not None and [u for u, *_ in other.faults.outages(6, 1e9)] == [0, 1, 2, 3]
 
@@ -136,7 +136,7 @@ def test_the_hour_of_the_day_follows_the_stated_times(
     machines = np.arange(24)
     left = declared.shift_clock(base).night_left(machines, time)
     difference = np.abs(left - declared.night_left(machines, time + round(base) * 10**9))
-    # the beginning of the night is rounded, as it is a float
+    # the beginning of a night is a float, and so is rounded
     assert np.minimum(difference, np.abs(difference - 9 * 3600 * 10**9)).max() <= 60
 
 

@@ -21,7 +21,7 @@ def test_speeds_of_a_desktop_grid_are_uniform_on_its_steps():
     platform = Platform.desktop_grid(20_000, seed=1)
     levels, counts = np.unique(platform.speeds, return_counts=True)
     assert levels.tolist() == list(range(1000, 3001, 200))
-    # counts of 11 equally likely levels deviate by less than five standard deviations
+    # each count of 11 equally likely levels deviates by less than five standard deviations
     share = 1 / 11
     assert np.abs(counts - 20_000 * share).max() < 5 * math.sqrt(20_000 * share * (1 - share))
 

@@ -87,7 +87,7 @@ def test_the_home_of_a_job_is_the_site_of_its_submitter() -> None:
     drawn = gs.Workload.jobs(50, utilization=0.5, max_nodes=2, seed=1).realize(TWO)
     assert drawn.site is not None and drawn.machine_site is not None
     assert (drawn.site == drawn.machine_site[drawn.submitter]).all() and set(drawn.site) == {0, 1}
-    # the work over what both sites can do from the first to the last release
+    # the work, relative to the capacity of both sites from the first to the last release
     assert drawn.size.sum() / (4000.0 * drawn.release[-1]) == pytest.approx(0.5)
     assert gs.Workload.jobs(5, seed=1).realize(gs.Platform.equal(5)).site is None
 
@@ -244,13 +244,13 @@ def test_drawn_users_come_with_all_their_jobs(daily_log: Path) -> None:
         for user in range(3):
             rows = np.flatnonzero(jobs.user == user)
             assert sorted(jobs.job[rows].tolist()) in jobs_of.values()
-            # all jobs of the run begin later or earlier by the same part of a week
+            # all jobs of a user's run are shifted by the same part of a week
             offsets = set(((jobs.release[rows] - (jobs.job[rows] - 1) * DAY) % WEEK).tolist())
             assert len(offsets) == 1 and offset in (None, *offsets)
             (offset,) = offsets
         counts = Counter(zip(jobs.job.tolist(), jobs.release.tolist(), strict=True))
         shifted |= len(counts) > len(set(jobs.job.tolist()))
-    assert shifted  # the jobs of a user who is drawn twice need not come twice at once
+    assert shifted  # the two copies of the jobs of a user who is drawn twice may begin at different times
 
 
 def test_resampled_logs_have_the_stated_utilization(daily_log: Path) -> None:

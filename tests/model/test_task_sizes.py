@@ -88,7 +88,7 @@ def test_sums_of_task_sizes_are_rounded_once() -> None:
 @given(st.lists(st.tuples(st.sampled_from((0.0, 1.0, 2.0)), SIZES), min_size=1, max_size=6))
 def test_each_application_has_its_sum_and_mean_size(rows: list[tuple[float, list[float]]]) -> None:
     applications = Workload.of_tasks(*zip(*rows, strict=True), origin=0.0).realize(GRID)
-    expected = sorted(rows, key=lambda row: row[0])  # stable
+    expected = sorted(rows, key=lambda row: row[0])  # the sort is stable
     assert applications.release.tolist() == [release for release, _ in expected]
     assert split(applications) == [sizes for _, sizes in expected]
     assert applications.size.tolist() == [math.fsum(sizes) for _, sizes in expected]

@@ -179,7 +179,8 @@ def test_drawn_spells_have_the_stated_shares_and_means() -> None:
     times = [k * 7 * MINUTE for k in range(days * 205)]
     state = up_masks(faults, nodes, times, days * DAY)
     night = np.stack([faults.time_zones.night(np.arange(nodes), instant) for instant in times])  # type: ignore[union-attr]
-    # nights begin and end up to half an hour early or late, a quarter on average; a share of it is up anyway
+    # nights begin and end up to half an hour early or late, which is a quarter on average; some machines are
+    # up anyway
     assert state[night].mean() == pytest.approx(1 - 0.7 * (2 * 0.125 / 8), abs=0.01)
     assert state[~night].mean() == pytest.approx(0.3 + 0.7 * (2 * 0.125 / 16) - 0.3 * 840 / 57600, abs=0.01)
 
@@ -265,12 +266,12 @@ def test_a_trace_is_shifted_by_the_zone_of_each_machine(tmp_path: Path) -> None:
     lines = [f"h{k} 2 64800 108000 151200 172800" for k in range(3)]
     path.write_text("\n".join([*lines, "last 1 0 200000"]) + "\n")  # the part beyond two days is cut off
     faults = Faults.trace(path, seed=4, zones=Zones(zones=4))
-    seen = up_masks(faults, 4, [k * HOUR + 1 for k in range(96)], 4 * DAY)
+    masks = up_masks(faults, 4, [k * HOUR + 1 for k in range(96)], 4 * DAY)
     alone = [[h % 48 in [*range(18, 30), *range(42, 48)] for h in range(u * 6, u * 6 + 96)] for u in range(4)]
-    always = [u for u in range(4) if seen[:, u].all()]
-    assert len(always) == 1  # the last host
+    always = [u for u in range(4) if masks[:, u].all()]
+    assert len(always) == 1  # the host "last" is always up
     for u in set(range(4)) - set(always):
-        assert seen[:, u].tolist() == alone[u]
+        assert masks[:, u].tolist() == alone[u]
 
 
 @pytest.mark.parametrize("span", [5 * 10**18 // DAY * DAY, (CLOCK_END // DAY + 2) * DAY])

@@ -115,7 +115,8 @@ def test_listed_applications_are_sorted_stably():
 
 def test_offered_load_is_work_over_capacity():
     applications = Workload.of([10.0, 30.0], [4, 4], 10_000.0).realize(GRID)
-    assert offered_load(applications, GRID) == 1.0  # 80,000 Mflop, 4000 Mflop/s for 20 s
+    # 80,000 Mflop at 4000 Mflop/s take the 20 s between the releases
+    assert offered_load(applications, GRID) == 1.0
     assert offered_load(Workload.of([1.0, 1.0], 1, 1).realize(GRID), GRID) == math.inf
 
 
@@ -134,7 +135,7 @@ def test_jobs_of_a_log_become_bags(log):
         30.0 * 2000,
         30.0 * 2000,
         5.0 * 2000,
-    ]  # at the mean speed of the platform
+    ]  # run times are converted at the mean speed of the platform
     assert applications.submitter[0] == applications.submitter[2]  # a user submits at one machine
     assert Workload.from_log(log, reference_speed=1.0).realize(GRID).task_size.tolist() == [30.0, 30.0, 5.0]
     assert len(Workload.from_log(log, max_applications=2).realize(GRID)) == 2

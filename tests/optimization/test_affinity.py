@@ -19,8 +19,8 @@ def test_each_machine_gets_the_class_of_tasks_that_it_runs_fastest() -> None:
     """Each of two machines runs 1 task/s of one class, and is ten times as slow for the other class."""
     optimum = gs.affinity([[1.0, 10.0], [10.0, 1.0]], [1.0, 1.0])
     assert optimum.rate == pytest.approx(2.0) and optimum.allowed.tolist() == [[True, False], [False, True]]
-    # with three times as many tasks of class 0, machine 1 runs them for a share t of its time
-    # 1 + t / 10 = 3 (1 - t): t = 20/31
+    # there are three times as many tasks of class 0, so machine 1 runs them for a share t of its time; the
+    # rates 1 + t / 10 and 3 (1 - t) are equal for t = 20/31
     optimum = gs.affinity([[1.0, 10.0], [10.0, 1.0]], [3.0, 1.0])
     assert optimum.rate == pytest.approx(4 * (1 - 20 / 31)) and optimum.shares[0, 1] == pytest.approx(20 / 31)
 
@@ -46,7 +46,7 @@ def test_on_related_machines_every_mapping_that_keeps_them_busy_is_optimal(
         for u in draw.draw(st.permutations(range(len(speeds)))):
             subset = min(work[k], left[u])
             arguments[k, u], work[k], left[u] = subset, work[k] - subset, left[u] - subset
-    time = arguments / np.array(speeds)  # of each machine, for a task/s in all
+    time = arguments / np.array(speeds)  # time of each machine if one task/s arrives in total
     served = (time / etc).sum(axis=1) / time.sum(axis=0).max()
     assert served / proportion * proportion.sum() == pytest.approx(np.full(len(size), best.rate))
 
@@ -93,7 +93,7 @@ def test_queues_stay_short_at_the_optimal_rate_with_the_linear_program() -> None
         for load, rule in ((0.95, "mct"), (0.95, "olb"), (3.0, "mct"))
     }
     assert ends[0.95, "mct"] < 1.1 and ends[0.95, "olb"] > 1.5
-    assert ends[3.0, "mct"] > 0.97  # though tasks came three times as fast
+    assert ends[3.0, "mct"] > 0.97  # although tasks arrive three times as fast as machines run them
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_queues_stay_short_at_the_optimal_rate_with_the_linear_program() -> None
         ({"percent": 101}, "percent must be above 0 and at most 100, got 101"),
     ],
 )
-def test_invalid_arguments_are_named(change: dict[str, Any], words: str) -> None:
+def test_invalid_arguments_are_reported(change: dict[str, Any], words: str) -> None:
     good: dict[str, Any] = {"etc": [[1.0, 2.0]], "kind": [0, 0], "arrival": [0.0, 1.0], "rule": "mct"}
     with pytest.raises(ScenarioError, match=words):
         gs.map_arrivals(**{**good, **change})

@@ -163,7 +163,8 @@ def meets_deadlines_divisibly(linprog, release, size, speeds, due, whole=False):
         if starts[t] >= release[j] and points[t + 1] <= due[j]
         for u in range(len(speeds))
     ]
-    machines = np.zeros((len(speeds) * len(starts), len(tasks)))  # a machine works for so long an interval
+    # each machine works for at most the length of each interval
+    machines = np.zeros((len(speeds) * len(starts), len(tasks)))
     work = np.zeros((len(release), len(tasks)))
     for column, (j, u, t) in enumerate(tasks):
         machines[u * len(starts) + t, column] = 1.0
@@ -324,7 +325,7 @@ def test_bounds_of_any_instance_keep_the_invariants(instance, thresholds):
     assert disc.stretch <= disc.verify(release, size, speeds, task_size=a, tasks=n)
     for bound in (fluid, disc):
         assert release[bound.first] == release[bound.applications].min()
-    # rounding errors of the search, which subtracts late releases and divides by small sizes
+    # allows for rounding errors of the search, which subtracts late releases and divides by small sizes
     slack = 1e-15 * (release.max() + math.fsum(size) / aggregate) / size.min()
     # the bounds are ordered
     assert 1 / aggregate * (1 - 1e-12) <= fluid.stretch + slack
@@ -390,7 +391,7 @@ def test_slots_of_many_tasks_equal_sorted_ends():
     speeds = np.random.default_rng(1).uniform(900, 3000, 50)
     ends = np.sort((np.arange(1, 20_001) / speeds[:, np.newaxis]).ravel())
     slots = Slots(speeds)
-    # the sorted ends are complete up to the 20,000th of the first machine
+    # the sorted ends are complete up to the earliest 20,000th end of a machine
     for count in (1, 2, 49, 50, 51, 1000, 99_999, 300_000):
         assert slots.end(count) == ends[count - 1]
     assert slots.end(2**53) == pytest.approx(2**53 / speeds.sum(), rel=1e-12)
@@ -479,7 +480,7 @@ def test_exact_values_are_not_rounded_and_the_first_of_equal_bounds_is_taken():
     assert fluid_bound([0.0], [4.0], 2.0).stretch == 0.5
     actual = discrete_bound([0.0], [8.0], [2.0], [4], [4.0, 4.0])
     assert (actual.stretch, actual.time, actual.task_size) == (0.125, 1.0, None)
-    # each of two equal machines ends a task at 1/4 and one at 1/2
+    # each of the two equal machines ends one task at 1/4 and one at 1/2
     full_run = dataclasses.replace(actual, task_size=2.0)
     assert full_run.verify([0.0], [8.0], [4.0, 4.0], task_size=[2.0], tasks=[4]) == Fraction(1, 8)
 
@@ -517,7 +518,7 @@ def test_invalid_certificates_are_rejected():
     for half in ({"task_size": [1.0] * 3}, {"tasks": [4, 2, 2]}):
         with pytest.raises(ValueError, match="requires task_size and tasks"):
             dataclasses.replace(actual, task_size=1.0).verify(release, size, speeds, **half)
-    # 1e-9 of 10**9 is 1
+    # the tolerance is 1e-9 of 10**9, which is 1
     near = dataclasses.replace(actual, stretch=1e9 - 1, applications=np.array([0]), latency=1e9 - 1)
     assert near.verify([0.0], [1.0], 1.0) == 10**9
     with pytest.raises(ValueError, match="of its certificate, 1000000000.0"):
@@ -561,14 +562,14 @@ GOOD = {"release": [0.0, 1.0], "size": [4.0, 6.0], "task_size": [2.0, 3.0], "tas
         ({"latency": -1.0}, "latency must be a finite number >= 0 s, got -1.0"),
     ],
 )
-def test_wrong_arguments_are_named(change, message):
+def test_wrong_arguments_are_reported(change, message):
     arguments = {**GOOD, **change}
     with pytest.raises(ValueError, match=f"^{message}$"):
         discrete_bound(**arguments)
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, math.nan, "fast", None])
-def test_wrong_speeds_are_named(speed):
+def test_wrong_speeds_are_reported(speed):
     with pytest.raises(ValueError, match="^aggregate_speed"):
         fluid_bound([0.0], [1.0], speed)
     with pytest.raises(ValueError, match="^latency"):
@@ -683,7 +684,7 @@ def test_many_applications_have_a_gap_only_on_request():
     assert (summary["lower_bound"], summary["gap"]) == (None, None)
     assert "computed for up to 5000 applications" in result.format() and " - " in str(comparison)
     assert "no lower bound: it is computed for up to 5000 applications" in str(comparison)
-    # a task of 1 s on one of four machines, which are idle at its release
+    # each task of 1 s runs on one of four machines, which are idle at its release
     assert metrics.mean(result.applications["stretch"]) == pytest.approx(1e-3)
     assert result.gap("fluid") == pytest.approx(4.0) and result.gap() == pytest.approx(1.0)
 
@@ -720,7 +721,7 @@ def test_a_schedule_with_migration_requires_a_bound_with_migration():
     )
     with pytest.raises(ScenarioError, match='must not be "discrete" if tasks may migrate'):
         migrating.bound("discrete")
-    # one bound for all of a comparison, that of the schedule with migration
+    # all schedulers of a comparison get the same bound, that of the schedule with migration
     actual = compare(scenario, {"fcfs": Fcfs(), "wqr-ft": WqrFt()})
     assert {row["lower_bound"] for row in actual.table()} == {migrating.bound().stretch}
     studied = replicate(

@@ -90,7 +90,7 @@ def test_the_bound_is_tight_for_many_tasks_of_one_kind():
     result = gs.simulate(scenario, gs.MinCent(mode="once"))
     bound = result.bound("fluid")
     assert isinstance(bound, DataBound) and bound.kind == "input" and bound.value == 1.0
-    # 500 Mflop/s on the first machine, whose link is narrow, and 2000 on the other
+    # the narrow link limits the first machine to 500 Mflop/s; the other computes 2000 Mflop/s
     assert bound.stretch == pytest.approx(1 / 2500)
     assert 1.0 <= result.gap() < 1.001
 

@@ -41,7 +41,7 @@ def optimum(rows, machines):
 @settings(max_examples=40, deadline=None)
 @given(st.lists(bags, min_size=1, max_size=2), st.lists(machines_, min_size=1, max_size=2))
 def test_no_schedule_of_a_small_case_beats_the_bounds(rows, others):
-    machines = [(1.0, 4.0, 4.0), *others]  # the first suits all
+    machines = [(1.0, 4.0, 4.0), *others]  # the first machine suits all bags
     speeds, *capacities = (np.array(column) for column in zip(*machines, strict=True))
     release, tasks, task_size, *needs = (np.array(column) for column in zip(*rows, strict=True))
     size, best = tasks * task_size, optimum(rows, machines)

@@ -23,24 +23,26 @@ def level(*args: Any, **named: Any) -> float:
 @pytest.mark.parametrize(
     ("arguments", "named", "expected"),
     [
-        # 10 and 10 Mflop/s, tasks of 1 Mflop and 1 byte: the links of 4 and 1 bytes/s are the limit
+        # two machines of 10 Mflop/s, tasks of 1 Mflop and 1 byte: links of 4 and 1 bytes/s are the bottleneck
         (([10, 10], [4, 1], [1], 1), {}, 5.0),
-        # one at a time, the master serves the fast link only: bandwidth-centric
+        # if the master sends to one child at a time, it serves only the fast link (bandwidth-centric)
         (([10, 10], [4, 1], [1], 1), {"port": "one"}, 4.0),
-        # the first computes 2 tasks/s, which use half of the port's time; the other half is enough for 1/2
+        # the first machine computes 2 tasks/s, which use half of the port's time; the other half sends 1/2
+        # task/s
         (([2, 10], [4, 1], [1], 1), {"port": "one"}, 2.5),
         (([10, 10], [4, 1], [1], 1), {"master_bandwidth": 3}, 3.0),
         (([10, 10], [4, 1], [1], 1), {"master_bandwidth": 3, "port": "one"}, 3.0),
-        # behind the first machine, the second gets at most what both links can carry
+        # the second machine is behind the first, and gets at most what both links can carry
         (([1, 10], [4, 2], [1], 1), {"parent": [-1, 0]}, 3.0),
         (([0.5, 10], [4, 2], [1], 1), {"parent": [-1, 0]}, 2.5),
-        # two children of an inner node share its port: 1/2 of the time each is 2 + 1/2 tasks/s
+        # two children of an inner node share its port: with 1/2 of the time each they get 2 + 1/2 tasks/s
         (([1e-6, 2, 10], [9, 4, 1], [1], 1), {"parent": [-1, 0, 0], "port": "one"}, 2.500001),
         # input and output go over the link at the same time
         (([10], [4], [1], 2), {"output_bytes": 8}, 0.5),
-        # weights: 3 tasks of the second to 1 of the first
+        # the weights require 3 tasks of the second application per task of the first
         (([8], [math.inf], [2, 2]), {"weights": [1, 3]}, 1.0),
-        # of two applications the one with data goes to the fast link, which has room for 1/2.9 of the other
+        # the application with data goes to the fast link, which also has room for 1/2.9 of the other
+        # application
         (([1, 1], [1, 0.1], [1, 1], [1, 0.1]), {"port": "one"}, 1 - 1 / 2.9),
     ],
 )
@@ -124,7 +126,7 @@ def test_rates_far_from_one_are_solved() -> None:
         ({"parent": [-1.0, 0.0]}, "parent must be 2 whole numbers"),
     ],
 )
-def test_invalid_arguments_are_named(change: dict[str, Any], words: str) -> None:
+def test_invalid_arguments_are_reported(change: dict[str, Any], words: str) -> None:
     good: dict[str, Any] = {"speeds": [1, 1], "bandwidth": 1, "task_size": [1], "input_bytes": 1}
     with pytest.raises(ScenarioError, match=words):
         gs.optimal_throughput(**{**good, **change})

@@ -147,9 +147,9 @@ def test_gantt_chart_draws_all_pieces() -> None:
     assert plots.gantt(result, axes=axes) is axes
     bars = bars_of(axes)
     assert [bar[:3] for bar in bars] == [
-        (1, 25.0, 28.0),  # down
+        (1, 25.0, 28.0),  # the machine is down
         (0, 0.0, 10.0), (0, 10.0, 20.0), (2, 0.0, 15.0),
-        (1, 5.0, 25.0),  # not completed
+        (1, 5.0, 25.0),  # this piece was not completed
     ]  # fmt: skip
     first, second, wrapped = (bar[3] for bar in bars[1:4])
     assert first == wrapped != second  # applications 0 and 7 share a colour; adjacent pieces differ
@@ -262,7 +262,7 @@ def test_spans_of_a_tree_contain_its_leaves(machines) -> None:
     assert sorted(first[machines - 1 :]) == list(range(machines))
     for row in range(int(level[-1])):
         subset = nodes[level == row]
-        assert (np.diff(first[subset]) == count[subset][:-1]).all()  # side by side
+        assert (np.diff(first[subset]) == count[subset][:-1]).all()  # nodes of a level are side by side
     routers = nodes[: machines - 1]
     assert (first[2 * routers + 1] == first[routers]).all()
     assert (count[2 * routers + 1] + count[2 * routers + 2] == count[routers]).all()

@@ -51,7 +51,7 @@ def test_failures_and_later_messages_are_in_the_whole_diagram(result: gs.Result)
     assert [arrow for arrow in arrows(axes) if arrow[0][1] > 2.0]  # the tasks are submitted again
 
 
-def test_impossible_diagrams_are_refused(result: gs.Result, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_diagrams_are_rejected(result: gs.Result, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(gs.ScenarioError, match='^a sequence diagram requires a run with record="events"'):
         sequence_axes(recorded_run(record=False))
     with pytest.raises(

@@ -104,7 +104,7 @@ def test_comparison_draws_means_and_paired_ratios() -> None:
     right = figure.axes[1]
     assert [label.get_text() for label in right.get_yticklabels()] == ["a", "b"]
     assert figure.axes[0].get_ylim() == right.get_ylim()  # rows of both panels are at the same heights
-    assert [1.0, 2.0, 3.0] in [sorted(line.get_xdata()) for line in right.lines]  # paired ratios b / a
+    assert [1.0, 2.0, 3.0] in [sorted(line.get_xdata()) for line in right.lines]  # the paired ratios b / a
     assert right.get_xlabel() == "max stretch per work, relative to a\n(3 paired replications)"
     assert len(figure.axes) == 2
     alone = Replicates(FOUND.seeds, FOUND.values)
@@ -282,7 +282,7 @@ def test_large_legends_are_outside_the_axes() -> None:
     instance, (axes,) = plots.figure(width=5 + legend_size(long)[0], height=legend_size(long)[1])
     plots.lines([1, 2, 3], dict.fromkeys(long, POINTS), axes=axes)
     stream = io.BytesIO()
-    plots.save(instance, stream, dpi=100)  # a warning of matplotlib would be an error
+    plots.save(instance, stream, dpi=100)  # pytest turns a warning of matplotlib into an error
     box = axes.get_legend().get_window_extent()
     assert box.x0 >= axes.get_window_extent().x1 - 1 and box.x1 <= instance.bbox.x1 + 1 and box.y0 >= -1
     assert [text.get_text().replace("\n", "") for text in axes.get_legend().get_texts()] == long

@@ -64,7 +64,7 @@ class JobQueue:
         self._waits_for_end: set[int] = set()
         self._early: set[int] = set()  # the partitions in which a job has ended early
         self.now = 0
-        self._coming: list[tuple[int, int]] = []  # instant and job
+        self._coming: list[tuple[int, int]] = []  # (instant, job) of submissions that are still to come
         self._last = (0, -1)  # instant and job of the last submission
         self._waiting: set[int] = set()
         self._machines_of: dict[int, list[int]] = {}  # the machines of each running job
@@ -128,7 +128,8 @@ class JobQueue:
                 if self._predicted and len(last) == 2:
                     self._estimate[job] = max(1, min(self._stated[job], sum(last) // 2))
             self._coming = [(at, job) for at, job in self._coming if at > self.now]
-            self._must_examine_all, self._must_examine = self._must_examine, True  # until all have started
+            # stays set until all jobs of this instant have started
+            self._must_examine_all, self._must_examine = self._must_examine, True
             if self._conservative and self._must_examine_all:
                 self._reserved.clear()
             for partition in range(len(self._sizes)):

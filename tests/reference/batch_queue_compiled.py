@@ -22,17 +22,17 @@ class Site(NamedTuple):
     nodes: Any
     run: Any
     estimate: Any
-    shape: Any  # of each job
+    shape: Any  # shape of each job
     lengths: Any  # estimate of each shape
     free: Any  # the number of free machines
     ends: Any  # a heap of the true ends of the running jobs
     starts: Any
-    times: Any  # steps of the plan: first instants,
-    numbers: Any  # numbers of machines,
-    used: Any  # and the first step, and one after the last
+    times: Any  # first instant of each step of the plan
+    numbers: Any  # number of machines in each step of the plan
+    used: Any  # [first step in use, one after the last]
     reserved: Any  # reserved starts
-    waits: Any  # whether a reservation comes directly after now, for want of machines that are free
-    known: Any  # before it no job of the shape can start by the plan
+    waits: Any  # whether a reservation begins directly after now, since too few machines are free
+    known: Any  # per shape, an instant before which the plan has no start for a job of this shape
 
 
 def starts(machines: int, release: Any, nodes: Any, run: Any, estimate: Any, **queue: Any) -> Any:
@@ -109,7 +109,7 @@ def start_in_order(site: Any, queue: Any, now: int, depth: int, key: Any) -> Non
             add(site, start, start + site.estimate[job], -site.nodes[job])
         else:
             begin(site, job, now)
-    # a shape that does not fit once does not at this instant
+    # once a job of a shape does not fit, no other job of this shape fits at this instant
     fits, left = np.full(len(site.lengths), -1), [0 for _ in range(0)]
     for i in range(0 if len(key) else head, len(queue)):
         job, shape = queue[i], site.shape[queue[i]]
@@ -145,7 +145,7 @@ def start_reserved(site: Any, queue: Any, now: int, moves: bool) -> None:
                 continue
             soonest, shape = now + (need > site.free[0]), site.shape[job]
             if at <= now:
-                if at + length > now:  # give up what is left of the reservation
+                if at + length > now:  # release the rest of the reservation
                     add(site, now, at + length, need)
                 if soonest == now:
                     begin(site, job, now)
@@ -155,7 +155,7 @@ def start_reserved(site: Any, queue: Any, now: int, moves: bool) -> None:
             limit = NEVER if at == NEVER else at - length
             start = earliest(site, need, length, max(soonest, site.known[shape]), limit)
             site.known[shape] = start
-            if start > limit:  # perhaps in part on machines that it has itself reserved
+            if start > limit:  # the start may use machines of the job's own reservation
                 if site.numbers[step_of(site, at - 1)] < need:
                     continue
                 add(site, at, at + length, need)

@@ -115,7 +115,7 @@ class DataQueues(TaskQueues):
 
     def _end_task(self, u: int, task: ActiveTask) -> None:
         record = self.record
-        self.record = False  # the run is recorded below, with the end of the computing
+        self.record = False  # the run is recorded below, where the end of the computation is known
         self._complete(u, task.application, task.arrival)
         self.record = record
         if record:

@@ -70,15 +70,16 @@ class Rules:
 class Decision:
     """The decision of a router on a request: to pass it up, to accept it, or to give some of it to a child.
 
-    ``saw`` is the stretch at which its leaves have room, infinite for none, and ``limit`` its threshold, NaN
-    for none.  In a decision ``gave``, ``saw`` is the number of tasks that the child on ``machine`` can take.
+    ``observed`` is the stretch at which its leaves have room, infinite for none, and ``limit`` its threshold,
+    NaN for none.  In a decision ``gave``, ``observed`` is the number of tasks that the child on ``machine``
+    can take.
     """
 
     application: int
     action: Literal["passed", "accepted", "gave"]
     router: int
     tasks: int
-    saw: float
+    observed: float
     limit: float = math.nan
     machine: int = -1
 
@@ -216,8 +217,8 @@ class Leaf:
         self.advance(now)
         queue, later = self._queue(now), copy(self)
         if self.idle:
-            idle = {"all": 0.0, "busy": math.inf, "inverse-speed": 1.0 / self.speed}
-            return Report(self.rules.grid, now / NS, queue, True, idle[self.rules.minimum_of])
+            idle_minimum = {"all": 0.0, "busy": math.inf, "inverse-speed": 1.0 / self.speed}
+            return Report(self.rules.grid, now / NS, queue, True, idle_minimum[self.rules.minimum_of])
         if later.running is None:
             later._start()
         return Report(self.rules.grid, now / NS, later._queue(now), False, minimum_stretch(queue))
@@ -249,7 +250,7 @@ class Summary:
     """The tasks that leaves can take together, less those sent to them."""
 
     cells: Cells
-    newest: float  # s, the newest report; infinite if a leaf is idle, whose report stays valid
+    newest: float  # time of the newest report, s; infinite if a leaf is idle, whose report stays valid
 
     @classmethod
     def of(cls, reports: Sequence[Report]) -> Summary:
@@ -296,7 +297,7 @@ class Router:
     sent_versions: dict[int, int] = field(
         default_factory=dict
     )  # child -> version of the copy that it received last
-    debts: dict[int, list[Debt]] = field(default_factory=dict)  # by child
+    debts: dict[int, list[Debt]] = field(default_factory=dict)  # child -> its debts
 
 
 @dataclass(frozen=True)
@@ -310,7 +311,7 @@ class Request:
     copy: RootCopy | None = None
 
 
-Wave = list[tuple[int, int, Request]]  # sender and receiver
+Wave = list[tuple[int, int, Request]]  # (sender, receiver, request) of each message
 
 
 class Tree:

@@ -342,7 +342,7 @@ class Links:
             m.passage["delivered"] = delivered
 
     def logged(self) -> dict[str, Integers]:
-        """Return the logged messages; delivered is -1 for a message under way, -2 for a dropped one."""
+        """Return the logged messages; delivered is -1 for a message in transit, -2 for a dropped one."""
         return {name: np.array([row[name] for row in self._log_rows], np.int64) for name in LOGGED}
 
     def in_flight(self) -> Integers:

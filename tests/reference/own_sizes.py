@@ -16,11 +16,11 @@ class OwnSizes(TaskQueues):
 
     def __init__(self, speed: ArrayLike, **options: Any) -> None:
         super().__init__(speed, **options)
-        self._size: list[list[float]] = []  # by application, of each task
-        self._fresh: list[int] = []  # by application, tasks queued at least once
-        self._lost_tasks: list[list[int]] = []  # by application, tasks that left a queue unstarted, in order
+        self._size: list[list[float]] = []  # application -> size of each task
+        self._fresh: list[int] = []  # application -> number of tasks that were queued at least once
+        self._lost_tasks: list[list[int]] = []  # application -> tasks that left a queue unstarted, in order
         self._tasks: list[list[tuple[int, int]]] = [[] for _ in self._machine]
-        # application, task
+        # (application, task) that runs on each machine
         self._run: list[tuple[int, int]] = [(-1, -1)] * self.machines
 
     def add(

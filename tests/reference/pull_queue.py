@@ -32,7 +32,7 @@ class PullQueue:
         self.log = log
         self.now = 0
         self._by_rank = sorted(range(self.machines), key=lambda u: (-self._speed[u], u))
-        # Free machines by rank, and the others by (end, rank).
+        # Free machines are sorted by rank, busy machines by (end, rank).
         self._idle = list(range(self.machines))
         self._heap: list[tuple[int, int]] = []
         self._free = [0] * self.machines
@@ -42,7 +42,8 @@ class PullQueue:
         self._first_start = [-1] * self.applications
         self._started = [0] * self.applications
         self._nodes: list[set[int]] = [set() for _ in range(self.applications)]
-        # Ends of tasks that were not lost, and the application of each machine's last task.
+        # Per application, the ends of tasks that were not lost; per machine, the application of its last
+        # task.
         self._ends: list[list[int]] = [[] for _ in range(self.applications)]
         self._running = [-1] * self.machines
         self._down: set[int] = set()

@@ -395,7 +395,8 @@ class TaskQueues:
                 speed=queue.speed,
                 free_at=queue.free_at,
             )
-            # the running task must keep the stretch; for a later cell the present queue must, too
+            # samples below the stretch of the running task have no room; at a later instant, neither have
+            # samples below the stretch of the present queue
             floor = max(queue.floor, minimum) if at > now else queue.floor
             cells[grid.stretch + grid.stretch * edf.TOLERANCE < floor] = 0
             result[k] = cells

@@ -351,7 +351,8 @@ def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, write_report: Any
     for results in ({"log": own, "easy": easy}, {"easy": easy, "log": own}):
         actual = write_report(results)
         assert "different scenarios" not in actual.text and "Scenarios" not in actual.tables
-        assert "In this run" not in actual.text  # one scheduler, which the log does not compete with
+        # there is only one scheduler; the log does not compete with it
+        assert "In this run" not in actual.text
         row = next(row for row in actual.tables["Schedulers compared"] if row[0] == "log")
         assert "54.0" in row and "reference" in row and "nan" not in actual.text.lower().split()
         assert own.digest[:16] not in actual.text and easy.digest[:16] in actual.text

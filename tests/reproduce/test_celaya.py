@@ -64,7 +64,7 @@ def test_every_experiment_runs_the_papers_tree(experiment):
         for parameter, (value, _) in PAPER_TREE.items():
             assert parameter in varied or getattr(tree, parameter) == value, (name, parameter)
     for name in (TREE, *(with_failures(TREE, reading) for reading in READINGS)):
-        if name in trees and experiment is not TABLE1:  # which calls its trees by their rates
+        if name in trees and experiment is not TABLE1:  # table 1 calls its trees by their rates
             reading = next((read for read in READINGS if name.endswith(read)), AS_THEY_WERE)
             assert trees[name] == paper_tree(resubmit=READINGS[reading])
     assert any(name.startswith(ROOT) or name.endswith(ROOT) for name in trees)
@@ -88,7 +88,8 @@ def test_shares_decided_at_the_root_are_facts_in_per_cent():
 )
 def test_the_loss_is_judged_only_if_the_tree_decides_below_its_root(share, ratio, verdict):
     report, _ = report_of(FIG4A, {("requests", TREE): share, ("max", TREE): ratio, ("max", ROOT): 5.0})
-    assert conclude(figure4.LOSS, report.rows).verdict == verdict  # of the paper's tree alone
+    # this verdict is about the paper's tree alone
+    assert conclude(figure4.LOSS, report.rows).verdict == verdict
     losses = [row for row in report.rows if row.claim == figure4.LOSS]
     assert len(losses) == len(figure4.KINDS) * (len(figure4.TREES) + 1)
     assert all("% of the requests are decided at the root" in row.why for row in losses)

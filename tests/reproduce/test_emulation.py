@@ -50,7 +50,7 @@ def test_large_differences_are_reported_as_not_reproduced() -> None:
     """Only one of the two runs sends some kind of message, and its waits are half as long again."""
     simulated = {"request": 100.0, "cancel": 0.0, "fetch": 5.0, WAITING: 2.0, TURNAROUND: 9.0, STRETCH: 1.0}
     emulated = {"request": 100.0, "cancel": 4.0, WAITING: 3.0, TURNAROUND: 10.0, STRETCH: 1.05}
-    subset = {**simulated, "cancel": 2.0}  # what the simulator sends with some seeds only
+    subset = {**simulated, "cancel": 2.0}  # only with some seeds does the simulator send "cancel"
     pairs = [(subset, emulated), (simulated, emulated)] * 4
     rows = list(emulation.rows_of_system("dgs-asap", pairs))
     verdicts = {row.quantity.removeprefix("dgs-asap: ").partition(",")[0]: row.verdict for row in rows}

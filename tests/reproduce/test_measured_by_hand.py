@@ -51,7 +51,8 @@ def columns(**given):
 @pytest.mark.parametrize(
     ("ages", "longest"),
     [
-        # the longest is of a change at 99 s; it is the second that is of 100 s, when the first are released
+        # the longest age is that of a change at 99 s; it becomes the second longest when the first
+        # application is released, and counts from 100 s
         ([5.0, 4.0, 1.0], 4.0),
         ([5.0, 4.5, 1.0], 1.0),
         ([5.0, 4.5, 30.0], math.nan),
@@ -257,15 +258,14 @@ def test_arrivals_during_a_transfer_are_as_computed_by_hand(monkeypatch):
         platform=SimpleNamespace(speeds=np.array([1.0, 50.0, 1.0])),
         network=SimpleNamespace(latency=0.5, bandwidth=200.0),
     )
-    # jobs of 200 / 50 s: (0.2 + Q) t' of them
+    # a job takes 200 / 50 = 4 s, and (0.2 + Q) t' jobs are expected to arrive while a job moves for t' s
     second, last = (0.2 + 1 / 10) * 1.5 * 4.0, (0.2 + 2 / 20) * 2.0 * 4.0
     assert rjss_prediction.arrivals(table_result)[[0, 1, 4]] == pytest.approx([0.2 * 1.0 * 4.0, second, last])
     errors = [abs(3.0 + second - 4.0) / 4.0, abs(4.0 + last - 10.0) / 10.0]
     assert rjss_prediction.mean_error(table_result) == pytest.approx(np.mean(errors))
     assert rjss_prediction.deviation(table_result) == pytest.approx(np.std(errors))
     assert rjss_prediction.share_of_small(table_result) == 1.0
-    monkeypatch.setattr(
-        rjss_prediction, "SMALL", 0.3
-    )  # between the two errors; a third job moved and found no queue
+    # the new limit lies between the two errors; a third job moved, but found no queue
+    monkeypatch.setattr(rjss_prediction, "SMALL", 0.3)
     assert rjss_prediction.share_of_small(table_result) == 1 / 2
     assert rjss_prediction.share_of_moved(table_result) == 1 / 3

@@ -35,8 +35,8 @@ from gridsim.reproduce.others.tree_repair import (
 )
 from gridsim.results.metrics.formulas import offered_load
 
-#: Experiment, module, constants for a quick run, and the verdicts on some claims.
-#: Local rules and trees of master and worker are not those of the paper: its shares are not judged.
+#: Experiment, module, constants for a quick run, and the verdicts on some claims.  The paper's shares are not
+#: judged for trees of a master and workers, since their local rules differ from the paper's.
 QUICK_RUNS: dict[str, tuple[Any, ModuleType, dict[str, Any], dict[str, str]]] = {
     "affinity": (
         AFFINITY,

@@ -36,7 +36,8 @@ def test_a_small_log_does_not_reproduce_the_printed_values(name: str, small_log:
     (report,) = json.loads(answer.stdout)["reproductions"]
     same = [row for row in report["rows"] if row["claim"] == SIMULATOR]
     assert len(same) == len(metric_names()) * len(report["grids"][0]["rows"])
-    assert {row["verdict"] for row in same} == {"not reproduced"}  # other jobs than theirs
+    # the run has other jobs than the authors' simulator
+    assert {row["verdict"] for row in same} == {"not reproduced"}
     assert all(row["verdict"] == "undecided" for row in report["rows"] if row["claim"] not in ("", SIMULATOR))
     assert (tmp_path / name / "figure.png").read_bytes().startswith(b"\x89PNG")
 
@@ -50,7 +51,7 @@ def test_accepted_ranges_contain_the_authors_values() -> None:
     assert ends("hawk", "short p50", hawk["short p50"]) == pytest.approx((191 * 0.97, 191 * 1.03))
     assert ends("eagle", "short p90", "100") == pytest.approx((95.0, 105.0))
     assert ends("lwl", "long p99", "1000") == pytest.approx((995.0, 1005.0))
-    # the range over their seeds where it is wider than 15 % on a side
+    # the range is that over the authors' seeds if it is wider than 15 % on one side
     assert ends("sparrow", "long p99", sparrow["long p99"]) == pytest.approx((12946 * 0.85, 15672.0))
 
 

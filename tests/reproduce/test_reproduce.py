@@ -71,7 +71,7 @@ def test_the_flag_list_prints_all_experiments():
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_experiments_have_their_names_and_a_title(name):
+def test_experiments_have_a_name_a_title_and_distinct_claims(name):
     experiment = experiment_of(name)
     assert experiment.name == name and experiment.title and experiment.paper
     assert len(set(experiment.claims)) == len(experiment.claims)
@@ -103,7 +103,8 @@ def test_a_quick_run_writes_its_files_and_marks_its_verdicts(tmp_path):
     before = {name: (folder / name).read_bytes() for name in names}
     copy = json.loads(invoke(*arguments, "--json").stdout)["reproductions"]
     assert {k: v for k, v in copy[0].items() if k != "files"} == table
-    assert {name: (folder / name).read_bytes() for name in names} == before  # equal runs, equal files
+    # repeated runs write identical files
+    assert {name: (folder / name).read_bytes() for name in names} == before
 
 
 # -- the frame --------------------------------------------------------------------------------------------
@@ -156,7 +157,8 @@ def test_an_experiment_has_rows_and_tables_of_all_cases():
     cases = [f"{kind}, N = {nodes}" for kind in "UV" for nodes in (6, 10)]
     last = [row for case in cases for row in (f"{case}: tree - tree", f"{case}: tree")]
     assert [row.quantity for row in report.rows] == [*(f"{case}: tree / central" for case in cases), *last]
-    assert [row.verdict for row in report.rows] == ["undecided"] * 4 + ["undecided", ""] * 4  # for two seeds
+    # two seeds are too few for a verdict
+    assert [row.verdict for row in report.rows] == ["undecided"] * 4 + ["undecided", ""] * 4
     assert [row.unit for row in report.rows[4:6]] == ["s", ""] and report.rows[4].paper == "0"
     first, flat, _, _ = report.grids
     assert (first.title, list(first.columns)) == ("U: stretch", ["scheduler", "N = 6", "N = 10"])
@@ -240,7 +242,7 @@ def test_invalid_arguments_are_rejected(arguments, message):
     assert message in error_of(*arguments)
 
 
-def test_out_must_be_a_folder(tmp_path):
+def test_output_paths_that_are_no_folders_are_rejected(tmp_path):
     (tmp_path / "file").write_text("")
     assert "--out must name a folder" in error_of("celaya-fig4b", "--out", tmp_path / "file")
     under = tmp_path / "file" / "under"
@@ -389,7 +391,7 @@ def test_jobs_of_a_day_can_be_submitted_one_at_a_time_or_in_part():
 def test_numbers_of_schedules_follow_from_searches_and_changes():
     drawn_scenario = GridJobs(300, 200, 0.9)(1)
     for policy in ("push", "pull"):
-        # where slots are released at the early end of a job, that is a change as well
+        # if slots were released at the early end of a job, the release would count as a change as well
         result = gs.simulate(drawn_scenario, gs.DgsAsap(policy=policy, early="keep"))
         searches = dgs_common.searches_per_job(result) * 200
         if policy == "pull":
@@ -461,7 +463,7 @@ def test_messages_of_floods_and_jobs_are_as_computed_by_hand(monkeypatch):
     monkeypatch.setattr(rivals, "HOPS", (1, 2))
     monkeypatch.setattr(rivals, "FLOOD_NODES", 300)
     assert rivals.floods(repeats=True) == {1: 8, 2: 72}
-    # a full flood misses nodes that are no node's neighbour: node 188 with seed 9, none with seed 8
+    # with seed 9 a full flood misses node 188, which is no node's neighbour; with seed 8 it misses none
     overlay = random_neighbours(300, 8, Streams(9)("zorilla overlay"))
     assert np.setdiff1d(np.arange(300), overlay).tolist() == [188]
     assert [rivals.unreached_nodes(seed) for seed in (8, 9)] == [0, 1]

@@ -21,8 +21,8 @@ def test_conditions_have_no_effect_at_the_sizes_of_the_paper():
     )
     (report,) = json.loads(answer.stdout)["reproductions"]
     equal = [row for row in report["rows"] if row["paper"] == "0"]
-    # short latency: rules as printed and as intended; all latencies: as printed without others' jobs; both
-    # loads
+    # the equal cases: at short latency the rules as printed and as intended, at all latencies the rule as
+    # printed without jobs of others; each with both loads
     assert len(equal) == 6 and {row["measured"]["mean"] for row in equal} == {0.0}
 
 

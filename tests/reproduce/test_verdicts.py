@@ -70,7 +70,7 @@ def test_the_verdict_follows_from_the_interval_and_the_number_of_seeds(
     apart = maximum < low or minimum > high
     expected = "reproduced" if all(inside) else "not reproduced" if apart else "undecided"
     assert row.verdict == (expected if seeds >= MIN_SEEDS else "undecided")
-    # the mirror image of a claim has the same verdict
+    # the mirrored claim has the same verdict
     mirrored = judge(
         "c",
         "q",
@@ -81,7 +81,7 @@ def test_the_verdict_follows_from_the_interval_and_the_number_of_seeds(
 
 
 @given(st.floats(1e-3, 1e6), st.floats(0.5, 1.5))
-def test_near_a_printed_number_is_within_a_quarter(paper: float, factor: float) -> None:
+def test_values_within_a_quarter_of_a_printed_number_reproduce_it(paper: float, factor: float) -> None:
     value = paper * factor
     row = judge("c", "q", Estimate(value, value, value, MIN_SEEDS), range_around(paper))
     assert row.verdict == ("reproduced" if paper * 0.75 <= value <= paper * 1.25 else "not reproduced")
@@ -92,7 +92,8 @@ def test_rows_without_an_interval_are_not_decided() -> None:
     assert judge("c", "q", None, test).verdict == "cannot be compared"
     row = judge("c", "q", estimate([0.5]), test)
     assert row.verdict == "undecided" and "no interval: n = 1" in row.why
-    assert judge("c", "q", estimate([0.5]), why="so").why == "so"  # the paper says nothing about it
+    # `why` is also stated if the paper makes no claim
+    assert judge("c", "q", estimate([0.5]), why="so").why == "so"
     assert judge("c", "q", estimate([0.5])).verdict == ""
 
 

@@ -46,7 +46,7 @@ def test_the_night_contains_an_hour_in_which_hosts_are_up(tmp_path):
     path.write_text("a 2 0 34200 86400 120600\nb 1 3600 7200\nlate 1 172800 172801\n")
     seen = waves.hours_of(str(path))
     assert seen.up[10:].tolist() == [0.0] * 14
-    assert seen.night(waves.FEWEST_DEPARTURES) == 17  # of the eight hours the last, 0 h
+    assert seen.night(waves.FEWEST_DEPARTURES) == 17  # 0 h is the last of the eight hours of this night
     assert (
         seen.in_night(waves.FEWEST_DEPARTURES) == pytest.approx((1 / 24, 0.0))
         and seen.night(waves.MOST_HOSTS_UP) == 0
@@ -92,9 +92,9 @@ def test_scenarios_depend_only_on_the_seed():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("one 1 0 1", "a.avt: the trace lasts 1 s, expected a day at least"),
-        ("a 1 0 86399\nnever 1 1 1", "a.avt: the trace lasts 86399 s, expected a day at least"),
-        ("x 1 -5 -3", "a.avt: the trace lasts -3 s, expected a day at least"),
+        ("one 1 0 1", "a.avt: the trace must last at least a day, got 1 s"),
+        ("a 1 0 86399\nnever 1 1 1", "a.avt: the trace must last at least a day, got 86399 s"),
+        ("x 1 -5 -3", "a.avt: the trace must last at least a day, got -3 s"),
         ("x 1 172800 172801", "a.avt: a host must be up in the 2 whole days of the trace, got none"),
     ],
 )

@@ -89,7 +89,7 @@ def test_orders_of_bags_are_compared_on_drawn_and_real_machines(desktops):
     real = MULTI_BAG.run(Run([1], quick=True, desktops=desktops))
     assert [len(grid.rows) for grid in real.grids] == [5] * 3
     nodes = [RealBags(desktops, load)(1).platform.nodes for load in (0.9, 0.01)]
-    assert nodes == [1, 8]  # eight hosts are ever up
+    assert nodes == [1, 8]  # only eight hosts are ever up
     for report in (sample, real):
         assert MULTI_BAG.draw(report).axes
 

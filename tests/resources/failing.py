@@ -20,7 +20,7 @@ from memory_cases import CASES
 
 from gridsim.engine.engine import Engine
 
-#: s after which a run hangs.
+#: Time after which a run counts as hanging, s.
 _HANGS = 60.0
 
 
@@ -92,7 +92,7 @@ def main(names: list[str]) -> None:
     gate = Gate()
     for name in names or list(CASES):
         case = CASES[name]
-        case()  # allocate caches
+        case()  # the first run allocates caches
         gc.freeze()  # so that collections skip the imported modules
         gate.arm()
         case()

@@ -32,7 +32,7 @@ MODULES = [
     if str(module.__file__).endswith(tuple(EXTENSION_SUFFIXES))
 ]
 
-#: s, a limit that no correct run reaches.
+#: Time limit that no correct run reaches, s.
 LONGEST = 1e6
 
 RIGID = ("dgs-asap", "dgs-acap", "asap", "backfill", "backfill-fcfs", "zorilla", "metascheduler")

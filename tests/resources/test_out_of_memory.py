@@ -143,7 +143,8 @@ def test_a_library_is_not_loaded_without_enough_address_space(
     """In a small address space, OpenBLAS retries forever while it is loaded, and Arrow crashes."""
     pytest.importorskip(module)
     monkeypatch.setattr("gridsim.support.memory.free_address_space", lambda: 399_000_000)
-    assert import_extra(module, "data", "this").__name__ == module  # the library is installed
+    # with enough memory the library is imported
+    assert import_extra(module, "data", "this").__name__ == module
     monkeypatch.delitem(sys.modules, module)
     with pytest.raises(OutOfMemory, match=f"memory for {library}: it takes 400 MB .* 399 MB are"):
         import_extra(module, "data", "this")

@@ -120,12 +120,12 @@ def npy(values: Any) -> bytes:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (RELEASE[::-1], "does not have the SHA-256 in its name"),
+        (RELEASE[::-1], "must have the SHA-256 that its name states, got "),
         (RELEASE[None], "must be 1-d int64, float64 or str, got 2-d float64"),
         (RELEASE > 5, "must be 1-d .* got 1-d bool"),
         (RELEASE.astype("f4"), "must be 1-d .* got 1-d float32"),
         (RELEASE.astype("M8[s]"), "must be 1-d .* got 1-d datetime64.s."),
-        (np.array([2**31], "u4").view("U1"), "has invalid characters"),
+        (np.array([2**31], "u4").view("U1"), "must contain only valid Unicode characters"),
     ],
 )
 def test_an_invalid_array_gives_one_error(file: Path, array: Any, message: str) -> None:
@@ -177,7 +177,9 @@ def test_a_changed_array_of_a_checkpoint_gives_one_error(tmp_path: Path) -> None
         document["about"]["arrays"][content_name(RELEASE)] = document["more"][0]
 
     edit_checkpoint(path, change, more=(RELEASE[1:],))
-    with pytest.raises(GridSimError, match="not a valid checkpoint .*does not have the SHA-256 in its name"):
+    with pytest.raises(
+        GridSimError, match="not a valid checkpoint .*must have the SHA-256 that its name states"
+    ):
         gs.resume(path)
 
 
@@ -195,7 +197,7 @@ def test_a_store_keeps_long_lists_once(store: Store) -> None:
     assert len({row["scenario"] for row in rows}) == 3
     for row in rows:
         assert store.scenario(row["scenario"]) == replicas[row["seed"]]
-    assert len(list((store.path / "arrays").iterdir())) == 3  # of all replications
+    assert len(list((store.path / "arrays").iterdir())) == 3  # one array for each replication
 
 
 def test_missing_or_damaged_arrays_of_a_store_give_one_error(store: Store) -> None:

@@ -278,7 +278,7 @@ def test_decisions_of_cohort_schedulers_must_name_existing_rows(
 @pytest.mark.parametrize(
     ("fact", "message"),
     [
-        ("a" * 3_000_000, None),  # compresses more than a reader accepts
+        ("a" * 3_000_000, None),  # the text is compressed more than a reader accepts
         (list(range(1_100_000)), "result.json must have at most 1048576 values, got"),
         ("\ud800", "surrogates not allowed"),
     ],

@@ -124,7 +124,7 @@ def test_a_damaged_file_gives_one_error(saved_bytes, tmp_path_factory, data):
         loaded = Result.load(path)
     except GridSimError as error:
         assert str(error).startswith(f"{path}: ")
-    else:  # no reader uses this byte, such as one of a time stamp
+    else:  # no reader uses the changed byte, which may be part of a time stamp
         (path.parent / "sound.npz").write_bytes(saved_bytes)
         assert loaded.tables == Result.load(path.parent / "sound.npz").tables
 

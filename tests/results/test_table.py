@@ -44,7 +44,7 @@ def test_a_table_shares_read_only_columns():
     assert Table({"x": column})["x"] is column
     below = np.zeros(3)
     seen = below[:]
-    seen.flags.writeable = False  # a view of what its owner may write to
+    seen.flags.writeable = False  # the view is read-only, but the owner may still write to the array
     table = Table({"x": seen})
     below[:] = 1
     assert table["x"].tolist() == [0, 0, 0]

@@ -51,7 +51,7 @@ _BY_MESSAGES = st.builds(
     resubmit=st.sampled_from(("as-is", "new")),
     entry=st.sampled_from(("own-router", "parent")),
 )
-#: Scenarios with owner absences.
+#: Parameters that have an effect if owners are absent at times.
 _VOLUNTEERS = st.builds(
     gs.Rjss,
     k=st.sampled_from((0.3, 1.0)),

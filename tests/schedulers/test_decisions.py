@@ -182,19 +182,20 @@ def test_ages_of_reports_on_two_machines_are_as_computed_by_hand() -> None:
     scenario = bags([1000.0] * 2, [10.0, 10.01, 10.2], 4)
     result = gs.simulate(scenario, FairTree(accept="minimum", samples=SMALL, bound=1e9), record="decisions")
     table = result.tables["decisions"]
-    # both leaves last reported to the root at 0
+    # the last reports of both leaves to the root were at 0
     gave = rows_of(table, "gave")
     assert gave["tasks"].tolist()[:2] == [2, 2] and gave["machine"].tolist()[:2] == [0, 1]
     first, second, third = (rows_of(result.why(i).decisions, "accepted-at-root", "gave") for i in range(3))
     assert_close(first["age"], [10.0, 10.0, 10.0])
-    # the second sample, since sizes are sampled 1 % below, has room for half a task more than needed
+    # sizes are sampled 1 % lower, so the second sample is chosen; it has room for half a task more than
+    # needed
     assert_close(first["saw"], [result.facts["grid"]["stretch"][1], 3, 3])
     assert_close(first["true"], [0.0005, 3, 3])
-    # 10 ms later leaf 1 has reported its tasks; those of leaf 2 are in transit, so in truth it is idle with
-    # more room
+    # 10 ms later leaf 1 has reported its tasks; those of leaf 2 are still in transit, so leaf 2 is idle and
+    # has more room than the root assumes
     assert_close(second["age"], [10.01, 0.01, 10.01])
     assert second["saw"][2] < second["true"][2]
-    # then both have received a second share, and report it as soon as the rate limit allows
+    # then both leaves have received a second share, and report it as soon as the rate limit allows
     gap = 186 / 10_000
     assert_close(third["age"], [10.2 - 10.0 - gap, 10.2 - 10.0 - gap, 10.2 - 10.0 - LATENCY - REQUEST - gap])
 

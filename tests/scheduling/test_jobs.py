@@ -42,7 +42,7 @@ def workloads(draw: st.DrawFn, overdue: bool) -> gs.Workload:
 @settings(deadline=None, max_examples=30)
 @given(data=st.data())
 def test_policies_start_the_jobs_when_the_kernel_does(name: str, data: st.DataObject) -> None:
-    """Also with failures; conservative reservations only if no job outlives its estimate."""
+    """This includes failures; conservative reservations agree only if no job outlives its estimate."""
     kind, mine, its = PAIRS[name]
     kill = data.draw(st.sampled_from(["never", "at-limit"]), label="kill")
     fails = data.draw(st.integers(0, 5), label="fails") == 0 and name != "conservative"
@@ -69,7 +69,7 @@ def test_runs_can_be_resumed(name: str) -> None:
     assert resume_difference(scenario, scheduler, gs.simulate(scenario, scheduler, record=True)) is None
 
 
-def test_kills_by_hand() -> None:
+def test_killed_jobs_end_as_computed_by_hand() -> None:
     """A job is killed after its requested time, or by the scheduler, and what waits starts then."""
     workload = gs.Workload.jobs_of([0.0, 0.0, 1.0], [2, 2, 4], [10.0, 30.0, 5.0], [20.0, 20.0, 5.0])
     scenario = gs.Scenario(gs.Platform.equal(4), workload)
@@ -137,7 +137,7 @@ def two_jobs() -> gs.Scenario:
         ),
     ],
 )
-def test_wrong_calls_are_named(decide: Callable[[Any, gs.JobView], None], text: str) -> None:
+def test_wrong_calls_are_reported(decide: Callable[[Any, gs.JobView], None], text: str) -> None:
     with pytest.raises(gs.SchedulerError, match=text):
         gs.simulate(two_jobs(), scheduler_with(decide))
 
@@ -173,7 +173,7 @@ def test_a_scheduler_without_a_policy_is_rejected() -> None:
 
 @given(st.lists(st.integers(0, 40), min_size=1), st.sampled_from([0, 2**53, 10**17]))
 def test_each_instant_means_one_number_of_ns(offsets: list[int], base: int) -> None:
-    """Also after months, when floats in s are more than 1 ns apart, and from a checkpoint."""
+    """This holds after months, when floats in s are more than 1 ns apart, and after a checkpoint."""
     instants, other = _Instants(), _Instants()
     seconds = [instants.seconds(base + offset) for offset in offsets]
     other.setstate(instants.getstate())

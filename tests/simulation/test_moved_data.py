@@ -93,7 +93,7 @@ def test_schedulers_keep_their_promises_with_data():
         ),
     ],
 )
-def test_unsupported_combinations_with_data_are_named(make, scheduler, options, message):
+def test_unsupported_combinations_with_data_are_reported(make, scheduler, options, message):
     with pytest.raises(ScenarioError, match=message):
         gs.simulate(make(), scheduler, **options)
 

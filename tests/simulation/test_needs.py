@@ -141,7 +141,7 @@ FOR = "schedulers that support them: fair-tree"
         (gs.FairTree(need_samples=((4e9, 0.0),)), {}, {}, "fair-tree.need_samples must have for each"),
     ],
 )
-def test_unsupported_combinations_with_needs_are_named(scheduler, more, options, message):
+def test_unsupported_combinations_with_needs_are_reported(scheduler, more, options, message):
     with pytest.raises(ScenarioError, match=message):
         gs.simulate(scenario(**more), scheduler, **options)
 

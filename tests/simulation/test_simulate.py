@@ -62,7 +62,8 @@ def test_provenance_names_versions_and_options_but_no_host(toy):
     )
 
 
-@pytest.mark.parametrize("scheduler", [gs.MinCent(), gs.WqrFt()], ids=str)  # change by change, and in blocks
+# MinCent handles failures one by one, WqrFt in blocks
+@pytest.mark.parametrize("scheduler", [gs.MinCent(), gs.WqrFt()], ids=str)
 def test_a_result_has_the_availability_of_machines(scheduler):
     faults = gs.Faults.of(machine=[1, 2], down=[0.0, 0.0], up=[5.0, float("inf")])
     job = Workload.of([0.0], 1, 10_000.0, 0)
@@ -112,7 +113,7 @@ def test_a_progress_bar_does_not_change_the_digest(toy, monkeypatch):
         ("odd", SchedulerError, "outcome.facts: .* is not a plain value"),
     ],
 )
-def test_violated_invariants_are_named(toy, flaw, error, message):
+def test_violated_invariants_are_reported(toy, flaw, error, message):
     with pytest.raises(error, match=message):
         simulate(SCENARIO, toy(flaw=flaw))
 

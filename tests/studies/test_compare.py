@@ -84,7 +84,7 @@ def test_json_of_a_comparison_is_complete_and_strict(toy):
     at_once = Scenario(SCENARIO.platform, Workload.of([0.0, 0.0], 1, 1000.0))
     actual = compare(at_once, {"toy": toy()})
     read = json.loads(actual.to_json())
-    assert read["schedulers"][0]["offered_load"] is None  # infinite
+    assert read["schedulers"][0]["offered_load"] is None  # an infinite load is null in JSON
     assert read["schedulers"][0]["digest"] == actual["toy"].digest
     assert Scenario.from_toml(read["scenario"]) == at_once
     assert "s/Mflop" in read["units"].values()

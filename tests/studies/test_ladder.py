@@ -105,7 +105,7 @@ def test_each_step_is_compared_with_the_previous_step_by_pairs() -> None:
     assert [row["difference"].mean for row in (b, c)] == [1.5, -0.5]
     assert [row["ratio"].mean for row in (b, c)] == [2.0, pytest.approx(5 / 6)]
     assert [row["over_first"].mean for row in (b, c, d)] == pytest.approx([2.0, 5 / 3, 10 / 3])
-    # a run beside the ladder is no step; the last step is compared with it, 2.5 over 5
+    # a run beside the ladder is no step; the ratio compares the last step with it: 2.5 / 5
     assert d["beside"] and d["difference"] is None and d["ratio"].mean == 0.5
     assert b["difference"].low == pytest.approx(0.5) and b["difference"].high == pytest.approx(2.5)
 
@@ -122,7 +122,8 @@ def test_differences_add_up_to_the_last_step(bags: Ladder) -> None:
         rows = [row for row in bags.table(measure) if not row["beside"]]
         total = rows[0]["mean"].mean + sum(row["difference"].mean for row in rows[1:])
         assert total == pytest.approx(rows[-1]["mean"].mean)
-    assert bags.table("mean_stretch")[0]["name"] == "central, replanning"  # without a bound
+    # the mean stretch has no lower bound as its first step
+    assert bags.table("mean_stretch")[0]["name"] == "central, replanning"
 
 
 def test_text_and_json_of_a_ladder_have_all_steps(bags: Ladder) -> None:

@@ -46,7 +46,7 @@ def test_the_row_of_the_log_has_its_waiting_times(path: Path) -> None:
     assert own.mean_waiting == 4 and own.mean_waiting_by_cores == (3 * 9 + 7) / 7
     assert own.median_waiting == 3.5
     assert own.mean_slowdown == (1 + 1.4 + 1 + 1) / 4 and own.utilization == 45 / 60
-    # until 3 s: two machines from 0 s on, and one from 2 s on
+    # work offered until 3 s: two machines from 0 s on, and one machine from 2 s on
     assert own.offered_utilization == (2 * 3 + 1) / (4 * 3)
     row = next(line.split() for line in str(found).splitlines() if line.startswith("log "))
     assert row == ["log", "4", "reference", "4.85714", "3.5", "8.7", "1.1", "15.0", "58.3", "75.0"]
@@ -84,7 +84,9 @@ def test_the_log_can_be_left_out(path: Path) -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
-def test_changed_jobs_or_machines_have_no_row(path: Path, machines: int, selection: Any, reason: str) -> None:
+def test_logs_of_changed_jobs_or_machines_have_no_row(
+    path: Path, machines: int, selection: Any, reason: str
+) -> None:
     reference = log_reference(scenario(path, machines, **selection))
     assert reference.result is None and reference.remark.startswith("no row for the log: the jobs or the")
     assert reason in reference.remark
@@ -105,7 +107,7 @@ def test_the_recorded_schedule_must_fit_if_the_header_states_no_machines(tmp_pat
         assert log_reference(scenario(path, machines)).result is not None
 
 
-def test_unknown_waits_are_a_remark_or_a_reason(tmp_path: Path) -> None:
+def test_unknown_waits_are_stated_in_a_remark_or_a_reason(tmp_path: Path) -> None:
     unknown = [(submit, -1, lasts, procs) for submit, _, lasts, procs in JOBS]
     none_known = log_reference(scenario(log(tmp_path / "none.swf", unknown)))
     assert none_known.remark == "no row for the log: the log does not state the waiting times of its jobs"
@@ -118,7 +120,7 @@ def test_unknown_waits_are_a_remark_or_a_reason(tmp_path: Path) -> None:
     )
 
 
-def test_a_window_is_said_to_begin_with_empty_machines(path: Path) -> None:
+def test_a_remark_states_that_a_window_begins_with_empty_machines(path: Path) -> None:
     assert "before the window" in log_reference(scenario(path, start=1.0)).remark
     assert log_reference(scenario(path, end=3.0)).remark == ""
 
@@ -134,7 +136,7 @@ def test_a_scheduler_called_log_keeps_its_name(path: Path) -> None:
     assert found.log is None and not found["log"].of_log and "a scheduler is called log" in str(found)
 
 
-def test_the_faults_of_a_log_are_reported_once(tmp_path: Path) -> None:
+def test_errors_in_a_log_are_reported_once(tmp_path: Path) -> None:
     """The row of the log reads the file again."""
     path = log(tmp_path / "x.swf", [*JOBS, (4, 0, 0, 1)])
     with pytest.warns(TraceWarning) as warned:
@@ -159,7 +161,7 @@ def _texts(path: Path, folder: Path) -> dict[str, str]:
     }
 
 
-def test_texts_on_rigid_jobs_have_no_words_of_bags(path: Path, tmp_path: Path) -> None:
+def test_texts_about_rigid_jobs_contain_no_terms_of_bags(path: Path, tmp_path: Path) -> None:
     """Pages contain a program, a style sheet and the scenario, which are no texts on the run."""
     for name, text in _texts(path, tmp_path).items():
         charts = "".join(re.findall(r'(?s)<script type="application/json"[^>]*>(.*?)</script>', text))

@@ -86,7 +86,7 @@ def test_schedulers_are_given_by_name_or_as_a_list() -> None:
     tables = SCENARIO.schedulers
     actual = chosen_schedulers(["fair-tree", gs.Fcfs(mode="pull"), gs.FairTree(bound=1.5)], tables)
     assert actual == {
-        "fair-tree": gs.FairTree(bound=2.0),  # of the scenario
+        "fair-tree": gs.FairTree(bound=2.0),  # with the parameters of the scenario
         "fcfs-pull": gs.Fcfs(mode="pull"),
         "fair-tree bound=1.5": gs.FairTree(bound=1.5),
     }

@@ -54,7 +54,7 @@ def test_each_row_equals_a_single_run_of_its_point(finished_sweep: SweepResult) 
 
 def test_equal_runs_at_several_points_are_run_once(run_counts: list[int]) -> None:
     sweep(small_scenario(), SCHEDULERS, OVER, replicates=2)
-    # of the 16 cells of fcfs those that differ in the tree's bound are the same
+    # fcfs has 16 cells; those that differ only in the bound of the tree are equal runs
     assert run_counts == [16 + 8]
 
 
@@ -284,7 +284,7 @@ def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
             ("light = {", "light = { schedulers = {fair-tree = {bound = 3.0}},"),
             "over.schedulers must be schedulers.NAME.PARAMETER",
         ),
-        (("network.latency", "scheduler"), "over must not have an axis 'scheduler'"),
+        (("network.latency", "scheduler"), "over must not have the axis 'scheduler'"),
         (("light = {", "light = 3 #"), "over.load.light must be a table of entries, got 3"),
         (('baseline = "fcfs"', 'baseline = "x"'), "baseline must be one of fair-tree, fcfs, got 'x'"),
         (('["makespan"]', '["speed"]'), "metrics must be names of metrics, got 'speed'"),
@@ -428,10 +428,13 @@ def test_labels_of_axes_are_printed_on_one_line() -> None:
         ),
         (
             {"digest": {"a": {"seed": 1}}},
-            "over must not have an axis 'digest': digest is a column of the table",
+            "over must not have the axis 'digest': its column 'digest' is already a column of the table",
         ),
-        ({"max_stretch": {"a": {"seed": 1}}}, "over must not have an axis 'max_stretch'"),
-        ({"a.b": {"x": {"seed": 1}}, "a_b": {"x": {"workload.seed": 1}}}, "a_b is that of 'a.b'"),
+        ({"max_stretch": {"a": {"seed": 1}}}, "over must not have the axis 'max_stretch'"),
+        (
+            {"a.b": {"x": {"seed": 1}}, "a_b": {"x": {"workload.seed": 1}}},
+            "its column 'a_b' is already the column of the axis 'a.b'",
+        ),
         ([1], "over must map axes to values"),
     ],
 )
@@ -464,7 +467,8 @@ def test_names_of_axes_become_names_of_columns() -> None:
     assert list(finished_sweep.table())[:2] == ["gr__e__m__", "_"] and set(finished_sweep.axes) == set(over)
     assert finished_sweep.at(gr__e__m__="b")["makespan"]["fcfs"].size == 1
     with pytest.raises(
-        gs.ScenarioError, match="over must not have an axis 'grüße': gr__e is that of 'größe'"
+        gs.ScenarioError,
+        match="the axis 'grüße': its column 'gr__e' is already the column of the axis 'größe'",
     ):
         Sweep(scenario=small_scenario(), schedulers=SCHEDULERS, over={"größe": [1], "grüße": [2]})
 
@@ -479,7 +483,7 @@ def test_time_limits_become_floats_or_are_rejected() -> None:
         gs.replicate(small_scenario(), SCHEDULERS, replicates=1, time_limit=10**400)
 
 
-def test_replaced_changes_single_entries_of_a_scenario() -> None:
+def test_the_method_replaced_changes_individual_entries() -> None:
     finished_sweep = small_scenario().replaced(
         {"network.latency": 0.25, "faults.kind": "poisson", "faults.mean": 5.0, "faults.seed": 2}
     )
@@ -487,7 +491,8 @@ def test_replaced_changes_single_entries_of_a_scenario() -> None:
     assert finished_sweep.replaced({"faults": None}).faults is None
     assert small_scenario().replaced({}) == small_scenario()
     many = small_scenario().replaced({"workload.tasks": 500.0})
-    few = many.replaced({"workload.tasks_per_node": 1.0})  # which tasks would override
+    # workload.tasks would override this entry, so it is removed
+    few = many.replaced({"workload.tasks_per_node": 1.0})
     assert (few.workload.recipe.tasks, few.workload.recipe.tasks_per_node) == (None, 1.0)
     with pytest.raises(gs.ScenarioError, match="^seed.x: seed"):
         small_scenario().replaced({"seed.x": 3})

@@ -141,7 +141,7 @@ def test_a_file_that_changes_while_it_is_read_is_rejected(tmp_path: Path) -> Non
     with pytest.raises(gs.ScenarioError, match=r"log.swf must not change while it is read"):
         gs.simulate(scenario_of(log), LogChangeAtStart(to=str(log)))
     actual = measure(Cell(scenario_of(jobs(log)), LogChangeAtStart(to=str(log))))
-    assert actual.error and actual.lost  # the failure is not one of the cell
+    assert actual.error and actual.lost  # the changed file is not recorded as a failure of the run itself
 
 
 def test_a_file_that_changes_before_a_resumed_run_is_rejected(
@@ -235,7 +235,7 @@ def test_a_file_that_changes_between_rounds_of_replications_is_rejected(tmp_path
         return gs.Scenario(platform, gs.Workload.from_log(log))
 
     schedulers = {"fcfs": gs.Fcfs()}
-    if kept:  # the later replications are stored already
+    if kept:  # later replications are already stored
         gs.replicate(scenario, schedulers, range(10, 20), store=store)
     with pytest.raises(gs.GridSimError, match=r"log.swf must be unchanged since the study"):
         gs.replicate(scenario, schedulers, half_width=1e-9, at_most=20, store=store)
@@ -506,7 +506,7 @@ def test_files_of_the_same_name_are_distinguished_by_path(tmp_path: Path) -> Non
     scenario = scenario_of(log, faults=gs.Faults.trace(ups, seed=1))
     result = gs.simulate(scenario, gs.Fcfs(), record=True)
     assert reproduce_result(result).changes == {}
-    result.check_faults()  # the log is not a file of the faults
+    result.check_faults()  # only files of the faults are checked, not the log
     original = sha256(str(log))
     jobs(log, 900)
     assert reproduce_result(result).changes == {f"file {log}": (original, sha256(str(log)))}

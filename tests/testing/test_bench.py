@@ -181,7 +181,7 @@ def test_all_forms_give_the_same_results_on_the_bench(steps: list[tuple[Any, ...
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_only_what_a_test_asks_for_happens(form: str) -> None:
+def test_a_bench_causes_only_events_that_a_test_requests(form: str) -> None:
     bench = _bench(form, node=1)
     bench.start()
     assert bench.timers == [(4.0, "ask", {})] and bench.sent == []
@@ -193,7 +193,7 @@ def test_only_what_a_test_asks_for_happens(form: str) -> None:
     assert bench.now == 1.0 and bench.queued == ((0, 1),) and bench.view.tasks == 1
     bench.sent.clear()
     bench.deliver("ask", sender=3, share=0.5)
-    assert bench.sent == []  # a single task is not handed over
+    assert bench.sent == []  # a node does not give away its only task
     bench.end_task()
     assert bench.now == 2.0 and bench.program.asked == 1
     assert [(timer.time, timer.name) for timer in bench.timers] == [(2.5, "ask"), (4.0, "ask")]
@@ -287,7 +287,7 @@ def test_a_role_is_tested_without_the_others(form: str) -> None:
     master = _bench(form, MasterScheduler(), role="master", machines=3)
     master.release(0, tasks=4)
     assert [item.to for item in master.sent] == [1, 2, 3, 1] and master.program.next == 1
-    assert master.view.tasks == 0  # the worker on its machine does not exist
+    assert master.view.tasks == 0  # the master runs no tasks, and the worker on its machine does not exist
     worker = _bench(form, MasterScheduler(), "worker", 2, machines=3)
     assert worker.node == 3 and worker.view.machine == 2
     worker.deliver("task", sender=0, application=0, tasks=2)
@@ -332,7 +332,7 @@ class ManyKindsScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_all_sorts_of_messages_are_recorded(form: str) -> None:
+def test_messages_of_all_kinds_are_recorded(form: str) -> None:
     bench = _bench(form, ManyKindsScheduler())
     bench.release(0)
     assert bench.sent == [
@@ -383,7 +383,7 @@ def test_boards_and_ticks_work_on_the_bench() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_errors_of_the_bench(form: str) -> None:
+def test_wrong_uses_of_the_bench_are_errors(form: str) -> None:
     bench = _bench(form)
     with pytest.raises(gs.ScenarioError, match="t = 0.0 s: end_task requires a running task at node 0"):
         bench.end_task()
@@ -454,7 +454,7 @@ class FailingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_bench_goes_on_after_an_error_of_a_handler(form: Any) -> None:
+def test_a_bench_continues_after_an_error_of_a_handler(form: Any) -> None:
     bench = Bench(FailingScheduler(), form=form)
     for now in (1.0, 1.0, 1.25):
         with pytest.raises(ValueError, match="once"):

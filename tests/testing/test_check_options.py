@@ -40,7 +40,8 @@ class HandingNode(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
     def on_news(self, view: Any, message: Any) -> None:
-        if self.parameters.interrupts and view.machines not in (1, 5):  # as in the runs before the check
+        # runs before the check have 1 or 5 machines
+        if self.parameters.interrupts and view.machines not in (1, 5):
             raise KeyboardInterrupt
 
 
@@ -70,7 +71,7 @@ class ChattyScheduler(HandingScheduler, frozen=True, kw_only=True):
     policy = ChattyNode
 
 
-def test_a_large_bag_with_too_many_events_is_left_out(tmp_path: Any, monkeypatch: Any) -> None:
+def test_a_large_bag_with_too_many_events_is_skipped(tmp_path: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(conformance, "MAX_EVENTS", 2_000)
     report = _check(ChattyScheduler(), tmp_path, examples=1)
     assert "not checked: a large bag, its run has too many events" in str(report)
@@ -119,7 +120,8 @@ class SleepingNode(gs.NodeProgram):
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
-        while self.parameters.always or view.machines not in (1, 5):  # as in the runs before the check
+        # runs before the check have 1 or 5 machines
+        while self.parameters.always or view.machines not in (1, 5):
             time.sleep(0.1)
 
 
@@ -134,7 +136,8 @@ def test_a_handler_that_sleeps_for_ever_ends_a_check(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, always: bool
 ) -> None:
     monkeypatch.setattr("gridsim.testing.run_limits.HANDLER_TIME", 0.3)
-    monkeypatch.setattr(conformance, "OVERTIME", 0.0)  # otherwise the hang must begin within `seconds`
+    # with the default, only a hang within `seconds` would end the check
+    monkeypatch.setattr(conformance, "OVERTIME", 0.0)
     location = f"SleepingNode.on_release, {__file__}:"
     message = f"'runs' .* a handler has not ended .*; t = .* s, node .: {location}"
     previous = signal.signal(signal.SIGALRM, signal.SIG_IGN)
@@ -190,7 +193,7 @@ def test_an_endless_run_leads_to_the_horizon(tmp_path: Any, monkeypatch: pytest.
         _check(HandingScheduler(), tmp_path, examples=1, shrink=False)
 
 
-def test_a_law_limits_the_messages_of_a_task(tmp_path: Any) -> None:
+def test_an_invariant_limits_the_messages_of_a_task(tmp_path: Any) -> None:
     with pytest.raises(ConformanceError, match="breaks the invariant 'messages' .* messages_per_task = 0.5"):
         _check(HandingScheduler(), tmp_path, examples=20, messages_per_task=0.5)
     assert _check(HandingScheduler(), tmp_path, examples=2, messages_per_task=9.0).examples == 2

@@ -59,7 +59,7 @@ def foresight_left_out(scheduler: gs.Scheduler) -> set[str]:
     return {f"foresight of {kind}" for kind in scheduler.foresees}
 
 
-#: Classes with a test of their own below, or in one of its tables.
+#: Classes that a test below covers, directly or by a table.
 TESTED = {gs.FairTree, gs.DgsAsap, gs.DgsAcap, gs.Zorilla, gs.Metascheduler, gs.WqrFt, gs.Wave}
 TESTED |= {type(scheduler) for scheduler in (*CENTRAL.values(), *MAPPING.values(), *RIGID)}
 TESTED |= {*CLASSICS, *PROBING, *WALKERS.values(), *(kind for kind, _ in SEARCHES.values())}
@@ -69,7 +69,7 @@ TESTED |= {*CLASSICS, *PROBING, *WALKERS.values(), *(kind for kind, _ in SEARCHE
 @pytest.mark.parametrize(
     "kind", dict.fromkeys(kind for kind, _ in registered().values() if kind not in TESTED)
 )
-def test_any_other_registered_scheduler_passes(kind: type[gs.Scheduler], tmp_path: Path) -> None:
+def test_all_other_registered_schedulers_pass(kind: type[gs.Scheduler], tmp_path: Path) -> None:
     report = check_scheduler(kind(), examples=6, hash_seeds=False, folder=tmp_path)
     assert report.examples >= 6
 
@@ -348,7 +348,7 @@ def test_faulty_scheduler_is_detected(name: str, faulty_module: Any, tmp_path: P
         ({"examples": 0}, "examples must be a whole number >= 1, got 0"),
         ({"max_nodes": 0}, "max_nodes must be a whole number >= 1, got 0"),
         ({"scheduler": st.just(3)}, "scheduler must be a strategy of Scheduler objects, got one of 3"),
-        ({"scheduler": 3}, "scheduler must be a Scheduler object or a strategy of them, got 3"),
+        ({"scheduler": 3}, "scheduler must be a Scheduler object or a Hypothesis strategy of them, got 3"),
     ],
 )
 def test_invalid_arguments_are_rejected(arguments: dict[str, Any], message: str) -> None:
@@ -527,9 +527,9 @@ class HangingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = HangingNode
 
 
-# if time is up while callbacks of the garbage collector run, the error is lost there, and raised again
+# if the time is up while callbacks of the garbage collector run, the error is ignored there, and raised again
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_handler_that_never_returns_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handler_that_never_returns_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(introspection, "WALL_TIME_LIMIT", 0.5)
     message = r"has not ended after 0.5 s; it is in HangingNode.on_release, .*test_conformance.py:\d+"
     with pytest.raises(ConformanceError, match=message):

@@ -217,5 +217,5 @@ def test_reports_of_join_idle_queue_arise_at_the_rate_of_their_use() -> None:
     share = formulas._server_distribution(0.3, 2.0)
     flow = 0.3 + 2.0 * float(share.sum(0) @ np.arange(share.shape[1]))
     assert share.min() > -1e-15 and share.sum() == pytest.approx(1.0)
-    assert share[1:].sum() == pytest.approx(flow)  # throughput
+    assert share[1:].sum() == pytest.approx(flow)  # the sum is the throughput
     assert share[1].sum() == pytest.approx(flow - 0.3)  # reports arise at the rate of their use

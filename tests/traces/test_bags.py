@@ -218,7 +218,7 @@ def test_bags_of_a_real_parallel_log_match_the_derived_file(traces):
     others = derived_rows(traces / "ricc2010-a/derived_bags_120s.csv.gz")
     expected = sorted(tuple(float(bag[key]) for key in ("submit_s", "user", "tasks")) for bag in others)
     every = log.jobs.copy()
-    every["run_time"][never] = 1.0  # as in the derived file
+    every["run_time"][never] = 1.0  # the derived file counts these run times as 1 s
     with pytest.warns(TraceWarning):
         others = derive_bags(JobLog(log.path, {}, every), span=math.inf)
     assert sorted(zip(others.release, others.user, others.jobs, strict=True)) == expected

@@ -95,7 +95,7 @@ def test_histories_of_htcondor_are_read(write, kind):
     assert log.jobs["line"][0] == counts.get(kind, 2)
 
 
-def test_faults_of_histories_are_named(write):
+def test_errors_in_htcondor_histories_are_reported(write):
     for text, message in (
         (history("long").replace("QDate", "QDat"), r":1: the columns must include a submit time \(QDate\)"),
         (history("long").replace("JobStatus = 1", "JobStatus = 9"), "field JobStatus must be .*, got '9'"),

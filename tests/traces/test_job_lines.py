@@ -115,7 +115,7 @@ def test_preceding_jobs_and_think_times_are_reported(write):
     codes = {item.code: (item.count, item.first_line) for item in lint(path)}
     assert codes == {"preceding-job": (2, 3), "think-time": (1, 4)}
     zeros = write("zero/log.swf", job(last="0 0") + job(1, number=2, last="0 0"))
-    assert read_all_ways(zeros)[3] == []  # there is no job 0
+    assert read_all_ways(zeros)[3] == []  # no job has the number 0
     assert (
         "2 jobs with a preceding job"
         in read_all_ways(write("0/log.swf", job(last="0 0", number=0) * 2))[3][-1]
@@ -232,7 +232,7 @@ MIXED = "".join(
     ("options", "lines"),
     [
         ({}, [3, 4, 4, 5, 6, 7]),
-        ({"start": 450.0, "max_nodes": 64}, [8]),  # reported only as omitted
+        ({"start": 450.0, "max_nodes": 64}, [8]),  # job 8 is reported only as omitted
         ({"start": 550.0}, []),
         ({"end": 50.0}, []),
         ({"start": 150.0, "end": 250.0}, [5]),
@@ -392,7 +392,7 @@ def contradictions_of(write, header, *jobs):
         ),
         (
             ["StartTime: Fri Oct 01 00:00:03 PDT 1993", "EndTime: Fri Dec 31 23:03:45 PST 1993"],
-            [job(7948936)],  # later only because of daylight saving time
+            [job(7948936)],  # this job is after the end only because of daylight saving time
             set(),
         ),
         (

@@ -35,9 +35,10 @@ def test_rigid_jobs_of_a_small_log_are_exact():
     log = make_log((100, 10, 1, 20), (100, 7, 8, 5), (105, 3, 9), (110, 4, 17, 0), (110, 2, -1, 9, 2))
     assert rows(derive_jobs(log, procs_per_node=8)) == [
         (100, 1, 10, 20, 7, 1),
-        (100, 1, 7, 5, 7, 2),  # ran for longer than requested
+        (100, 1, 7, 5, 7, 2),  # the job ran for longer than it requested
         (105, 2, 3, 3, 7, 3),
-        (110, 1, 2, 9, 7, 2),  # sorted by job number, although job 4 is above it in the log
+        # jobs of one instant are sorted by number, although job 4 is above this job in the log
+        (110, 1, 2, 9, 7, 2),
         (110, 3, 4, 4, 7, 4),
     ]
     jobs = derive_jobs(log)

@@ -164,7 +164,7 @@ def test_waits_for_a_dispatcher_are_checked(scenario: str) -> None:
             scheduler={**result.scheduler, "parameters": parameters},
         )  # fmt: skip
         assert any(location.startswith("jobs.turnaround") for _, location in laws(validate_result(wrong)))
-    # the job that stayed whose result waited longest
+    # change the job that stayed at home and whose result waited longest
     result = gs.simulate(SCENARIOS[scenario], SCHEDULERS["busy"])
     jobs = result.tables["jobs"]
     release, finish = (result.applications[name][jobs["application"]] for name in ("release", "finish"))
@@ -289,7 +289,7 @@ def test_tasks_on_other_machines_than_in_jobs_are_detected() -> None:
     """Two tasks of the same duration swap machines in the table ``jobs`` only."""
     result = gs.simulate(SCENARIOS["bags"], gs.Rjss(k=1.0, rule="none"), record=True)
     machine = result.tables["jobs"]["machine"].copy()
-    equal = np.flatnonzero((machine == 1) | (machine == 3))  # of one speed
+    equal = np.flatnonzero((machine == 1) | (machine == 3))  # machines 1 and 3 have equal speeds
     machine[equal] = 4 - machine[equal]
     violations = laws(validate_result(with_columns(result, jobs={"machine": machine})))
     assert any(law == "agreement" and "on machine 1" in location for law, location in violations), violations

@@ -159,7 +159,7 @@ def test_job_of_a_log_may_run_only_once(tmp_path: Path) -> None:
     log = swf(tmp_path / "log.swf", [(1, 0, 0, 10, 2, 10)])
     rows = ("w0!1,0,2,0,10,10,0-1", "w1!1,0,2,20,10,30,0-1", "1,0,2,40,10,50,0-1")
     path = write_short(tmp_path / "jobs.csv", *rows)
-    assert validate_batsim(path) == []  # three workloads, or none
+    assert validate_batsim(path) == []  # rows of two workloads, and a row without a workload
     for k in range(3):
         assert validate_batsim(write_short(path, rows[k]), job_log=log) == []
     (violation,) = validate_batsim(write_short(path, *rows), machines=4, job_log=log)

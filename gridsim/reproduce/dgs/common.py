@@ -94,7 +94,7 @@ class GridJobs:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending, such as ``ricc2010-2000-5000-0.28``."""
+        """File name of the scenario without its extension, such as ``ricc2010-2000-5000-0.28``."""
         source = self.profile if self.log is None else os.path.basename(self.log.path).split(".")[0].lower()
         load = "own" if self.load is None else f"{self.load:g}" if self.load else "day"
         name = f"{source}-{self.jobs or 'all'}-{self.nodes}-{load}"

@@ -84,7 +84,7 @@ class AttributedJobs:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending."""
+        """File name of the scenario without its extension."""
         suffix = "ample" if self.ample else "free" if self.constraints is None else "wanting"
         return f"{self.jobs.name}-{suffix}"
 

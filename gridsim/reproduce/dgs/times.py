@@ -74,7 +74,7 @@ class TimedJobs:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending."""
+        """File name of the scenario without its extension."""
         patience = f"-{self.patience:g}" if self.times == "deadline" else ""
         return f"{self.jobs.name}-{self.times}{patience}"
 

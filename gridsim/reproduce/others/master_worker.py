@@ -75,7 +75,7 @@ class MasterBags:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending."""
+        """File name of the scenario without its extension."""
         return f"master-{self.branching}-{self.load:g}"
 
     def __call__(self, seed: int) -> gs.Scenario:

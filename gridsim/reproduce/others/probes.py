@@ -149,7 +149,7 @@ class LogJobs:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending, such as ``yahoo-4000``."""
+        """File name of the scenario without its extension, such as ``yahoo-4000``."""
         log = log_of(self.path)
         return f"{log.title.lower()}-{self.workers or log.workers}"
 

@@ -70,7 +70,7 @@ class BagSource(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """File name of the scenario without its ending."""
+        """File name of the scenario without its extension."""
 
     @property
     @abstractmethod
@@ -186,7 +186,7 @@ class AtLoad:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending."""
+        """File name of the scenario without its extension."""
         return self.source.name
 
     def __call__(self, seed: int) -> gs.Scenario:

@@ -59,7 +59,7 @@ class BagsAtLoad:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending, such as ``light-300``."""
+        """File name of the scenario without its extension, such as ``light-300``."""
         return f"{self.load}-{self.nodes}"
 
     def __call__(self, seed: int) -> gs.Scenario:

@@ -76,7 +76,7 @@ class PoissonJobs:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending."""
+        """File name of the scenario without its extension."""
         return f"poisson-{self.machines}-{self.load:g}"
 
     def __call__(self, seed: int) -> gs.Scenario:

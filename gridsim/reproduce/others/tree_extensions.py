@@ -92,7 +92,7 @@ class DataBags:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending."""
+        """File name of the scenario without its extension."""
         return f"data-{self.machines}-{self.load:g}" + ("" if self.has_links else "-unlinked")
 
     def __call__(self, seed: int) -> gs.Scenario:
@@ -191,7 +191,7 @@ class MemoryBags:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending."""
+        """File name of the scenario without its extension."""
         return f"need-{self.machines}-{self.share:g}"
 
     def __call__(self, seed: int) -> gs.Scenario:

@@ -67,7 +67,7 @@ class FailingMachines:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending, such as ``up-4h-64``."""
+        """File name of the scenario without its extension, such as ``up-4h-64``."""
         return f"up-{self.up:g}h-{self.nodes}"
 
     def __call__(self, seed: int) -> gs.Scenario:

@@ -53,7 +53,7 @@ class OwnedNodes:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending, such as ``heavy-150-day10``."""
+        """File name of the scenario without its extension, such as ``heavy-150-day10``."""
         return self._hosts.name
 
     def __call__(self, seed: int) -> gs.Scenario:

@@ -119,7 +119,7 @@ def hours_of(path: str) -> Hours:
     trace = read_availability(path)
     days = trace.horizon // DAY
     if days < 1:
-        raise TraceFormatError(f"{path}: the trace lasts {trace.horizon:g} s, expected a day at least")
+        raise TraceFormatError(f"{path}: the trace must last at least a day, got {trace.horizon:g} s")
     (begun, begin), (ended, end) = (
         np.divmod(at.clip(0.0, days * DAY), DAY) for at in (trace.start, trace.end)
     )
@@ -161,7 +161,7 @@ class WorldHosts:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending, such as ``heavy-600-day10``."""
+        """File name of the scenario without its extension, such as ``heavy-600-day10``."""
         kind = f"day{100 * self.day_up:g}"
         if self.availability is not None:
             kind = {MOST_HOSTS_UP: "most-up", FEWEST_DEPARTURES: "fewest-go"}[self.night]

@@ -57,7 +57,7 @@ class JobStreams:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending, such as ``jobs-100-20-30-200-0.1``."""
+        """File name of the scenario without its extension, such as ``jobs-100-20-30-200-0.1``."""
         parts = self.nodes, self.interarrival, self.processing_time, self.clock, self.congestion
         return "jobs-" + "-".join(f"{part:g}" for part in parts)
 

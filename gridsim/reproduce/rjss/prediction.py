@@ -34,7 +34,7 @@ class JobRanges:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending."""
+        """File name of the scenario without its extension."""
         return f"ranges-{self.nodes}"
 
     def __call__(self, seed: int) -> gs.Scenario:

@@ -99,7 +99,7 @@ class OneBag:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending, such as ``normal-1000-rr4``."""
+        """File name of the scenario without its extension, such as ``normal-1000-rr4``."""
         return f"{self.kind}-{self.nodes}-rr{self.ratio:g}{'-late' if self.delay else ''}"
 
     def __call__(self, seed: int) -> gs.Scenario:

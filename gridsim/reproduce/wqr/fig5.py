@@ -84,7 +84,7 @@ class SmallBags:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending, such as ``random-bags-4``."""
+        """File name of the scenario without its extension, such as ``random-bags-4``."""
         return f"{self.kind.replace('the ', '').replace(' ', '-')}-{self.tasks}"
 
     def __call__(self, seed: int) -> gs.Scenario:

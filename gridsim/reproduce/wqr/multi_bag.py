@@ -98,7 +98,7 @@ class GranularBags:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending, such as ``5000-98-0.9``."""
+        """File name of the scenario without its extension, such as ``5000-98-0.9``."""
         return f"{self.granularity}-{self.up.split()[0]}-{self.load:g}"
 
     def __call__(self, seed: int) -> gs.Scenario:
@@ -150,7 +150,7 @@ class RealBags:
 
     @property
     def name(self) -> str:
-        """File name of the scenario without its ending, such as ``real-0.9``."""
+        """File name of the scenario without its extension, such as ``real-0.9``."""
         return f"real-{self.load:g}"
 
     def __call__(self, seed: int) -> gs.Scenario:

@@ -105,7 +105,7 @@ def log_bins(values: Floats, count: int) -> Floats:
 
 
 class WaitingByClass(NamedTuple):
-    """Classes of jobs by a value, and the waiting times of each class.
+    """Waiting times of jobs, grouped into classes by a property such as the number of nodes.
 
     Parameters
     ----------

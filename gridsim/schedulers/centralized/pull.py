@@ -302,7 +302,7 @@ class Replan(Pull):
         super().__init__(run)
         self.takes_releases = False
         self.aggregate_speed = math.fsum(run.speeds)  # total of the machines that are up
-        self.stretch = math.nan  # of the current order
+        self.stretch = math.nan  # stretch of the current order
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         super().on_faults(failed, recovered)

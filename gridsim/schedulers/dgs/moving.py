@@ -254,15 +254,15 @@ class MovingNode(DgsNode):
         reserved now, and the others once the job has moved.
         """
         job, start, length = message.application, message.start, message.length
-        timely = start * self.slot >= view.now_ns
-        commits = timely and view.slots.reserve(job, message.attempt, start, length)
-        if timely and not commits and start < message.held < start + length:
+        is_timely = start * self.slot >= view.now_ns
+        commits = is_timely and view.slots.reserve(job, message.attempt, start, length)
+        if is_timely and not commits and start < message.held < start + length:
             holds = view.slots.holds(job, message.previous, message.held)
             commits = holds and view.slots.reserve(job, message.attempt, start, message.held - start)
         if commits:
             view.environment.publish()
         else:
-            view.environment.log.refuses("refused" if timely else "refused-late", view.node, message)
+            view.environment.log.refuses("refused" if is_timely else "refused-late", view.node, message)
         answer = {"attempt": message.attempt, "start": start, "taken": int(commits)}
         view.send(message.sender, "reply", application=job, **answer)
 

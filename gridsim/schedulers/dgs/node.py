@@ -399,12 +399,12 @@ class DgsNode(NodeProgram):
     def on_commit(self, view: View, message: Any) -> None:
         """Commit to a job if its start is not past and its slots are free; otherwise refuse."""
         job, start = message.application, message.start
-        timely = start * self.slot >= view.now_ns
-        taken = timely and view.slots.reserve(job, message.attempt, start, message.length)
+        is_timely = start * self.slot >= view.now_ns
+        taken = is_timely and view.slots.reserve(job, message.attempt, start, message.length)
         if taken:
             view.environment.publish()
         else:
-            view.environment.log.refuses("refused" if timely else "refused-late", view.node, message)
+            view.environment.log.refuses("refused" if is_timely else "refused-late", view.node, message)
         answer = {"attempt": message.attempt, "start": start, "taken": int(taken)}
         view.send(message.sender, "reply", application=job, **answer)
 

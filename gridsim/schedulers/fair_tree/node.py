@@ -237,9 +237,9 @@ class TreeNode(NodeProgram, ABC):
         """Join the tree again, with an empty memory; `number` is that of the last request from the parent.
 
         Requests up to this number are lost with the machine, so the next report echoes it, which ends their
-        debts.  If a router only moves home from a machine that is up, requests under way still arrive and are
-        handled, but their debts end as well: until the leaves below have reported, the parent overestimates
-        the room by that of these requests.
+        debts.  If a router only moves home from a machine that is up, requests in transit still arrive and
+        are handled, but their debts end as well: until the leaves below have reported, the parent
+        overestimates the room by that of these requests.
         """
         self.last_request = number
 
@@ -384,10 +384,11 @@ class Router(TreeNode):
             [0, 0],
         )  # number of the last summary from, request to each
         self.sent_minimum = [math.inf, math.inf]  # outer minimum stretch last sent to each child
-        self.sent_largest, self.sent_copy = [0.0, 0.0], [-1, -1]  # the same for these; -1: no copy
+        # largest minimum, and time of the copy, last sent to each child; -1: no copy
+        self.sent_largest, self.sent_copy = [0.0, 0.0], [-1, -1]
 
     def on_child_leave(self, view: View, side: int) -> None:
-        """Delete the data of a child that has left the tree or moved, including debts for shares under way.
+        """Delete the data of a child that has left the tree or moved, including debts for shares in transit.
 
         If the child has moved, these shares still arrive.  Until the next reports of its leaves have climbed
         here, its room is overestimated by at most these shares.
@@ -436,9 +437,9 @@ class Router(TreeNode):
         """Add the availability of the children; summaries for different release cells are not added."""
         tree = view.environment.tree
         known_sides = [side for side in range(2) if self.cells[side] is not None]
-        # The inf of an idle leaf is reported as such, since its cells are the same at any later instant,
-        # which saves reports.  Minus debts, which depend on the age of their requests, cells hold only for
-        # now.
+        # The release of an idle leaf is reported as inf, since its cells are the same at any later instant,
+        # which saves reports.  Once debts are subtracted, cells are valid only at this instant, since debts
+        # depend on the age of their requests.
         releases = [
             self.release_of(view, side) if self.debts[side] else self.release[side] for side in known_sides
         ]

@@ -174,18 +174,18 @@ def totals(
 
 def _count_starts(total: dict[str, NDArray[Any]], rows: list[Any]) -> None:
     """Count resubmissions (copies that began after a failure without another copy), and replicas."""
-    ran_until: dict[tuple[int, int], int] = {}
+    latest_ends: dict[tuple[int, int], int] = {}
     done = {(copy.application, copy.task): copy.end for copy in rows if copy.how == COMPLETED}
     disturbed = set()
     # in an emulation, a copy that is sent later may start earlier
     for copy in sorted(rows, key=lambda copy: (copy.start, copy.copy)):
         task = copy.application, copy.task
-        if ran_until.get(task, 0) > copy.start:
+        if latest_ends.get(task, 0) > copy.start:
             total["replicas"][copy.application] += 1
-        elif task in ran_until and done.get(task, NEVER) > copy.start:  # or its start is too late
+        elif task in latest_ends and done.get(task, NEVER) > copy.start:  # or its start is too late
             total["resubmitted"][copy.application] += 1
             disturbed.add(task)
-        ran_until[task] = max(ran_until.get(task, 0), copy.end)
+        latest_ends[task] = max(latest_ends.get(task, 0), copy.end)
     for application, _ in disturbed:
         total["disturbed"][application] += 1
 

@@ -38,11 +38,11 @@ def _signal(**fields: Any) -> Message:
 
 
 SIGNALS = {
-    # to the server
+    # messages to the server
     "up": _signal(since=int),
     "checkpoint": _signal(copy=int, saved=float),  # work of the task that is done, Mflop
     "completed": _signal(copy=int),
-    # to a worker; since: time at which the machine for the copy came up
+    # messages to a worker; `since` is the time at which the machine for the copy came up
     "assign": _signal(copy=int, application=int, task=int, size=float, saved=float, since=int),
     "kill": _signal(copy=int),
 }
@@ -57,7 +57,7 @@ class Bag:
     """An application: a bag of independent tasks, 0, 1, 2 and so on."""
 
     number: int
-    released: int  # when
+    released: int  # time of its release, ns
     left: int  # number of tasks that are not completed
     size: list[float]  # size of each task, Mflop
     saved: list[float]  # work of each task in its most advanced checkpoint on the server, Mflop
@@ -85,7 +85,7 @@ class Machine:
 
     since: int = 0  # time at which it last came up
     failed_at: int = -1  # time of its last failure
-    up_times: list[int] = field(default_factory=list)  # the last of them
+    up_times: list[int] = field(default_factory=list)  # its last up times
     failures: int = 0
 
 

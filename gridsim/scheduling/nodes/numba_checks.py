@@ -89,7 +89,7 @@ def _with_range_errors(function: Any) -> Any:
     @overload(stub)
     def convert(x):  # type: ignore[no-untyped-def]
         if function is int and isinstance(x, types.Integer):
-            return lambda x: np.int64(x)  # Numba would keep the type
+            return lambda x: np.int64(x)  # Numba would keep the narrower type
         if not isinstance(x, types.Float):
             return lambda x: function(x)
 
@@ -115,7 +115,7 @@ _to_float = _stub("float", arity=1)
 @overload(_to_float)
 def _convert_to_float(x):  # type: ignore[no-untyped-def]
     if isinstance(x, types.Float):
-        return lambda x: np.float64(x)  # Numba would keep the type
+        return lambda x: np.float64(x)  # Numba would keep the narrower type
     return lambda x: float(x)
 
 
@@ -217,7 +217,10 @@ def _power(in_place: bool) -> Any:
         exponent = getattr(y, "literal_value", None)
         if all(isinstance(type_, _WHOLE_TYPES) for type_ in (x, y)):
             if exponent is None or exponent < 0:
-                raise NotCompiled("a power of two ints is an int when compiled; write 2.0 ** n, or 1 << n")
+                raise NotCompiled(
+                    "int ** int requires a constant exponent >= 0 when compiled, since its result is always "
+                    "an int; write 2.0 ** n or 1 << n"
+                )
             return lambda x, y: x**exponent
         if isinstance(x, types.Array) or isinstance(y, types.Array):
             if exponent != 2 or in_place:
@@ -254,8 +257,8 @@ def _shift(op: Any, scalar: Any) -> Any:
 
 _WHOLE_TYPES = (types.Integer, types.Boolean)
 #: Functions of `math` whose result may overflow.
-_OVERFLOW_ERRORS = ("exp", "expm1", "cosh", "sinh")
-_DOMAIN_ERRORS = (
+_OVERFLOWING_FUNCTIONS = ("exp", "expm1", "cosh", "sinh")
+_PARTIAL_FUNCTIONS = (
     "acos",
     "acosh",
     "asin",
@@ -271,8 +274,8 @@ _DOMAIN_ERRORS = (
 )
 #: Function of one argument -> its version for Numba, which raises the errors that Python would raise.
 _CHECKED_FUNCTIONS: dict[Any, Any] = {
-    **{getattr(math, name): _with_math_errors(getattr(math, name), True) for name in _OVERFLOW_ERRORS},
-    **{getattr(math, name): _with_math_errors(getattr(math, name), False) for name in _DOMAIN_ERRORS},
+    **{getattr(math, name): _with_math_errors(getattr(math, name), True) for name in _OVERFLOWING_FUNCTIONS},
+    **{getattr(math, name): _with_math_errors(getattr(math, name), False) for name in _PARTIAL_FUNCTIONS},
     **dict(
         (function, _with_range_errors(function))
         for function in (builtins.int, builtins.round, math.floor, math.ceil, math.trunc)

@@ -193,7 +193,8 @@ class _Extend:
     @staticmethod
     def lower(context: Any, builder: Any, slots: Any, value: Any, types_: Any, args: Any) -> Any:
         proxy = cgutils.create_struct_proxy(slots)(context, builder, value=value)
-        head = builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(I64, 2)), PTR)  # of a queue
+        # head of a queue of released reservations
+        head = builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(I64, 2)), PTR)
         cgutils.memset(builder, head, ir.Constant(I64, 16), 0)
         is_extended = call_core(context, builder, proxy.context, "extend_slots", I32, proxy.node, *args, head)
         result = cgutils.alloca_once_value(builder, context.make_optional_none(builder, APPLICATIONS))

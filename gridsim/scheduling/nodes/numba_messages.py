@@ -195,7 +195,7 @@ def strided(context: Any, builder: Any, type_: Any, value: Any) -> Any:
         data = builder.ptrtoint(entries._gep(ir.Constant(I64, 0)), I64)
         dtype, size = ARRAY_TYPES.index(as_dtype(type_.dtype)), as_dtype(type_.dtype).itemsize
         words = [data, ir.Constant(I64, dtype), one, entries.size, one, ir.Constant(I64, size), one]
-        words.append(ir.Constant(I64, 0))  # no owner
+        words.append(ir.Constant(I64, 0))  # the array has no owner
         return filled_row(context, builder, words)
     array = arrayobj.make_array(type_)(context, builder, value)
     one = ir.Constant(I64, 1)

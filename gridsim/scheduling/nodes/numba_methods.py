@@ -346,7 +346,7 @@ def _bit_length(number):  # type: ignore[no-untyped-def]
         count, rest = 0, number
         while rest != 0:
             if rest < 0:
-                rest += 1  # since a shift rounds down
+                rest += 1  # a shift rounds down, but a division must round towards 0
             rest >>= 1
             count += 1
         return count

@@ -216,7 +216,7 @@ class Message:
                 "delay or arrays"
             )
         self.arrays = tuple(name for name, kind in fields.items() if isinstance(kind, ArrayField))
-        #: The fields that are numbers of data stored elsewhere: arrays, or data of handlers in Cython.
+        #: Fields that hold a handle (number) of data stored elsewhere: arrays, or data of handlers in Cython.
         self.opaque = self.arrays
         self.answers = (answer,) if isinstance(answer, str) else tuple(answer)
         if not all(isinstance(name, str) for name in self.answers):

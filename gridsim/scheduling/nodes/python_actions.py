@@ -98,14 +98,15 @@ class PythonActions(BoardActions):
         self.links, self.queues, self.nodes, self.neighbours = links, queues, nodes, neighbours
         self.roles = _numbered_roles(roles)
         self.role_nodes = {role.name: role.nodes for role in self.roles if role.name}
-        self.handlers = frozenset[str]().union(*(role.handlers for role in self.roles))  # x
+        self.handlers = frozenset[str]().union(*(role.handlers for role in self.roles))
         self.make_application, self.seed, self.board = application, seed, board
         self.add_note, self.record_decision = add_note, record_decision
         self.convert, self.error_type, self.at_once = convert, error_type, at_once
         self.now = 0
         self.only_node = only_node
-        self.sent: list[tuple[int, str, dict[str, Any]]] = []  # by the only node: (receiver, kind, fields)
-        self.received: list[Letter] = []  # by the only node
+        # messages sent by the only node: (receiver, kind, fields)
+        self.sent: list[tuple[int, str, dict[str, Any]]] = []
+        self.received: list[Letter] = []  # messages received by the only node
         self.kinds = [MessageKind(*kind) for kind in kinds]
         self.by_name = {kind.name: kind for kind in self.kinds}
         self.local = LocalMail([kind for kind in self.kinds if kind.number < 0], nodes)

@@ -149,11 +149,11 @@ class PythonCore(PythonActions):
         self.limit = NEVER  # time of the next event of the engine, up to which `advance` runs, ns
         self.phase = Phase.END  # the phase that was handled last
         self.pause_at = STRIDE  # number of events after which the engine must have an event
-        self.needs_engine = False  # whether that must be at this instant, for limits
+        self.needs_engine = False  # whether the engine must have an event at this instant, to check limits
         self.events_before = 0  # number of events before this instant
         self.report_endless = report_endless
         self.counts = dict.fromkeys(self._event_types(), 0)  # number of events by type
-        self.latest = dict.fromkeys(self.counts, 0)  # the node that handled the latest one
+        self.latest = dict.fromkeys(self.counts, 0)  # per type, the node that handled the latest event
         self.stalled_at, self.stalled_counts = -1, self.counts  # counts when a long standstill began
         self.sample_at = NEVER
         self.sampler: Callable[[int], int] = _no_sampler

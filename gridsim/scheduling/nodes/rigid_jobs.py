@@ -172,7 +172,7 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
 
     rigid: ClassVar[bool] = True
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
-    speeds_known: ClassVar[bool] = True  # all speeds are equal, or those of sites
+    speeds_known: ClassVar[bool] = True  # they are equal within each site
     unequal_speeds: ClassVar[bool] = False
     local_order = "fifo"
     to_the_end: ClassVar[bool] = True  # a run also ends when all jobs are over
@@ -627,7 +627,7 @@ class RigidAdapter(Adapter):
         engine = self.run.engine
         engine.on("finish", self._finish, priority=1, phase=TIMER)
         for number, name in enumerate(self.parameters.job_timers):
-            priority = (2 if number < 2 else 8) + number  # 4 to 7 are taken
+            priority = (2 if number < 2 else 8) + number  # priorities 4 to 7 belong to other timers
             engine.on(name, partial(self._fire, name), priority=priority, phase=TIMER)
         engine.on("call-off", self._cancel, priority=5, phase=TIMER)
         engine.on("outlived", self._extend, priority=6, phase=TIMER)

@@ -81,7 +81,7 @@ def collect(
     pending = [(key, numbers) for key, numbers in positions.items()]
     stored_count = done = len(cells) - sum(len(numbers) for _, numbers in pending)
     _LOG.info("%d runs, of which %d are in the store", len(cells), done)
-    display = bar(progress, len(cells) - done, "runs")  # without known runs
+    display = bar(progress, len(cells) - done, "runs")  # counts only runs that are not in the store
 
     def report(finished: list[tuple[int, RunRecord]]) -> None:
         nonlocal done

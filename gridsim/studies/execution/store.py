@@ -298,11 +298,12 @@ class Store:
         for shard in shards:
             try:
                 with open_regular(shard) as stream:
-                    if (
-                        len(shard.stem) == 64
-                        and hashlib.file_digest(stream, "sha256").hexdigest() != shard.stem
-                    ):
-                        raise ValueError("its content must have the SHA-256 in its name")
+                    if len(shard.stem) == 64:
+                        content = hashlib.file_digest(stream, "sha256").hexdigest()
+                        if content != shard.stem:
+                            raise ValueError(
+                                f"its name must be the SHA-256 of its content, got content {content}"
+                            )
                     table = self._table(stream, types)
             except MemoryError:
                 raise

@@ -34,7 +34,7 @@ def level(request: pytest.FixtureRequest) -> Iterator[int]:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    # rows that fit in one vector, in two, and in more than the wide variant takes
+    # rows that fit in one vector, rows that need two, and rows too long for the variant with wide vectors
     st.one_of(
         st.tuples(st.integers(1, 12), st.integers(1, 5)), st.tuples(st.integers(30, 45), st.integers(14, 36))
     ),
@@ -128,13 +128,13 @@ def test_views_have_the_declared_types_and_limits(kind: Callable[..., Any]) -> N
     assert views.ages.tolist() == [[255], [255]]  # the maximum age
     views = kind(3, 2, shuffle=1)
     views.leave([0, 1, 2])
-    views.join(0, 1, steps=2**16)  # through a node that knows no node, either
+    views.join(0, 1, steps=2**16)  # also works through a node that knows no other node
     assert views.views.tolist() == [[1, -1], [0, -1], [-1, -1]]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_shuffling_evens_out_the_in_degrees(seed: int) -> None:
-    """At first they are those of a random graph (deviation 20**0.5); shuffling evens them, as published."""
+    """In-degrees of a random graph deviate by 20**0.5; shuffling reduces that, as published."""
     views = Views(20_000, 20, seed=seed)
     first = views.in_degree()
     assert first.mean() == 20.0 and abs(first.std() - 20**0.5) < 0.15
@@ -183,7 +183,7 @@ def test_tables_of_views_are_read_only() -> None:
             table[0, 0] = 1
     displayed = views.views
     views.cycle()
-    assert np.array_equal(displayed, views.views)  # the table is up to date
+    assert np.array_equal(displayed, views.views)  # the displayed table has the views after the cycle
 
 
 @pytest.mark.parametrize(

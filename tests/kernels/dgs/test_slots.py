@@ -118,7 +118,7 @@ def test_kernel_and_reference_are_equal(
         for item in (kernel, reference)
     ]
     assert free[0] == free[1]
-    # and from a checkpoint
+    # a kernel restored from a checkpoint gives the same answers
     second = SlotSchedules(NODES, stale=stale)
     second.setstate(kernel.getstate())
     assert table(second) == table(kernel)
@@ -253,7 +253,7 @@ def test_stale_views_never_see_the_future(
     """Events after an instant do not change the schedule seen as of that instant."""
     schedules = SlotSchedules(NODES, stale=True)
     call_results(schedules, [step for step in story if step[0] != "forget"])
-    seen = 40  # later than all of these
+    seen = 40  # later than all events of the story
     everyone = np.arange(NODES)
 
     def look() -> Any:

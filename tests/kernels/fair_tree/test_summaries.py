@@ -96,9 +96,10 @@ def test_debits_are_equal_for_cells_of_either_width(shape: tuple[int, int, int],
             limits = rng.integers(0, shape[1] + 1, shape[0]).astype(float)
             limits[rng.random(shape[0]) < 0.5] = np.inf
             kept = np.where((size <= limits[:, None])[..., None], np.maximum(arguments - drops, 0), 0)
-            for axis in (0, 1):  # at most the count at a greater stretch or size
+            for axis in (0, 1):  # a count is at most the count at a greater stretch or size
                 kept = np.maximum.accumulate(kept, axis)
-            kept = np.maximum.accumulate(kept[:, :, ::-1], 2)[:, :, ::-1]  # or a smaller task size
+            # and at most the count at a smaller task size
+            kept = np.maximum.accumulate(kept[:, :, ::-1], 2)[:, :, ::-1]
             for cells in (np.uint16, np.uint32):
                 out = summaries._debit_cells(arguments.astype(cells), size, drops, limits)
                 np.testing.assert_array_equal(out, kept)
@@ -275,7 +276,7 @@ def test_many_debits_equal_reference(rule):
 @pytest.mark.parametrize("module", [summaries, reference])
 def test_debits_of_very_many_tasks_do_not_overflow(module):
     assert module.debit_drop([2**63 - 1], [1.0], 1.0, 1) == 2**63 - 1
-    # by the printed rule, above every count where float64 cannot hold the work
+    # by the printed rule, the drop exceeds every count if the work does not fit into float64
     grid = SummaryGrid([1.0], [1.0], [1.0, 1e300])
     cells = np.full(grid.shape, MOST, dtype=np.uint32)
     sent = {"tasks": [2**62], "task_size": [2.0], "size": [1.0], "stretch": [1.0], "leaves": 1}

@@ -55,7 +55,8 @@ REFUSED = [
         rf"^hold_off must be at most {LATEST} ns, got {LATEST + 1}$",
     ),
     (
-        lambda: tree.SummaryTree(GRID, [1.0], **OPTIONS, rate=100 / (2**62 / 1e9)),  # 2**62 ns
+        # a summary takes 2**62 ns
+        lambda: tree.SummaryTree(GRID, [1.0], **OPTIONS, rate=100 / (2**62 / 1e9)),
         ValueError,
         r"rate must allow a summary of 100 bytes within 2\*\*62 ns, got 2.168404344971009e-08",
     ),
@@ -123,7 +124,7 @@ def test_the_number_of_payloads_stays_bounded():
 
 
 def messages_in_flight(run):
-    return int(run.network.links.in_flight()[0]) + 20  # and those that stay on their machine
+    return int(run.network.links.in_flight()[0]) + 20  # about 20 further messages stay on their machine
 
 
 def test_a_state_that_is_rejected_late_leaves_no_summary_in_use():

@@ -237,7 +237,7 @@ steps = st.none() | st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(
     is_counted=st.booleans(),
 )
 def test_direct_messages_equal_the_reference(steps, delays, fail_at, latency, is_counted):
-    """Kinds 1 and 2 bypass the interfaces; each step takes what is there kind by kind, or one by one."""
+    """Kinds 1 and 2 bypass the interfaces; each step takes deliveries kind by kind, or one by one."""
     options = {"latency": latency, "bandwidth": 1e8, "widths": [24] * 3, "deferred": [False] * 3}
     kernels = [
         module.Links([0, 1, 1, 2], 3, keep=[False, False, True], **options) for module in (links, reference)

@@ -151,13 +151,13 @@ def test_bad_input_is_rejected(call, error, message):
     assert not any(any(column) for column in counters(one).values())
 
 
-def test_limits_of_arguments_are_accepted():
+def test_extreme_valid_arguments_are_accepted():
     one = make(links, [0, 1], 2, 10, 1e9 / 2**39)
     one.log(1, SUBJECTS)
     one.watch(0, 5, 1)
     columns = [*(getattr(one, name) for name in COUNTERS), one.by_level, one.windows, one.in_flight()]
     assert {column.dtype for column in columns} == {np.dtype(np.int64)}
-    # 2**40 ns for two bytes
+    # a message of two bytes takes 2**40 ns
     one.send(0, 0, records(0, [(0, 1), (1, 0)]), 2)
     one.send(2**61, 0, records(0, [(1, 0)]), 0)
     assert one.unlogged == 2 and one.advance(2**40 + 10) == 2**40 + 10

@@ -61,7 +61,8 @@ def test_a_queue_is_feasible_at_its_own_minimum_stretch(case, shift):
 
 
 @given(
-    queues(exact=False, max_entries=12) | queues(max_entries=12),  # the first have equal deadlines
+    # queues of the first strategy have equal deadlines
+    queues(exact=False, max_entries=12) | queues(max_entries=12),
     grids(max_samples=6),
     st.floats(-9, 9) | quarter,
     st.sampled_from([0, 1]),
@@ -140,7 +141,7 @@ def test_a_batch_equals_single_calls(batch, grid, release, threads):
 
 
 def test_the_number_of_threads_changes_no_result():
-    # enough cells to start threads
+    # the grid has enough cells for the kernel to start threads
     rng = np.random.default_rng(4)
     grid = SummaryGrid.geometric(stretch=(0.1, 99.0, 20), size=(1.0, 99.0, 20), task_size=(0.1, 9.0, 20))
     offsets = np.cumsum([0, *rng.integers(0, 6, 300)])

@@ -81,7 +81,7 @@ def test_stretches_equal_those_of_the_authors_later_simulator():
 
 
 def test_many_entries_in_any_order_equal_reference():
-    # long and unsorted enough to need more than the insertion sort
+    # these lists are long and unsorted enough to need more than the insertion sort
     rng = np.random.default_rng(5)
     for n in (24, 33, 64, 100, 257, 1000):
         release, size = rng.uniform(-500, 0, n), rng.lognormal(5, 2, n)
@@ -96,7 +96,7 @@ def test_many_entries_in_any_order_equal_reference():
 
 
 def test_the_tolerance_of_deadlines_is_relative():
-    # 1e-12 relative: 4504 steps of 2**-52 above 1, and as large a fraction of 2**20
+    # a tolerance of 1e-12 is 4504 steps of 2**-52 above 1, and the same share of 2**20
     for unit in (1.0, 2.0**20):
         for steps, kept in ((4504, True), (4506, False)):
             assert edf.meets_deadlines([unit * (1 + steps * 2.0**-52)], [unit], speed=1.0, now=0.0) is kept
@@ -208,7 +208,7 @@ def test_work_must_be_whole_tasks():
         node = {"speed": [1.0], "free_at": [free_at], "until": 4.0}
         return edf.project_queues([0, 1], [0.0], [4.0], [work], [task_size], **node)[0][0]
 
-    # as many as float64 can count, and 1e-9 of a task more or less
+    # as many tasks as float64 can count, and a deviation of 1e-9 of a task
     assert project(2.0**53, 1.0) == 2.0**53 and project(1000.0, 1.0) == 1000.0
     assert project(4.0 + 3e-9, 4.0) == 4.0 + 3e-9 and project(1e-9, 1.0) == 1e-9
     for work, task_size in ((2.0**53 + 2, 1.0), (2.0**54, 1.0), (0.25 + 3e-9, 0.25)):

@@ -1,4 +1,4 @@
-"""Task queues: equality with the reference implementation, which proceeds task by task, and single cases."""
+"""Task queues: equality with the reference implementation, which proceeds task by task, and some cases."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class Program(RuleBasedStateMachine):
         for u in everyone:
             waiting += int(self.call_both("queue", u)[1].sum())
         totals = totals_of(self.kernel)
-        # tasks of resubmitted bags are counted there and with their applications
+        # tasks of a resubmitted bag are counted in the bag and in its application
         completed = sum(n for i, n in enumerate(totals["completed"]) if i not in self.further)
         assert self.enqueued == completed + self.lost + waiting
         assert completed == sum(totals["tasks"])

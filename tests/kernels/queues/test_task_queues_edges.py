@@ -213,7 +213,7 @@ def test_failures_after_the_last_instant_are_rejected():
 
 
 def test_many_shares_on_one_machine_equal_reference():
-    # rows are widened for all machines, and moved to the front if there is room
+    # rows are widened for all machines at once, and moved to the front of the memory if there is room
     actual, expected = (
         simple(module, speed=(1.0, 1.0), task_size=(1.0,) * 40) for module in (queues, reference)
     )

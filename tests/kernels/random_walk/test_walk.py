@@ -173,7 +173,7 @@ def test_each_other_node_is_probed_once_and_equally_often() -> None:
     )  # fmt: skip
     links, result = run(case)
     assert result["probes"] == [4] * jobs
-    # a load for each probe of a node: binomial with a standard deviation of 25
+    # the number of probes of a node is binomial with a standard deviation of 25
     asked = np.delete(links.bytes_out, 5) / 100
     assert links.sent[:2].tolist() == [4 * jobs] * 2 and abs(asked - 4 * jobs / 11).max() < 130
     links, result = run({**case, "probes": 100})
@@ -209,7 +209,8 @@ def test_an_observed_rate_at_time_zero_is_infinite() -> None:
     assert jobs_after() == 1  # exactly one arrival is impossible at an infinite rate
     assert jobs_after(rule="at-least-one") == 0
     assert jobs_after(0, rule="at-least-one") == 1
-    assert jobs_after(0, rule="at-least-one", local_threshold=0.0) == 0  # 0 is not below 0
+    # the condition is strict: 0 is not below 0
+    assert jobs_after(0, rule="at-least-one", local_threshold=0.0) == 0
 
 
 def test_a_difference_of_one_nanosecond_decides() -> None:
@@ -218,7 +219,7 @@ def test_a_difference_of_one_nanosecond_decides() -> None:
         walks.advance(NEVER)
         return {name: column.tolist() for name, column in walks.jobs().items()}
 
-    # 1 s to go, and a queue of 1 s and 1 ns at home
+    # the job takes 1 s to move, and the queue at home takes 1 s and 1 ns
     assert jobs_after(printed=True, work=[100.0000001, 1000.0])["machine"] == [0, 1]
     assert jobs_after(printed=True, work=[100.0, 1000.0])["machine"] == [0, 0]
     # 1000 s to send the data, and 1 s more: 999 s before node 1 is free

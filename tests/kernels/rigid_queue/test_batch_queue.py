@@ -380,7 +380,7 @@ def test_a_queue_without_jobs_ends_at_once(kind: Callable[..., Any]) -> None:
 
 @given(logs())
 def test_conservative_backfilling_starts_no_job_after_its_first_reservation(log: Any) -> None:
-    """If no job outlives its estimate; the reservation is what a queue without later jobs would give."""
+    """If no job outlives its estimate, each reservation is that of a queue without later jobs."""
     *load, time_ns = log
     machines, nodes, run, estimate = load
     estimate = [max(*item) for item in zip(run, estimate, strict=True)]
@@ -389,7 +389,8 @@ def test_conservative_backfilling_starts_no_job_after_its_first_reservation(log:
     queue.run(NEVER)
     starts = queue.totals()["start"]
     for job, instant in enumerate(time_ns):
-        # the job and all before it, at the release of the job, after which all run as long as is estimated
+        # a queue with this job and all jobs before it, as of its release; if no further jobs arrived, all
+        # would run as long as they are estimated to
         before = JobQueue(machines, nodes[: job + 1], run[: job + 1], estimate[: job + 1], conservative=True)
         before.submit(range(job + 1), time_ns[: job + 1])
         before.run(instant)
@@ -398,10 +399,11 @@ def test_conservative_backfilling_starts_no_job_after_its_first_reservation(log:
 
 
 def test_orders_are_as_computed_by_hand() -> None:
-    """One machine is taken until 10; then the jobs 1 to 4, all of one machine, run one after the other.
+    """Job 0 occupies the only machine until 10; then jobs 1 to 4, each for one machine, run one by one.
 
-    WFP: at 10 they have waited 9, 8, 7 and 6: (9/8)**3 = 1.42, (8/2)**3 = 64, (7/4)**3 = 5.4, (6/6)**3 = 1;
-    at 16 the first and the last have waited 15 and 12: (15/8)**3 = 6.6, (12/6)**3 = 8.
+    WFP: at 10 jobs 1 to 4 have waited 9, 8, 7 and 6, so their priorities are (9/8)**3 = 1.42, (8/2)**3 = 64,
+    (7/4)**3 = 5.4 and (6/6)**3 = 1: jobs 2 and 3 run first.  At 16 jobs 1 and 4 have waited 15 and 12, so job
+    4 is next: (15/8)**3 = 6.6, (12/6)**3 = 8.
     """
     nodes, run = [1] * 5, [10, 8, 2, 4, 6]
     for options_of_order, order in (
@@ -441,7 +443,8 @@ def test_fair_share_prefers_the_user_who_has_used_less() -> None:
     queue = JobQueue(1, nodes, run, run, users=[0, 1, 0, 1], order="multifactor", weights=weights)
     queue.submit(range(4), 0)
     queue.run(NEVER)
-    # at 0 all are equal and the first job starts; at 10 user 0 has used all: its second job is last
+    # at 0 all priorities are equal, so job 0 starts; at 10 user 0 has used all the time, so its second job is
+    # last
     assert np.argsort(queue.totals()["start"]).tolist() == [0, 1, 3, 2]
 
 

@@ -172,7 +172,7 @@ def failing(speed: list[float], sizes: list[float], up: float, down: float, time
 
 
 def test_a_restored_queue_with_many_machines_continues_equally() -> None:
-    """More ends than the heap keeps in order, and more of lost copies than there is room for."""
+    """The heap gets more ends than it keeps in order, and more ends of lost copies than fit."""
     rng = np.random.default_rng(2)
     speed, sizes = rng.uniform(1.0, 9.0, 120).tolist(), (10.0 ** rng.uniform(-2, 4, 400)).tolist()
     case = failing(speed, sizes, 100.0, 10.0, 5, interval=5 * S, checkpoint=S // 4)
@@ -191,13 +191,13 @@ def test_stops_and_blocks_do_not_change_a_run(case: Case) -> None:
 
 @given(st.lists(st.sampled_from((1.0, 2.0, 2.5, 4.0, 4.0, 8.0)), min_size=1, max_size=700), st.data())
 def test_the_choice_all_info_equals_a_scan_of_all_machines(speed: list[float], data: st.DataObject) -> None:
-    """Enough machines for several rounds of the index: the fastest that suffices, else the fastest."""
+    """The index, of several rounds, finds the fastest machine that suffices, else the fastest."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     until = (rng.integers(0, data.draw(st.sampled_from((3, 60))), len(speed)) * S).tolist()
     sizes = rng.choice([1.0, 10.0, 40.0, 100.0, 400.0], data.draw(st.integers(1, 2 * len(speed)))).tolist()
     queue = dispatch.WorkQueue(speed, [len(sizes)], sizes, until, order="small", choice="all", max_replicas=1)
     queue.submit(0, np.argsort(sizes, kind="stable"))
-    queue.run(1)  # all that start at time 0
+    queue.run(1)  # starts all tasks that start at time 0
     free = set(range(len(speed)))
     expected = {}
     for k in np.argsort(sizes, kind="stable").tolist()[: len(speed)]:
@@ -224,7 +224,7 @@ def test_task_copies_keep_their_invariants(case: Case) -> None:
     offsets = np.concatenate(([0], np.cumsum(case.tasks)))
     task = offsets[rows["bag"]] + rows["task"]
     completed = rows["completed"] == 1
-    assert sorted(task[completed].tolist()) == list(range(len(case.sizes)))  # each task once
+    assert sorted(task[completed].tolist()) == list(range(len(case.sizes)))  # each task is completed once
     outages = {u: [] for u in range(len(case.speed))}
     for instant, u, up, until in case.changes:
         if not up:
@@ -232,7 +232,7 @@ def test_task_copies_keep_their_invariants(case: Case) -> None:
     for u in range(len(case.speed)):
         mine = np.flatnonzero(rows["machine"] == u)
         mine = mine[np.argsort(rows["start"][mine], kind="stable")]
-        assert (rows["start"][mine][1:] >= rows["end"][mine][:-1]).all()  # one copy at a time
+        assert (rows["start"][mine][1:] >= rows["end"][mine][:-1]).all()  # a machine runs one copy at a time
         for down, back in outages[u]:
             inside = (rows["start"][mine] < down) & (rows["end"][mine] > down)
             assert not inside.any()
@@ -269,7 +269,7 @@ def test_single_steps_equal_one_run(case: Case) -> None:
             assert count == len(free) and up == until[free.tolist().index(machine)]
             assert need == queue.lasts(of, task, [machine])[0]
             numbers = queue.candidates()[1].tolist()
-            # of the failed tasks only the first is next
+            # only the first of the failed tasks can be next
             assert task in numbers and (alike == len(numbers) or (not running and begun))
             queue.assign(of, task, machine)
         if bag >= 0:
@@ -281,8 +281,8 @@ def test_single_steps_equal_one_run(case: Case) -> None:
     assert ends == full_run
 
 
-def test_rules_have_defaults() -> None:
-    """Defaults of draws, printed rules, and the log."""
+def test_defaults_of_a_work_queue_equal_the_stated_values() -> None:
+    """The defaults concern draws, printed rules, and the log."""
     speed, sizes = [1.0, 2.0, 3.0, 2.5], [4.0, 8.0, 5.0, 9.0, 7.0, 6.0, 3.0, 2.0]
     for rules in ({"order": "random", "choice": "cpu"}, {"order": "great", "choice": "avail"}):
         seen = []

@@ -60,7 +60,7 @@ def test_a_task_ends_at_the_last_instant_at_the_latest() -> None:
 
 
 def test_too_long_tasks_raise_an_error() -> None:
-    """9.2e18 ns or more, including checkpoints; the first copy reads none."""
+    """Tasks must take less than 9.2e18 ns with their checkpoints; the first copy reads no checkpoint."""
     work = LONGEST - 11 * 1024
 
     def lasts(**rules: int) -> int:
@@ -77,9 +77,10 @@ def test_too_long_tasks_raise_an_error() -> None:
 @pytest.mark.parametrize(
     ("size", "now", "more"),
     [
-        (9.1e9, 0, {"interval": 10**18, "checkpoint": 10**18}),  # five parts of 10**18 ns fit
+        # five intervals of 10**18 ns, with their checkpoints, fit
+        (9.1e9, 0, {"interval": 10**18, "checkpoint": 10**18}),
         (1e9, 85 * 10**17, {"interval": 10**18}),
-        (0.5e9, 85 * 10**17, {"interval": 10**18}),  # the task would end in time, but its part would not
+        (0.5e9, 85 * 10**17, {"interval": 10**18}),  # the task would end in time, but its interval would not
         (9e9, 0, {"factors": [[0.5, 1.0]]}),
         (9.2e9, 0, {"factors": [[2.0, 2.0]]}),
         (1e30, 0, {}),
@@ -150,7 +151,8 @@ def test_predictions_do_not_exceed_the_last_instant() -> None:
         feed(queue, (10**18, 0, False, back), (back, 0, True, NEVER))
         assert queue.run(NEVER) == "blocks"
         assert feed(queue).run(back + 1) == "reached"
-        # machine 1 has been up all the time: predicted for as long again, but not beyond the last instant
+        # machine 1 has been up all the time: it is predicted to stay up for as long again, within the last
+        # instant
         assert queue.idle_machines()[1].tolist()[0] == until
         release(queue)
         assert queue.idle_machines()[1].tolist() == [until, min(2 * (back + 1), NEVER)]
@@ -159,8 +161,8 @@ def test_predictions_do_not_exceed_the_last_instant() -> None:
 # -- what there is to choose from -----------------------------------------------------------------------
 
 
-def test_candidates_and_idle_machines_are_shown() -> None:
-    """Before any release, while all machines are busy, and after an earlier bag."""
+def test_candidates_and_idle_machines_are_returned() -> None:
+    """They are checked before any release, while all machines are busy, and after an earlier bag."""
     queue = dispatch.WorkQueue(
         [1.0, 2.0], [2, 2], [4.0, 8.0, 2.0, 6.0], [NEVER, 9 * S],
         order="small", choice="cpu", max_replicas=1, step=True,
@@ -182,7 +184,7 @@ def test_candidates_and_idle_machines_are_shown() -> None:
         assert queue.pick_task() == (bag, tasks[0] if tasks else -1)
 
     check(-1, [], [], {0: NEVER, 1: 9 * S})
-    release(queue, 1)  # while no machine waits for the first bag
+    release(queue, 1)  # no machine waits for the first bag at this time
     check(1, [0, 1], [2.0, 6.0], {0: NEVER, 1: 9 * S})
     for task, machine, weight in ((0, 1, (0, False, 2, 2, 9 * S, S)), (1, 0, (0, False, 1, 1, NEVER, 6 * S))):
         assert queue.run(S) == "decide" and queue.pick_task() == (1, task)
@@ -224,7 +226,7 @@ def test_recovery_of_a_machine_that_is_up_is_ignored() -> None:
     feed(queue, (S, 0, True, 5 * S), (S, 1, True, 5 * S), (3 * S, 1, False, 0), (5 * S, 1, False, 0))
     assert queue.run(NEVER) == "blocks"
     assert feed(queue, (6 * S, 1, True, 9 * S)).run(NEVER) == "blocks" and feed(queue).run(7 * S) == "reached"
-    # machine 1 had task 0 until 2 s; machine 0 is up from 0 s and runs the other until 8 s
+    # machine 1 ran task 0 until 2 s; machine 0 is up from 0 s on, and runs task 1 until 8 s
     assert [column.tolist() for column in queue.idle_machines()] == [[1], [6 * S]]
     assert queue.run(NEVER) == "done"
     rows = queue.copies()
@@ -232,7 +234,7 @@ def test_recovery_of_a_machine_that_is_up_is_ignored() -> None:
 
 
 def test_runs_of_empty_queues_return_done() -> None:
-    """Without machines and bags; the columns have their types."""
+    """A queue without machines and bags has columns of the declared types."""
     queue = dispatch.WorkQueue([], [], [], [], order="small", choice="cpu", max_replicas=1, log=True)
     assert queue.run(1) == "done"
     totals, copies = queue.totals(), queue.copies()
@@ -302,7 +304,7 @@ def test_invalid_arguments_raise_errors(changes: dict[str, Any], words: str) -> 
     assert str(refused.value) == words
 
 
-def test_limits_of_arguments_are_accepted() -> None:
+def test_extreme_valid_arguments_are_accepted() -> None:
     dispatch.WorkQueue(
         [1.0], [1], [1.0], [0], order="great", choice="all", max_replicas=1024, interval=10**18,
         checkpoint=10**18, restore=10**18, seed=2**64 - 1, period=10**16, factors=[0.5],

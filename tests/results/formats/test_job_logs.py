@@ -250,7 +250,7 @@ def test_jobs_that_never_ran_are_left_out_and_unknown_waits_fail(tmp_path: Path)
     assert np.isnan(table["finish"]).tolist() == [False] * 4 + [True, False]
     assert result.facts["unknown_waits"] == 1 and "unknown for 1 jobs" in result.format()
     assert table["nodes_used"].tolist() == [2, 3, 1, 1, 0, 1] and table["waiting"][-1] == 2
-    with pytest.warns(gs.TraceWarning):  # the scenario issues the warning, too
+    with pytest.warns(gs.TraceWarning):  # reading the scenario of the result also issues the warning
         gs.check_same_jobs(result, result.scenario)
 
 

@@ -119,7 +119,7 @@ def test_default_metrics_depend_on_the_runs(migrated, wasted, rigid, first):
     del unlike["mean_stretch_agg"], unlike["gap"], unlike["bytes"], unlike["failed"]
     usual = RIGID[:-1] if rigid else ["max_stretch_agg"]
     assert default_metrics([values, unlike], rigid) == usual + always[:-1]
-    del unlike["migrated"], unlike["wasted"]  # as in the row of a store
+    del unlike["migrated"], unlike["wasted"]  # rows of a store lack these metrics instead of having NaN
     assert default_metrics([values, unlike], rigid) == usual + always[:-1]
 
 

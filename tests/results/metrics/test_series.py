@@ -123,7 +123,7 @@ def test_a_distribution_ends_at_the_largest_value(values, points):
         assert len(x) == 0
 
 
-def test_invalid_arguments_are_named(result):
+def test_invalid_arguments_are_reported(result):
     plain = gs.Result(tables={n: t for n, t in result.tables.items() if n != "schedule"}, facts={},
                       scheduler=result.scheduler, provenance=result.provenance)  # fmt: skip
     must = "requires a recorded run"
@@ -211,7 +211,8 @@ def test_nothing_runs_while_a_machine_is_down():
     lost = (schedule["completed"] == 0) & ~np.isin(
         schedule["end"], schedule["end"][schedule["completed"] > 0]
     )
-    assert lost.any() and np.isin(schedule["end"][lost], begin).all()  # what was cut off ended so
+    # rows that were cut off end at the beginning of an outage
+    assert lost.any() and np.isin(schedule["end"][lost], begin).all()
 
 
 def test_down_times_end_as_faults_do(result):

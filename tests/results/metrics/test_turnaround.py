@@ -135,7 +135,7 @@ def test_schedulers_are_compared_by_the_mean_turnaround() -> None:
     both = gs.compare(SCENARIO, {"nm": gs.NoMigration(), "rjss": gs.Rjss(k=1.0)})
     assert both.measure == "mean_turnaround"
     assert both.ratio("rjss") == both["rjss"].mean_turnaround / both["nm"].mean_turnaround < 1.0
-    # at home 10 + 10 (waits 6) + 26 s + node 1's own 5 s
+    # turnarounds at home: 10 s, 10 s after a wait of 6 s, 26 s, and 5 s for node 1's own job
     assert both["nm"].mean_turnaround == pytest.approx((10 + 16 + 26 + 5) / 4)
     assert "nm (ratios are relative to it)" in both.format()
 

@@ -66,7 +66,7 @@ def test_mct_equals_fcfs_by_earliest_end(scenario: gs.Scenario) -> None:
 def test_k_percent_best_equals_mct_and_met_at_its_limits(scenario: gs.Scenario) -> None:
     machines = scenario.platform.nodes
     if scenario.faults is not None and machines > 1:
-        machines = 10**6  # one machine of those that are up, however many these are
+        machines = 10**6  # so large that the percentage selects one machine, however many are up
     for percent, limit in ((100.0, gs.Mct()), (100.0 / machines, gs.Met())):
         a, b = (gs.simulate(scenario, s) for s in (gs.KPercentBest(percent=percent), limit))
         assert a.applications["finish"].tolist() == b.applications["finish"].tolist()
@@ -145,7 +145,8 @@ def test_expected_times_have_the_classes_of_braun() -> None:
     for task_range, machine_range in ((3000.0, 1000.0), (100.0, 10.0)):
         etc = gs.expected_times(900, 9, task_range=task_range, machine_range=machine_range, seed=1)
         assert etc.min() >= 1.0 and etc.max() < task_range * machine_range
-        # within a row only x differs; the mean is that of B times that of x
+        # within a row only the machine factor x differs; the mean is that of the task factor B times that of
+        # x
         assert (etc[:, -1] / etc[:, 0]).max() < machine_range
         assert etc.mean() == pytest.approx((1 + task_range) * (1 + machine_range) / 4, rel=0.1)
 

@@ -424,7 +424,7 @@ def test_ratios_in_deep_overload_equal_the_published_ones(
     assert worst["random"] / worst["ect"] == pytest.approx(random_to_ect, rel=0.08)
 
 
-# speeds, task size: M3 in 1e-8 s/Mflop, F1 / M3, F3 / M3, and the tolerance of the mean over seeds.
+# Name, speeds, task size, M3 in 1e-8 s/Mflop, F1 / M3, F3 / M3, and the tolerance of the mean over seeds.
 # Without overload the maximum depends on how the arrivals of a seed cluster, so the tolerance is larger.
 ROWS: list[tuple[str, float | tuple[float, ...], float, float, float, float]] = [
     ("uniform", 4000.0, 2397, 1.15, 3.8, 0.25),

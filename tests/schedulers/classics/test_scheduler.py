@@ -59,7 +59,7 @@ def test_the_board_counts_a_new_task_once() -> None:
 
 
 def test_least_work_counts_only_the_work_left_on_machines() -> None:
-    # 30 s on one machine, then 2 s and 9 s on the other: at 29 s the first has 1 s left, the other 8 s
+    # one machine gets 30 s of work, the other 2 s and 9 s: at 29 s the first has 1 s left, the other 8 s
     workload = gs.Workload.of([0.0, 1.0, 28.0, 29.0], [1] * 4, [30.0, 2.0, 9.0, 1.0], submitter=[0] * 4)
     scenario = gs.Scenario(gs.Platform.of([1.0, 1.0]), workload, seed=1)
     finish = gs.simulate(scenario, gs.LeastWork(instant=True)).applications["finish"]

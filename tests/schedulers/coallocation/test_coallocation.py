@@ -39,7 +39,7 @@ def test_a_flooded_job_starts_at_the_time_computed_by_hand() -> None:
     jobs = result.applications
     assert jobs["first_start"].tolist()[0] == 5.0 and jobs["finish"].tolist()[0] == 105.0
     table = result.tables["schedule"]
-    assert table["machine"].tolist() == [0, 1]  # the own machine, then the first offer; ties by number
+    assert table["machine"].tolist() == [0, 1]  # its own machine, then the first offer; ties by number
     # the second job finds only its own machine, and is rejected instead of being advertised again
     assert jobs["failed"].tolist() == [0, 1] and jobs["floods"].tolist() == [1, 1]
     assert sent(result) == {"advert": 4, "offer": 2, "claim": 1, "reply": 1}
@@ -51,7 +51,7 @@ def test_a_radius_grows_until_it_reaches_enough_machines() -> None:
     scenario = case(12, (0.0, 6, 10.0, 0))
     growing = gs.simulate(scenario, gs.Zorilla(degree=2, first=1)).applications
     assert growing["failed"].tolist() == [0] and 2 <= growing["floods"][0] <= 5
-    # never satisfied: the run ends all the same
+    # max_hops keeps the job from ever finding enough machines, but its run ends at the end of its lifetime
     fixed = gs.simulate(scenario, gs.Zorilla(degree=2, first=1, max_hops=1, lifetime=2000.0)).applications
     assert fixed["failed"].tolist() == [1] and fixed["floods"][0] > 30
 
@@ -100,7 +100,8 @@ def test_a_report_shows_machines_taken_by_uncounted_jobs() -> None:
 def test_a_job_wider_than_a_site_is_coallocated_or_rejected() -> None:
     scenario = case(4, (0.0, 3, 10.0, 0), (0.0, 2, 10.0, 1))
     result = gs.simulate(scenario, gs.Metascheduler(sites=2), record=True)
-    assert result.applications["first_start"].tolist()[0] == 6.0  # set aside at 2 s, claimed at 3
+    # the machines are set aside at 2 s and claimed at 3 s
+    assert result.applications["first_start"].tolist()[0] == 6.0
     assert result.applications["site"].tolist()[0] == -1 and result.failed == 0
     assert validate_result(result) == []
     rejected = gs.simulate(scenario, gs.Metascheduler(sites=2, wide="reject"))

@@ -41,7 +41,8 @@ TWO_AT_HOME = case(gs.Platform.sites([1, 3]), (0.0, 1, 100.0, 0), (0.5, 1, 100.0
 @pytest.mark.parametrize(
     ("parameters", "sites", "starts"),
     [
-        # submitted at 1 s, dispatched at 2 s, claimed at 3 s, replies at 4 s, start at 5 s
+        # the first job is submitted at 1 s, dispatched at 2 s and claimed at 3 s; replies arrive at 4 s, and
+        # it starts at 5 s
         ({}, [1, 1], [5.0, 5.5]),  # site 1 has more idle machines
         ({"home": "preferred"}, [0, 1], [5.0, 5.5]),  # the second job would wait at home
         ({"home": "first"}, [0, 0], [5.0, 109.0]),  # the first one ends at 105 s, known at 106 s
@@ -51,7 +52,7 @@ TWO_AT_HOME = case(gs.Platform.sites([1, 3]), (0.0, 1, 100.0, 0), (0.5, 1, 100.0
         ({"home": "first", "suspension": 30.0}, [0, 1], [5.0, 37.5]),
     ],
 )
-def test_jobs_leave_their_home_site_as_parameters_say(
+def test_jobs_leave_their_home_site_as_the_parameters_state(
     parameters: dict[str, Any], sites: list[int], starts: list[float]
 ) -> None:
     jobs = run(TWO_AT_HOME, **parameters).applications
@@ -111,7 +112,7 @@ def test_runs_resume_while_jobs_run_on_sites_of_different_speed() -> None:
     assert resume_difference(scenario, scheduler, result, time_limit=1000.0) is None
 
 
-def test_schedulers_with_one_run_time_a_job_reject_unequal_speeds() -> None:
+def test_schedulers_with_one_run_time_per_job_reject_unequal_speeds() -> None:
     scenario = case(gs.Platform.sites([1, 1], speeds=[1000.0, 2000.0]), (0.0, 1, 100.0, 0))
     for scheduler in (gs.BatchQueue(), gs.Asap(), gs.DgsAsap()):
         with pytest.raises(gs.ScenarioError, match="platform.speeds must be equal for rigid jobs under"):
@@ -144,7 +145,8 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
     nodes = [draw(st.integers(1, sizes[k])) for k in site]
     run_time = [draw(st.sampled_from((1.0, 10.0, 30.0, 100.0))) for _ in site]
     requested = [length * draw(st.sampled_from((0.5, 1.0, 3.0))) for length in run_time]
-    # those of one instant would reach the metascheduler in the order of their machines
+    # times are distinct, since jobs of one instant would reach the metascheduler in the order of their
+    # machines
     release = sorted(draw(st.sets(st.integers(0, 100), min_size=count, max_size=count)))
     workload = gs.Workload.jobs_of(release, nodes, run_time, requested, site=site)
     return gs.Scenario(gs.Platform.sites(sizes, speeds), workload, FREE, 1)

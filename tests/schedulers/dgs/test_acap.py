@@ -1,4 +1,4 @@
-"""DGS_ACAP: groups that are close, the proximity overlay, and what the choice among answers costs."""
+"""DGS_ACAP: groups that are close, the proximity overlay, and the cost of the choice among answers."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def decision_columns(rows: list[Row], action: str, job: int, *names: str) -> lis
     return [tuple(round(row[name], 6) for name in names) for row in selection]
 
 
-#: Three machines: of machine 0's neighbours 1 and 2, each can examine only the other one.
+#: Three machines: neighbour 1 of machine 0 can examine only machine 2, and neighbour 2 only machine 1.
 THREE: dict[str, Any] = {"nodes": 3, "forward": 2, "degree": 2, "candidates": "others"}
 
 
@@ -46,13 +46,14 @@ def test_age_of_an_answer_is_the_delay_of_its_messages() -> None:
         (0.0, 0, 2, 2),
     ]
     view = ("time", "decider", "saw", "limit", "true", "age", "among")
-    # a latency after the request, of schedules a latency before
+    # answers leave a latency after the request, and use schedules that were sent a latency before
     assert decision_columns(rows, "answered", 0, *view) == [
         (0.05, 1, 60.0, 60.0, 60.0, 0.05, 1), (0.05, 2, 60.0, 60.0, 60.0, 0.05, 1)
     ]  # fmt: skip
     assert decision_columns(rows, "chose", 0, "machine", *view) == [(1, 0.1, 0, 60.0, 0.15, 60.0, 0.1, 2)]
     assert decision_columns(rows, "placed", 0, "time", "saw", "true") == [(0.2, 60.0, 60.0)]
-    # job 1: nothing was promised at 0.11 s; at 0.16 s it is, which its scheduling node cannot know
+    # job 1: at 0.11 s no machine was reserved for job 0; at 0.16 s one is, which the scheduling node cannot
+    # know
     assert decision_columns(rows, "answered", 1, "time", "true") == [(0.11, 60.0), (0.11, 60.0)]
     assert decision_columns(rows, "chose", 1, "machine", *view) == [
         (1, 0.16, 0, 60.0, 0.21, 180.0, 0.1, 2), (2, 0.26, 0, 60.0, 0.31, 60.0, 0.2, 1)
@@ -74,11 +75,11 @@ def test_age_of_an_answer_is_the_delay_of_its_messages() -> None:
 def test_ages_of_pulled_and_polled_schedules_are_recorded() -> None:
     jobs = gs.Workload.jobs_of([500.0], 1, 100.0, submitter=[0], origin=0.0)
     _, rows = run_with_decisions(jobs, policy="pull", **THREE)
-    # a request and its answer take 0.1 s, and the answer has the state of the beginning
+    # a pull and its answer take 0.1 s in total, and the answer has the schedule as of the time of the pull
     assert decision_columns(rows, "answered", 0, "time", "age") == [(500.15, 0.1), (500.15, 0.1)]
     _, rows = run_with_decisions(jobs, policy="poll", poll_period=100.0, **THREE)
     polls = Streams(1)("dgs.polls").integers(100 * 10**9, size=3) / 1e9
-    # asked at a multiple of 100 s after its first poll, and what is heard is half a round trip old
+    # a node polls at multiples of 100 s after its first poll, and what it learns is half a round trip old
     ages = [0.05 + (500.0 - polls[u] - 0.05) % 100.0 for u in (1, 2)]
     assert decision_columns(rows, "answered", 0, "age") == [(pytest.approx(age, abs=1e-6),) for age in ages]
 

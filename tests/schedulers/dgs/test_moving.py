@@ -109,7 +109,7 @@ def test_runs_are_valid_and_jobs_move_to_earlier_starts_only(
     data: st.DataObject, is_dense: bool, fails: bool, scheduler: gs.DgsAsap, period: float
 ) -> None:
     changes: dict[str, Any] = {"move": "forward", "move_period": period}
-    if is_dense:  # nodes must know others, and slots be released, for jobs to move
+    if is_dense:  # jobs move only if nodes know other nodes and slots are released
         changes |= {"estimate": "requested", "early": "release", "degree": 6}
     scenario = data.draw(dense_scenarios(fails=fails) if is_dense else timed_scenarios(fails=fails))
     result = run(scenario, msgspec.structs.replace(scheduler, **changes), **OPTIONS)

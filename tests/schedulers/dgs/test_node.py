@@ -31,7 +31,7 @@ def failures(draw: st.DrawFn, nodes: int) -> gs.Faults:
     return gs.Faults.of(*(list(column) for column in zip(*rows, strict=True)))
 
 
-#: Requested times over run times: users ask for too much, or jobs outlive what they have reserved.
+#: Ratios of requested times to run times: some users request too much, and some jobs outlive their requests.
 factors = st.sampled_from([None, 2.0, 0.5, 0.1])
 
 
@@ -141,8 +141,9 @@ def test_resumed_run_equals_the_whole_run(policy: Any, fails: bool, asked: float
         assert resume_difference(scenario, scheduler, result, **options) is None
 
 
-def test_a_job_whose_reservation_ends_before_the_last_reply_is_searched_for_anew() -> None:
-    requested = [3.0, 3.0]  # s; the reply to a commit takes two latencies of 5 s
+def test_a_job_whose_reservation_ends_before_the_last_reply_is_searched_again() -> None:
+    # s; shorter than the two latencies of 5 s after which the reply to a commit arrives
+    requested = [3.0, 3.0]
     workload = gs.Workload.jobs_of([1.0, 2.0], [1, 1], [30.0, 30.0], requested=requested, submitter=[1, 3])
     network = gs.Network(latency=5.0, interfaces="equal")
     scenario = gs.Scenario(gs.Platform.equal(4), workload, network, seed=48)

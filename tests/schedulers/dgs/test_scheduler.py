@@ -45,7 +45,7 @@ def test_job_starts_in_the_first_slot_after_its_messages() -> None:
     ideal = run(jobs, 30).applications
     assert ideal["first_start"].tolist() == [0.0, 60.0, 120.0]
     assert ideal["finish"].tolist() == [90.0, 150.0, 210.0]
-    # at 119.9 s request, answer, commit, reply and release do not come before 120 s
+    # after a submission at 119.9 s, request, answer, commit, reply and release do not arrive before 120 s
     slow = run(jobs, 30, EQUAL).applications
     assert slow["first_start"].tolist() == [60.0, 120.0, 180.0]
     assert slow["waiting"].tolist() == pytest.approx([60.0, 60.0, 60.1])
@@ -56,12 +56,13 @@ def test_job_starts_in_the_first_slot_after_its_messages() -> None:
     ("candidates", "starts"), [("others", [0.0, 100.0, 10.0]), ("all", [0.0, 10.0, 60.0])]
 )
 def test_jobs_wait_for_machines_reserved_by_earlier_jobs(candidates: str, starts: list[float]) -> None:
-    # 4 machines, all of which know one another
+    # each of the 4 machines knows all others
     jobs = gs.Workload.jobs_of([0.0, 1.0, 2.0], [2, 2, 1], [100.0, 50.0, 30.0], submitter=[0, 0, 0])
     actual = run(jobs, 4, forward=3, degree=3, slot=10.0, candidates=candidates)
     table = actual.applications
-    # others: each searcher has two of machines 1, 2 and 3: the first job has two of them, the second one
-    # needs one of these, and the third finds the one that is left; all: two machines for each of two jobs
+    # With "others", each searcher knows two of machines 1, 2 and 3: the first job reserves two of them, the
+    # second job needs one of these two, and the third finds the remaining one.  With "all", there are two
+    # machines for each of the first two jobs.
     assert table["first_start"].tolist() == starts
     assert table["nodes_used"].tolist() == [2, 2, 1]
 
@@ -104,7 +105,7 @@ def test_unused_slots_are_released_at_the_end_of_a_job() -> None:
         few: dict[str, Any] = {"forward": 2, "degree": 2, "candidates": "others"}
         return run(jobs, 3, estimate="requested", **few).applications
 
-    # with three machines each searcher has one candidate, and there are two of them
+    # with three machines, each searcher has one candidate, and there are two searchers
     assert table([0.0, 5.0])["first_start"].tolist() == [0.0, 60.0]
     assert table([0.0, 1.0, 100.0])["waiting"][2] == 20.0
     # the job was placed behind a full reservation, and keeps its start
@@ -153,7 +154,7 @@ def test_searcher_does_not_answer_after_a_transient_failure() -> None:
     assert (calm["searches"], calm["first_start"]) == (1, 60.0)
     resets = gs.Faults.of([1, 2, 3], [2.0] * 3, [2.0] * 3)
     reset = run(jobs, 4, SLOW, faults=resets, **all_of_them).applications[0]
-    # it waits for answers until 120 s, and searches again
+    # the scheduling node waits for answers until 120 s, and searches again
     assert (reset["searches"], reset["first_start"]) == (2, 180.0)
 
 
@@ -182,7 +183,7 @@ def test_failed_searches_count_from_the_last_placement() -> None:
     failure = gs.Faults.of([had[0]], [100.0], [math.inf])
     actual = run(jobs, 5, faults=failure, forward=4, degree=4, tries=1)
     assert actual.failed == 0 and actual.applications["searches"].tolist() == [2]
-    # each change is sent to four nodes: two machines commit, one of them is released, two commit
+    # each change is sent to four nodes: two machines commit, one of them is released, and two commit again
     assert sent(actual, "push") == (2 + 1 + 2) * 4
 
 
@@ -224,7 +225,7 @@ def test_the_policies_push_and_pull_count_sent_schedules() -> None:
 def test_the_policy_poll_counts_sent_schedules() -> None:
     jobs = gs.Workload.jobs_of([0.0, 6000.0], 1, 600.0)
     actual = run(jobs, 50, policy="poll", poll_period=100.0, degree=7)
-    # until 6600 s: 66 polls of each node, whenever its first one was
+    # in 6600 s each node polls 66 times, whatever the time of its first poll
     assert sent(actual, "poll") == 50 * 7 * 66
 
 
@@ -233,7 +234,7 @@ def test_single_jobs_without_latency_have_no_conflicts(policy: str) -> None:
     actual = run(jobs_at_distinct_times(250), 100, policy=policy, degree=8)
     assert actual.applications["conflicts"].sum() == 0
     assert (actual.applications["searches"] == 1).all() and actual.failed == 0
-    # two jobs at one instant conflict
+    # jobs that are released at one instant conflict
     both = gs.Workload.jobs_of([0.0] * 20, 10, 60.0, submitter=[0] * 20)
     assert run(both, 100, policy=policy, degree=8).applications["conflicts"].sum() > 0
 
@@ -250,7 +251,7 @@ def test_jobs_too_large_for_two_hops_fail_or_search_further() -> None:
     assert np.isnan(table["finish"][1:]).all() and math.isfinite(fails.mean_waiting)
     widens = run(jobs, 200, degree=4, wide="widen")
     assert widens.failed == 0 and (widens.applications["reached"] >= widens.applications["tasks"]).all()
-    # of all machines two are no candidates, unless they are counted in
+    # with "others", two of the machines are not candidates
     of_nearly_all = gs.Workload.jobs_of([0.0], 199, 60.0)
     assert run(of_nearly_all, 200, degree=8).failed == 0
     assert run(of_nearly_all, 200, degree=8, candidates="others").failed == 1
@@ -266,7 +267,7 @@ def test_single_machine_rejects_jobs() -> None:
 @pytest.mark.parametrize("policy", ["push", "pull", "poll"])
 def test_jobs_wait_while_all_machines_are_down(policy: Any) -> None:
     """No machine can search, choose or cancel; jobs wait until machines recover."""
-    for seed in range(2):  # with jobs that are being placed, and that run
+    for seed in range(2):  # machines fail while some jobs are being placed, and others run
         faults = gs.Faults.exponential(up=150.0, down=300.0, seed=seed)
         jobs = gs.Workload.jobs_of([0.0, 1.0, 100.0, 300.0], [2, 3, 1, 2], [100.0, 1.0, 100.0, 1.0])
         actual = run(jobs, 5, gs.Network(latency=1.0), faults=faults, policy=policy)
@@ -276,7 +277,7 @@ def test_jobs_wait_while_all_machines_are_down(policy: Any) -> None:
         faults = gs.Faults.of(list(range(8)), [float(instant)] * 8, [1000.0] * 8)
         actual = run(gs.Workload.jobs_of([0.0], 2, 300.0), 8, network, faults=faults, policy=policy, **late)
         assert actual.failed == 0 and actual.applications["finish"][0] > 1300.0
-    # one by one, within the time to detect the first failure
+    # machines fail one after the other, before the first failure is detected
     down = [70.0, 75.0, 80.0, 85.0, 90.0]
     faults = gs.Faults.of(list(range(5)), down, [500.0, 505.0, 510.0, 515.0, 520.0])
     actual = run(gs.Workload.jobs_of([0.0], 3, 300.0), 5, gs.Network(), faults=faults, policy=policy)

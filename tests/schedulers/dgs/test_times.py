@@ -104,10 +104,10 @@ SCHEDULERS: dict[str, tuple[gs.Scheduler, dict[str, Any]]] = {
         ({"not_before": [110.0, 0.0, 0.0]}, [110.0, 10.0, 210.0], [0, 0, 0], None),
         ({"deadline": [math.inf, 199.0, 250.0]}, [0.0, None, 100.0], [0, 1, 0], None),
         ({"deadline": [99.0, 200.0, 250.0]}, [None, 10.0, 110.0], [1, 0, 0], None),
-        # cancelled before it starts: its slots are the next job's
+        # the second job is cancelled before it starts, so the next job uses its slots
         ({"cancel_at": [math.inf, 15.0, math.inf]}, [0.0, None, 100.0], [0, 0, 0], [0, 1, 0]),
         ({"cancel_at": [15.0, math.inf, math.inf]}, [0.0, 100.0, 20.0], [0, 0, 0], [1, 0, 0]),
-        # a job that has ended by then is not cancelled
+        # a job that has ended at the time of its cancellation is not cancelled
         ({"cancel_at": [100.0, math.inf, math.inf]}, [0.0, 100.0, 200.0], [0, 0, 0], [0, 0, 0]),
     ],
 )

@@ -52,7 +52,7 @@ class Leaves:
         return self.axis.sample(view, NOW)
 
     def all_cells(self, *, taken=True):
-        """The sum over leaves; `taken`: as they report it, so that a task that can be taken now has been."""
+        """Return the sum over leaves; with `taken`, after each leaf has started a task if it can."""
         ask = self.cells if taken else self.cells_before
         return sum(ask(u).astype(np.int64) for u in range(len(self.speeds)))
 

@@ -1,4 +1,4 @@
-"""True values of recorded decisions, compared with a bisection that examines all machines in each step."""
+"""Ground truth of recorded decisions, compared with a bisection that examines all machines in each step."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Case:
     def leaves(self, node: int, application: int) -> tuple[int, Integers]:
         """Return how many leaves below `node` are up, and the machines of those that suit."""
         nodes, below = [node], list[int]()
-        for at in nodes:  # which grows meanwhile, level by level
+        for at in nodes:  # the list grows during the loop, level by level
             if at >= MACHINES - 1:
                 below.append(at - (MACHINES - 1))
             else:

@@ -15,14 +15,14 @@ from gridsim.validation.results import validate_result
 
 
 def run(faults: gs.Faults, release: Any, tasks: Any, submitter: Any, **parameters: Any) -> gs.Result:
-    """Tasks of 100 s."""
+    """Run tasks of 100 s on four machines, and check the result."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 4),
         gs.Workload.of(release, tasks, 1e5, submitter, origin=0.0),
         faults=faults,
     )
     tree = gs.FairTree(**{"accept": "minimum", "heartbeat": 300.0, "samples": (4, 3, 2), **parameters})
-    # the limit is for a mistake that submits the same tasks again and again
+    # the time limit ends runs that, by mistake, submit the same tasks again and again
     result = gs.simulate(scenario, tree, record=["schedule", "messages"], time_limit=20_000.0)
     assert validate_result(result) == []
     return result
@@ -148,7 +148,7 @@ def test_a_router_moves_once_the_tree_is_repaired() -> None:
     assert answers[0] == 31.0
 
 
-# -- with nothing on the way: machines of 1 Mflop/s, and messages that take no time --------------------------
+# -- without messages in transit: machines of 1 Mflop/s, and messages that take no time ---------------------
 
 #: Nine failures of machine 0, each a second after a heartbeat.
 IN_STEP = [300.0 * k + 1.0 for k in range(9)]
@@ -219,4 +219,5 @@ def test_restarted_router_forwards_requests_that_it_cannot_compare() -> None:
     forms: tuple[NodeForm, ...] = ("compiled", "interpreted")
     for nodes in forms:
         result = gs.simulate(scenario, tree, nodes=nodes)
-        assert result.makespan < 62.0  # with the rest of the tree taken for infinite: 80.6 s
+        # 80.6 s if the minimum stretch of the rest of the tree counted as infinite
+        assert result.makespan < 62.0

@@ -22,9 +22,9 @@ from tests.reference.fair_tree import Bag, History, Rules, simulate
 
 #: Trees of each rule, without and with failures.
 TREES = {False: 50, True: 20}
-#: How often these happen on 10 trees at least: acceptance below the root by each rule, a limit above 0, a
-#: look-up less debts, a copy of the root's summary that is made while the root has debts, no copy where one
-#: is wanted, or no promise in it.
+#: Case -> minimum number of its occurrences on 10 trees.  Cases: acceptance below the root by each rule, a
+#: limit above 0, a look-up less debts, a copy of the root's summary made while the root has debts, a missing
+#: copy where one is required, and a copy without a promise.
 CASES = {
     "minimum": {"by minimum": 4, "limit": 40, "debt": 100},
     "root": {"by root": 10, "limit": 40, "debt": 100, "copy in debt": 8, "no copy": 10, "no promise": 8},
@@ -94,7 +94,8 @@ def draw(accept: str, failing: bool, seed: int) -> Case:
     if rng.random() < 0.4:
         task_size[:] = task_size[0]
     tasks = np.ceil(log_uniform(rng, 0.03, 6.0, bags) * machines).astype(int)
-    tasks[0] += 5 * machines * rng.integers(2)  # enough to keep all machines busy, or not
+    # in half of the scenarios the first bag keeps all machines busy
+    tasks[0] += 5 * machines * rng.integers(2)
     size = tasks * task_size
     gap = size.mean() / speeds.sum() / rng.choice([0.5, 2.0, 8.0])
     gaps = rng.exponential(gap, bags) * (rng.random(bags) >= 0.4)
@@ -111,7 +112,7 @@ def draw(accept: str, failing: bool, seed: int) -> Case:
     counts = [int(rng.integers(low, high)) for low, high in ((4, 25), (2, 7), (1, 4))]
     if rng.random() < 0.5:
         parameters["samples"] = tuple(counts)
-    else:  # some requests find no room in it anywhere
+    else:  # some requests exceed all samples of such a grid
         longest = log_uniform(rng, 0.5, 50.0) * max(size.max() / size.min(), size.max() / speeds.sum() / gap)
         ranges = (
             (0.5 / speeds.sum(), longest / speeds.sum()),
@@ -126,7 +127,8 @@ def draw(accept: str, failing: bool, seed: int) -> Case:
         )
 
     failures = []
-    if failing:  # at most seven: what was lost eight times in a row is not submitted again at once
+    # at most seven failures, since tasks lost eight times in a row are not submitted again at once
+    if failing:
         for _ in range(rng.integers(1, 8)):
             failures.append((int(rng.integers(1, 1.5 * release[-1])), int(rng.integers(machines))))
     rows = zip(release.tolist(), tasks.tolist(), task_size.tolist(), strict=True)
@@ -141,7 +143,9 @@ def rows(result: Result, table: str, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def assert_equal(result: Result, history: History, case: Case) -> None:
-    expected = [(d.application, d.action, d.router, d.tasks, d.saw, d.machine) for d in history.decisions]
+    expected = [
+        (d.application, d.action, d.router, d.tasks, d.observed, d.machine) for d in history.decisions
+    ]
     decisions, limits = [], []
     for application, action, decider, tasks, saw, machine, limit in rows(
         result, "decisions", "application", "action", "decider", "tasks", "saw", "machine", "limit"
@@ -154,7 +158,7 @@ def assert_equal(result: Result, history: History, case: Case) -> None:
         assert pair[0] == pair[1], f"decision {k}"
     assert len(decisions) == len(expected)
     for k, (limit, decision) in enumerate(zip(limits, history.decisions, strict=True)):
-        if math.isnan(limit):  # no value is known, or the root accepts
+        if math.isnan(limit):  # the limit is unknown, or the root accepts
             assert math.isnan(decision.limit) or decision.limit == 0.0, f"decision {k}"
         else:
             assert limit == pytest.approx(decision.limit, rel=1e-8), f"decision {k}"

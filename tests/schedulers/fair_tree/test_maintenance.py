@@ -33,7 +33,7 @@ def run(
     submitter: int = -1,
     **parameters: Any,
 ) -> gs.Result:
-    """Tasks of 100 s, submitted by the last machine or another; no interface keeps a message waiting."""
+    """Run tasks of 100 s from one submitter, with interfaces of infinite bandwidth, and check the result."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * machines),
         gs.Workload.of(release, tasks, 1e5, [submitter % machines] * len(release), origin=0.0),
@@ -66,7 +66,7 @@ def test_first_successor_replaces_a_failed_router() -> None:
     result = run(gs.Faults.of([1], [35.0], [math.inf]))
     (row,) = rows(result)
     assert row[:4] == (1, 35.0, 0, 120.0)
-    # leaf 4 was silent as long: but the stand-in waits for it from when it took over
+    # leaf 4 was silent for as long, but its new router waits for it from the time of the takeover on
     assert row[4] == 210.0
     assert kinds(result)["take"] == 0
 
@@ -161,13 +161,13 @@ def storms(draw: st.DrawFn) -> tuple[gs.Faults, int]:
 
 @settings(max_examples=8, deadline=None)
 @given(storms(), st.sampled_from([0, -1]), st.sampled_from(["as-is", "new"]))
-# a request passed on by machine 2 is no claim of it on the router from which the request came
+# machine 2 passes a request on, which must not count as its claim on the router that sent the request
 @example((gs.Faults.of([4, 5, 6, 7], [20.0, 20.0, 20.0, 95.0], [120.0, 20.0, 20.0, 195.0]), 8), -1, "as-is")
-# machine 4 takes router 1 over at 780 s, and has not heard that it is at home since 750 s
+# machine 4 takes over router 1 at 780 s, not knowing that the router has been at home since 750 s
 @example(
     (gs.Faults.of([1, 2, 3, 4], [300.0, 95.0, 677.5, 300.0], [750.0, 287.0, 1127.5, 300.0]), 5), -1, "as-is"
 )
-# the request of the submitter comes to its own machine before that starts again
+# the submitter's request arrives at its own machine before that machine restarts
 @example((gs.Faults.of([0], [10.0], [10.0]), 2), 0, "as-is")
 def test_tree_is_complete_after_any_failures(
     storm: tuple[gs.Faults, int], submitter: int, resubmit: str
@@ -296,10 +296,11 @@ def test_the_record_counts_missing_tasks() -> None:
     assert record.report(2, incarnation=0, left=3, done=1, now=6) == 0
     assert record.missing() == 0
     assert record.fail(1, incarnation=0, now=6) == 0  # it has reported in this incarnation
-    # a later incarnation has lost what the former one had left, and not what that had done
+    # the later incarnation has lost the tasks that were left before, but not those that were completed
     assert record.report(2, incarnation=7, left=0, done=0, now=8) == 3
     assert record.missing() == 3
-    assert record.report(2, incarnation=0, left=2, done=2, now=9) == 0  # on its way since before the failure
+    # this report was sent before the failure
+    assert record.report(2, incarnation=0, left=2, done=2, now=9) == 0
     assert record.missing() == 3
     assert record.presume(silent=5) == 0
     assert record.presume(silent=6) == 6

@@ -213,7 +213,7 @@ def test_displaced_work_is_summed_from_the_last_dispatch() -> None:
     check_forms(scenario, tree)
     table = gs.simulate(scenario, tree, record="decisions").tables["decisions"]
     gave = table["action"] == "gave"
-    # leaf 2 is a second away, and all three are on their way to it
+    # leaf 2 is a second away, and its three tasks are in transit
     assert table["saw"][gave & (table["machine"] == 1)].tolist()[-1] == 50 - 3
 
 

@@ -22,7 +22,7 @@ from gridsim.scheduling.overlays import subtree_sums
 from gridsim.support.clock import NEVER, NS
 
 GRID = SummaryGrid([0.5, 1.0, 2.0], [1.0, 4.0, 16.0], [0.5, 1.0, 3.0])
-#: Application 0 is of 4 Mflop, in tasks of 1; 1 is of 16 Mflop, in tasks of 3.
+#: Application 0 has 4 Mflop in tasks of 1 Mflop; application 1 has 16 Mflop in tasks of 3 Mflop.
 APPLICATIONS = [Application(0, 4, 1.0, 4.0, 0.0), Application(1, 16, 3.0, 16.0, 0.0)]
 
 
@@ -139,7 +139,7 @@ class RouterBench:
 
 
 def test_leaf_reports_the_release_of_its_sample() -> None:
-    """At the next cell, or now; of an idle leaf at any moment."""
+    """The sample is for the next cell, or for now; without cells, that of an idle leaf is for any release."""
     for cell, minimum, release in (
         (0.0, 2.0, 7.0),
         (0.0, math.inf, math.inf),
@@ -181,7 +181,7 @@ class StaticTree:
             Leaf(one.parameters) if node >= self.first_leaf else Router(one.parameters)
             for node in range(2 * self.first_leaf + 1)
         ]
-        # between a node and its parent, down and up, each in order
+        # messages between a node and its parent, downwards and upwards, in the order of sending
         self.down: dict[int, list[Any]] = {node: [] for node in range(1, len(self.nodes))}
         self.up: dict[int, list[Any]] = {node: [] for node in range(1, len(self.nodes))}
 
@@ -282,7 +282,7 @@ def test_parent_never_overestimates_the_room_of_children(data: Any) -> None:
             promised.append((of, grid.stretch[sample]))
         for node in range(1, len(one.nodes)):
             assert (one.debited_summary_of(node) <= one.true_summary(node)).all()
-    for node in sorted(one.down):  # all requests come down
+    for node in sorted(one.down):  # deliver all requests that are on their way down
         while one.down[node]:
             one.go_on(node)
     one.queues.advance(NEVER - 1)

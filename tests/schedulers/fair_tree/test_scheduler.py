@@ -22,8 +22,8 @@ from gridsim.scheduling.nodes.adapter import Adapter
 from gridsim.support.clock import NEVER, NS
 
 MS = 1_000_000
-#: 24 cells: 186 bytes, 1.488 ms on an interface, 18.6 ms between two of them at 10,000 bytes/s.
-#: What the hand-worked numbers are for: the rule of the paper, and its period.
+#: The rule of acceptance and the period of the paper, for numbers computed by hand.  A summary of 24 cells
+#: has 186 bytes, takes 1.488 ms on an interface, and at 10,000 bytes/s summaries are 18.6 ms apart.
 BY_THE_PAPER: dict[str, Any] = {"accept": "minimum", "heartbeat": 300.0}
 SMALL = (4, 3, 2)
 SUMMARY_NS, REQUEST_NS, ACCEPT_NS = 1_488_000, 1_360_000, 960_000
@@ -156,7 +156,8 @@ def test_single_machine_needs_no_messages() -> None:
 @pytest.mark.parametrize("nodes", ["compiled", "interpreted"])
 def test_messages_of_two_machines_arrive_at_the_times_computed_by_hand(nodes: Any) -> None:
     result = gs.simulate(scenario(2), FairTree(**BY_THE_PAPER, samples=SMALL), nodes=nodes)
-    # leaf 1 sits with the root; leaf 2's summary takes latency and its bytes; at 10 s leaf 1 has got a share
+    # leaf 1 is on the root's machine; leaf 2's summary takes the latency and its bytes; at 10 s leaf 1
+    # receives a share
     assert result.tables["updates"]["arrived"].tolist() == [0.0, 0.051488, 10.0]
     assert result.tables["updates"]["age"].tolist() == [0.0, 0.051488, 0.0]
     # half of the tasks at once, half after latency and 170 bytes
@@ -169,7 +170,7 @@ def test_messages_of_two_machines_arrive_at_the_times_computed_by_hand(nodes: An
     actual = ledger(result)
     assert actual["summary"] == {"sent": 1, "delivered": 1, "dropped": 0, "in_flight": 0, "bytes": 186}
     assert actual["request"] == {"sent": 1, "delivered": 1, "dropped": 0, "in_flight": 0, "bytes": 170}
-    # the run ends with the last share; leaf 2's accept has just left
+    # the run ends with the last share, just after the accept of leaf 2 was sent
     assert actual["accept"] == {"sent": 1, "delivered": 0, "dropped": 0, "in_flight": 1, "bytes": 120}
     assert actual["spread"]["sent"] == actual["completion"]["sent"] == 0
     assert result.tables["requests"]["router"].tolist() == [0]
@@ -183,7 +184,8 @@ def test_first_summaries_of_four_machines_arrive_at_the_times_computed_by_hand()
     """Machine 0 takes router 1's and router 2's summaries one after the other, twice."""
     result, message, received_log = run_with_logs(scenario(4))
     first = LATENCY + SUMMARY_NS
-    # leaves 4 and 5 sit with their parents: these report at 0, and again when the other leaf is in
+    # leaves 4 and 5 are on the machines of their parents, which report at 0, and again when the report of the
+    # other leaf arrives
     assert (
         received_log.times("summary", node=1)[:2] == received_log.times("summary", node=2)[:2] == [0, first]
     )
@@ -192,7 +194,8 @@ def test_first_summaries_of_four_machines_arrive_at_the_times_computed_by_hand()
     assert received_log.times("summary", node=0) == expected
     assert [row["sender"] for _, row in received_log.of("summary", node=0)] == [1, 2, 1, 2]
     assert result.tables["updates"]["arrived"].tolist() == [instant / NS for instant in expected]
-    # what they tell first is of time 0, of the leaf beside the router; then that of the other leaf
+    # the first reports are about leaves beside their routers, at time 0; the second ones about the other
+    # leaves
     assert result.tables["updates"]["age"].tolist() == [instant / NS for instant in expected]
 
 
@@ -200,8 +203,8 @@ def test_a_request_passes_four_machines_at_the_times_computed_by_hand() -> None:
     result, message, received_log = run_with_logs(scenario(4))
     hop = LATENCY + REQUEST_NS
     instant = 10 * NS
-    # machine 0's own router is the root; its two requests leave one after the other, and so do router 1's
-    # and router 2's, whose other share stays on the machine
+    # The router on machine 0 is the root.  Its two requests leave one after the other, and so do those of
+    # routers 1 and 2; the other share of each router stays on its machine.
     assert [(when - instant, row["node"], row["tasks"]) for when, row in received_log.of("request")] == [
         (0, 0, 4),
         (hop, 1, 2),
@@ -213,8 +216,8 @@ def test_a_request_passes_four_machines_at_the_times_computed_by_hand() -> None:
     ]
     actual = ledger(result)
     assert (actual["request"]["sent"], actual["request"]["bytes"]) == (4, 680)
-    # 6 summaries at the start; after the shares 4 and 5 tell routers of their machines, these the root, and
-    # leaf 3 router 1; leaf 6, whose share ends the run, is not heard
+    # 6 summaries are sent at the start.  After the shares, leaves 4 and 5 report to the routers on their
+    # machines, these to the root, and leaf 3 to router 1; leaf 6, whose share ends the run, does not report.
     assert actual["summary"]["sent"] == 9
     assert actual["accept"]["sent"] == 3
     assert [(row["sender"], when - instant) for when, row in message.of("accept")] == [
@@ -222,7 +225,8 @@ def test_a_request_passes_four_machines_at_the_times_computed_by_hand() -> None:
     ]  # fmt: skip
     assert all(row["node"] == 3 for _, row in message.of("accept"))
     assert result.facts["ledger_end_s"] == (instant + 2 * hop + REQUEST_NS) / NS
-    assert result.facts["tasks_accepted_known"] == 2  # leaf 4's, and that of the submitter's own leaf
+    # the task of leaf 4, and that of the submitter's own leaf
+    assert result.facts["tasks_accepted_known"] == 2
     assert_allclose(result.applications["finish"], [11 + (2 * hop + REQUEST_NS) / NS], rtol=1e-12)
 
 
@@ -248,7 +252,7 @@ def test_messages_with_equal_delays_arrive_together() -> None:
 
 # -- who accepts --------------------------------------------------------------------------------------------
 
-#: The last sample is large enough for the short ones to wait for their turn.
+#: The last sample is large enough for short applications to wait for their turn.
 WIDE = ((0.005, 0.01, 0.02, 0.04), (1000.0, 2000.0, 80_000.0), (1000.0,))
 
 
@@ -258,8 +262,8 @@ WIDE = ((0.005, 0.01, 0.02, 0.04), (1000.0, 2000.0, 80_000.0), (1000.0,))
 def test_counters_count_requests_outside_the_window() -> None:
     """Two machines and one router make three decisions, at the lowest sample or above all samples."""
     load: dict[str, Any] = {"release": (1.0, 100.0, 100.2), "tasks": (2, 4, 100), "submitter": (0, 0, 0)}
-    # at the lowest sample S w is 1.02 s for the first and 2.04 s for the second; the third comes while the
-    # second, on machine 1 since 100.051 s, cannot keep 102.04 s
+    # At the lowest sample, S w is 1.02 s for the first application and 2.04 s for the second.  The third
+    # arrives while the second, on machine 1 since 100.051 s, cannot meet its deadline of 102.04 s.
     grid = ((0.00051, 0.02, 0.03), (2000.0, 4000.0, 1e5), (1000.0,))
     result = run(scenario(2, **load), grid=grid)
     assert result.tables["requests"]["promised"].tolist() == [0.00051, 0.00051, 0.02]
@@ -368,7 +372,7 @@ def test_overtaken_summaries_do_not_inform_the_root() -> None:
 def test_minimum_stretch_is_sent_down_the_tree(spread: str) -> None:
     _, message, received_log = run_with_logs(busy_scenario(), spread=spread, heartbeat=5.0, run_on=True)
     rows = message.of("spread")
-    assert {row["node"] for _, row in rows} == set(range(1, 12))  # to routers only
+    assert {row["node"] for _, row in rows} == set(range(1, 12))  # only routers receive these messages
     assert all(row["sender"] == (row["node"] - 1) // 2 for _, row in rows)
     from_root = set(message.times("spread", sender=0))
     if spread == "heartbeat":
@@ -403,7 +407,7 @@ def test_completions_are_reported_once_per_heartbeat(interfaces: str) -> None:
     assert len(reports) < total
     submitter = result.applications["submitter"]
     assert all(row["node"] == submitter[row["application"]] + 12 for _, row in message.of("completion"))
-    # the run goes on until the last of them is known
+    # the run continues until the last completion is known
     assert result.facts["tasks_completed_known"] == result.facts["tasks_accepted_known"] == total
     assert ledger(result)["completion"]["in_flight"] == 0
     by_leaf = np.bincount([row["sender"] - 12 for _, row in message.of("completion")], minlength=13)
@@ -438,7 +442,7 @@ def test_promises_hold_with_release_cells(cell: float) -> None:
 
 
 def test_a_release_cell_costs_small_applications_their_promise() -> None:
-    """The shift of w by (cell - release) / S leaves nothing of a small one."""
+    """The shift of w by (cell - release) / S exceeds the size of a small application."""
     tree_scenario = scenario(4, release=(10.0,), tasks=4)
     for cell, promised_stretch in (0.0, 1), (300.0, 0):
         result = run(tree_scenario, release_cell=cell, samples=(4, 1, 1))

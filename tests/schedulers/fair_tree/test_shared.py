@@ -22,7 +22,7 @@ from tests._helpers.scenarios import fair_trees
 from tests._helpers.sharing import run_in_parts
 
 QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-#: A day's and a night's worth.
+#: Number of examples of a test that runs for a day and a night.
 LONG = settings(QUICK, max_examples=5_000)
 PARTS = st.integers(2, 3)
 
@@ -67,7 +67,7 @@ def test_result_of_long_runs_does_not_depend_on_processes(
     ids=["fifo", "equal", "fifo differing", "equal differing"],
 )
 def test_large_messages_are_sent_in_parts(network: dict[str, Any]) -> None:
-    """With room for a few summaries at a time; 4,000 bytes a summary."""
+    """The shared memory has room for a few summaries of 4,000 bytes at a time."""
     scheduler = gs.FairTree(update_on="change", spread="change")
     case = scenario(60, record_use=True, **network)
     assert run_in_parts(case, scheduler, 3, capacity=2**14).tables == gs.simulate(case, scheduler).tables
@@ -144,8 +144,9 @@ def end(share: ProcessShare) -> None:
 def test_error_of_another_process_is_raised(
     part: Any, error: type[BaseException], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process that waits for it raises the same error."""
-    # where the other finds this module; last, since an installed gridsim comes first
+    """The process that waits for the other one raises the same error."""
+    # the folder in which the other process finds this module; it is last, so that an installed gridsim
+    # precedes it
     monkeypatch.setattr(sys, "path", [*sys.path, str(Path(__file__).parents[3])])
     with pytest.raises(error, match=message), sharing(2, part) as share:
         while True:

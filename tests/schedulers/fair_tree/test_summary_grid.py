@@ -1,4 +1,4 @@
-"""Where summaries are sampled: the documented rule, by hand and as invariants."""
+"""Samples of summaries: the documented rule, checked by examples and invariants."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ def applications(release: Any, tasks: Any, task_size: Any) -> Applications:
     ("release", "tasks", "expected"),
     [
         ([0.0], [4], 1 / 10),
-        # both wait from 0: the small one first, then the large one ends at 1.5 s
+        # both applications wait from 0 on: the small one runs first, and the large one ends at 1.5 s
         ([0.0, 0.0], [5, 10], 1.5 / 10),
-        # 10 from 0 to 1 s; the other, released at 0.5, ends at 2 or delays the first: last (2 - 0) / 10
-        # against (2 - 0.5) / 10, so the second goes last
+        # the first application can run from 0 to 1 s; the second, released at 0.5 s, then ends at 2 s.  The
+        # last one has a stretch of (2 - 0.5) / 10 if it is the second, and of (2 - 0) / 10 otherwise, so the
+        # second is last.
         ([0.0, 0.5], [10, 10], 1.5 / 10),
-        # idle in between: they do not meet
+        # the machine is idle in between, so the applications do not compete
         ([0.0, 100.0], [10, 10], 1 / 10),
-        # at 1 s there are 10 left of 20, and 1 new: it goes first and the other ends at 2.1
+        # at 1 s the first application has half of its work left; the new one goes first, and the other ends
+        # at 2.1 s
         ([0.0, 1.0], [20, 1], 2.1 / 20),
     ],
 )
@@ -85,7 +87,7 @@ def test_derived_grid_has_the_expected_samples() -> None:
     load = applications([0.0, 1e6], [1, 8], [500.0, 1000.0])
     grid = derive_grid(speeds, load, (5, 3, 2))
     assert grid.shape == (5, 3, 2)
-    # the best served: 8 tasks on 4000 Mflop/s; the worst: its one task on 1000 Mflop/s, twice that
+    # lowest stretch: 8 tasks on 4000 Mflop/s; highest: twice the stretch of the single task on 1000 Mflop/s
     assert (grid.stretch[0], grid.stretch[-1]) == (1 / 4000, 2 / 1000)
     assert grid.size.tolist() == pytest.approx([247.5, 99 * 200**0.5, 7920.0])
     assert grid.task_size.tolist() == [500.0, 1000.0]
@@ -96,7 +98,7 @@ def test_a_higher_load_widens_the_window() -> None:
     speeds = np.full(10, 1000.0)
     load = applications(np.zeros(30), 100, 50.0)
     grid = derive_grid(speeds, load, (5, 1, 1))
-    # 30 applications at once: the last one ends when the work of all is done
+    # 30 applications arrive at once; the last one ends when all work is done
     assert grid.stretch[-1] == pytest.approx(2 * 30 / 10_000)
     assert grid.stretch[0] == 1e-4
 

@@ -26,7 +26,8 @@ def test_cheapest_providers_get_tasks_up_to_their_capacity() -> None:
     assert sorted(first.tolist()) == [1, 3] and result.applications["finish"][0] == 3.0
     paid = result.tables["payments"]
     assert len(paid) == 6 and not paid["late"].any() and paid["paid"][:4].tolist() == [1000.0] * 4
-    # both prices are 1.5; the seller raises its price to 2.25, the other lowers it to 1 and sells next
+    # both machines ask 1.5; the seller raises its price to 2.25, and the other lowers its price to 1 and
+    # sells next
     assert paid["paid"][4:].tolist() == [1500.0, 1000.0]
     assert paid["machine"][4] != paid["machine"][5]
 

@@ -26,7 +26,7 @@ from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 from tests.invariants.test_checkpoints import interrupt_at
 
-LONG = 60e3  # Mflop; 60 s
+LONG = 60e3  # Mflop, which take 60 s
 PARTITIONS: dict[str, Any] = {"cutoff": LONG, "reserved": 0.2}
 ALL: dict[str, gs.Scheduler] = {
     "sparrow": gs.Sparrow(),
@@ -280,7 +280,8 @@ def test_job_with_the_least_work_left_is_served_until_the_cap() -> None:
         assert node.choose(view)
         return int(node.queue[node.in_service][0])
 
-    # job 2 has no work left, and is dropped; job 3 overtakes both others twice, and then neither
+    # job 2 has no work left, so its reservation is removed; job 3 overtakes the other two jobs twice, then
+    # none
     assert [serve(), serve(), serve()] == [3, 3, 0]
     assert [(place[0], place[3]) for place in node.queue] == [(0, 20.0), (1, 20.0), (3, 0.0)]
     left[:] = 0.0

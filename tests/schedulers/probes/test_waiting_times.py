@@ -38,7 +38,9 @@ def test_tasks_go_to_the_least_waiting_times(steps: list[tuple[str, int, float, 
     now, queues = 0.0, [[] for _ in range(WORKERS)]  # type: ignore[var-annotated]
     for action, u, size, count in steps:
         now += 0.25 * count
-        books = WaitingTimes(FETCH, WORKERS, books.contents)  # the state is that of a checkpoint
+        books = WaitingTimes(
+            FETCH, WORKERS, books.contents
+        )  # restore it from its state, as a checkpoint does
         if action == "place":
             workers = place(books, BEGIN * (u % 2), count, size, now)
             assert workers == plain.place(BEGIN * (u % 2), count, size, now)

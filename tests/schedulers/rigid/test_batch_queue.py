@@ -58,7 +58,8 @@ def test_runs_are_valid_and_can_be_resumed(name: str, fails: bool) -> None:
 def test_each_discipline_and_order_gives_a_result_of_its_own() -> None:
     scenario = gs.Scenario(gs.Platform.equal(8), jobs())
     digests = {name: gs.simulate(scenario, gs.BatchQueue(**queue)).digest for name, queue in QUEUES.items()}
-    assert len(set(digests.values())) >= len(QUEUES) - 1  # reservations of machines and of numbers may agree
+    # reservations of particular machines and of numbers of machines may give equal results
+    assert len(set(digests.values())) >= len(QUEUES) - 1
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_each_discipline_and_order_gives_a_result_of_its_own() -> None:
         ({"queue_limits": {"a": -1}}, "backfill.queue_limits.a must be a whole number >= 0, got -1"),
     ],
 )
-def test_combinations_without_a_meaning_are_rejected(parameters: dict[str, Any], text: str) -> None:
+def test_contradictory_options_of_queues_are_rejected(parameters: dict[str, Any], text: str) -> None:
     with pytest.raises(gs.ScenarioError) as error:
         gs.BatchQueue(**parameters)
     assert str(error.value).startswith(text)
@@ -144,7 +145,7 @@ def starts(scheduler: gs.BatchQueue, machines: int, *columns: Any, **more: Any) 
     return column
 
 
-def test_limits_and_partitions_of_queues_by_hand() -> None:
+def test_limits_and_partitions_of_queues_are_as_computed_by_hand() -> None:
     """Jobs of 10 s on 4 machines; those of queue 3 come last."""
     load: Any = [0.0] * 5, [1, 2, 1, 2, 1], [10.0] * 5
     queue = [3, 3, 3, 5, 5]
@@ -202,7 +203,7 @@ def test_priorities_of_queues_and_users_add_up() -> None:
     assert actual == [0.0, 30.0, 10.0, 20.0]
 
 
-def test_fair_share_by_hand() -> None:
+def test_starts_with_fair_share_are_as_computed_by_hand() -> None:
     """Ten jobs of 100 s on two machines: those of user 0 take both, and user 1 has its turn after each.
 
     With a half-life of 100 s, 100 s on a machine count as 72.1 at their end.  So the uses are, from 100 s on
@@ -215,7 +216,7 @@ def test_fair_share_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("half_life", "first"), [(100.0, 3), (1e6, 4)])
-def test_old_use_counts_less(half_life: float, first: int) -> None:
+def test_old_usage_counts_less(half_life: float, first: int) -> None:
     """User 0 has used 1,000 s long ago, which count as 36 s at 1,200 s; user 1 has used 200 s, 108."""
     queue = gs.BatchQueue(backfill="none", order="multifactor", age_weight=0.0, half_life=half_life)
     load: Any = [0.0, 1.0, 2.0, 1150.0, 1150.0], [1] * 5, [1000.0, 100.0, 100.0, 10.0, 10.0]
@@ -223,7 +224,7 @@ def test_old_use_counts_less(half_life: float, first: int) -> None:
     assert actual[first] == 1200.0 and actual[7 - first] == 1210.0
 
 
-def test_predicted_estimates_by_hand() -> None:
+def test_predicted_estimates_are_as_computed_by_hand() -> None:
     """The user of the last job has run for 10 and 30 s: 20 s are expected, which end by the reservation."""
     load: Any = [0.0, 0.0, 40.0, 41.0, 42.0], [1, 1, 1, 2, 1], [10.0, 30.0, 25.0, 5.0, 20.0]
     requested, user = [100.0, 100.0, 25.0, 5.0, 100.0], [1, 1, 0, 0, 1]
@@ -231,7 +232,7 @@ def test_predicted_estimates_by_hand() -> None:
     assert starts(gs.BatchQueue(estimate="predicted"), 2, *load, requested, user=user)[4] == 42.0
 
 
-def test_predictions_need_users() -> None:
+def test_predictions_require_users() -> None:
     scenario = gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs(jobs=5, seed=1))
     with pytest.raises(gs.ScenarioError, match="workload.user must be known"):
         gs.simulate(scenario, gs.BatchQueue(estimate="predicted"))

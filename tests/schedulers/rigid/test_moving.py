@@ -82,5 +82,5 @@ def test_runs_are_valid_and_can_be_resumed(data: st.DataObject, fails: bool, slo
     assert validate_result(result) == []
     decisions = result.tables["decisions"]
     moved = decisions["action"] == "moved"
-    assert (decisions["saw"][moved] < decisions["limit"][moved]).all()  # to earlier starts only
+    assert (decisions["saw"][moved] < decisions["limit"][moved]).all()  # jobs move only to earlier starts
     assert resume_difference(scenario, scheduler, result, time_limit=1e5, **options) is None

@@ -31,7 +31,7 @@ def assert_equal_starts(machines: int, workload: gs.Workload, mode: str) -> int:
 
     scenario = gs.Scenario(gs.Platform.equal(machines), workload)
     jobs = workload.realize(scenario.platform)
-    times = jobs.task_size / 1000.0, jobs.requested  # machines of 1,000 Mflop/s
+    times = jobs.task_size / 1000.0, jobs.requested  # machines have 1,000 Mflop/s
     ns = (np.rint(column * 1e9).astype(np.int64) for column in times)
     expected = starts(machines, jobs.release_ns, jobs.tasks, *ns, **MODES[mode])
     actual = gs.simulate(scenario, gs.BatchQueue(**MODES[mode])).applications["first_start"]
@@ -43,7 +43,7 @@ def assert_equal_starts(machines: int, workload: gs.Workload, mode: str) -> int:
 @pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning", "ignore::gridsim.errors.ModelWarning")
 @pytest.mark.parametrize("mode", MODES)
 def test_every_job_of_kth_sp2_starts_as_in_the_reference(traces: Path, mode: str) -> None:
-    """A year, with its requested times; up to a hundred jobs wait."""
+    """The log covers a year and states requested times; up to a hundred jobs wait at once."""
     log = gs.Workload.jobs_from_log(traces / "kth-sp2" / "KTH-SP2-1996-2.1-cln.swf.gz")
     assert assert_equal_starts(100, log, mode) == 28_476
 
@@ -64,7 +64,7 @@ def test_every_job_of_kth_sp2_starts_as_in_the_reference(traces: Path, mode: str
 def test_every_job_of_ricc_starts_as_in_the_reference(
     traces: Path, mode: str, days: int | None, jobs: int
 ) -> None:
-    """Nodes of 8 processors as machines: too few, so that thousands of jobs wait.
+    """Machines are nodes of 8 processors, and so few that thousands of jobs wait.
 
     The whole log takes some five minutes with WFP or a depth of 4, as do 30 conservative days.
     """

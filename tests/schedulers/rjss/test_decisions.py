@@ -50,7 +50,7 @@ def test_move_is_recorded_with_its_reason() -> None:
         (0, 0, 0, 1, -1),
         (0, 0, 0, 1, 1),
     ]
-    # 2.5 s each way are as long as it takes at home
+    # the job would take 2.5 s each way, and so as long as at home
     rows = run_with_decisions(gs.Rjss(k=1.0), [0.0], [0], [1000.0], data=1500)
     assert decision_columns(rows, 0, *COMPARED) == [
         ("later", 1, 10.0, 10.0, 10.0, 0.0), ("stayed", 0, 10.0, 10.0, 10.0, 0.0)
@@ -60,11 +60,12 @@ def test_move_is_recorded_with_its_reason() -> None:
 def test_decision_records_the_stale_and_the_true_value() -> None:
     """A probe takes 2 s.  Machine 1 is probed at 1.5 s and idle; at 2 s it begins a job of 20 s."""
     rows = run_with_decisions(gs.Rjss(k=1.0, probe_latency=2.0), [0.0, 0.5], [1, 0], [4000.0, 1000.0])
-    # what leaves at 2.5 s comes at 3.5 s, and waits until 22 s: 18.5 s, 5 s, and two ways
+    # a job that leaves at 2.5 s arrives at 3.5 s and waits until 22 s: the wait of 18.5 s, 5 s, and two ways
+    # of 1 s
     moved = (1, 7.0, 10.0, 25.5, 1.0)
     assert decision_columns(rows, 1, *COMPARED) == [("earlier", *moved), ("moved", *moved)]
     assert decision_columns(rows, 1, "time") == [(2.5,), (2.5,)]
-    # 40 s there and two ways, and 20 s at home
+    # the job takes 40 s there and two ways, or 20 s at home
     assert decision_columns(rows, 0, *COMPARED) == [
         ("later", 0, 42.0, 20.0, 42.0, 1.0), ("stayed", 1, 20.0, 42.0, 20.0, 0.0)
     ]  # fmt: skip
@@ -79,7 +80,7 @@ def test_rejected_nodes_are_recorded_with_reasons() -> None:
         assert decision_columns(rows, 2, "action", "saw") == [
             ("earlier", 7.2), ("own", round(rng, 6)), ("stayed", 10.0)
         ]  # fmt: skip
-    # one job sent there in 3 s, and 1 s on the way
+    # one job was sent there in 3 s, and the move takes 1 s
     rows = run_with_decisions(gs.Rjss(k=1.0, remote_threshold=0.33), [2.0, 3.0], [0, 0], [1000.0, 5000.0])
     assert decision_columns(rows, 1, "action", "saw", "limit")[1] == ("others", 0.333333, 0.33)
     rows = run_with_decisions(gs.ResourceExclusion(k=1.0, min_speed=250.0), [0.0], [0], [1000.0])
@@ -127,12 +128,13 @@ def test_decisions_agree_with_those_of_the_kernel(scheduler: gs.Scheduler, conge
         moves = action == "moved"
         assert (table["saw"] < table["limit"])[moves].all() and moves.any()
         if scheduler.pick == "first":
-            # a job goes to the first one from where it would be back earlier, unless that is passed over
+            # a job moves to the first node with an earlier return, unless the conditions on arrivals reject
+            # the node
             follows = np.append(action[1:], "")
             good = (action == "earlier") & ~np.isin(follows, ["own", "others"])
             assert job[good].tolist() == job[moves].tolist()
             assert (table["machine"][good] == table["machine"][moves]).all()
-        # what it counts on is the wait that the kernel predicted, the job itself, and the ways
+        # the expected turnaround is the wait that the kernel predicted, the run time, and both ways
         if scheduler.turnaround == "complete":
             speed = noted.machines["speed"][table["machine"][moves]]
             completed = jobs["predicted"][job[moves]] + noted.applications["size"][job[moves]] / speed

@@ -104,7 +104,7 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
 def schedulers(draw: st.DrawFn) -> gs.Scheduler:
     common: dict[str, Any] = {
         "k": draw(st.sampled_from([0.0, 0.3, 0.5, 1.0, 1.0])),
-        # the halves of an odd number of ns differ
+        # if the time is an odd number of ns, the way out and the way back differ by 1 ns
         "probe_latency": draw(st.sampled_from([0.0, "network", 0.5, 1.0, 3e-9, 0.7, 0.100000001])),
         "dispatcher": draw(st.sampled_from(["queue", "parallel"])),
         "load_packet": draw(st.sampled_from([0, 100])),

@@ -94,8 +94,8 @@ def test_a_bag_moves_task_by_task() -> None:
     ]  # fmt: skip
     assert rows(result, "arrivals", "machine", "tasks", "time") == [(0, 1, 0.0), *[(1, 1, 1.1)] * 3]
     assert result.machines["peak_queue"].tolist() == [0, 2]
-    assert result.prediction_error == 1.0  # of the two that waited
-    # as printed: one that came at time 0 makes the traffic from others infinite, so the rest stays
+    assert result.prediction_error == 1.0  # the mean over the two jobs that waited
+    # as printed: an arrival at time 0 makes the rate of jobs from others infinite, so the remaining jobs stay
     held = gs.simulate(bag, gs.Rjss(k=1.0), record=True)
     assert rows(held, "jobs", "machine", "turnaround") == [(0, 10.0), (1, 12.2), (0, 20.0), (0, 30.0)]
 
@@ -238,7 +238,7 @@ def test_rules_on_arrivals_differ_only_for_long_transfers() -> None:
         rules = ("exactly-one", "at-least-one", "none")
         return [gs.simulate(scenario, gs.Rjss(k=0.2, rule=rule)).tables["jobs"] for rule in rules]
 
-    for data in (5000.0, 40_000.0):  # as in the paper: 0.14 s and 0.42 s on the way
+    for data in (5000.0, 40_000.0):  # moves take 0.14 s and 0.42 s, as in the paper
         printed, meant, none = found(gs.Network.star(), data)
         assert printed == meant == none
     printed, meant, none = found(gs.Network.star(congestion=20.0), 5000.0)
@@ -442,7 +442,8 @@ def test_compiled_nodes_keep_no_columns_of_single_tasks() -> None:
     def peak(tasks: int) -> int:
         bags = gs.Workload.of(range(10), tasks // 10, 100.0, range(10))
         scenario = gs.Scenario(gs.Platform.equal(50), bags)
-        gs.simulate(scenario, gs.Rjss())  # imports modules, and draws the workload
+        # this run imports modules and draws the workload, which the measurement must exclude
+        gs.simulate(scenario, gs.Rjss())
         tracemalloc.start()
         try:
             gs.simulate(scenario, gs.Rjss())

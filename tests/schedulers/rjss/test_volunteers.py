@@ -45,12 +45,12 @@ def stays_of(result: Result) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("on_return", "last", "back"),
     [
-        # the message reaches the home at 4.2 s; 6.67 s on the third node, 1.1 s each way
+        # the message arrives at home at 4.2 s; the job takes 6.67 s on the third node and 1.1 s each way
         ("restart", (2, 5.3, 5.3 + 1000 / 150, 1, 0.0), 6.4 + 1000 / 150),
-        # the job, 400 Mflop done, is at home at 5.1 s, with a state of 900 bytes; it takes 6 s there, and
-        # 2 s + 4 s + 1.1 s by way of the third node
+        # the job, with 400 Mflop done and a state of 900 bytes, is at home at 5.1 s; there it takes 6 s more,
+        # but 2 s + 4 s + 1.1 s on the third node
         ("home", (0, 5.1, 11.1, 1, 400.0), 11.1),
-        # it is at the third node at 5.1 s
+        # the job is at the third node at 5.1 s
         ("migrate", (2, 5.1, 9.1, 1, 400.0), 10.2),
     ],
 )
@@ -71,7 +71,8 @@ def test_waiting_jobs_leave_when_the_owner_returns() -> None:
     """The second job waits at the fast node; both return home, and run there one after the other."""
     scenario = small_scenario([100.0, 400.0], tasks=2)
     result = run_recorded(scenario, BACK, gs.Rjss(k=1.0, remote_threshold=np.inf, on_return="home"))
-    # the first, 1.1 s to 3.1 s there: 800 Mflop; the second begins at home
+    # the first job runs at the fast node from 1.1 s to 3.1 s, which completes 800 Mflop; the second has not
+    # begun
     assert stays_of(result) == [(1, 1.1, 3.1, 0, 0.0), (0, 4.2, 6.2, 1, 800.0), (0, 6.2, 16.2, 1, 0.0)]
     assert result.machines["peak_queue"].tolist() == [1, 1]
 
@@ -124,7 +125,8 @@ def test_a_job_that_has_found_a_place_admits_no_slow_nodes_any_more() -> None:
     ("prefer", "on_return", "state", "machine"),
     [
         ("stay", "migrate", 0, 2),
-        # back after 7.2 s and one move, 1 s and the state; from the third node after 8.87 s
+        # the job is back after 7.2 s plus a move, which takes 1 s and the time for its state; from the third
+        # node it is back after 8.87 s
         ("completion", "migrate", 0, 1),
         ("completion", "migrate", 900, 2),
         # 3.1 s of work are lost
@@ -170,8 +172,10 @@ def test_predictors_return_expected_ends() -> None:
     for number in range(MAX_UP_TIMES + 2):
         add_up_time(stays, number, number)
     assert sorted(stays) == list(range(2, MAX_UP_TIMES + 2)) and stays[:2] == [MAX_UP_TIMES, MAX_UP_TIMES + 1]
-    assert predicted_end("past", now=120, since=100, up_times=[10, 30, 50]) == 140  # 10 is over already
-    assert predicted_end("past", now=160, since=100, up_times=[10, 30, 50]) == 220  # no up time was as long
+    # the up time of 10 is already exceeded
+    assert predicted_end("past", now=120, since=100, up_times=[10, 30, 50]) == 140
+    # no recorded up time was as long
+    assert predicted_end("past", now=160, since=100, up_times=[10, 30, 50]) == 220
     assert predicted_end("age", now=120, since=100, up_times=[10, 30, 50]) == 140
     assert predicted_end("past", now=0, since=0, up_times=[NEVER] * 3) == NEVER
 
@@ -240,7 +244,7 @@ def test_states_that_no_message_can_carry_are_rejected(state: int, message: str)
 
 
 def test_wave_schedulers_support_the_same_owners() -> None:
-    """Owners equal other outages for them, as they send no messages that could be lost."""
+    """They treat absences as outages, since they send no messages that could be lost."""
     scenario = small_scenario([100.0, 200.0], one_second_network(), tasks=3)
     down = gs.Faults.of([1], [3.1], [100.0])
     digests = {

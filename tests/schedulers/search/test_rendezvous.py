@@ -63,7 +63,7 @@ def test_silent_point_is_skipped_until_a_message_comes_from_it() -> None:
     node, view = node_with(p5=1, p6=2), RecordingView()
     to: Any = view
     node.on_free(to)
-    node.on_timer(to, "noted")  # no answer has come
+    node.on_timer(to, "noted")  # the timeout fires without an answer
     node.on_message(to, SimpleNamespace(kind="ask", sender=5, client=0))
     node.on_free(to)
     assert view.sent == [(5, "advert"), (6, "advert"), (5, "advert")]

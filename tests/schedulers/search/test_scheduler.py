@@ -76,7 +76,8 @@ def one_point(beacons: int, workload: gs.Workload, degree: int = 4, machines: in
 
 def test_rings_grow_until_enough_hosts_are_found(line: None) -> None:
     result = run(gs.ExpandingRing(hop_time=1.0))
-    # one hop out and one back; the second ring begins after 2 s: two hops out and one back
+    # the first ring takes one hop out and one back; the second begins after 2 s, and takes two hops out and
+    # back
     assert hosts(result) == [(0, 10.0), (1, 11.0), (2, 13.5)]
     assert sent(result) == {"query": 1 + 2, "offer": 2, "task": 2}
     assert [dict(row) for row in [result.tables["searches"][0]]] == [
@@ -94,7 +95,7 @@ def test_queries_of_a_failed_client_are_answered_again(line: None) -> None:
 
 
 def test_unneeded_hosts_are_dismissed(line: None) -> None:
-    workload = gs.Workload.of([10.0], [2], [1e5], [1], origin=0.0)  # 0 and 2 offer themselves
+    workload = gs.Workload.of([10.0], [2], [1e5], [1], origin=0.0)  # hosts 0 and 2 offer themselves
     result = run(gs.ExpandingRing(hop_time=1.0), workload=workload)
     assert hosts(result) == [(1, 10.0), (0, 11.0)]
     assert sent(result) == {"query": 2, "offer": 2, "task": 1, "dismiss": 1}
@@ -102,7 +103,8 @@ def test_unneeded_hosts_are_dismissed(line: None) -> None:
 
 def test_rings_stop_growing_at_max_hops(line: None) -> None:
     result = run(gs.ExpandingRing(hop_time=1.0, max_hops=1, retry=1000.0))
-    assert hosts(result) == [(0, 10.0), (1, 11.0), (0, 110.0)]  # its own machine, after the first task
+    # the last task runs on the client's own machine, after the first task
+    assert hosts(result) == [(0, 10.0), (1, 11.0), (0, 110.0)]
     assert result.tables["searches"]["found"].tolist() == [1]
 
 
@@ -120,14 +122,14 @@ def test_walker_does_not_return_to_its_sender(line: None, seed: int) -> None:
 
 def test_walkers_share_the_needed_hosts(line: None) -> None:
     result = run(gs.RandomWalkSearch(hop_time=1.0, walkers=2, steps=3), tasks=4)
-    # one walker needs two hosts, the other one: the first gets 1 and 2, the second walks to 3
+    # one walker must find two hosts, the other one; the first finds 1 and 2, the second walks on to 3
     assert hosts(result) == [(0, 10.0), (1, 11.0), (2, 11.5), (3, 12.0)]
     assert sent(result)["walk"] == 2 + 3 and len(result.tables["searches"]) == 1
 
 
 def test_walks_are_repeated_while_they_find_hosts(line: None) -> None:
     result = run(gs.RandomWalkSearch(hop_time=1.0, walkers=2, steps=1, retry=1000.0))
-    # both walkers go to machine 1; the second walk finds it busy, and there is no third one
+    # both walkers go to machine 1; in the second round it is busy, so no third round follows
     assert hosts(result) == [(0, 10.0), (1, 11.0), (0, 110.0)]
     assert sent(result) == {"walk": 2 + 1, "offer": 1, "task": 1}
 
@@ -136,7 +138,8 @@ def test_walks_are_repeated_while_they_find_hosts(line: None) -> None:
 def test_only_advertised_hosts_are_asked(line: None, scope: int, expected: Any) -> None:
     result = run(gs.Advertisement(hop_time=1.0, scope=scope, retry=1000.0))
     assert sorted(hosts(result)) == sorted([(0, 10.0), *expected])
-    assert sent(result)["profile"] == (6 if scope == 1 else 6 + 4)  # over each link, and over two
+    # profiles cross each link, and with scope 2 also two links
+    assert sent(result)["profile"] == (6 if scope == 1 else 6 + 4)
 
 
 def test_no_more_hosts_are_asked_than_needed() -> None:
@@ -165,7 +168,7 @@ def test_nearest_point_is_asked_first_from_the_last_machine(line: None) -> None:
 
 def test_points_are_asked_nearest_first(line: None) -> None:
     result = run(gs.Rendezvous(hop_time=1.0, share=1.0, scope=3))
-    # each machine is the point of its own host; the client asks them one after another, 3 s each
+    # each machine is the point of its own host; the client asks points one after another, each for 3 s
     assert hosts(result) == [(0, 10.0), (1, 14.0), (2, 17.0)]
     assert sent(result) == {"beacon": 12, "lookup": 2, "told": 2, "offer": 2, "task": 2}
 
@@ -253,7 +256,8 @@ def test_returned_task_becomes_the_oldest() -> None:
     workload = gs.Workload.of([10.0, 10.8, 11.2], [2, 1, 1], 1e5, [0, 1, 0], origin=0.0)
     method = gs.ExpandingRing(degree=1, promise=0.1, hop_time=1.0, max_hops=1, retry=1000.0)
     result = run(method, workload=workload, machines=2)
-    # back at 12 s, when the task of application 2 waits already; 0 is free at 110 s, and at 210 s
+    # the task is back at 12 s, when the task of application 2 is already waiting; machine 0 is free at 110
+    # and 210 s
     assert assignments(result) == [(0, 0, 10.0), (1, 1, 10.8), (0, 1, 11.0), (0, 0, 110.0), (2, 0, 210.0)]
     assert sent(result)["back"] == 1
     assert result.tables["hosts"]["needed"].tolist() == [10.0, 10.8, 10.0, 12.0, 11.2]
@@ -274,7 +278,7 @@ def test_timer_of_an_ended_promise_does_not_end_the_next_one(line: None, short: 
     assert of_3_and_2 == [(2, 3, 11.3), (2, 2, 12.3), (3, 2, 112.8)]
 
 
-#: The promise of machine 2 to 1 ends at 11.3 s.  At 11.4 s it offers itself to 3, until 12.2 s.
+#: Machine 2 promises itself to 1 until 11.3 s.  At 11.4 s it offers itself to 3, until 12.2 s.
 LATE = gs.ExpandingRing(promise=0.8, hop_time=1.0, max_hops=1, retry=1000.0)
 
 
@@ -318,7 +322,8 @@ def test_pause_is_short_again_after_a_host_was_found(line: None) -> None:
     workload = gs.Workload.of([10.0, 10.1], [1, 3], [2e5, 1e6], [1, 0], origin=0.0)
     result = run(gs.ExpandingRing(hop_time=1.0, max_hops=1, retry=10.0), workload=workload, machines=2)
     (k,) = np.flatnonzero(result.tables["searches"]["found"] == 1)
-    # at least four pauses precede, since 10 + 20 + 40 s, times 1.5 at most, are less than 200 s
+    # at least four pauses precede the success, since three pauses take at most 1.5 (10 + 20 + 40) s, less
+    # than 200 s
     assert k >= 4 and pauses(result)[k - 1] >= 0.5 * 80.0
     assert 5.0 <= pauses(result)[k] <= 15.0 and 10.0 <= pauses(result)[k + 1] <= 30.0
 

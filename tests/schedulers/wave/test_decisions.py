@@ -101,7 +101,7 @@ def test_hosts_up_at_night_run_tasks_in_turn(kind: str) -> None:
         [
             ("started" + sky, 0.0, 0, 0, 2, 1, visible_time(6 * hour), 25_000.0, 6 * hour),
             ("lost", 6 * hour, 0, 0, 0, -1, NAN, NAN, 16 * hour),
-            # 3400 s of the first task are left
+            # the first task has 3400 s left
             ("moved" + sky, 10 * hour, 0, 1, 2, 1, visible_time(8 * hour), 3_400.0, 8 * hour),
             (
                 "started" + sky,
@@ -120,7 +120,7 @@ def test_hosts_up_at_night_run_tasks_in_turn(kind: str) -> None:
 
 # -- agreement with the schedule --------------------------------------------------------------------------
 
-#: At times more hosts than tasks, at times fewer; owners are absent for a part of the day.
+#: At some times there are more hosts than tasks, at others fewer; owners are absent for a part of the day.
 NIGHTLY = gs.Scenario(
     gs.Platform.desktop_grid(24, 1),
     gs.Workload.bags(30, 1500.0, tasks=3, task_size=(7.2e6, 4e7), seed=1),

@@ -97,7 +97,8 @@ def test_slow_machines_are_excluded() -> None:
     for exclude, used in ((None, {0, 1, 2, 3}), (0.5, {0, 1, 2}), (0.0, {0, 2})):
         rows = gs.simulate(scenario, gs.WqrFt(exclude=exclude), record=True).tables["schedule"]
         assert set(rows["machine"].tolist()) == used
-    equal = gs.Scenario(gs.Platform.of([0.1] * 3), workload)  # their mean, as a float, is another number
+    # the mean of these equal speeds, as a float, differs from them
+    equal = gs.Scenario(gs.Platform.of([0.1] * 3), workload)
     assert gs.simulate(equal, gs.WqrFt(exclude=0.0)).machines["tasks"].sum() == 12
 
 

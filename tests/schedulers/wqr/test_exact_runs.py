@@ -172,7 +172,7 @@ def test_durations_are_exact_to_the_nanosecond() -> None:
 
 
 def test_node_programs_equal_the_kernel_with_many_machines() -> None:
-    """More ends than the kernel's heap keeps in order, and more of lost copies than there is room for."""
+    """The kernel's heap gets more ends than it keeps in order, and more ends of lost copies than fit."""
     stream, rows = np.random.default_rng(2), []
     speeds, sizes = stream.uniform(1.0, 9.0, 120).tolist(), (10.0 ** stream.uniform(-2, 4, 400)).tolist()
     for u in range(len(speeds)):

@@ -51,9 +51,9 @@ def registered_scheduler(name: str, **parameters: Any) -> gs.WqrFt:
 
 @NINE
 def test_policies_reproduce_the_tables_of_the_paper(name: str) -> None:
-    """As intended, all nine do; as printed, those whose search begins with a free machine."""
+    """With the intended rules all nine do; with the printed ones, those that begin with a free machine."""
     _, expected, (finish, completed) = TABLES[name]
-    seeds = range(20, 46) if name == "WQR-FT" else [1]  # three of these give the draw that is printed
+    seeds = range(20, 46) if name == "WQR-FT" else [1]  # three of these seeds lead to the printed draw
     actual = [assignments_of(Example()(seed), policy(name)) for seed in seeds]
     assert expected in actual
     assert (expected.finish, expected.completed) == (finish, completed)

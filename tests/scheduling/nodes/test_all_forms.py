@@ -30,7 +30,7 @@ from tests._helpers.forms import RUNNABLE_FORMS
 MANY_EXAMPLES = int(os.environ.get("GRIDSIM_MANY_EXAMPLES", "5000"))
 #: The forms whose handlers are not compiled, which takes half a minute for each of these programs.
 IN_PYTHON: tuple[NodeForm, ...] = ("python", "interpreted")
-#: Parts of the tier that an action of a node may use, by the number of the action.
+#: Features that the actions of a node may use, by the number of the action.
 PARTS = (
     "timer", "alarm", "cancel", "act", "tell", "hint", "nudge", "call", "ask", "think", "matrix", "board",
     "withdraw", "read", "draw", "containers",
@@ -55,7 +55,7 @@ class Node(gs.NodeProgram):
         self.kept = gs.Fifo(application=int, tasks=int, hops=int)
         self.offers = gs.Heap(price=float, node=int)
         self.debts = gs.IntMap(count=int, work=float)
-        self.known = gs.IntSet()  # applications
+        self.known = gs.IntSet()  # applications that this node knows
         self.senders = gs.IntSet()
         self.left, self.hints, self.sum = parameters.actions, 0, 0.0
         self.table = np.arange(6).reshape(2, 3)
@@ -153,7 +153,8 @@ class Node(gs.NodeProgram):
 
     def withdraw(self, view: Any) -> None:
         for application, tasks in view.queued:
-            if application in self.known:  # by this node, or by another one on this machine
+            # the tasks were enqueued by this node, or by another node of this machine
+            if application in self.known:
                 taken = view.take(application, view.random.integers(tasks + 2))
                 if taken:
                     self.place(view, application, taken, self.parameters.hops - 1)
@@ -198,7 +199,7 @@ class Node(gs.NodeProgram):
     def place(self, view: Any, application: int, tasks: int, hops: int) -> None:
         self.known.add(application)
         here = tasks if hops >= self.parameters.hops else view.random.integers(tasks + 1)
-        if view.machine >= self.parameters.machines:  # a server
+        if view.machine >= self.parameters.machines:  # a server runs no tasks
             here = 0
         if here and view.random.random() < 0.3:
             self.kept.push(application, here, hops)
@@ -358,12 +359,12 @@ class Scheduler(gs.BoardScheduler, frozen=True, kw_only=True):
     truths: ClassVar[Any] = {"kept": true_sum}
 
     parts: int = ALL_PARTS
-    actions: int = 10  # of a node since it started
+    actions: int = 10  # number of actions of a node since it started
     hops: int = 3
     machines: int = 1
     first_worker: int = 0
     completes: bool = False
-    arrangement: int = 0  # of nodes on machines, without roles
+    arrangement: int = 0  # arrangement of nodes on machines if there are no roles
 
     def layout(self, machines: int) -> Layout:
         if self.roles or self.arrangement == 0:
@@ -392,7 +393,7 @@ def scheduler_class(roles: str, at_once: bool, watch: str, order: str, reports: 
     return type("Drawn", (Scheduler,), {"__module__": __name__, **members}, frozen=True, kw_only=True)
 
 
-#: Roles, and whether messages leave at once.
+#: The roles, and whether messages leave at once, of each variant.
 VARIANTS = tuple((roles, at_once) for roles in ("", "desks", "servers") for at_once in (False, True))
 
 
@@ -414,7 +415,7 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
     )
     faults = None
     if draw(st.booleans()):
-        # at whole seconds, where timers, releases and messages are due as well
+        # failures at whole seconds, where timers, releases and messages are due as well
         machine = draw(st.lists(st.integers(0, nodes - 1), min_size=1, max_size=4, unique=True))
         instants = draw(st.lists(st.integers(0, 8), min_size=len(machine), max_size=len(machine)))
         down = draw(st.lists(st.integers(0, 2), min_size=len(machine), max_size=len(machine)))

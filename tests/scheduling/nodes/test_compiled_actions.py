@@ -42,7 +42,7 @@ class RandomActionNode(gs.NodeProgram):
 
     def step(self, view: Any) -> None:
         self.steps += 1
-        if self.steps > 60:  # so that each run ends
+        if self.steps > 60:  # the limit lets each run end
             return
         draw = view.random.integers(8)
         if draw == 0:
@@ -361,7 +361,7 @@ class SizeFunction:
         (SizeFunction(), "the size of 'sized' must be a function"),
     ],
 )
-def test_functions_of_sizes_that_cannot_be_compiled_are_named(size: Any, reason: str) -> None:
+def test_functions_of_sizes_that_cannot_be_compiled_are_reported(size: Any, reason: str) -> None:
     place = inspect.getsourcelines(size if inspect.isfunction(size) else _sends_sized)[1]
     line = place if inspect.isfunction(size) else place + 1
     with pytest.raises(
@@ -435,7 +435,7 @@ class CountingNode(gs.NodeProgram):
         (CountingNode, r"super\(\) can be compiled only as super\(\).name"),
     ],
 )
-def test_constructs_that_cannot_be_compiled_are_named(node: Any, reason: str) -> None:
+def test_constructs_that_cannot_be_compiled_are_reported(node: Any, reason: str) -> None:
     class SingleNodeScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = node
 

@@ -201,7 +201,7 @@ def test_nodes_share_the_arrays_that_they_have_received() -> None:
 
 
 @pytest.mark.parametrize("nodes", ["interpreted", "compiled"])
-def test_no_array_is_left_when_no_message_is_under_way(nodes: Any) -> None:
+def test_no_array_is_left_when_no_message_is_in_transit(nodes: Any) -> None:
     """The last application is released long after all gossip has arrived or was dropped."""
     run = Simulation(LONG, Scheduler(rounds=9), Options(nodes=nodes))
     core: Any = run.policy.core  # type: ignore[attr-defined]
@@ -367,7 +367,7 @@ def _assigns(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_assigns, "elements of an array of uint16 must be assigned from numbers of that type, got int"),
     ],
 )
-def test_arrays_that_cannot_be_compiled_are_named_with_the_remedy(release: Any, text: str) -> None:
+def test_arrays_that_cannot_be_compiled_are_reported_with_a_remedy(release: Any, text: str) -> None:
     line = inspect.getsourcelines(release)[1] + 1
     with pytest.raises(gs.CompileError, match=rf"test_compiled_arrays.py:{line}: Node.on_release: .*{text}"):
         gs.simulate(SMALL, scheduler_of(release), nodes="compiled")
@@ -384,14 +384,14 @@ def _sorts(self: Any, view: Any, message: Any) -> None:
 
 
 @pytest.mark.parametrize("receive", [_assigns_element, _sorts])
-def test_changes_of_an_array_in_a_message_are_named_with_the_remedy(receive: Any) -> None:
+def test_changes_of_an_array_in_a_message_are_reported_with_a_remedy(receive: Any) -> None:
     line = inspect.getsourcelines(receive)[1] + 2
     message = r"Node.on_data: message.values is read-only; change a copy: values = np.array\(message.values\)"
     with pytest.raises(gs.CompileError, match=rf"test_compiled_arrays.py:{line}: {message}"):
         gs.simulate(SMALL, scheduler_of(_sends_negative, receive=receive), nodes="compiled")
 
 
-def test_arrays_without_a_number_of_dimensions_are_named() -> None:
+def test_arrays_without_a_number_of_dimensions_are_reported() -> None:
     with pytest.raises(
         gs.CompileError, match="does not support 'values' of the message 'data': set its ndim in gs.array"
     ):

@@ -244,7 +244,7 @@ class ReservationNode(gs.NodeProgram):
         if view.random.random() < 0.5:
             is_released = view.slots.release(application.number, attempt, start, start + 1)
             view.note("slots", reserved=int(is_released), start=start)
-        if self.number % 4 == 3:  # this displaces some that were made later
+        if self.number % 4 == 3:  # the extension displaces some reservations that were made later
             self.extend(view, self.first, self.first_start, start + 2)
         elif self.number % 4 == 0:
             self.first, self.first_start = application.number, start
@@ -457,7 +457,9 @@ def _misspells(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_sets_rule, r"rule of debit must be one of the literals \('subtree', 'printed'\), got paper"),
     ],
 )
-def test_calls_of_kernels_that_cannot_be_compiled_are_named(release: Callable[..., None], text: str) -> None:
+def test_calls_of_kernels_that_cannot_be_compiled_are_reported(
+    release: Callable[..., None], text: str
+) -> None:
     line = inspect.getsourcelines(release)[1] + 1
     with pytest.raises(gs.CompileError, match=rf"test_compiled_kernels.py:{line}: Node.on_release: .*{text}"):
         gs.simulate(SMALL, scheduler_of(release), nodes="compiled")

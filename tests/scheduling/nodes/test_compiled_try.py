@@ -62,7 +62,9 @@ class TryNode(Base):
                 self.total += weight
             view.note("log", total=self.total, errors=self.errors, heard=self.heard, late=self.late)
             view.send(view.neighbours[0], self.flood_kind, level=step, value=pace)
-            view.timer(1.0 - pace * step, "tick", pace=pace, step=step + 1)  # -0.5 s after the third
+            view.timer(
+                1.0 - pace * step, "tick", pace=pace, step=step + 1
+            )  # the third delay is -0.5 s, an error
         except Exception:
             try:
                 self.errors += step
@@ -172,7 +174,7 @@ def test_errors_of_compilation_name_the_line_of_the_call(method: Any, line: int,
         gs.simulate(SCENARIO, SchedulerWithoutSource(), nodes="compiled")
 
 
-def test_try_statements_without_their_source_are_named() -> None:
+def test_try_statements_without_their_source_are_reported() -> None:
     """The keywords of calls in them would be lost."""
     items: dict[str, Any] = {}
     source = "def on_start(self, view):\n try: view.act(seconds=1.0)\n except Exception: self.errors += 1"

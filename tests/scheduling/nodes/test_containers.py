@@ -173,7 +173,7 @@ def test_a_run_with_containers_continues_from_a_checkpoint(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_run_returns_the_memory_of_its_containers(form: str) -> None:
-    gs.simulate(FAILING, Scheduler(), nodes=form)  # the compiler keeps a program that it compiles
+    gs.simulate(FAILING, Scheduler(), nodes=form)  # this run compiles the program, which stays in memory
     gc.collect()
     in_use, _ = allocated_bytes()
     gs.simulate(FAILING, Scheduler(), nodes=form)
@@ -248,7 +248,7 @@ def _sorts(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_counts, "Fifo.push takes 2 values"),
     ],
 )
-def test_unsupported_code_is_named_with_its_line(method: Any, message: str) -> None:
+def test_unsupported_code_is_reported_with_its_line(method: Any, message: str) -> None:
     line = method.__code__.co_firstlineno
     with pytest.raises(gs.CompileError, match=rf"test_containers.py:{line + 1}: .*{message}"):
         gs.simulate(FAILING, scheduler_of(method), nodes="compiled")

@@ -98,7 +98,7 @@ def test_decisions_have_the_values_of_nodes_and_the_true_ones() -> None:
     assert result.digest == gs.simulate(case, ReportScheduler()).digest
     few = gs.simulate(case, ReportScheduler(), record="decisions", decisions_limit=2)
     assert few.digest == result.digest and few.why(0).dropped == len(rows) - 2
-    # with failures, and after a resumption from a checkpoint
+    # the same with failures, and after the run was resumed from a checkpoint
     case = scenario([0.0, 1.75, 1.8, 2.25], faults=gs.Faults.of([1], [3.0], [4.0]))
     result = gs.simulate(case, ReportScheduler(), record="decisions")
     assert result.digest == gs.simulate(case, ReportScheduler()).digest
@@ -134,7 +134,7 @@ def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
         return float(node.twice + node.array.sum())
 
     def pops(node: Any) -> float:
-        return float(node.queue.pop())  # from a copy
+        return float(node.queue.pop())  # this changes only a copy of the queue
 
     case = scenario([0.0, 1.75])
     outcome = gs.simulate(case, truth_scheduler(reads), record="decisions")
@@ -163,7 +163,7 @@ def test_invalid_decisions_are_rejected() -> None:
         gs.simulate(case, ReportScheduler(wrong=5))  # the error does not depend on recording
 
 
-def test_values_of_another_type_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_another_type_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def release(self: Any, view: Any, application: Any, tasks: int) -> None:
         view.decide("keep", application.number, tasks=1.5)
 

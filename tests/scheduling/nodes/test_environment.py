@@ -243,7 +243,7 @@ def test_processes_with_an_environment_without_state_are_not_killed(monkeypatch:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")
 @pytest.mark.parametrize("kill", [False, True])
-def test_environments_of_several_processes_share_what_they_declare(kill: bool) -> None:
+def test_environments_of_several_processes_share_announcements(kill: bool) -> None:
     faults = gs.Faults.of([0], [2.0], [3.0]) if kill else None
     quick = gs.Scenario(gs.Platform.equal(4), gs.Workload.of([0.0], 1, 500.0, submitter=[3]), faults=faults)
     result = gs.emulate(quick, CountingScheduler(), processes=2, speedup=5.0, kill=kill)

@@ -411,7 +411,7 @@ def test_an_error_names_time_node_line_and_remedy(program: type[gs.NodeProgram],
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_tasks_that_are_never_placed_are_named(form: str) -> None:
+def test_tasks_that_are_never_placed_are_reported(form: str) -> None:
     message = "^t = 0.0 s: mistake ended with 2 of 2 tasks unfinished: node 0 holds 2 tasks of application 0"
     with pytest.raises(gs.SchedulerError, match=message):
         _run(NeverPlaced, form)

@@ -19,7 +19,7 @@ class Node(gs.NodeProgram):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.calls = 0  # its memory
+        self.calls = 0  # lost if the node fails
 
     def say(self, view: Any, what: str, *more: Any) -> None:
         self.calls += 1
@@ -71,8 +71,8 @@ def test_nodes_get_the_calls_expected_by_hand() -> None:
         (0.0, 0, "start", 1),
         (0.0, 1, "start", 1),
         (1.0, 0, "release", 0, 5, 2),
-        (1.6, 1, "share", 0, 2, 2),  # 0.5 s and 0.1 s for 1000 bytes
-        (2.5, 0, "tick", 1, 1.5, 3),  # one runs, one waits
+        (1.6, 1, "share", 0, 2, 2),  # the message takes 0.5 s, plus 0.1 s for 1000 bytes
+        (2.5, 0, "tick", 1, 1.5, 3),  # one task runs, and one waits
         (3.6, 1, "idle", 3),
     ]
     assert result.applications["finish"].tolist() == [4.0]
@@ -88,9 +88,9 @@ def test_a_failure_erases_memory_tasks_and_timers() -> None:
         (2.2, 0, "start", 1),
         (2.5, 0, "release", 0, 2, 2),  # the share that was in transit at 1.3 and would have arrived at 1.5
         (3.1, 1, "share", 0, 1, 2),
-        (3.2, 0, "release", 0, 2, 3),  # the tasks that were there at 2.2; one of three had been completed
+        (3.2, 0, "release", 0, 2, 3),  # the tasks lost at 2.2; one of three had been completed
         (3.8, 1, "share", 0, 1, 3),
-        (4.0, 0, "tick", 0, 0.5, 4),  # the timer of 1.0 was lost with the memory
+        (4.0, 0, "tick", 0, 0.5, 4),  # the timer that was set at 1.0 was lost with the memory
         (4.5, 0, "idle", 5),
         (4.7, 0, "tick", 0, 0.0, 6),
     ]
@@ -122,7 +122,8 @@ def test_a_failure_loses_held_tasks_but_keeps_notes(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(HoldingScheduler, "policy", HoldingNode)
     result = gs.simulate(scenario(faults=gs.Faults.of([0], [3.0], [3.0])), HoldingScheduler(calls_log=[]))
     assert result.applications["resubmitted"].tolist() == [5]
-    assert result.applications["first_start"].tolist() == [9.0]  # submitted again 1 s after the failure
+    # the tasks are submitted again 1 s after the failure
+    assert result.applications["first_start"].tolist() == [9.0]
     arguments = result.tables["given"]
     assert (arguments["tasks"].tolist(), arguments["at"].tolist()) == ([5, 5], [1.0, 4.0])
 
@@ -282,7 +283,9 @@ WHOLE, REAL = "must be a whole number of 64 bits, got", "must be a number in the
         (lambda view: view.timer(float("nan"), "tick"), "the timer 'tick': .* got nan"),
     ],
 )
-def test_values_of_another_type_are_named(wrong: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_another_type_are_reported(
+    wrong: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(WrongNode, "wrong", staticmethod(wrong))
     with pytest.raises(gs.SchedulerError, match=f"^.*node 0.*{message}"):
         gs.simulate(scenario(), TalkingScheduler(calls_log=[]))
@@ -478,7 +481,7 @@ class PingNode(gs.NodeProgram):
     def on_big_ping(self, view: Any, message: Any) -> None:
         self.parameters.calls_log.append((message.kind, message.left))
         view.timer(0.5, "wait", message.left - 1)
-        view.timer(0.5, "wait", message.left - 1)  # the same
+        view.timer(0.5, "wait", message.left - 1)  # a second timer with the same value
         view.timer(0.5, "wait", -7.0)
 
     def on_message(self, view: Any, message: Any) -> None:

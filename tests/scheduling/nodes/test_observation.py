@@ -22,9 +22,7 @@ PERIODS = st.sampled_from([0.25, 0.3, 1.0, 1.5, 4.0])
 
 @settings(max_examples=30)
 @given(run=runs(), every=PERIODS, cohort_limit=st.sampled_from([None, 1]), nodes=st.sampled_from([None, [0]]))
-def test_watched_runs_take_the_course_of_others(
-    run: Any, every: float, cohort_limit: Any, nodes: Any
-) -> None:
+def test_observed_runs_equal_other_runs(run: Any, every: float, cohort_limit: Any, nodes: Any) -> None:
     scenario, scheduler = run
     columns: dict[str, Any] = {name: f"view.{name}" for name in ("work", "queued", "minimum_stretch")}
     columns |= {name: name for name in ("kept", "hints", "known")}
@@ -45,7 +43,7 @@ def test_watched_runs_take_the_course_of_others(
 #: Schedulers that compile, with columns of their nodes.
 COMPILED: list[tuple[gs.Scheduler, list[str]]] = [
     (test_containers.Scheduler(degree=2), ["pending", "offers", "debts", "known", "sum"]),
-    (test_roles.Office(), ["turn", "waiting"]),  # each of which only some roles have
+    (test_roles.Office(), ["turn", "waiting"]),  # only some roles have these attributes
 ]
 if find_spec("numba") is not None:  # these modules are skipped without it
     from tests.scheduling.nodes import test_compiled, test_compiled_arrays
@@ -197,7 +195,7 @@ def test_an_attribute_that_is_not_assigned_yet_is_nan() -> None:
         (lambda program, view: "busy", r"observe.columns\['x'\] must be a number, got 'busy'"),
     ],
 )
-def test_columns_only_read(column: Any, doing: str) -> None:
+def test_columns_that_act_are_rejected(column: Any, doing: str) -> None:
     with pytest.raises(gs.SchedulerError, match=rf"^t = 0.0 s: node 0.* {doing}"):
         samples_of_run({"x": column})
 
@@ -278,7 +276,7 @@ def test_the_error_of_a_column_names_time_and_node() -> None:
         ({"columns": {"x": "count + 1"}}, r"observe.columns\['x'\] must be an attribute such as"),
     ],
 )
-def test_wrong_observations_are_refused(arguments: Any, message: str) -> None:
+def test_wrong_observations_are_rejected(arguments: Any, message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
         samples_of_run(**arguments)
 
@@ -298,7 +296,7 @@ def test_schedulers_without_node_programs_are_not_observed() -> None:
 @pytest.mark.parametrize(
     "name", ["fair-tree", "sparrow", "dlwl", "rjss", "WQR-FT", "advertisement", "dgs-asap", "zorilla"]
 )
-def test_our_systems_can_be_watched(name: str) -> None:
+def test_registered_schedulers_can_be_observed(name: str) -> None:
     """By default a scheduler runs in the form that has programs."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(20, seed=1),
@@ -327,7 +325,7 @@ def test_nodes_with_handlers_written_by_hand_show_their_memory() -> None:
         assert actual[0].observed == actual[1].observed and len(actual[0].observed)
 
 
-def test_checkpoints_refuse_columns_that_are_functions(tmp_path: Path) -> None:
+def test_checkpoints_reject_columns_that_are_functions(tmp_path: Path) -> None:
     observe = gs.Observe(every=1.0, columns={"x": lambda program, view: 1})
     with pytest.raises(
         gs.ScenarioError, match=r"^a checkpoint does not support observe.columns\['x'\], a function"

@@ -214,7 +214,7 @@ OFFER = gs.Message(60, price=float)
         ({"ask": ASK, "offer": gs.Message(60, message=int)}, "'offer' must not have a field 'message'"),
     ],
 )
-def test_wrong_answers_are_named(messages: Any, text: str) -> None:
+def test_wrong_answers_are_reported(messages: Any, text: str) -> None:
     with pytest.raises(gs.ScenarioError, match=text):
         scheduler_of(on_timeout, messages=messages)()
 
@@ -229,7 +229,7 @@ def test_wrong_answers_are_named(messages: Any, text: str) -> None:
         ({"answer": (3,)}, "answer of a message must be a kind of message or several"),
     ],
 )
-def test_wrong_requests_are_named(arguments: Any, text: str) -> None:
+def test_wrong_requests_are_reported(arguments: Any, text: str) -> None:
     with pytest.raises(gs.ScenarioError, match=text):
         gs.Message(60, **{"answer": "offer", **arguments})
 

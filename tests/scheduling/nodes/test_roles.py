@@ -204,7 +204,7 @@ class _AskingDesk(Desk):
         ("worker", _TimerWorker, r"node 4 sets the timer 'deal', which requires the method on_timer"),
     ],
 )
-def test_a_role_without_the_handler_is_named(
+def test_a_role_without_the_handler_is_reported(
     role: str, program: type[gs.NodeProgram], message: str, nodes: Any
 ) -> None:
     if nodes == "compiled":

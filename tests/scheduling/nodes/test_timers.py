@@ -106,7 +106,7 @@ def check_calls(table: Any, nodes: int) -> None:
     """Compare the timers that fired on each node with those that a list of pending timers predicts."""
     rows = list(zip(*(table[name].tolist() for name in TimerScheduler.tables["calls"]), strict=True))
     for node in range(nodes):
-        pending: list[tuple[float, int, int, float]] = []  # in the order of setting
+        pending: list[tuple[float, int, int, float]] = []  # pending timers in the order of setting
         batch: list[tuple[float, int, int, float]] = []  # timers of this instant that are about to fire
         end = 0.0
         for number, now, action, timer, delay, a, x in rows:
@@ -206,12 +206,12 @@ def _retry_handler(source: str) -> Any:
         ("self, view, job: int = 0.5", r"must have a default of 'job' of the type int"),
     ],
 )
-def test_wrong_parameters_of_a_handler_of_a_timer_are_named(parameters: str, text: str) -> None:
+def test_wrong_parameters_of_a_handler_of_a_timer_are_reported(parameters: str, text: str) -> None:
     with pytest.raises(gs.ScenarioError, match=text):
         scheduler_of(on_start, _retry_handler(parameters))()
 
 
-def test_a_handler_without_a_timer_is_named() -> None:
+def test_a_handler_without_a_timer_is_reported() -> None:
     def on_retri(self: Any, view: Any, job: int) -> None:
         pass
 
@@ -254,7 +254,7 @@ def test_ticks_call_handlers_of_their_own() -> None:
         scheduler_of(_retry_handler("self, view, job: int"), ticks={"retry": 1.0})()
 
 
-def test_the_end_of_tasks_is_watched_if_it_is_handled() -> None:
+def test_ends_of_tasks_are_watched_if_they_are_handled() -> None:
     def on_end(self: Any, view: Any) -> None:
         view.note("ends", now=view.now)
 

@@ -235,7 +235,7 @@ def test_the_code_version_is_a_digest_of_the_sources(tmp_path: Path, monkeypatch
         assert digest() != before
         (tmp_path / name).with_stem("c").rename(tmp_path / name)
     assert digest() == before
-    (tmp_path / "gridsim/deep/in/b.py").rename(tmp_path / "gridsim/b.py")  # and the folder
+    (tmp_path / "gridsim/deep/in/b.py").rename(tmp_path / "gridsim/b.py")  # the folder counts as well
     assert digest() != before
     (tmp_path / "gridsim/b.py").rename(tmp_path / "gridsim/deep/in/b.py")
     actual = Path.rglob
@@ -262,7 +262,8 @@ def test_results_do_not_depend_on_the_executor() -> None:
         assert values(collected_runs(cells[:3], executor=pool, batch=1)) == values(serial[:3])
 
 
-@pytest.mark.filterwarnings("ignore:Couldn't detect a suitable IP address")  # without a network
+# the warning occurs without a network
+@pytest.mark.filterwarnings("ignore:Couldn't detect a suitable IP address")
 def test_runs_on_dask_equal_local_runs() -> None:
     import distributed
 
@@ -437,7 +438,7 @@ def test_a_broken_pool_waits_for_the_end_of_its_workers() -> None:
                 pool.submit(time.sleep, 0.01).result(timeout=60)
         for worker in workers:
             assert connection.wait([worker.sentinel], timeout=60), "it goes on"
-        pool._pool.shutdown()  # the thread that waits for them has noticed their ends by then
+        pool._pool.shutdown()  # waits for the thread that notices the ends of the workers
         assert [worker.exitcode for worker in workers] == [-signal.SIGKILL] * 2
         pool.renew()
         assert pool.submit(os.getpid).result(timeout=60)
@@ -449,7 +450,7 @@ def test_an_import_error_of_a_worker_fails_only_its_own_run(fatal_scheduler: Any
     cells[1] = Cell(small_scenario(), fatal_scheduler())
     with Processes(1) as pool:
         assert not any(item.error for item in collected_runs(make_cells(2), executor=pool))
-        (tmp_path / "fatal_scheduler.py").unlink()  # before a worker has seen it
+        (tmp_path / "fatal_scheduler.py").unlink()  # no worker has imported the module yet
         actual = collected_runs(cells, executor=pool, batch=2)
     assert [k for k, item in enumerate(actual) if item.error] == [1]
     message = "the worker failed to run it: ModuleNotFoundError: No module named 'fatal_scheduler'"

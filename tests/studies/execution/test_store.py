@@ -128,7 +128,8 @@ def test_whole_results_are_stored_on_request(tmp_path: Path, run_counts: list[in
     with pytest.raises(gs.GridSimError, match="there is no result of"):
         store.result(keys[0])
     result_store = Store(tmp_path / "s", keep_results=True)
-    actual = collect(some_cells(2), store=result_store)  # they are run again for their results, once
+    # these runs are executed again once, to store their results
+    actual = collect(some_cells(2), store=result_store)
     collect(some_cells(2), store=result_store)
     assert run_counts == [2, 2, 0] and len(store) == 2
     assert [result_store.result(key).digest for key in keys] == [item.digest for item in actual]
@@ -259,7 +260,7 @@ def test_old_unfinished_files_are_removed(tmp_path: Path) -> None:
     shard, result = f".{'a' * 32}.parquet", f".{'b' * 64}.npz"
     old = [shards / f"{shard}.{'1' * 12}.tmp", results / f"{result}.{'2' * 12}.tmp"]
     new = shards / f"{shard}.{'3' * 12}.tmp"
-    # in names that gridsim does not make
+    # files whose names gridsim never generates
     others = [shards / f"{result}.{'4' * 12}.tmp", results / ".thesis.tmp", results / f"{result}.x.tmp"]
     for file in (*old, new, *others):
         file.write_bytes(b"half")
@@ -267,7 +268,7 @@ def test_old_unfinished_files_are_removed(tmp_path: Path) -> None:
         os.utime(file, (time.time() - 7200,) * 2)
     assert len(Store(tmp_path / "s")) == len(store) == 0
     assert not any(file.exists() for file in old)
-    assert all(file.exists() for file in (new, *others))  # the first of them may still be written
+    assert all(file.exists() for file in (new, *others))  # another process may still be writing the new file
 
 
 @pytest.mark.parametrize("folder", ["cells", "scenarios", "results"])
@@ -298,7 +299,7 @@ def test_a_store_that_another_process_is_creating_can_be_opened(tmp_path: Path) 
         (tmp_path / "t" / other).unlink()
 
 
-def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
+def test_a_damaged_shard_is_reported(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
     collect(some_cells(1), store=store)
     (shard,) = (tmp_path / "s" / "cells").iterdir()
