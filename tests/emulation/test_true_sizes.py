@@ -136,7 +136,7 @@ def test_a_task_set_equals_a_list_of_task_numbers(data: st.DataObject) -> None:
             assert numbers(taken) == removed and count_of(taken) == count
             away += removed
         assert numbers(here.parts) == model and len(here) == len(model)
-    with pytest.raises(ValueError, match="must have 1 more tasks"):
+    with pytest.raises(ValueError, match="must have at least as many tasks as are taken, got 1 too few"):
         here.take(len(model) + 1)
     assert numbers(here.take_all()) == model and not here
 

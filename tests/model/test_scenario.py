@@ -148,7 +148,7 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
         ),
         (
             scenario_text('kind = "pareto"\nnodse = 5\nseed = 1'),
-            "platform.nodse is not a known key; did you mean nodes? known: bandwidth, attributes",
+            "platform.nodse is not a known key; did you mean nodes? known: bandwidth, cores",
         ),
         (scenario_text('kind = "pareto"\nseed = 1'), "platform.nodes is missing"),
         (

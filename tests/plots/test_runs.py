@@ -355,5 +355,5 @@ def test_results_are_drawn_together_or_in_at_most_six_panels(tree) -> None:
     assert len(figures.of_results("series", both).axes) == 1
     figure = figures.of_results("gantt", both, machines=slice(0, 3))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["a", "b"]
-    with pytest.raises(ScenarioError, match="at most 6 panels, 7 results"):
+    with pytest.raises(ScenarioError, match="at most 6 panels, one per result, got 7"):
         figures.of_results("gantt", {str(k): tree for k in range(7)})

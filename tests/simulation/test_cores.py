@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,9 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
 @settings(max_examples=60, deadline=None)
 @given(scenario=scenarios(), name=st.sampled_from(NAMES))
 def test_all_forms_of_nodes_have_equal_and_valid_runs(scenario: gs.Scenario, name: str) -> None:
-    forms: tuple[Any, ...] = ("compiled", "interpreted", "python")
+    forms: tuple[Any, ...] = ("interpreted", "python")
+    if name == "fair-tree" or find_spec("numba") is not None:  # its nodes are compiled without Numba
+        forms += ("compiled",)
     results = [gs.simulate(scenario, name, nodes=form, record="schedule") for form in forms]
     assert len({result.digest for result in results}) == 1
     assert validate_result(results[0]) == []

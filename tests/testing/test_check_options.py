@@ -139,7 +139,7 @@ def test_a_handler_that_sleeps_for_ever_ends_a_check(
     # with the default, only a hang within `seconds` would end the check
     monkeypatch.setattr(conformance, "OVERTIME", 0.0)
     location = f"SleepingNode.on_release, {__file__}:"
-    message = f"'runs' .* a handler has not ended .*; t = .* s, node .: {location}"
+    message = f"'runs' .* a handler has not returned .*; t = .* s, node .: {location}"
     previous = signal.signal(signal.SIGALRM, signal.SIG_IGN)
     signal.setitimer(signal.ITIMER_REAL, 1000.0)
     try:
