@@ -59,7 +59,7 @@ def test_all_forms_of_nodes_have_equal_and_valid_runs(scenario: gs.Scenario, nam
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 99), cores=st.integers(1, 5))
 def test_one_machine_of_c_cores_equals_c_machines_that_pull(seed: int, cores: int) -> None:
-    """Without a network, its queue is the central list: this is M/G/c if releases are."""
+    """Where messages take no time, the queue of one machine is the central list of the others."""
     draw = np.random.default_rng(seed)
     release = np.cumsum(draw.exponential(1.0, 40))
     release -= release[0]
