@@ -35,6 +35,9 @@ MOVE_MESSAGES = {
     "moved": Message(SMALL, application=int, attempt=int, start=int, length=int, previous=int, held=int),
 }
 
+#: A placed job waits for this part of the time until its start before it searches again.
+SEARCHES_PER_WAIT = 20
+
 
 class MovingRecord(DgsRecord):
     """The record of a job that may move.
@@ -70,7 +73,8 @@ class MovingNode(DgsNode):
     def plan_search(self, view: View, job: Any) -> None:
         """End an attempt to move, and set a timer for the next attempt unless the job starts before."""
         job.moving = 0
-        due = view.now_ns + nanoseconds(self.parameters.move_period)
+        remaining = job.start * self.slot - view.now_ns
+        due = view.now_ns + max(nanoseconds(self.parameters.move_period), remaining // SEARCHES_PER_WAIT)
         if job.phase in (PLACED, BROKEN) and due < job.start * self.slot:
             view.jobs.at(job, due, "move-due")
 
