@@ -54,6 +54,7 @@ cdef class JobRuns:
     cdef RunLog history
 
     cdef int _set_up(self, machines, nodes, run, estimate, sizes, partition, bint log) except -1
+    cdef Py_ssize_t _set_up_machines(self, sizes) except -1
     cdef dict _columns(self)
     cdef dict _limits(self)
     cdef int _examine(self) noexcept nogil
@@ -65,6 +66,15 @@ cdef class JobRuns:
     cdef int _rebuild_queue(self, known) except -1
     cdef void _clear(self) noexcept nogil
     cdef int _run(self, long long until) noexcept nogil
+    cdef void _clear_machines(self) noexcept nogil
+    cdef void _set_up_or_down(self, Py_ssize_t machine, bint is_up) noexcept nogil
+    cdef int _take(self, int job) noexcept nogil
+    cdef void _give_back(self, int job, long long ran, bint completed) noexcept nogil
+    cdef bint _log_machines(self, int job, bint completed) noexcept nogil
+    cdef bint _meets(self, int job, const unsigned long long* machines) noexcept nogil
+    cdef dict _machine_entries(self)
+    cdef dict _machine_state(self)
+    cdef object _restore_machines(self, dict entries)
     cdef const long long[::1] _machines(self, machines, long long now)
     cdef Py_ssize_t _place(self, long long at, int job) noexcept nogil
     cdef bint _start_on(self, int job, int span) noexcept nogil
@@ -73,5 +83,4 @@ cdef class JobRuns:
     cdef void _forget_end(self, int job) noexcept nogil
     cdef bint _end(self) noexcept nogil
     cdef bint _leave(self, int job, bint completed) noexcept nogil
-    cdef bint _log_run(self, int job, bint completed) noexcept nogil
     cdef bint _fill_profile(self, Profile* profile, Py_ssize_t partition) noexcept nogil
