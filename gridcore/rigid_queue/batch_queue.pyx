@@ -137,7 +137,8 @@ cdef class JobQueue(OrderedQueue):
             raise ValueError(f"depth must be >= 0, got {depth}")
         if concrete and (depth != 1 or conservative):
             raise ValueError(f"concrete requires a depth of 1, got {depth}")
-        self._set_up(machines, nodes, run, estimate, sizes, partition, log)
+        self._set_up("nodes", machines, nodes, run, estimate, sizes, partition, log)
+        self._set_up_machines()
         self.width, self.total_width = self.nodes, self.machines
         self._set_up_order(ranks, order, weights, predicted, users, limit, queues, queue_limits)
         self.depth, self.conservative, self.concrete = depth, conservative, concrete

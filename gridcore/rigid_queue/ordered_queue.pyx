@@ -57,7 +57,7 @@ cdef class OrderedQueue(JobRuns):
         rank = np.arange(self.jobs, dtype=np.int32)
         if ranks is not None:
             rank = indices(ranks, "ranks", 0, self.jobs).astype(np.int32)
-            check_lengths(self.jobs, len(rank), "nodes", "ranks")
+            check_lengths(self.jobs, len(rank), self.sizes_name, "ranks")
             if (np.bincount(rank, minlength=self.jobs) != 1).any():
                 raise ValueError(f"ranks must be a permutation of 0..{self.jobs - 1}, got {rank[:8].tolist()}")
         self.rank = rank
@@ -84,7 +84,7 @@ cdef class OrderedQueue(JobRuns):
             self.w_share = weights.get("share", 0.0)
             self.age_limit, self.half_life = weights.get("age_limit", 604800.0), weights.get("half_life", 604800.0)
             self.base = np.array(weights.get("base", np.zeros(self.jobs)), np.float64)
-            check_lengths(self.jobs, self.base.shape[0], "nodes", "weights.base")
+            check_lengths(self.jobs, self.base.shape[0], self.sizes_name, "weights.base")
         if self.order:
             self.turns = <Turn*> reallocate(NULL, (self.jobs + 1) * sizeof(Turn))
         return 0
@@ -94,7 +94,7 @@ cdef class OrderedQueue(JobRuns):
         if groups is None:
             return np.zeros(self.jobs, np.int32)
         groups = indices(groups, name, 0, 2**31 - 1).astype(np.int32)
-        check_lengths(self.jobs, len(groups), "nodes", name)
+        check_lengths(self.jobs, len(groups), self.sizes_name, name)
         return groups
 
     def __dealloc__(self):

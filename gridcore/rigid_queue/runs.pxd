@@ -29,6 +29,7 @@ cdef class JobRuns:
     cdef readonly Py_ssize_t machines, jobs, partitions
     cdef readonly long long now
     cdef readonly bint log
+    cdef str sizes_name                    # the name of the argument `nodes`, which is tasks where machines are shared
     cdef const int[::1] nodes, partition, partition_of_machine      # by job, by job, by machine
     cdef const long long[::1] length
     cdef long long[::1] estimate
@@ -53,8 +54,9 @@ cdef class JobRuns:
     cdef long long wake_at                 # an instant at which the queue must be examined; NEVER for none
     cdef RunLog history
 
-    cdef int _set_up(self, machines, nodes, run, estimate, sizes, partition, bint log) except -1
-    cdef Py_ssize_t _set_up_machines(self, sizes) except -1
+    cdef int _set_up(self, str sizes_name, machines, nodes, run, estimate, sizes, partition, bint log) except -1
+    cdef int _set_up_running(self, Py_ssize_t most) except -1
+    cdef int _set_up_machines(self) except -1
     cdef dict _columns(self)
     cdef dict _limits(self)
     cdef int _examine(self) noexcept nogil

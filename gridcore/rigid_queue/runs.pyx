@@ -59,26 +59,25 @@ cdef class JobRuns:
             raise TypeError("JobRuns is a base class; use JobQueue or ManualQueue")
         self.wake_at = NEVER
 
-    cdef int _set_up(self, machines, nodes, run, estimate, sizes, partition, bint log) except -1:
-        """Allocate memory for the jobs and machines, after a check of the arguments; see the subclasses."""
-        cdef Py_ssize_t k
+    cdef int _set_up(self, str sizes_name, machines, nodes, run, estimate, sizes, partition, bint log) except -1:
+        """Allocate memory for the jobs, after a check of the arguments; see the subclasses."""
         if isinstance(machines, bool) or not isinstance(machines, int | np.integer) or not 1 <= machines < 2**31:
             raise ValueError(f"machines must be in 1..{2**31 - 1}, got {machines!r}")
-        self.machines, self.log = machines, log
-        self.nodes = indices(nodes, "nodes", 1, self.machines + 1).astype(np.int32)
+        self.machines, self.log, self.sizes_name = machines, log, sizes_name
+        self.nodes = indices(nodes, sizes_name, 1, 2**31).astype(np.int32)
         self.length = indices(run, "run", 1, LATEST + 1)
         self.estimate = np.array(indices(estimate, "estimate", 1, LATEST + 1))
         self.jobs = self.nodes.shape[0]
-        check_lengths(self.jobs, self.length.shape[0], "nodes", "run")
-        check_lengths(self.jobs, self.estimate.shape[0], "nodes", "estimate")
+        check_lengths(self.jobs, self.length.shape[0], sizes_name, "run")
+        check_lengths(self.jobs, self.estimate.shape[0], sizes_name, "estimate")
         if self.jobs >= 2**31 - 1:
-            raise ValueError(f"nodes must have fewer than {2**31 - 1} entries, got {self.jobs}")
+            raise ValueError(f"{sizes_name} must have fewer than {2**31 - 1} entries, got {self.jobs}")
         sizes = np.array([self.machines]) if sizes is None else indices(sizes, "sizes", 1, self.machines + 1)
         if not 1 <= len(sizes) <= self.machines or sizes.sum() != self.machines:
             raise ValueError(f"sizes must add up to {self.machines}, the number of machines, got {sizes.tolist()}")
         partition = np.zeros(self.jobs, np.int64) if partition is None else indices(
             partition, "partition", 0, len(sizes))
-        check_lengths(self.jobs, len(partition), "nodes", "partition")
+        check_lengths(self.jobs, len(partition), sizes_name, "partition")
         self.partitions = len(sizes)
         self.partition = partition.astype(np.int32)
         self.partition_of_machine = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
@@ -95,13 +94,17 @@ cdef class JobRuns:
         self.busy_time = np.zeros(self.machines, np.int64)
         self.done = np.zeros(self.machines, np.int64)
         self.interrupted = np.zeros(self.machines, np.int64)
-        k = min(self.jobs, self._set_up_machines(sizes)) + 1
-        self.ends = <Entry*> reallocate(NULL, k * sizeof(Entry))
-        self.estimated_ends = <EstimatedEnd*> reallocate(NULL, k * sizeof(EstimatedEnd))
         return 0
 
-    cdef Py_ssize_t _set_up_machines(self, sizes) except -1:
-        """Allocate memory for the machines; return how many jobs can run at once.
+    cdef int _set_up_running(self, Py_ssize_t most) except -1:
+        """Allocate memory for the running jobs, of which there are at most so many."""
+        most = min(self.jobs, most) + 1
+        self.ends = <Entry*> reallocate(NULL, most * sizeof(Entry))
+        self.estimated_ends = <EstimatedEnd*> reallocate(NULL, most * sizeof(EstimatedEnd))
+        return 0
+
+    cdef int _set_up_machines(self) except -1:
+        """Allocate memory for machines that jobs have to themselves, after `_set_up`.
 
         Raises
         ------
@@ -109,16 +112,18 @@ cdef class JobRuns:
             If a job does not fit on the machines of its partition.
         """
         cdef Py_ssize_t k
+        sizes = np.bincount(self.partition_of_machine)
         for job in np.flatnonzero(sizes[np.asarray(self.partition)] < np.asarray(self.nodes))[:1]:
             raise ValueError(f"nodes[{job}] must be in 1..{sizes[self.partition[job]]}, the machines of its partition, "
                              f"got {self.nodes[job]}")
+        self._set_up_running(self.machines)      # each running job has a machine of its own
         self.occupancy = <Occupancy*> reallocate(NULL, self.partitions * sizeof(Occupancy))
         for k in range(self.partitions):
             self.occupancy[k].idle = self.occupancy[k].nonzero = NULL
             self.occupancy[k].span = NULL
         for k in range(self.partitions):
             occupancy_make(&self.occupancy[k], self.machines)
-        return self.machines               # each running job has a machine of its own
+        return 0
 
     def __dealloc__(self):
         cdef Py_ssize_t k
