@@ -126,7 +126,7 @@ SHARED = Part(
         "run": integers(1, 200, "jobs"),
         "estimate": integers(1, 200, "jobs"),
         "task_cores": integers(1, 3, "jobs"),
-        "select": one_of("first", "best", "spread"),
+        "placement": one_of("first", "best", "spread"),
         "backfill": flag,
         "order": one_of(None, None, "sjf", "saf", "wfp", "unicef"),
         "log": flag,

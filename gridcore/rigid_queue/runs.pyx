@@ -287,7 +287,7 @@ cdef class JobRuns:
                 "finish": np.array(self.finish), "cut": np.array(self.cut), "busy": np.array(self.busy_time),
                 "tasks": np.array(self.done), "interrupted": np.array(self.interrupted)}
 
-    def starts(self) -> tuple[Integers, Integers, Integers, Integers, Integers]:
+    def starts(self) -> tuple[Integers, ...]:
         """Return (machine, job, start ns, end ns, completed), int64[k]: an entry for each machine of each run.
 
         It covers the runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.

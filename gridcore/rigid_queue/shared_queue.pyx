@@ -4,7 +4,7 @@ Times are int64 nanoseconds.  A job has tasks.  Each task takes cores, memory an
 job run at the same time.  A machine has room for a task if its free cores, memory and GPUs suffice; for a task of an
 exclusive job it must moreover be idle, and is taken as a whole.  A job may limit its tasks per machine.
 
-A job takes machines with room in the order of `select`, and on each of them as many tasks as it has room for:
+A job takes machines with room in the order of `placement`, and on each of them as many tasks as it has room for:
 
 - ``"first"``: those with the lowest numbers;
 - ``"best"``: those with the fewest free cores, ties by number;
@@ -48,7 +48,7 @@ cdef enum:
     NOW, LASTING, LATER
     NO_ROOM = 100                          # beside what `_examine` returns: the job does not fit
 
-_SELECTIONS = {"first": FIRST, "best": BEST, "spread": SPREAD}
+_PLACEMENTS = {"first": FIRST, "best": BEST, "spread": SPREAD}
 
 
 cdef struct Resources:
@@ -110,7 +110,7 @@ cdef class SharedQueue(OrderedQueue):
         int64[jobs], the most tasks of each job on one machine; 0 for no limit.
     exclusive
         bool[jobs], whether the machines of a job run no other job; by default they may.
-    select
+    placement
         The order in which a job takes machines: "first", "best" or "spread".
     backfill
         Whether jobs are backfilled (EASY).
@@ -132,7 +132,7 @@ cdef class SharedQueue(OrderedQueue):
     """
 
     cdef readonly bint backfill
-    cdef int selection
+    cdef int placement
     cdef Resources* capacity               # by machine: all it has; and what is free, nothing while it is down
     cdef Resources* free_now
     cdef Resources* free_later             # at the shadow time, without what the head takes then
@@ -153,7 +153,7 @@ cdef class SharedQueue(OrderedQueue):
     def __cinit__(self, cores: ArrayLike, tasks: ArrayLike, run: ArrayLike, estimate: ArrayLike, *,
                   memory: ArrayLike | None=None, gpus: ArrayLike | None=None, task_cores: ArrayLike | None=None,
                   task_memory: ArrayLike | None=None, task_gpus: ArrayLike | None=None,
-                  tasks_per_machine: ArrayLike | None=None, exclusive: ArrayLike | None=None, select: str="first",
+                  tasks_per_machine: ArrayLike | None=None, exclusive: ArrayLike | None=None, placement: str="first",
                   bint backfill=True, ranks: ArrayLike | None=None, order: str | None=None,
                   weights: dict[str, Any] | None=None, bint predicted=False, users: ArrayLike | None=None,
                   long long limit=0, queues: ArrayLike | None=None, queue_limits: ArrayLike | None=None,
@@ -161,9 +161,9 @@ cdef class SharedQueue(OrderedQueue):
         cdef Py_ssize_t k
         cdef const long long[::1] cores_of, memory_of, gpus_of
         self.unused = -1
-        if select not in _SELECTIONS:
-            raise ValueError(f"select must be one of {', '.join(map(repr, _SELECTIONS))}, got {select!r}")
-        self.selection, self.backfill = _SELECTIONS[select], backfill
+        if placement not in _PLACEMENTS:
+            raise ValueError(f"placement must be one of {', '.join(map(repr, _PLACEMENTS))}, got {placement!r}")
+        self.placement, self.backfill = _PLACEMENTS[placement], backfill
         numbers = indices(cores, "cores", 1, _MOST_CORES + 1)
         if not 1 <= numbers.sum() <= _MOST_CORES:
             raise ValueError(f"cores must add up to 1..{_MOST_CORES}, got {numbers.sum()}")
@@ -179,7 +179,7 @@ cdef class SharedQueue(OrderedQueue):
             self.capacity[k].memory = memory_of[k]
         self.first_machine = np.append(0, np.cumsum(np.bincount(self.partition_of_machine)))
         self.room, self.by_cores = np.zeros(self.machines, np.int32), np.zeros(self.machines, np.int32)
-        self.bucket = np.zeros(0 if self.selection == FIRST else numbers.max() + 2, np.int32)
+        self.bucket = np.zeros(0 if self.placement == FIRST else numbers.max() + 2, np.int32)
         self.head = np.full(self.partitions, -1, np.int32)
         self.shadow = np.zeros(self.partitions, np.int64)
         self.epoch_lasting = np.zeros(self.partitions, np.int64)
@@ -243,7 +243,7 @@ cdef class SharedQueue(OrderedQueue):
 
     # -- results --------------------------------------------------------------------------------------------
 
-    def starts(self) -> tuple[Integers, Integers, Integers, Integers, Integers, Integers]:
+    def starts(self) -> tuple[Integers, ...]:
         """Return (machine, job, start ns, end ns, completed, tasks), int64[k]: an entry for each machine of each run.
 
         It covers the runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.
@@ -335,7 +335,7 @@ cdef class SharedQueue(OrderedQueue):
                 if view == LASTING and self.room[u]:
                     self.room[u] = min(self.room[u], self._room_on(&self.free_later[u], shape, u))
             n += self.room[u]
-            if n >= tasks and self.selection == FIRST:
+            if n >= tasks and self.placement == FIRST:
                 break
         return n
 
@@ -344,7 +344,7 @@ cdef class SharedQueue(OrderedQueue):
         cdef Py_ssize_t u, k, n = 0, most = self.bucket.shape[0] - 1
         cdef Py_ssize_t first = self.first_machine[shape.partition], end = self.first_machine[shape.partition + 1]
         cdef const Resources* free_of = self.free_later if view == LATER else self.free_now
-        if self.selection == FIRST:
+        if self.placement == FIRST:
             for u in range(first, end):
                 if tasks <= 0:
                     break
@@ -358,14 +358,14 @@ cdef class SharedQueue(OrderedQueue):
             self.bucket[k] = 0
         for u in range(first, end):
             if self.room[u]:
-                k = free_of[u].cores if self.selection == BEST else most - 1 - free_of[u].cores
+                k = free_of[u].cores if self.placement == BEST else most - 1 - free_of[u].cores
                 self.bucket[k + 1] += 1
                 n += 1
         for k in range(most):
             self.bucket[k + 1] += self.bucket[k]
         for u in range(first, end):
             if self.room[u]:
-                k = free_of[u].cores if self.selection == BEST else most - 1 - free_of[u].cores
+                k = free_of[u].cores if self.placement == BEST else most - 1 - free_of[u].cores
                 self.by_cores[self.bucket[k]] = <int> u
                 self.bucket[k] += 1
         return n
@@ -375,8 +375,7 @@ cdef class SharedQueue(OrderedQueue):
         cdef int s = self.spans[job], following, u
         while s >= 0:
             u = self.share[s].machine
-            self.busy_time[u] += ran * (self.capacity[u].cores if shape.exclusive
-                                        else <long long> self.share[s].tasks * shape.task.cores)
+            self.busy_time[u] += ran * self.share[s].tasks * shape.task.cores
             if completed:
                 self.done[u] += self.share[s].tasks
             else:
@@ -515,7 +514,7 @@ cdef class SharedQueue(OrderedQueue):
             return GO_ON
         job = self.line[k]
         # with "first", a reservation made anew is the same until a job leaves; see the tests
-        if self.head[p] != job or self.shadow[p] < self.now or self.selection != FIRST:
+        if self.head[p] != job or self.shadow[p] < self.now or self.placement != FIRST:
             self._reserve(job, p)
         slack = self.shadow[p] - self.now
         for k in range(k + 1, self.n_line):

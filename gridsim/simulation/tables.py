@@ -118,6 +118,8 @@ def machine_table(
         extra_columns |= platform.attributes.columns()
     if platform.cores is not None:
         extra_columns["cores"] = platform.cores
+    if platform.gpus is not None:
+        extra_columns["gpus"] = platform.gpus
     if applications.moves_data and platform.bandwidth is not None:
         extra_columns["bandwidth"] = platform.bandwidth
     if task_data > 0:

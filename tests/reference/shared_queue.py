@@ -39,7 +39,7 @@ class SharedQueue(JobQueue):
         task_gpus: ArrayLike | None = None,
         tasks_per_machine: ArrayLike | None = None,
         exclusive: ArrayLike | None = None,
-        select: str = "first",
+        placement: str = "first",
         backfill: bool = True,
         ranks: ArrayLike | None = None,
         order: str | None = None,
@@ -75,7 +75,7 @@ class SharedQueue(JobQueue):
             partition=partition,
             log=log,
         )
-        self._tasks, self._select = counts, select
+        self._tasks, self._placement = counts, placement
         self._capacity = [
             list(each)
             for each in zip(
@@ -130,8 +130,8 @@ class SharedQueue(JobQueue):
     def _choose(self, job: int, free: Amounts, *others: Amounts) -> list[int] | None:
         """Return the machines of a job, once for each task, that have room in `free` and `others`."""
         own = [u for u in self._own_machines() if u not in self._down]
-        if self._select != "first":
-            sign = 1 if self._select == "best" else -1
+        if self._placement != "first":
+            sign = 1 if self._placement == "best" else -1
             own.sort(key=lambda u: (sign * free[u][0], u))
         chosen = []
         for u in own:
@@ -193,8 +193,7 @@ class SharedQueue(JobQueue):
 
     def _leave(self, job: int, completed: int) -> None:
         for u, tasks in Counter(self._machines_of.pop(job)).items():
-            cores = self._capacity[u][0] if self._exclusive[job] else tasks * self._task_cores[job]
-            self._busy[u] += cores * (self.now - self._start[job])
+            self._busy[u] += tasks * self._task_cores[job] * (self.now - self._start[job])
             self._done[u] += completed * tasks
             if self.log and self.now > self._start[job]:
                 self._rows.append((self._start[job], job, u, self.now, completed, tasks))

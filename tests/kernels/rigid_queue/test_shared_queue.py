@@ -48,7 +48,7 @@ def loads(draw: st.DrawFn) -> tuple[tuple[Any, ...], dict[str, Any]]:
             needs[0][k], needs[1][k], needs[2][k], room = 1, 0, 0, len(own)
         tasks[k] = min(tasks[k], room)
     options |= dict(zip(("task_cores", "task_memory", "task_gpus"), needs, strict=True))
-    options["select"] = draw(st.sampled_from(["first", "first", "best", "spread"]))
+    options["placement"] = draw(st.sampled_from(["first", "first", "best", "spread"]))
     options["backfill"] = draw(st.integers(0, 3)) > 0
     order = draw(st.sampled_from([None, None, None, "ranks", "sjf", "wfp"]))
     if order == "ranks":
@@ -77,9 +77,9 @@ TestSharedComparison = SharedComparison.TestCase
 TestSharedComparison.settings = QueueComparison.TestCase.settings
 
 
-@pytest.mark.parametrize("select", ["first", "best", "spread"])
+@pytest.mark.parametrize("placement", ["first", "best", "spread"])
 @pytest.mark.parametrize("seed", range(3))
-def test_many_waiting_jobs_equal_reference(select: str, seed: int) -> None:
+def test_many_waiting_jobs_equal_reference(placement: str, seed: int) -> None:
     """Long queues of many shapes, in which most jobs are known not to fit."""
     rng = np.random.default_rng(seed)
     machines, jobs = 12, 150
@@ -90,7 +90,7 @@ def test_many_waiting_jobs_equal_reference(select: str, seed: int) -> None:
         "task_memory": rng.integers(0, 9, jobs),
         "tasks_per_machine": rng.choice([0, 0, 1], jobs),
         "exclusive": rng.random(jobs) < 0.1,
-        "select": select,
+        "placement": placement,
         "log": True,
     }
     tasks, run = rng.choice([1, 1, 2, 4, 8], jobs), rng.integers(1, 100, jobs)
@@ -157,8 +157,8 @@ def test_head_keeps_the_machines_of_its_reservation() -> None:
         ),
         (
             ([2], [1], [1], [1]),
-            {"select": "worst"},
-            "select must be one of 'first', 'best', 'spread', .*",
+            {"placement": "worst"},
+            "placement must be one of 'first', 'best', 'spread', .*",
         ),
     ],
 )
