@@ -55,7 +55,7 @@ cdef class JobRuns:
     cdef RunLog history
 
     cdef int _set_up(self, str sizes_name, machines, nodes, run, estimate, sizes, partition, bint log) except -1
-    cdef int _set_up_running(self, Py_ssize_t most) except -1
+    cdef int _set_up_running(self, Py_ssize_t limit) except -1
     cdef int _set_up_machines(self) except -1
     cdef dict _columns(self)
     cdef dict _limits(self)

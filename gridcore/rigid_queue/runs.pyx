@@ -96,11 +96,11 @@ cdef class JobRuns:
         self.interrupted = np.zeros(self.machines, np.int64)
         return 0
 
-    cdef int _set_up_running(self, Py_ssize_t most) except -1:
+    cdef int _set_up_running(self, Py_ssize_t limit) except -1:
         """Allocate memory for the running jobs, of which there are at most so many."""
-        most = min(self.jobs, most) + 1
-        self.ends = <Entry*> reallocate(NULL, most * sizeof(Entry))
-        self.estimated_ends = <EstimatedEnd*> reallocate(NULL, most * sizeof(EstimatedEnd))
+        limit = min(self.jobs, limit) + 1
+        self.ends = <Entry*> reallocate(NULL, limit * sizeof(Entry))
+        self.estimated_ends = <EstimatedEnd*> reallocate(NULL, limit * sizeof(EstimatedEnd))
         return 0
 
     cdef int _set_up_machines(self) except -1:

@@ -58,7 +58,7 @@ cdef struct Resources:
 
 cdef struct Shape:                         # what jobs of one kind request: each task, and where
     Resources task
-    int most, partition                    # tasks per machine, 0 for no limit
+    int limit, partition                   # tasks per machine, 0 for no limit
     bint exclusive
     # upper bounds of the tasks for which there is room: now, and now and after the shadow time; valid in an epoch
     int room_now, room_lasting
@@ -76,8 +76,8 @@ cdef inline int tasks_that_fit(const Resources* free, const Shape* shape) noexce
         n = min(n, free.gpus // shape.task.gpus)
     if shape.task.memory:
         n = min(n, free.memory // shape.task.memory)
-    if shape.most:
-        n = min(n, shape.most)
+    if shape.limit:
+        n = min(n, shape.limit)
     return <int> n
 
 
@@ -222,7 +222,7 @@ cdef class SharedQueue(OrderedQueue):
         for k in range(self.n_shapes):
             shape = &self.shape[k]
             shape.task.cores, shape.task.memory, shape.task.gpus = <int> rows[k, 0], rows[k, 1], <int> rows[k, 2]
-            shape.most, shape.exclusive, shape.partition = <int> rows[k, 3], rows[k, 4] != 0, <int> rows[k, 5]
+            shape.limit, shape.exclusive, shape.partition = <int> rows[k, 3], rows[k, 4] != 0, <int> rows[k, 5]
             shape.epoch_now = shape.epoch_lasting = -1
             room = 0
             for u in range(self.first_machine[shape.partition], self.first_machine[shape.partition + 1]):
@@ -341,7 +341,7 @@ cdef class SharedQueue(OrderedQueue):
 
     cdef Py_ssize_t _select(self, const Shape* shape, int view, long long tasks) noexcept nogil:
         """Set `by_cores` to the machines that a job takes, in order, by `room`; return how many they are."""
-        cdef Py_ssize_t u, k, n = 0, most = self.bucket.shape[0] - 1
+        cdef Py_ssize_t u, k, n = 0, top = self.bucket.shape[0] - 1
         cdef Py_ssize_t first = self.first_machine[shape.partition], end = self.first_machine[shape.partition + 1]
         cdef const Resources* free_of = self.free_later if view == LATER else self.free_now
         if self.placement == FIRST:
@@ -354,18 +354,18 @@ cdef class SharedQueue(OrderedQueue):
                     n += 1
             return n
         # counting sort by free cores, for "spread" in descending order
-        for k in range(most + 1):
+        for k in range(top + 1):
             self.bucket[k] = 0
         for u in range(first, end):
             if self.room[u]:
-                k = free_of[u].cores if self.placement == BEST else most - 1 - free_of[u].cores
+                k = free_of[u].cores if self.placement == BEST else top - 1 - free_of[u].cores
                 self.bucket[k + 1] += 1
                 n += 1
-        for k in range(most):
+        for k in range(top):
             self.bucket[k + 1] += self.bucket[k]
         for u in range(first, end):
             if self.room[u]:
-                k = free_of[u].cores if self.placement == BEST else most - 1 - free_of[u].cores
+                k = free_of[u].cores if self.placement == BEST else top - 1 - free_of[u].cores
                 self.by_cores[self.bucket[k]] = <int> u
                 self.bucket[k] += 1
         return n

@@ -72,9 +72,9 @@ class MachineCapacity(NamedTuple):
         shapes, shape_of = np.unique(needs, axis=1, return_inverse=True)
         ends = np.cumsum([len(self.cores)] if sizes is None else sizes)
         rooms = np.zeros(shapes.shape[1], np.int64)
-        for k, (place, *task, most) in enumerate(shapes.T.tolist()):
+        for k, (place, *task, limit) in enumerate(shapes.T.tolist()):
             own = slice(0 if place == 0 else ends[place - 1], ends[place])
-            room = np.full(len(self.cores[own]), most or np.iinfo(np.int64).max)
+            room = np.full(len(self.cores[own]), limit or np.iinfo(np.int64).max)
             for amount, capacity in zip(task, (self.cores, self.memory, self.gpus), strict=True):
                 if amount:
                     room = np.minimum(room, capacity[own] // amount)

@@ -50,7 +50,8 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
             f"{len(speeds)} machines"
         ),
     )
-    is_counted = (n >= 1) & ((done == n) | ((done == 0) & (n == 1)))
+    # the tasks of a rigid job on a machine run together, others one after the other
+    is_counted = (n >= 1) & ((done == n) | ((done == 0) & (result.rigid | (n == 1))))
     violations += violations_where(
         "count",
         ~is_counted,

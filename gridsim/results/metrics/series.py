@@ -15,11 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.fault_events import display_limit
-from gridsim.support.arrays import Floats
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
 if TYPE_CHECKING:
     from gridsim.results.result import Result
+    from gridsim.results.table import Table
 
 #: The quantities of `over_time`.
 Quantity = Literal["active", "waiting", "busy"]
@@ -274,6 +275,15 @@ def positions_in(subset: NDArray[np.int64], machines: int) -> NDArray[np.int64]:
     return place
 
 
+def _cores_used(result: Result, schedule: Table) -> Integers:
+    """Return the number of cores of its machine that each row of a schedule uses: int64[rows]."""
+    if not result.rigid:  # the tasks of a row run one after the other
+        return np.ones(len(schedule["start"]), np.int64)
+    task_cores = result.width // result.applications["tasks"]
+    used: Integers = schedule["tasks"] * task_cores[schedule["application"]]
+    return used
+
+
 def occupancy(
     result: Result, rows: int, columns: int, machines: ArrayLike | None = None
 ) -> tuple[Floats, Floats, Floats]:
@@ -317,10 +327,7 @@ def occupancy(
     # starts and ends is exact, and needs no loop over the cells of a piece.
     time_worked = np.zeros((rows, columns + 1))
     cores = result.machines["cores"] if "cores" in result.machines else np.ones(len(place_of), np.int64)
-    used = np.ones(len(place))
-    if result.rigid:
-        used = schedule["tasks"] * (result.width // result.applications["tasks"])[schedule["application"]]
-    used = used[is_selected]
+    used = _cores_used(result, schedule)[is_selected]
     for times, sign in ((start, used), (end, -used)):
         cell = np.minimum(((times - first) / width).astype(np.int64), columns - 1)
         remainder = edges[cell + 1] - times

@@ -290,13 +290,13 @@ class BatchQueuePolicy(JobQueuePolicy):
     def _sharing(self, capacity: MachineCapacity) -> dict[str, Any]:
         """Return the arguments of the kernel about what machines have and what jobs take."""
         parameters, jobs = self.parameters, self.run.applications
-        none, one = np.zeros(len(jobs), np.int64), np.ones(len(jobs), np.int64)
+        zeros, ones = np.zeros(len(jobs), np.int64), np.ones(len(jobs), np.int64)
         columns = {
-            "task_cores": one if jobs.cores is None else jobs.cores,
+            "task_cores": ones if jobs.cores is None else jobs.cores,
             "task_memory": needed_bytes(jobs.memory, len(jobs)),
-            "task_gpus": none if jobs.gpus is None else jobs.gpus,
-            "tasks_per_machine": one if jobs.tasks_per_machine is None else jobs.tasks_per_machine,
-            "exclusive": none if jobs.exclusive is None else jobs.exclusive,
+            "task_gpus": zeros if jobs.gpus is None else jobs.gpus,
+            "tasks_per_machine": ones if jobs.tasks_per_machine is None else jobs.tasks_per_machine,
+            "exclusive": zeros if jobs.exclusive is None else jobs.exclusive,
         }
         for name in ("task_cores", "task_memory", "task_gpus"):  # the queue never runs rejected jobs
             columns[name] = np.where(self.rejected, int(name == "task_cores"), columns[name])

@@ -152,7 +152,7 @@ def test_machines_of_a_raster_are_in_the_requested_order(result):
 def raster(start, end, columns):
     """Return the edges of the columns and the shares of a raster with machine 0 of two in one row."""
     schedule = {"machine": np.zeros(len(start), np.int64), "start": np.array(start), "end": np.array(end)}
-    run = SimpleNamespace(tables={"schedule": schedule}, machines=[0, 1])
+    run = SimpleNamespace(tables={"schedule": schedule}, machines=[0, 1], rigid=False)
     return series.occupancy(run, 1, columns, machines=[0])[1:]
 
 
