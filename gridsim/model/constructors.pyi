@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 from numpy.typing import NDArray
 
 from gridsim.model.attributes import Constraints, DrawnAttributes, ListedAttributes
+from gridsim.model.power import Power
 from gridsim.model.background_load import Fluctuation
 from gridsim.model.bag_workloads import Exponential, LogNormal, LogUniform, Normal
 from gridsim.model.faults import Faults
@@ -37,6 +38,7 @@ class PlatformConstructors:
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
         cores: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
+        power: Power | None = None,
     ) -> Platform:
         """Return a platform: speeds drawn uniformly from low, low + step, ..., high (Mflop/s).
 
@@ -62,6 +64,8 @@ class PlatformConstructors:
         cores
             Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
             core runs one task at a time, at the speed of the machine.
+        power
+            Power of each machine, `Power`; by default the energy of a run is not counted.
         """
 
     @classmethod
@@ -73,6 +77,7 @@ class PlatformConstructors:
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
         cores: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
+        power: Power | None = None,
     ) -> Platform:
         """Return a platform: speeds drawn from 1000..2800 Mflop/s, most of them slow (mean 1244).
 
@@ -94,6 +99,8 @@ class PlatformConstructors:
         cores
             Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
             core runs one task at a time, at the speed of the machine.
+        power
+            Power of each machine, `Power`; by default the energy of a run is not counted.
         """
 
     @classmethod
@@ -107,6 +114,7 @@ class PlatformConstructors:
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
         cores: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
+        power: Power | None = None,
     ) -> Platform:
         """Return a platform: normally distributed speeds (Mflop/s).
 
@@ -132,6 +140,8 @@ class PlatformConstructors:
         cores
             Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
             core runs one task at a time, at the speed of the machine.
+        power
+            Power of each machine, `Power`; by default the energy of a run is not counted.
         """
 
     @classmethod
@@ -145,6 +155,7 @@ class PlatformConstructors:
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
         cores: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
+        power: Power | None = None,
     ) -> Platform:
         """Return a platform: speeds drawn from a table of real hosts.
 
@@ -168,6 +179,8 @@ class PlatformConstructors:
         cores
             Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
             core runs one task at a time, at the speed of the machine.
+        power
+            Power of each machine, `Power`; by default the energy of a run is not counted.
 
         Raises
         ------
@@ -184,6 +197,7 @@ class PlatformConstructors:
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
         cores: int | Iterable[int] | None = None,
+        power: Power | None = None,
     ) -> Platform:
         """Return a platform: machines of the same speed, as rigid jobs require.
 
@@ -203,6 +217,8 @@ class PlatformConstructors:
         cores
             Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
             core runs one task at a time, at the speed of the machine.
+        power
+            Power of each machine, `Power`; by default the energy of a run is not counted.
         """
 
     @classmethod
@@ -213,6 +229,7 @@ class PlatformConstructors:
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
         cores: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
+        power: Power | None = None,
     ) -> Platform:
         """Return a platform: a list of speeds.
 
@@ -230,6 +247,8 @@ class PlatformConstructors:
         cores
             Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
             core runs one task at a time, at the speed of the machine.
+        power
+            Power of each machine, `Power`; by default the energy of a run is not counted.
         """
 
     @classmethod
@@ -242,6 +261,7 @@ class PlatformConstructors:
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
         cores: int | Iterable[int] | None = None,
+        power: Power | None = None,
     ) -> Platform:
         """Return a platform: sites, which are clusters of machines of one speed; machines are numbered site by site.
 
@@ -266,6 +286,8 @@ class PlatformConstructors:
         cores
             Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
             core runs one task at a time, at the speed of the machine.
+        power
+            Power of each machine, `Power`; by default the energy of a run is not counted.
         """
 
 class WorkloadConstructors:

@@ -19,6 +19,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.attributes import Attributes, AttributesRecipe
 from gridsim.model.constructors import Constructor, PlatformConstructors, constructors
 from gridsim.model.distributions import Amount, Range, amount_of, check_amount
+from gridsim.model.power import CarbonIntensity, MachinePower, Power
 from gridsim.support.arguments import integer, normalise, one_of, real, sequence, short_repr
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.columns import FloatColumn, IntColumn, TextColumn
@@ -54,6 +55,8 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
     cores
         Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
         core runs one task at a time, at the speed of the machine.
+    power
+        Power of each machine, `Power`; by default the energy of a run is not counted.
     """
 
     part: ClassVar[str] = "platform"
@@ -61,6 +64,7 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
     bandwidth: Annotated[Amount | None, Limits(above=0, unit="bytes/s")] = None
     cores: Annotated[int | tuple[int, ...] | None, Limits(low=1, high=MAX_CORES)] = None
     attributes: AttributesRecipe | None = None
+    power: Power | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,6 +73,8 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
                 "platform.attributes must be DrawnAttributes, ListedAttributes or None, got "
                 f"{short_repr(self.attributes)}"
             )
+        if not isinstance(self.power, Power | None):
+            raise ScenarioError(f"platform.power must be Power or None, got {short_repr(self.power)}")
         self._check_cores()
         if self.bandwidth is None:
             return
@@ -358,7 +364,7 @@ class Platform(PlatformConstructors):
 
     def __post_init__(self) -> None:
         if self.nodes <= _MAX_EAGER_NODES:
-            _ = self.speeds, self.attributes
+            _ = self.speeds, self.attributes, self.power, self.carbon_intensity
 
     @cached_property
     def speeds(self) -> Floats:
@@ -373,21 +379,49 @@ class Platform(PlatformConstructors):
                     f"platform must have speeds with a finite sum, got up to {speeds.max():g} Mflop/s"
                 )
         speeds.flags.writeable = False
-        self.__dict__["files"] = files
+        self._digests.update(files)
         return speeds
 
-    @cached_property
+    @property
     def files(self) -> dict[str, str]:
-        """Path of the host table -> its SHA-256 when it was read; empty if speeds are not from a table."""
-        _ = self.speeds
-        files: dict[str, str] = self.__dict__["files"]
-        return files
+        """Path of each table that the platform is read from -> its SHA-256 when it was read.
+
+        These are the table of hosts and that of the carbon intensity.
+        """
+        _ = self.speeds, self.carbon_intensity
+        return dict(self._digests)
+
+    @cached_property
+    def _digests(self) -> dict[str, str]:
+        return {}
 
     @cached_property
     def attributes(self) -> Attributes | None:
         """Memory, disk, kind and place of each machine; None for machines without attributes."""
         recipe = self.recipe.attributes
         return None if recipe is None else recipe.realize(self.nodes)
+
+    @cached_property
+    def power(self) -> MachinePower | None:
+        """Power of each machine, W; None if the energy of a run is not counted."""
+        recipe, attributes = self.recipe.power, self.attributes
+        kinds = None if attributes is None else attributes.kind
+        return None if recipe is None else recipe.realize(self.nodes, kinds)
+
+    @cached_property
+    def carbon_intensity(self) -> CarbonIntensity | None:
+        """Carbon intensity of the electricity of the machines; None if carbon is not counted."""
+        if self.recipe.power is None:
+            return None
+        with file_digests(self.recipe.power.paths) as files:
+            intensity = self.recipe.power.carbon_intensity()
+        self._digests.update(files)
+        return intensity
+
+    @property
+    def needs_schedule(self) -> bool:
+        """True if the schedule of a run is needed to count carbon, since the carbon intensity changes."""
+        return not (self.carbon_intensity is None or self.carbon_intensity.is_constant)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -425,7 +459,7 @@ class Platform(PlatformConstructors):
         return site
 
     def site(self, site: int | str) -> Platform:
-        """Return the platform of one site: its machines and nothing else, without attributes and links.
+        """Return the platform of one site: its machines and their power, without attributes and links.
 
         Parameters
         ----------
@@ -439,8 +473,12 @@ class Platform(PlatformConstructors):
         """
         k = self.site_number(site)
         assert self.site_sizes is not None
-        first = int(self.site_sizes[:k].sum())
-        return Platform.equal(int(self.site_sizes[k]), float(self.speeds[first]))
+        first, size = int(self.site_sizes[:k].sum()), int(self.site_sizes[k])
+        power = self.recipe.power
+        if power is not None and self.power is not None:
+            columns = zip(self.power._fields, self.power, strict=True)
+            power = msgspec.structs.replace(power, **{n: c[first : first + size] for n, c in columns})
+        return Platform.equal(size, float(self.speeds[first]), power=power)
 
     def site_number(self, site: int | str) -> int:
         """Return the number of a site, which is given by its number or name."""
