@@ -20,9 +20,9 @@ import msgspec
 
 from gridsim.cli.schema import CONSTRUCTORS, scenario_schema
 from gridsim.model.attributes import Constraints, DrawnAttributes, ListedAttributes
-from gridsim.model.power import Power
 from gridsim.model.bag_workloads import Exponential, LogNormal, LogUniform, Normal
 from gridsim.model.network import Network
+from gridsim.model.power import Power
 from gridsim.model.time_zones import Zones
 from gridsim.results.metrics.registry import SUMMARY
 from gridsim.results.schema import COLUMNS

@@ -156,6 +156,7 @@ class PlatformConstructors:
         cores: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
         power: Power | None = None,
+        with_cores: bool = False,
     ) -> Platform:
         """Return a platform: speeds drawn from a table of real hosts.
 
@@ -169,6 +170,9 @@ class PlatformConstructors:
             Seed of the draw, which is with replacement; each computer is equally likely.
         column
             Column of the speed: ``gflops_core`` for one core, ``gflops_computer`` for all cores.
+        with_cores
+            Whether each machine has as many cores as its host: the mean of its model (column ``avg_cores``),
+            rounded.  By default machines have one core, or `cores`.
         bandwidth
             Bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a list
             with one entry per machine, or a table {low = ..., high = ...} for a log-uniform draw.  By default

@@ -101,6 +101,11 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
             )
         normalise(self, cores=cores)
 
+    def machines(self) -> tuple[Floats, Integers | None]:
+        """Return the speed of each machine, Mflop/s, and its number of cores; None if each has one."""
+        speeds: Floats = self.speeds()  # type: ignore[attr-defined]  # every recipe has this method
+        return speeds, None if self.cores is None else np.broadcast_to(np.array(self.cores), self.count)
+
     @property
     def count(self) -> int:
         """Number of machines."""
@@ -213,6 +218,9 @@ class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
         Seed of the draw, which is with replacement; each computer is equally likely.
     column
         Column of the speed: ``gflops_core`` for one core, ``gflops_computer`` for all cores.
+    with_cores
+        Whether each machine has as many cores as its host: the mean of its model (column ``avg_cores``),
+        rounded.  By default machines have one core, or `cores`.
 
     Raises
     ------
@@ -224,12 +232,33 @@ class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
     nodes: Nodes
     seed: Seed = DEFAULT_SEED
     column: Text = "gflops_core"
+    with_cores: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.with_cores and self.cores is not None:
+            raise ScenarioError("platform.with_cores and platform.cores exclude each other")
+        if self.with_cores and self.column == "gflops_computer":
+            raise ScenarioError(
+                'platform.with_cores requires the speed of one core (platform.column = "gflops_core"), got '
+                f"{self.column!r}"
+            )
 
     def speeds(self) -> Floats:
         from gridsim.traces import read_host_speeds
 
         hosts = read_host_speeds(self.path, self.column)
         return hosts.sample(self.nodes, Streams(self.seed)("platform.speeds"))
+
+    def machines(self) -> tuple[Floats, Integers | None]:
+        if not self.with_cores:
+            return super().machines()
+        from gridsim.traces import read_host_speeds
+
+        hosts = read_host_speeds(self.path, self.column, cores=True)
+        assert hosts.cores is not None
+        models = hosts.draw(self.nodes, Streams(self.seed)("platform.speeds"))
+        return hosts.speed[models], np.minimum(hosts.cores[models], MAX_CORES)
 
 
 class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
@@ -366,21 +395,29 @@ class Platform(PlatformConstructors):
         if self.nodes <= _MAX_EAGER_NODES:
             _ = self.speeds, self.attributes, self.power, self.carbon_intensity
 
-    @cached_property
+    @property
     def speeds(self) -> Floats:
         """Speed of each machine, Mflop/s: float64[nodes], read-only."""
+        return self._machines[0]
+
+    @cached_property
+    def _machines(self) -> tuple[Floats, Integers | None]:
+        """Speed and number of cores of each machine, read-only; None if each has one core."""
         check_fits("platform.nodes", self.nodes, "machines", MACHINE_BYTES)
         table = [self.recipe.path] if isinstance(self.recipe, HostSpeedTable) else []
         # infinite speeds are rejected below
         with file_digests(table) as files, np.errstate(over="ignore"):
-            speeds = self.recipe.speeds()
+            speeds, cores = self.recipe.machines()
             if not math.isfinite(speeds.sum()):
                 raise ScenarioError(
                     f"platform must have speeds with a finite sum, got up to {speeds.max():g} Mflop/s"
                 )
         speeds.flags.writeable = False
         self._digests.update(files)
-        return speeds
+        if cores is None or cores.max() == 1:
+            return speeds, None
+        cores.flags.writeable = False
+        return speeds, cores
 
     @property
     def files(self) -> dict[str, str]:
@@ -425,9 +462,10 @@ class Platform(PlatformConstructors):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for name in ("speeds", "bandwidth", "machine_site"):
-            if state.get(name) is not None:
-                getattr(self, name).flags.writeable = False  # pickle and deepcopy do not keep this flag
+        columns = [state.get("bandwidth"), state.get("machine_site")]
+        for column in (*columns, *state.get("_machines", ()), *(state.get("power") or ())):
+            if column is not None:
+                column.flags.writeable = False  # pickle and deepcopy do not keep this flag
 
     @property
     def nodes(self) -> int:
@@ -539,13 +577,10 @@ class Platform(PlatformConstructors):
         bandwidth.flags.writeable = False
         return bandwidth
 
-    @cached_property
+    @property
     def cores(self) -> Integers | None:
         """Number of cores of each machine: int64[nodes], read-only; None if each has one."""
-        if self.recipe.cores is None:
-            return None
-        cores = np.broadcast_to(np.array(self.recipe.cores, np.int64), self.nodes)
-        return None if cores.max() == 1 else cores
+        return self._machines[1]
 
     @property
     def core_count(self) -> int:
