@@ -55,14 +55,14 @@ def energy_columns(
     if faults is not None and faults.reachable:
         faults = None
 
-    def integrated(integral: Callable[[Integers], NDArray[Any]], busy: NDArray[Any]) -> Floats:
+    def machine_totals(integral: Callable[[Integers], NDArray[Any]], busy: NDArray[Any]) -> Floats:
         begin, end = integral(np.array(span))
         down = _down_integral(faults, platform.nodes, span, integral)
         share = busy if platform.cores is None else busy / platform.cores
         total: Floats = power.idle * (end - begin - down) + power.off * down
         return total + (power.busy - power.idle) * share
 
-    energy = integrated(lambda time: time, busy) / NS
+    energy = machine_totals(lambda time: time, busy) / NS
     if intensity is None:
         return {"energy": energy}
     if intensity.is_constant:
@@ -73,7 +73,7 @@ def energy_columns(
         return intensity.integral(origin + time / NS)
 
     busy_grams = np.bincount(pieces.machine, grams(pieces.end) - grams(pieces.start), platform.nodes)
-    return {"energy": energy, "carbon": integrated(grams, busy_grams) / JOULES_PER_KWH / 1000.0}
+    return {"energy": energy, "carbon": machine_totals(grams, busy_grams) / JOULES_PER_KWH / 1000.0}
 
 
 def _down_integral(
