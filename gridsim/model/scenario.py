@@ -156,7 +156,7 @@ class Scenario:
         """Paths of trace files, and of folders of FTA traces, as the scenario states them."""
         parts = (self.platform, self.workload, self.faults)
         recipes: list[Any] = [part.recipe for part in parts if part is not None]
-        recipes.append(self.platform.recipe.power)
+        recipes.insert(0, self.platform.recipe.power)
         paths = ([r.path] if hasattr(r, "path") else getattr(r, "paths", ()) for r in recipes)
         return tuple(path for group in paths for path in group)
 

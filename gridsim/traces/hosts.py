@@ -191,8 +191,7 @@ def _rows(path: StrPath, *columns: str) -> Generator[tuple[int, str | None, list
                 continue
             values = [row[place] for place in places]
             faults = (_fault(name, word) for name, word in zip(columns, values[2:], strict=True))
-            fault = next(filter(None, faults), None) or _fault("computers", values[1])
-            yield number, fault, values
+            yield number, next(filter(None, faults), None) or _fault("computers", values[1]), values
 
 
 def _fault(field: str, word: str) -> str | None:

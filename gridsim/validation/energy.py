@@ -64,7 +64,7 @@ def check_energy(result: Result) -> list[Violation]:
     steps = np.diff(edges) * intensity.value[: len(edges) - 1]
     values = np.append(0.0, np.cumsum(steps))
     grams = np.interp(schedule["end"], edges, values) - np.interp(schedule["start"], edges, values)
-    busy = np.bincount(schedule["machine"], grams, len(machines))
+    busy: Floats = np.bincount(schedule["machine"], grams, len(machines)).astype(np.float64)
     return violations + _differences(result, "carbon", factor * totals(edges, values, busy), slack)
 
 
