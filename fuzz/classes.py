@@ -118,6 +118,22 @@ BACKFILL = Part(
     },
     ("machines", "jobs", "now", "depth", "conservative", "log"),
 )
+SHARED = Part(
+    "SharedQueue",
+    {
+        "cores": integers(1, 8, "machines", 1, 9),
+        "tasks": integers(1, 4, "jobs"),
+        "run": integers(1, 200, "jobs"),
+        "estimate": integers(1, 200, "jobs"),
+        "task_cores": integers(1, 3, "jobs"),
+        "placement": one_of("first", "best", "spread"),
+        "backfill": flag,
+        "order": one_of(None, None, "sjf", "saf", "wfp", "unicef"),
+        "log": flag,
+    },
+    BACKFILL.methods,
+    ("machines", "jobs", "now", "backfill", "log"),
+)
 
 
 MANUAL = Part(

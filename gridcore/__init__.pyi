@@ -36,4 +36,5 @@ from .random_walk.walk import JobWalks as JobWalks
 from .rigid_queue.batch_queue import JobQueue as JobQueue
 from .rigid_queue.manual_queue import ManualQueue as ManualQueue
 from .rigid_queue.manual_queue import StepProfile as StepProfile
+from .rigid_queue.shared_queue import SharedQueue as SharedQueue
 from .work_queue.dispatch import WorkQueue as WorkQueue

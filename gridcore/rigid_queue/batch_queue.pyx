@@ -32,21 +32,15 @@ utility-based job scheduling on Blue Gene/P systems" (2009: WFP and UNICEF).  Th
 `tests.reference.batch_queue`.
 """
 
-from libc.math cimport INFINITY, exp, exp2, log2
-from libc.stdlib cimport free, qsort
-from libc.string cimport memmove
-from libc.math cimport INFINITY, exp, exp2, log2
-from libc.stdlib cimport free, qsort
-from libc.string cimport memmove, memset
+from libc.stdlib cimport free
+from libc.string cimport memset
 
-from gridcore.common.arguments cimport _Guard, check_lengths, guard, indices
 from gridcore.common.instants cimport NEVER
 from gridcore.common.bits cimport count_bits, highest_bit
 from gridcore.common.memory cimport reallocate
 from gridcore.rigid_queue.occupancy cimport Occupancy, occupancy_span, occupancy_unset
-from gridcore.rigid_queue.runs cimport (
-    COMING, GO_ON, LAST_END, NO_MEMORY, TOO_LATE, WAITING, JobRuns,
-)
+from gridcore.rigid_queue.ordered_queue cimport OrderedQueue
+from gridcore.rigid_queue.runs cimport GO_ON, LAST_END, NO_MEMORY, TOO_LATE, WAITING
 from gridcore.rigid_queue.steps cimport (
     Profile, profile_add, profile_earliest, profile_forget, profile_free,
 )
@@ -57,32 +51,12 @@ from gridcore.rigid_queue.waiting cimport (
 
 import numpy as np
 
-from gridcore.common.state import AMOUNT, FLAG
+from gridcore.common.state import FLAG
 
 __all__ = ["JobQueue"]
 
 
-cdef struct Turn:                          # a job in a dynamic order: the highest keys come first
-    double key
-    int job
-
-
-cdef int _compare_turns(const void* one, const void* two) noexcept nogil:
-    cdef const Turn* a = <const Turn*> one
-    cdef const Turn* b = <const Turn*> two
-    if a.key != b.key:
-        return -1 if a.key > b.key else 1
-    return -1 if a.job < b.job else a.job > b.job
-
-
-# the dynamic orders
-cdef enum:
-    STATIC, SHORTEST, SMALLEST, WFP, UNICEF, WEIGHTED
-
-_ORDERS = {None: STATIC, "sjf": SHORTEST, "saf": SMALLEST, "wfp": WFP, "unicef": UNICEF, "multifactor": WEIGHTED}
-
-
-cdef class JobQueue(JobRuns):
+cdef class JobQueue(OrderedQueue):
     """A queue of rigid jobs on `machines` identical machines, and the jobs that run on them.
 
     Durations are at most 2**61 ns.  An object supports one thread at a time.
@@ -135,30 +109,13 @@ cdef class JobQueue(JobRuns):
         If an argument is invalid.
     """
 
-    cdef readonly bint conservative, concrete, predicted
+    cdef readonly bint conservative, concrete
     cdef readonly Py_ssize_t depth
     # a static order, no limits, one partition, and at most one reservation, of a machine count rather than
-    # particular machines
+    # particular machines; the waiting jobs are not in `line` then
     cdef bint simple
-    cdef int order
-    cdef const long long[::1] requests
-    cdef const int[::1] rank, at_rank      # the place of each job in a static order, and the job at each place
-    cdef const int[::1] user, queue_of
-    # by user: the run times of the last jobs, 0 for none; the machines in use; and the time used, decayed, as of an
-    # instant, machine-seconds
-    cdef long long[:, ::1] last_runs
-    cdef long long[::1] in_use, used_at
-    cdef double[::1] used
-    cdef long long limit
-    cdef const long long[::1] queue_limits
-    cdef long long[::1] queue_in_use
-    # the weights of "multifactor": of age, size, share, and given values; by job
-    cdef double w_age, w_size, w_share, age_limit, half_life
-    cdef const double[::1] base
-    # the waiting jobs in their order, if the order is not simple; by job: its reserved start, -1 for none
-    cdef int[::1] line
-    cdef Py_ssize_t n_line
-    cdef Turn* turns
+    cdef const int[::1] at_rank            # the job at each place of a static order
+    # by job: its reserved start, -1 for none
     cdef long long[::1] reserved
     cdef Profile* profiles                 # by partition
     cdef char[::1] waits_for_end           # by job: whether it waits for jobs that run beyond their estimates
@@ -176,113 +133,48 @@ cdef class JobQueue(JobRuns):
                   users: ArrayLike | None=None, long long limit=0, queues: ArrayLike | None=None,
                   queue_limits: ArrayLike | None=None, sizes: ArrayLike | None=None,
                   partition: ArrayLike | None=None, bint log=False):
-        if order not in _ORDERS:
-            raise ValueError(f"order must be one of {', '.join(map(repr, _ORDERS))}, got {order!r}")
         if depth < 0:
             raise ValueError(f"depth must be >= 0, got {depth}")
         if concrete and (depth != 1 or conservative):
             raise ValueError(f"concrete requires a depth of 1, got {depth}")
-        if limit < 0:
-            raise ValueError(f"limit must be >= 0, got {limit}")
-        self._set_up(machines, nodes, run, estimate, sizes, partition, log)
-        self.depth, self.order, self.limit = depth, _ORDERS[order], limit
-        self.conservative, self.concrete, self.predicted = conservative, concrete, predicted
-        self.requests = np.array(self.estimate)
-        rank = np.arange(self.jobs, dtype=np.int32)
-        if ranks is not None:
-            rank = indices(ranks, "ranks", 0, self.jobs).astype(np.int32)
-            check_lengths(self.jobs, len(rank), "nodes", "ranks")
-            if (np.bincount(rank, minlength=self.jobs) != 1).any():
-                raise ValueError(f"ranks must be a permutation of 0..{self.jobs - 1}, got {rank[:8].tolist()}")
+        self._set_up("nodes", machines, nodes, run, estimate, sizes, partition, log)
+        self._set_up_machines()
+        self.width, self.total_width = self.nodes, self.machines
+        self._set_up_order(ranks, order, weights, predicted, users, limit, queues, queue_limits)
+        self.depth, self.conservative, self.concrete = depth, conservative, concrete
         at_rank = np.empty(self.jobs, np.int32)
-        at_rank[rank] = np.arange(self.jobs, dtype=np.int32)
-        self.rank, self.at_rank = rank, at_rank
-        needs_users = predicted or limit > 0 or order == "multifactor"
-        if needs_users and users is None:
-            raise ValueError("predictions, limits and shares require users, got None")
-        self.user = self._groups(users, "users")
-        n_users = int(np.max(self.user, initial=-1)) + 1
-        self.last_runs = np.zeros((n_users, 2), np.int64)
-        self.in_use, self.used_at = np.zeros(n_users, np.int64), np.zeros(n_users, np.int64)
-        self.used = np.zeros(n_users)
-        self.queue_of = self._groups(queues, "queues")
-        self.queue_limits = np.zeros(int(np.max(self.queue_of, initial=-1)) + 1, np.int64)
-        if queue_limits is not None:
-            self.queue_limits = indices(queue_limits, "queue_limits", 0, LAST_END)
-            if self.queue_limits.shape[0] <= np.max(self.queue_of, initial=-1):
-                raise ValueError(f"queue_limits must have an entry for each of the {np.max(self.queue_of) + 1} queues, "
-                                 f"got {self.queue_limits.shape[0]}")
-        self.queue_in_use = np.zeros(self.queue_limits.shape[0], np.int64)
-        self.base = np.zeros(self.jobs)
-        if order == "multifactor":
-            weights = dict(weights or {})
-            self.w_age, self.w_size = weights.get("age", 0.0), weights.get("size", 0.0)
-            self.w_share = weights.get("share", 0.0)
-            self.age_limit, self.half_life = weights.get("age_limit", 604800.0), weights.get("half_life", 604800.0)
-            self.base = np.array(weights.get("base", np.zeros(self.jobs)), np.float64)
-            check_lengths(self.jobs, self.base.shape[0], "nodes", "weights.base")
+        at_rank[np.asarray(self.rank)] = np.arange(self.jobs, dtype=np.int32)
+        self.at_rank = at_rank
         self.simple = not (conservative or concrete or self.order or limit or queue_limits is not None
                            or depth > 1 or self.partitions > 1)
         self.line = np.zeros(0 if self.simple else self.jobs + 1, np.int32)
         self.reserved = np.full(self.jobs if conservative else 0, -1, np.int64)
         self.waits_for_end = np.zeros(self.jobs if conservative else 0, np.int8)
         self.is_compressible = np.zeros(self.partitions, np.int8)
-        if self.order:
-            self.turns = <Turn*> reallocate(NULL, (self.jobs + 1) * sizeof(Turn))
         self.profiles = <Profile*> reallocate(NULL, self.partitions * sizeof(Profile))
         memset(self.profiles, 0, self.partitions * sizeof(Profile))
         waiting_make(&self.queue, self.jobs if self.simple else 0)
         self.reserved_machines = np.zeros((self.machines + 63) // 64 if concrete else 0, np.uint64)
         self._clear()
 
-    cdef const int[::1] _groups(self, groups, str name):
-        """Return the user or the queue of each job, 0 by default."""
-        if groups is None:
-            return np.zeros(self.jobs, np.int32)
-        groups = indices(groups, name, 0, 2**31 - 1).astype(np.int32)
-        check_lengths(self.jobs, len(groups), "nodes", name)
-        return groups
-
     def __dealloc__(self):
         cdef Py_ssize_t k
-        free(self.turns)
         if self.profiles != NULL:
             for k in range(self.partitions):
                 profile_free(&self.profiles[k])
         free(self.profiles)
         waiting_free(&self.queue)
 
-    def run(self, long long until) -> int:
-        """Run up to and including `until` ns; return how many jobs have ended so far.
-
-        Running to t1 and then to t2 equals running to t2.
-
-        Raises
-        ------
-        OverflowError
-            If a job would end after 2**62 ns; the job is then not started, and stays in the queue.
-        """
-        cdef _Guard access = guard(&self.in_call)
-        cdef int reason
-        with nogil:
-            reason = self._run(until)
-        if reason == NO_MEMORY:
-            raise MemoryError
-        if reason == TOO_LATE:
-            raise OverflowError("jobs must end by 2**62 ns")
-        return self.ended
-
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     cdef dict _columns(self):
-        return {**JobRuns._columns(self), **{name: np.asarray(column) for name, column in (
-            ("last_runs", self.last_runs), ("in_use", self.in_use), ("used_at", self.used_at), ("used", self.used),
-            ("queue_in_use", self.queue_in_use), ("reserved", self.reserved), ("waits_for_end", self.waits_for_end),
+        return {**OrderedQueue._columns(self), **{name: np.asarray(column) for name, column in (
+            ("reserved", self.reserved), ("waits_for_end", self.waits_for_end),
             ("is_compressible", self.is_compressible))}}
 
     cdef dict _limits(self):
-        return {**JobRuns._limits(self), "reserved": (-1, LAST_END + 1), "waits_for_end": FLAG,
-                "is_compressible": FLAG, "used": AMOUNT}
+        return {**OrderedQueue._limits(self), "reserved": (-1, LAST_END + 1), "waits_for_end": FLAG,
+                "is_compressible": FLAG}
 
     cdef int _rebuild_queue(self, known) except -1:
         self.wake_at = NEVER               # whatever the state says: reserved starts decide
@@ -320,54 +212,29 @@ cdef class JobQueue(JobRuns):
         self.n_line = self.first_new = 0
         self.blocked = False
 
-    cdef void _join(self, int job, bint is_new) noexcept nogil:
-        """Insert the job into the queue at its place."""
-        cdef Py_ssize_t low = 0, high = self.n_line, middle
+    cdef void _insert(self, int job) noexcept nogil:
         cdef int place = self.rank[job]
-        if is_new and self.predicted:
-            self._predict(job)
-        if self.simple:
-            if self.queue.head < self.queue.tail and place < self.queue.head:
-                self.blocked = False
-            waiting_join(&self.queue, place, self.nodes[job], self.estimate[job])
-            self.first_new = min(self.first_new, place)
+        if not self.simple:
+            OrderedQueue._insert(self, job)
             return
-        if self.order or (low < high and self.rank[self.line[high - 1]] < place):
-            low = high                     # a dynamic order is made when the queue is examined
-        while low < high:
-            middle = (low + high) >> 1
-            if self.rank[self.line[middle]] < place:
-                low = middle + 1
-            else:
-                high = middle
-        memmove(&self.line[low + 1], &self.line[low], (self.n_line - low) * sizeof(int))
-        self.line[low] = job
-        self.n_line += 1
-
-    cdef void _predict(self, int job) noexcept nogil:
-        cdef const long long* last = &self.last_runs[self.user[job], 0]
-        self.estimate[job] = self.requests[job]
-        if last[0] and last[1]:
-            self.estimate[job] = max(1, min(self.requests[job], (last[0] + last[1]) // 2))
+        if self.queue.head < self.queue.tail and place < self.queue.head:
+            self.blocked = False
+        waiting_join(&self.queue, place, self.nodes[job], self.estimate[job])
+        self.first_new = min(self.first_new, place)
 
     cdef void _before_start(self, int job) noexcept nogil:
         if self.simple:
             waiting_leave(&self.queue, self.rank[job])
         if self.conservative:
             self.reserved[job] = -1
-        self._decay(self.user[job])
-        self.in_use[self.user[job]] += self.nodes[job]
-        self.queue_in_use[self.queue_of[job]] += self.nodes[job]
+        OrderedQueue._before_start(self, job)
 
     cdef void _before_leave(self, int job) noexcept nogil:
         self.blocked = False
-        self._decay(self.user[job])
-        self.in_use[self.user[job]] -= self.nodes[job]
-        self.queue_in_use[self.queue_of[job]] -= self.nodes[job]
+        OrderedQueue._before_leave(self, job)
 
     cdef bint _after_end(self, int job) noexcept nogil:
-        self.last_runs[self.user[job], 1] = self.last_runs[self.user[job], 0]
-        self.last_runs[self.user[job], 0] = self.length[job]
+        OrderedQueue._after_end(self, job)
         if self.conservative and self.start[job] + self.estimate[job] > self.now:
             self.is_compressible[self.partition[job]] = True
             return profile_add(&self.profiles[self.partition[job]], self.now, self.start[job] + self.estimate[job],
@@ -468,22 +335,6 @@ cdef class JobQueue(JobRuns):
                 break
         self._close_line()
         return reason
-
-    cdef void _close_line(self) noexcept nogil:
-        """Remove the jobs that no longer wait from the line."""
-        cdef Py_ssize_t k, n = 0
-        for k in range(self.n_line):
-            if self.status[self.line[k]] == WAITING:
-                self.line[n] = self.line[k]
-                n += 1
-        self.n_line = n
-
-    cdef inline bint _is_limited(self, int job) noexcept nogil:
-        """Return whether a job must wait for other jobs of its user or its queue."""
-        cdef long long most = self.queue_limits[self.queue_of[job]]
-        if most > 0 and self.queue_in_use[self.queue_of[job]] + self.nodes[job] > most:
-            return True
-        return self.limit > 0 and self.in_use[self.user[job]] + self.nodes[job] > self.limit
 
     cdef int _backfill_line(self, Py_ssize_t p) noexcept nogil:
         """Start the jobs of partition p that can start now."""
@@ -704,51 +555,3 @@ cdef class JobQueue(JobRuns):
         """Remove the reservation of a job from the profile; return False if memory runs out."""
         cdef long long start = self.reserved[job]
         return profile_add(&self.profiles[self.partition[job]], start, start + self.estimate[job], self.nodes[job])
-
-    # -- dynamic orders -------------------------------------------------------------------------------------
-
-    cdef void _sort(self) noexcept nogil:
-        """Put the line into the dynamic order."""
-        cdef Py_ssize_t k
-        cdef double wait, duration, total = 0.0
-        cdef int job
-        if self.order == WEIGHTED and self.w_share:
-            for k in range(self.used.shape[0]):
-                self._decay(k)
-                total += self.used[k]
-        for k in range(self.n_line):
-            job = self.line[k]
-            wait, duration = <double> (self.now - self.submitted[job]), <double> self.estimate[job]
-            self.turns[k].job = job
-            if self.order == SHORTEST:
-                self.turns[k].key = -duration
-            elif self.order == SMALLEST:
-                self.turns[k].key = -duration * self.nodes[job]
-            elif self.order == WFP:
-                self.turns[k].key = (wait / duration) ** 3 * self.nodes[job]
-            elif self.order == UNICEF:
-                self.turns[k].key = INFINITY if self.nodes[job] == 1 else wait / (log2(self.nodes[job]) * duration)
-            else:
-                self.turns[k].key = self._priority(job, wait / 1e9, total)
-        qsort(self.turns, self.n_line, sizeof(Turn), _compare_turns)
-        for k in range(self.n_line):
-            self.line[k] = self.turns[k].job
-
-    cdef double _priority(self, int job, double wait, double total) noexcept nogil:
-        """Return the weighted sum of age, size, share and the given value of a job."""
-        cdef double share = 1.0
-        if self.w_share and total > 0.0:
-            # 2 ** -(use / entitlement): each user is entitled to an equal part
-            share = exp2(-self.used[self.user[job]] / total * self.used.shape[0])
-        return (self.w_age * min(wait / self.age_limit, 1.0) + self.w_size * self.nodes[job] / self.machines
-                + self.w_share * share + self.base[job])
-
-    cdef void _decay(self, Py_ssize_t user) noexcept nogil:
-        """Update the usage of a user to the present: earlier usage decays, and machines in use add to it."""
-        cdef double rate, factor
-        if self.order != WEIGHTED:
-            return
-        rate = 0.6931471805599453 / self.half_life
-        factor = exp(-rate * (self.now - self.used_at[user]) / 1e9)
-        self.used[user] = self.used[user] * factor + self.in_use[user] * (1.0 - factor) / rate
-        self.used_at[user] = self.now

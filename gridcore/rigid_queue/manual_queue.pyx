@@ -55,7 +55,8 @@ cdef class ManualQueue(JobRuns):
 
     def __cinit__(self, machines: SupportsIndex, nodes: ArrayLike, run: ArrayLike, estimate: ArrayLike, *,
                   sizes: ArrayLike | None=None, partition: ArrayLike | None=None, bint log=False):
-        self._set_up(machines, nodes, run, estimate, sizes, partition, log)
+        self._set_up("nodes", machines, nodes, run, estimate, sizes, partition, log)
+        self._set_up_machines()
         self.changed = np.zeros(2 * self.jobs, np.int32)
         self._clear()
 

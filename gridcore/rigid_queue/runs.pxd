@@ -29,6 +29,7 @@ cdef class JobRuns:
     cdef readonly Py_ssize_t machines, jobs, partitions
     cdef readonly long long now
     cdef readonly bint log
+    cdef str sizes_name                    # the name of the argument `nodes`, which is tasks where machines are shared
     cdef const int[::1] nodes, partition, partition_of_machine      # by job, by job, by machine
     cdef const long long[::1] length
     cdef long long[::1] estimate
@@ -53,7 +54,9 @@ cdef class JobRuns:
     cdef long long wake_at                 # an instant at which the queue must be examined; NEVER for none
     cdef RunLog history
 
-    cdef int _set_up(self, machines, nodes, run, estimate, sizes, partition, bint log) except -1
+    cdef int _set_up(self, str sizes_name, machines, nodes, run, estimate, sizes, partition, bint log) except -1
+    cdef int _set_up_running(self, Py_ssize_t most) except -1
+    cdef int _set_up_machines(self) except -1
     cdef dict _columns(self)
     cdef dict _limits(self)
     cdef int _examine(self) noexcept nogil
@@ -65,6 +68,15 @@ cdef class JobRuns:
     cdef int _rebuild_queue(self, known) except -1
     cdef void _clear(self) noexcept nogil
     cdef int _run(self, long long until) noexcept nogil
+    cdef void _clear_machines(self) noexcept nogil
+    cdef void _set_up_or_down(self, Py_ssize_t machine, bint is_up) noexcept nogil
+    cdef int _take(self, int job) noexcept nogil
+    cdef void _give_back(self, int job, long long ran, bint completed) noexcept nogil
+    cdef bint _log_machines(self, int job, bint completed) noexcept nogil
+    cdef bint _meets(self, int job, const unsigned long long* machines) noexcept nogil
+    cdef dict _machine_entries(self)
+    cdef dict _machine_state(self)
+    cdef object _restore_machines(self, dict entries)
     cdef const long long[::1] _machines(self, machines, long long now)
     cdef Py_ssize_t _place(self, long long at, int job) noexcept nogil
     cdef bint _start_on(self, int job, int span) noexcept nogil
@@ -73,5 +85,4 @@ cdef class JobRuns:
     cdef void _forget_end(self, int job) noexcept nogil
     cdef bint _end(self) noexcept nogil
     cdef bint _leave(self, int job, bint completed) noexcept nogil
-    cdef bint _log_run(self, int job, bint completed) noexcept nogil
     cdef bint _fill_profile(self, Profile* profile, Py_ssize_t partition) noexcept nogil

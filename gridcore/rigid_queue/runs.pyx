@@ -34,7 +34,6 @@ _INSTANT = (0, LAST_END + 1)
 _STATE = {
     "now": NumberEntry(), "must_examine": NumberEntry(0, 2), "wake_at": NumberEntry(),
     "coming": TableEntry({"job": (0, "jobs"), "at": _INSTANT}),
-    "on": ArrayEntry(np.int32, ("machines",), (-1, "jobs")),
     "masks": ArrayEntry(np.uint64), "words": ArrayEntry(np.int64, ("masks",), (0, "groups")),
     "runs": TableEntry({
         "job": (0, "jobs"), "start": _INSTANT, "end": _INSTANT, "completed": FLAG, "parts": (0, None),
@@ -60,29 +59,25 @@ cdef class JobRuns:
             raise TypeError("JobRuns is a base class; use JobQueue or ManualQueue")
         self.wake_at = NEVER
 
-    cdef int _set_up(self, machines, nodes, run, estimate, sizes, partition, bint log) except -1:
-        """Allocate memory for the jobs and machines, after a check of the arguments; see the subclasses."""
-        cdef Py_ssize_t k
+    cdef int _set_up(self, str sizes_name, machines, nodes, run, estimate, sizes, partition, bint log) except -1:
+        """Allocate memory for the jobs, after a check of the arguments; see the subclasses."""
         if isinstance(machines, bool) or not isinstance(machines, int | np.integer) or not 1 <= machines < 2**31:
             raise ValueError(f"machines must be in 1..{2**31 - 1}, got {machines!r}")
-        self.machines, self.log = machines, log
-        self.nodes = indices(nodes, "nodes", 1, self.machines + 1).astype(np.int32)
+        self.machines, self.log, self.sizes_name = machines, log, sizes_name
+        self.nodes = indices(nodes, sizes_name, 1, 2**31).astype(np.int32)
         self.length = indices(run, "run", 1, LATEST + 1)
         self.estimate = np.array(indices(estimate, "estimate", 1, LATEST + 1))
         self.jobs = self.nodes.shape[0]
-        check_lengths(self.jobs, self.length.shape[0], "nodes", "run")
-        check_lengths(self.jobs, self.estimate.shape[0], "nodes", "estimate")
+        check_lengths(self.jobs, self.length.shape[0], sizes_name, "run")
+        check_lengths(self.jobs, self.estimate.shape[0], sizes_name, "estimate")
         if self.jobs >= 2**31 - 1:
-            raise ValueError(f"nodes must have fewer than {2**31 - 1} entries, got {self.jobs}")
+            raise ValueError(f"{sizes_name} must have fewer than {2**31 - 1} entries, got {self.jobs}")
         sizes = np.array([self.machines]) if sizes is None else indices(sizes, "sizes", 1, self.machines + 1)
         if not 1 <= len(sizes) <= self.machines or sizes.sum() != self.machines:
             raise ValueError(f"sizes must add up to {self.machines}, the number of machines, got {sizes.tolist()}")
         partition = np.zeros(self.jobs, np.int64) if partition is None else indices(
             partition, "partition", 0, len(sizes))
-        check_lengths(self.jobs, len(partition), "nodes", "partition")
-        for job in np.flatnonzero(sizes[partition] < np.asarray(self.nodes))[:1]:
-            raise ValueError(f"nodes[{job}] must be in 1..{sizes[partition[job]]}, the machines of its partition, got "
-                             f"{self.nodes[job]}")
+        check_lengths(self.jobs, len(partition), sizes_name, "partition")
         self.partitions = len(sizes)
         self.partition = partition.astype(np.int32)
         self.partition_of_machine = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
@@ -99,10 +94,29 @@ cdef class JobRuns:
         self.busy_time = np.zeros(self.machines, np.int64)
         self.done = np.zeros(self.machines, np.int64)
         self.interrupted = np.zeros(self.machines, np.int64)
-        # each running job has a machine of its own, so at most this many run
-        k = min(self.jobs, self.machines) + 1
-        self.ends = <Entry*> reallocate(NULL, k * sizeof(Entry))
-        self.estimated_ends = <EstimatedEnd*> reallocate(NULL, k * sizeof(EstimatedEnd))
+        return 0
+
+    cdef int _set_up_running(self, Py_ssize_t most) except -1:
+        """Allocate memory for the running jobs, of which there are at most so many."""
+        most = min(self.jobs, most) + 1
+        self.ends = <Entry*> reallocate(NULL, most * sizeof(Entry))
+        self.estimated_ends = <EstimatedEnd*> reallocate(NULL, most * sizeof(EstimatedEnd))
+        return 0
+
+    cdef int _set_up_machines(self) except -1:
+        """Allocate memory for machines that jobs have to themselves, after `_set_up`.
+
+        Raises
+        ------
+        ValueError
+            If a job does not fit on the machines of its partition.
+        """
+        cdef Py_ssize_t k
+        sizes = np.bincount(self.partition_of_machine)
+        for job in np.flatnonzero(sizes[np.asarray(self.partition)] < np.asarray(self.nodes))[:1]:
+            raise ValueError(f"nodes[{job}] must be in 1..{sizes[self.partition[job]]}, the machines of its partition, "
+                             f"got {self.nodes[job]}")
+        self._set_up_running(self.machines)      # each running job has a machine of its own
         self.occupancy = <Occupancy*> reallocate(NULL, self.partitions * sizeof(Occupancy))
         for k in range(self.partitions):
             self.occupancy[k].idle = self.occupancy[k].nonzero = NULL
@@ -124,15 +138,14 @@ cdef class JobRuns:
     cdef void _clear(self) noexcept nogil:
         """Empty the queue, drop all running jobs, and make each machine that is up idle."""
         cdef Py_ssize_t k
-        for k in range(self.partitions):
-            occupancy_clear(&self.occupancy[k])
+        self._clear_machines()
         for k in range(self.jobs):
             self.spans[k] = -1
         self.n_running = 0
         self._empty_queue()
         for k in range(self.machines):
             if not self.down[k]:
-                occupancy_add(&self.occupancy[self.partition_of_machine[k]], k)
+                self._set_up_or_down(k, True)
 
     # -- hooks that subclasses override -----------------------------------------------------------------------
 
@@ -160,6 +173,100 @@ cdef class JobRuns:
         """Complete the queue after a state was restored; `known` are the submitted jobs, int64[k], ascending."""
         return 0
 
+    # -- the machines, for subclasses whose jobs share them ----------------------------------------------------
+
+    cdef void _clear_machines(self) noexcept nogil:
+        """Make no machine free, and forget the machines of all jobs."""
+        cdef Py_ssize_t k
+        for k in range(self.partitions):
+            occupancy_clear(&self.occupancy[k])
+
+    cdef void _set_up_or_down(self, Py_ssize_t machine, bint is_up) noexcept nogil:
+        """Make a machine on which no job runs free, or unavailable."""
+        cdef Occupancy* occupancy = &self.occupancy[self.partition_of_machine[machine]]
+        if is_up:
+            occupancy_add(occupancy, machine)
+        else:
+            occupancy_remove(occupancy, machine)
+
+    cdef int _take(self, int job) noexcept nogil:
+        """Take the free machines with the lowest numbers for a job, which must fit; return its first span."""
+        return occupancy_take(&self.occupancy[self.partition[job]], self.nodes[job])
+
+    cdef void _give_back(self, int job, long long ran, bint completed) noexcept nogil:
+        """Free the machines of a job that has run for `ran` ns, and add its run to their totals."""
+        cdef Occupancy* occupancy = &self.occupancy[self.partition[job]]
+        cdef int s = self.spans[job]
+        cdef Py_ssize_t base, u
+        cdef unsigned long long mask
+        while s >= 0:
+            mask, base = occupancy.span[s].mask, 64 * <Py_ssize_t> occupancy.span[s].word
+            if mask == ~(<unsigned long long> 0):
+                for u in range(base, base + 64):
+                    self.busy_time[u] += ran
+                    self.done[u] += completed
+            else:
+                while mask:
+                    u = base + lowest_bit(mask)
+                    self.busy_time[u] += ran
+                    self.done[u] += completed
+                    mask &= mask - 1
+            if not completed:
+                mask = occupancy.span[s].mask
+                while mask:
+                    self.interrupted[base + lowest_bit(mask)] += 1
+                    mask &= mask - 1
+            s = occupancy_return(occupancy, s)
+
+    cdef bint _log_machines(self, int job, bint completed) noexcept nogil:
+        """Add the run of a job, with its machines, to the log; return False if memory runs out."""
+        cdef const Occupancy* occupancy = &self.occupancy[self.partition[job]]
+        cdef const Span* span
+        cdef int s = self.spans[job]
+        if not runlog_add(&self.history, job, self.start[job], self.now, completed,
+                          min(<Py_ssize_t> self.nodes[job], occupancy.words)):
+            return False
+        while s >= 0:
+            span = &occupancy.span[s]
+            runlog_add_part(&self.history, span.word, span.mask)
+            s = span.next
+        return True
+
+    cdef bint _meets(self, int job, const unsigned long long* machines) noexcept nogil:
+        """Return whether a running job uses any of these machines, which are bits."""
+        return occupancy_meets(&self.occupancy[self.partition[job]], self.spans[job], machines)
+
+    cdef dict _machine_entries(self):
+        """Return the entries of a state about the machines of running jobs."""
+        return {"on": ArrayEntry(np.int32, ("machines",), (-1, "jobs"))}
+
+    cdef dict _machine_state(self):
+        """Return the values of these entries."""
+        cdef Py_ssize_t k
+        cdef int job
+        job_on = np.full(self.machines, -1, np.int32)
+        for k in range(self.n_running):
+            job = self.estimated_ends[k].job
+            occupancy_mark(&self.occupancy[self.partition[job]], self.spans[job], job, job_on)
+        return {"on": job_on}
+
+    cdef object _restore_machines(self, dict entries):
+        """Give running jobs their machines by these entries; return which jobs run: bool[jobs].
+
+        A job runs if it has as many machines of its partition as it requests; otherwise it waits.
+        """
+        cdef Py_ssize_t u
+        on = entries["on"]
+        on[entries["down"] != 0] = -1
+        on[np.append(self.partition, -1)[on] != np.asarray(self.partition_of_machine)] = -1
+        runs = np.bincount(on[on >= 0], minlength=self.jobs) == np.asarray(self.nodes)
+        on[~np.append(runs, False)[on]] = -1
+        cdef const int[::1] job_on = on
+        for u in range(self.machines - 1, -1, -1):
+            if job_on[u] >= 0:
+                occupancy_take_one(&self.occupancy[self.partition_of_machine[u]], &self.spans[job_on[u]], u)
+        return runs
+
     # -- results --------------------------------------------------------------------------------------------
 
     def next_end(self) -> int:
@@ -180,7 +287,7 @@ cdef class JobRuns:
                 "finish": np.array(self.finish), "cut": np.array(self.cut), "busy": np.array(self.busy_time),
                 "tasks": np.array(self.done), "interrupted": np.array(self.interrupted)}
 
-    def starts(self) -> tuple[Integers, Integers, Integers, Integers, Integers]:
+    def starts(self) -> tuple[Integers, ...]:
         """Return (machine, job, start ns, end ns, completed), int64[k]: an entry for each machine of each run.
 
         It covers the runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.
@@ -201,19 +308,14 @@ cdef class JobRuns:
     def getstate(self) -> dict[str, Any]:
         """Return the changes since construction, as described in `gridcore.common.state`."""
         cdef _Guard access = guard(&self.in_call)
-        cdef Py_ssize_t k
-        cdef int job
-        job_on = np.full(self.machines, -1, np.int32)
-        for k in range(self.n_running):
-            job = self.estimated_ends[k].job
-            occupancy_mark(&self.occupancy[self.partition[job]], self.spans[job], job, job_on)
         runs, masks = np.empty((self.history.n, 5), np.int64), np.empty(self.history.n_parts, np.uint64)
         words = np.empty(self.history.n_parts, np.int64)
         runlog_copy(&self.history, runs, masks, words)
         coming = np.stack((np.asarray(self.coming)[self.n_joined:self.n_coming],
                            np.asarray(self.coming_at)[self.n_joined:self.n_coming]), axis=1).astype(np.int64)
-        return read_only({**self._columns(), "now": self.now, "must_examine": int(self.must_examine),
-                          "wake_at": self.wake_at, "coming": coming, "on": job_on, "runs": runs, "masks": masks, "words": words})
+        return read_only({**self._columns(), **self._machine_state(), "now": self.now,
+                          "must_examine": int(self.must_examine), "wake_at": self.wake_at, "coming": coming,
+                          "runs": runs, "masks": masks, "words": words})
 
     def setstate(self, state):
         """Restore a state of `getstate` of a queue with the same arguments.
@@ -224,30 +326,28 @@ cdef class JobRuns:
             If the state is invalid.
         """
         cdef _Guard access = guard(&self.in_call)
-        cdef Py_ssize_t k, u
+        cdef Py_ssize_t k
         columns = self._columns()
-        entries = read(state, {**array_entries(columns, _INSTANT, **self._limits()), **_STATE},
+        entries = read(state, {**array_entries(columns, _INSTANT, **self._limits()), **_STATE,
+                               **self._machine_entries()},
                        jobs=self.jobs, machines=self.machines, groups=(self.machines + 63) // 64)
-        now, status, on = entries["now"], entries["status"], entries["on"]
-        # a job runs if it has as many machines of its partition as it requests; otherwise it waits
-        on[entries["down"] != 0] = -1
-        on[np.append(self.partition, -1)[on] != np.asarray(self.partition_of_machine)] = -1
-        runs = np.bincount(on[on >= 0], minlength=self.jobs) == np.asarray(self.nodes)
-        on[~np.append(runs, False)[on]] = -1
+        now, status = entries["now"], entries["status"]
+        for name, column in columns.items():
+            if name != "status":
+                column[...] = entries[name]
+        self._clear()
+        runs = self._restore_machines(entries)
         status[status == RUNNING] = WAITING
         status[runs] = RUNNING
         # jobs are submitted in their order
         last = np.flatnonzero(status > COMING).max(initial=-1)
         status[:last + 1][status[:last + 1] == COMING] = WAITING
+        columns["status"][...] = status
         coming_at = np.full(self.jobs, now)
         coming_at[entries["coming"][:, 0]] = entries["coming"][:, 1]
-        cdef const int[::1] job_on = on
         runlog_fill(&self.history, entries["runs"], entries["masks"], entries["words"])
-        for name, column in columns.items():
-            column[...] = entries[name]
         self.now, self.must_examine, self.ended = now, entries["must_examine"], int((status == ENDED).sum())
         self.wake_at = entries["wake_at"]
-        self._clear()
         known = np.flatnonzero(status >= COMING)
         self.n_coming, self.n_joined = len(known), int((status > COMING).sum())
         np.asarray(self.coming)[:self.n_coming] = known
@@ -255,9 +355,6 @@ cdef class JobRuns:
         for k in range(self.jobs):
             if self.status[k] == WAITING:
                 self._join(<int> k, False)
-        for u in range(self.machines - 1, -1, -1):
-            if job_on[u] >= 0:
-                occupancy_take_one(&self.occupancy[self.partition_of_machine[u]], &self.spans[job_on[u]], u)
         for k in range(self.jobs):
             if self.status[k] == RUNNING:
                 self._schedule(<int> k)
@@ -345,7 +442,7 @@ cdef class JobRuns:
         cdef long long[::1] out = cut
         for k in range(self.n_running):
             job = self.estimated_ends[k].job
-            if occupancy_meets(&self.occupancy[self.partition[job]], self.spans[job], &failing[0]):
+            if self._meets(job, &failing[0]):
                 out[n] = job
                 n += 1
         cut = np.sort(cut[:n])
@@ -369,7 +466,7 @@ cdef class JobRuns:
             if self.down[ids[k]]:
                 continue
             self.down[ids[k]] = True
-            occupancy_remove(&self.occupancy[self.partition_of_machine[ids[k]]], ids[k])
+            self._set_up_or_down(ids[k], False)
             self.must_examine = True
         return cut
 
@@ -384,7 +481,7 @@ cdef class JobRuns:
         for k in range(ids.shape[0]):
             if self.down[ids[k]]:
                 self.down[ids[k]] = False
-                occupancy_add(&self.occupancy[self.partition_of_machine[ids[k]]], ids[k])
+                self._set_up_or_down(ids[k], True)
                 self.must_examine = True
 
     cdef const long long[::1] _machines(self, machines, long long now):
@@ -447,10 +544,9 @@ cdef class JobRuns:
         return low
 
     cdef bint _start_on(self, int job, int span) noexcept nogil:
-        """Start a job on the machines of the span list that begins at `span`, or on free machines if it is -1.
+        """Start a job on the machines of the span list that begins at `span`, or on those of `_take` if it is -1.
 
-        The free machines with the lowest numbers are selected.  The job must fit.  Returns False, and does not
-        start it, if it would end too late.
+        The job must fit.  Returns False, and does not start it, if it would end too late.
         """
         if self.length[job] > LAST_END - self.now:
             return False
@@ -459,7 +555,7 @@ cdef class JobRuns:
         if self.first_start[job] < 0:
             self.first_start[job] = self.now
         if span < 0:
-            span = occupancy_take(&self.occupancy[self.partition[job]], self.nodes[job])
+            span = self._take(job)
         self.spans[job] = span
         self._schedule(job)
         return True
@@ -501,50 +597,15 @@ cdef class JobRuns:
     cdef bint _leave(self, int job, bint completed) noexcept nogil:
         """Free the machines of a job, which waits again unless `completed`; return False if memory runs out."""
         cdef long long ran = self.now - self.start[job]
-        cdef Occupancy* occupancy = &self.occupancy[self.partition[job]]
-        cdef int s = self.spans[job]
-        cdef Py_ssize_t base, u
-        cdef unsigned long long mask
-        if self.log and ran > 0 and not self._log_run(job, completed):
+        if self.log and ran > 0 and not self._log_machines(job, completed):
             return False
         self._before_leave(job)
-        while s >= 0:
-            mask, base = occupancy.span[s].mask, 64 * <Py_ssize_t> occupancy.span[s].word
-            if mask == ~(<unsigned long long> 0):
-                for u in range(base, base + 64):
-                    self.busy_time[u] += ran
-                    self.done[u] += completed
-            else:
-                while mask:
-                    u = base + lowest_bit(mask)
-                    self.busy_time[u] += ran
-                    self.done[u] += completed
-                    mask &= mask - 1
-            if not completed:
-                mask = occupancy.span[s].mask
-                while mask:
-                    self.interrupted[base + lowest_bit(mask)] += 1
-                    mask &= mask - 1
-            s = occupancy_return(occupancy, s)
+        self._give_back(job, ran, completed)
         self.spans[job] = -1
         if not completed:
             self.cut[job] += 1
             self.status[job] = WAITING
             self._join(job, False)
-        return True
-
-    cdef bint _log_run(self, int job, bint completed) noexcept nogil:
-        """Add the run of a job to the log; return False if memory runs out."""
-        cdef const Occupancy* occupancy = &self.occupancy[self.partition[job]]
-        cdef const Span* span
-        cdef int s = self.spans[job]
-        if not runlog_add(&self.history, job, self.start[job], self.now, completed,
-                          min(<Py_ssize_t> self.nodes[job], occupancy.words)):
-            return False
-        while s >= 0:
-            span = &occupancy.span[s]
-            runlog_add_part(&self.history, span.word, span.mask)
-            s = span.next
         return True
 
     cdef bint _fill_profile(self, Profile* profile, Py_ssize_t partition) noexcept nogil:

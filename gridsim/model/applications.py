@@ -82,7 +82,7 @@ class Applications:
     task_size
         float64[n], size of a task, Mflop; the mean if tasks differ.
     size
-        float64[n], Mflop: tasks * task_size, or the sum of the sizes, rounded once.
+        float64[n], Mflop: tasks * task_size * cores, or the sum of the sizes, rounded once.
     submitter
         int64[n], machine of the submission.
     requested
@@ -121,6 +121,12 @@ class Applications:
         float64[n], priority that the user of a rigid job states; higher ones are preferred.
     memory, disk
         float64[n], bytes that a task needs on its machine.
+    cores, gpus
+        int64[n], cores and GPUs that a task of a rigid job takes on a machine that jobs share.
+    tasks_per_machine
+        int64[n], the most tasks of a rigid job on one machine that jobs share; 0 for no limit.
+    exclusive
+        int64[n], whether the machines of a rigid job run no other job (1) or may (0), if jobs share machines.
     kind
         Text[n], the kind of machine that a rigid job needs, empty for any.
     not_before
@@ -157,6 +163,10 @@ class Applications:
     memory: Floats | None = _optional()
     disk: Floats | None = _optional()
     kind: Texts | None = _optional()
+    cores: Integers | None = _optional(neutral=1)
+    gpus: Integers | None = _optional(neutral=0)
+    tasks_per_machine: Integers | None = _optional(neutral=1, in_results=False)
+    exclusive: Integers | None = _optional(neutral=0)
     not_before: Floats | None = _optional(is_time=True, neutral="release")
     deadline: Floats | None = _optional(is_time=True, neutral=math.inf)
     cancel_at: Floats | None = _optional(is_time=True, neutral=math.inf)
@@ -173,6 +183,11 @@ class Applications:
     def unequal(self) -> bool:
         """Whether tasks of one application differ in size."""
         return self.task_sizes is not None
+
+    @property
+    def width(self) -> Integers:
+        """Number of cores that each application uses at a time if all its tasks run: int64[n]."""
+        return self.tasks if self.cores is None else self.tasks * self.cores
 
     @property
     def wants(self) -> Requirements:

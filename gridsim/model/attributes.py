@@ -245,13 +245,7 @@ class Requirements(NamedTuple):
         ScenarioError
             If machines do not state an attribute that is required, or none is of a required kind.
         """
-        entries = {"memory": ("memory", "memory"), "kind": ("a kind", "kinds"), "disk": ("disk", "disk")}
-        for name, (label, entry) in entries.items():
-            capacity = None if attributes is None else getattr(attributes, name)
-            if getattr(self, name) is not None and capacity is None:
-                raise ScenarioError(
-                    f"platform.attributes.{entry} must be set for {noun} that require {label}, got none"
-                )
+        self.check_stated(attributes, noun)
         assert attributes is not None
         kinds = [ANY_KIND] if attributes.kind is None else [ANY_KIND, *np.unique(attributes.kind).tolist()]
         first, class_of = self._classes(attributes)
@@ -266,6 +260,18 @@ class Requirements(NamedTuple):
                 )
             group[k] = masks.setdefault(attributes.suitable_machines(*row).tobytes(), len(masks))
         return group[class_of], np.stack([np.frombuffer(mask, np.bool_) for mask in masks])
+
+    def check_stated(self, attributes: Attributes | None, noun: str = "jobs") -> None:
+        """Raise ScenarioError if machines do not state an attribute that is required."""
+        entries = {
+            "memory": ("memory", "memory"),
+            "kind": ("a kind", "attributes.kinds"),
+            "disk": ("disk", "attributes.disk"),
+        }
+        for name, (label, entry) in entries.items():
+            capacity = None if attributes is None else getattr(attributes, name)
+            if getattr(self, name) is not None and capacity is None:
+                raise ScenarioError(f"platform.{entry} must be set for {noun} that require {label}, got none")
 
     def _classes(self, attributes: Attributes) -> tuple[Integers, Integers]:
         """Return the first member of each class of equal requirements, and each member's class, int64[n].

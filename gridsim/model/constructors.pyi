@@ -37,6 +37,8 @@ class PlatformConstructors:
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
         cores: int | Iterable[int] | None = None,
+        memory: float | Iterable[float] | None = None,
+        gpus: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
         power: Power | None = None,
     ) -> Platform:
@@ -64,6 +66,11 @@ class PlatformConstructors:
         cores
             Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
             core runs one task at a time, at the speed of the machine.
+        memory
+            Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
+            is that of `attributes`.
+        gpus
+            GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
         power
             Power of each machine, `Power`; by default the energy of a run is not counted.
         """
@@ -76,6 +83,8 @@ class PlatformConstructors:
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
         cores: int | Iterable[int] | None = None,
+        memory: float | Iterable[float] | None = None,
+        gpus: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
         power: Power | None = None,
     ) -> Platform:
@@ -99,6 +108,11 @@ class PlatformConstructors:
         cores
             Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
             core runs one task at a time, at the speed of the machine.
+        memory
+            Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
+            is that of `attributes`.
+        gpus
+            GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
         power
             Power of each machine, `Power`; by default the energy of a run is not counted.
         """
@@ -113,6 +127,8 @@ class PlatformConstructors:
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
         cores: int | Iterable[int] | None = None,
+        memory: float | Iterable[float] | None = None,
+        gpus: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
         power: Power | None = None,
     ) -> Platform:
@@ -140,6 +156,11 @@ class PlatformConstructors:
         cores
             Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
             core runs one task at a time, at the speed of the machine.
+        memory
+            Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
+            is that of `attributes`.
+        gpus
+            GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
         power
             Power of each machine, `Power`; by default the energy of a run is not counted.
         """
@@ -154,6 +175,8 @@ class PlatformConstructors:
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
         cores: int | Iterable[int] | None = None,
+        memory: float | Iterable[float] | None = None,
+        gpus: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
         power: Power | None = None,
         with_cores: bool = False,
@@ -183,6 +206,11 @@ class PlatformConstructors:
         cores
             Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
             core runs one task at a time, at the speed of the machine.
+        memory
+            Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
+            is that of `attributes`.
+        gpus
+            GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
         power
             Power of each machine, `Power`; by default the energy of a run is not counted.
 
@@ -201,6 +229,8 @@ class PlatformConstructors:
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
         cores: int | Iterable[int] | None = None,
+        memory: float | Iterable[float] | None = None,
+        gpus: int | Iterable[int] | None = None,
         power: Power | None = None,
     ) -> Platform:
         """Return a platform: machines of the same speed, as rigid jobs require.
@@ -221,6 +251,11 @@ class PlatformConstructors:
         cores
             Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
             core runs one task at a time, at the speed of the machine.
+        memory
+            Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
+            is that of `attributes`.
+        gpus
+            GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
         power
             Power of each machine, `Power`; by default the energy of a run is not counted.
         """
@@ -232,6 +267,8 @@ class PlatformConstructors:
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
         cores: int | Iterable[int] | None = None,
+        memory: float | Iterable[float] | None = None,
+        gpus: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
         power: Power | None = None,
     ) -> Platform:
@@ -251,6 +288,11 @@ class PlatformConstructors:
         cores
             Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
             core runs one task at a time, at the speed of the machine.
+        memory
+            Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
+            is that of `attributes`.
+        gpus
+            GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
         power
             Power of each machine, `Power`; by default the energy of a run is not counted.
         """
@@ -265,6 +307,8 @@ class PlatformConstructors:
         *,
         bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
         cores: int | Iterable[int] | None = None,
+        memory: float | Iterable[float] | None = None,
+        gpus: int | Iterable[int] | None = None,
         power: Power | None = None,
     ) -> Platform:
         """Return a platform: sites, which are clusters of machines of one speed; machines are numbered site by site.
@@ -290,6 +334,11 @@ class PlatformConstructors:
         cores
             Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
             core runs one task at a time, at the speed of the machine.
+        memory
+            Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
+            is that of `attributes`.
+        gpus
+            GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
         power
             Power of each machine, `Power`; by default the energy of a run is not counted.
         """
@@ -541,6 +590,7 @@ class WorkloadConstructors:
         constraints: Constraints | None = None,
         *,
         seed: int = 1,
+        exclusive: bool = False,
     ) -> Workload:
         """Return a workload: rigid jobs drawn from the statistics of a real log; the first is submitted at 0 s.
 
@@ -564,6 +614,8 @@ class WorkloadConstructors:
         constraints
             Requirements of jobs on machines, `Constraints`, drawn with `seed`; None if all machines suit all
             jobs.  The nodes of a job are at most the machines that suit it.
+        exclusive
+            If jobs share machines: whether the machines of each job run no other job.
         """
 
     @classmethod
@@ -582,6 +634,7 @@ class WorkloadConstructors:
         constraints: Constraints | None = None,
         *,
         resample: Literal['weeks', 'users'] | None = None,
+        exclusive: bool = False,
     ) -> Workload:
         """Return a workload: the rigid jobs of a job log, such as SWF or sacct, released as recorded, the first at 0 s.
 
@@ -615,6 +668,8 @@ class WorkloadConstructors:
             Blocks of jobs that are drawn with replacement with `seed`: ``"weeks"``, as many as the log has, put
             one after another; or ``"users"``, as many as it has, with all their jobs.  None for the jobs of the
             log.  A utilization then is that of the drawn jobs.
+        exclusive
+            If jobs share machines: whether the machines of each job run no other job.
         """
 
     @classmethod
@@ -629,6 +684,7 @@ class WorkloadConstructors:
         align: Literal['first', 'unix'] = 'first',
         at_home: bool = False,
         resample: Literal['weeks', 'users'] | None = None,
+        exclusive: bool = False,
     ) -> Workload:
         """Return a workload: the rigid jobs of several logs (SWF or GWF), one of each site of the platform, in one workload.
 
@@ -654,6 +710,8 @@ class WorkloadConstructors:
         resample
             Blocks of jobs that are drawn with replacement with `seed`: ``"weeks"``, the same weeks of all logs,
             or ``"users"`` with all their jobs; None for the jobs of the logs.
+        exclusive
+            If jobs share machines: whether the machines of each job run no other job.
         """
 
     @classmethod
@@ -673,6 +731,10 @@ class WorkloadConstructors:
         site: int | Iterable[int] | NDArray[Any] | None = None,
         priority: float | Iterable[float] | NDArray[Any] | None = None,
         disk: float | Iterable[float] | NDArray[Any] | None = None,
+        cores: int | Iterable[int] | NDArray[Any] | None = None,
+        gpus: int | Iterable[int] | NDArray[Any] | None = None,
+        tasks_per_machine: int | Iterable[int] | NDArray[Any] | None = None,
+        exclusive: int | Iterable[int] | NDArray[Any] | None = None,
         not_before: float | Iterable[float] | NDArray[Any] | None = None,
         deadline: float | Iterable[float] | NDArray[Any] | None = None,
         cancel_at: float | Iterable[float] | NDArray[Any] | None = None,
@@ -703,6 +765,13 @@ class WorkloadConstructors:
             Bytes that a job needs on each of its machines.
         kinds
             Kind of machines that a job needs, empty for any.
+        cores, gpus
+            Cores and GPUs that a job takes on each of its machines, if jobs share machines; by default 1 and 0.
+        tasks_per_machine
+            The most of the `nodes` parts of a job that may be on one machine, if jobs share machines; by default
+            1, and 0 for no limit.
+        exclusive
+            1 for jobs whose machines run no other job, if jobs share machines; by default 0.
         not_before
             Earliest start of a job (an advance reservation), s; by default its release.
         deadline

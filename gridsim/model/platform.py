@@ -7,16 +7,16 @@ speeds.  The draws of a recipe depend only on its seed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.attributes import Attributes, AttributesRecipe
+from gridsim.model.attributes import Attributes, AttributesRecipe, Memory
 from gridsim.model.constructors import Constructor, PlatformConstructors, constructors
 from gridsim.model.distributions import Amount, Range, amount_of, check_amount
 from gridsim.model.power import CarbonIntensity, MachinePower, Power
@@ -55,6 +55,11 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
     cores
         Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
         core runs one task at a time, at the speed of the machine.
+    memory
+        Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
+        is that of `attributes`.
+    gpus
+        GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
     power
         Power of each machine, `Power`; by default the energy of a run is not counted.
     """
@@ -63,6 +68,8 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
 
     bandwidth: Annotated[Amount | None, Limits(above=0, unit="bytes/s")] = None
     cores: Annotated[int | tuple[int, ...] | None, Limits(low=1, high=MAX_CORES)] = None
+    memory: Memory | tuple[Memory, ...] | None = None
+    gpus: Annotated[int | tuple[int, ...] | None, Limits(low=0, high=MAX_CORES)] = None
     attributes: AttributesRecipe | None = None
     power: Power | None = None
 
@@ -75,7 +82,11 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
             )
         if not isinstance(self.power, Power | None):
             raise ScenarioError(f"platform.power must be Power or None, got {short_repr(self.power)}")
-        self._check_cores()
+        self._check_amounts("cores", partial(integer, low=1, high=MAX_CORES))
+        self._check_amounts("memory", partial(real, low=0, unit="bytes"))
+        self._check_amounts("gpus", partial(integer, high=MAX_CORES))
+        if self.memory is not None and getattr(self.attributes, "memory", None):
+            raise ScenarioError("platform.memory must be None if platform.attributes has memory, got both")
         if self.bandwidth is None:
             return
         bandwidth = check_amount("platform.bandwidth", self.bandwidth, "link", above=0, unit="bytes/s")
@@ -85,21 +96,18 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
             )
         normalise(self, bandwidth=bandwidth)
 
-    def _check_cores(self) -> None:
-        if self.cores is None:
+    def _check_amounts(self, name: str, check: Callable[[str, Any], float]) -> None:
+        """Check a field that is a number for all machines, or has an entry for each."""
+        amount, path = getattr(self, name), f"platform.{name}"
+        if amount is None:
             return
-        if np.ndim(self.cores) == 0:
-            normalise(self, cores=integer("platform.cores", self.cores, low=1, high=MAX_CORES))
+        if np.ndim(amount) == 0:
+            normalise(self, **{name: check(path, amount)})
             return
-        cores = tuple(
-            integer(f"platform.cores[{k}]", value, low=1, high=MAX_CORES)
-            for k, value in enumerate(sequence("platform.cores", self.cores))
-        )
-        if len(cores) != self.count:
-            raise ScenarioError(
-                f"platform.cores must have {self.count} entries, one per machine, got {len(cores)}"
-            )
-        normalise(self, cores=cores)
+        amounts = tuple(check(f"{path}[{k}]", value) for k, value in enumerate(sequence(path, amount)))
+        if len(amounts) != self.count:
+            raise ScenarioError(f"{path} must have {self.count} entries, one per machine, got {len(amounts)}")
+        normalise(self, **{name: amounts})
 
     def machines(self) -> tuple[Floats, Integers | None]:
         """Return the speed of each machine, Mflop/s, and its number of cores; None if each has one."""
@@ -435,8 +443,12 @@ class Platform(PlatformConstructors):
     @cached_property
     def attributes(self) -> Attributes | None:
         """Memory, disk, kind and place of each machine; None for machines without attributes."""
-        recipe = self.recipe.attributes
-        return None if recipe is None else recipe.realize(self.nodes)
+        recipe, memory = self.recipe.attributes, self.recipe.memory
+        attributes = None if recipe is None else recipe.realize(self.nodes)
+        if memory is None:
+            return attributes
+        stated = np.broadcast_to(np.array(memory, np.float64), self.nodes)
+        return replace(attributes or Attributes(), memory=stated)
 
     @cached_property
     def power(self) -> MachinePower | None:
@@ -581,6 +593,19 @@ class Platform(PlatformConstructors):
     def cores(self) -> Integers | None:
         """Number of cores of each machine: int64[nodes], read-only; None if each has one."""
         return self._machines[1]
+
+    @cached_property
+    def gpus(self) -> Integers | None:
+        """Number of GPUs of each machine: int64[nodes], read-only; None if none has any."""
+        if self.recipe.gpus is None:
+            return None
+        gpus = np.broadcast_to(np.array(self.recipe.gpus, np.int64), self.nodes)
+        return None if gpus.max() == 0 else gpus
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether rigid jobs share machines: some have several cores, or GPUs."""
+        return self.cores is not None or self.gpus is not None
 
     @property
     def core_count(self) -> int:

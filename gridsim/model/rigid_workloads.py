@@ -26,7 +26,8 @@ from gridsim.model.attributes import (
     check_constraints,
     draw_requirements,
 )
-from gridsim.model.platform import Platform
+from gridsim.model.capacity import MachineCapacity
+from gridsim.model.platform import MAX_CORES, Platform
 from gridsim.model.resampling import Blocks, resample
 from gridsim.support.arguments import normalise, one_of, real, sequence
 from gridsim.support.arrays import Floats, Integers, first_true
@@ -70,6 +71,8 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
     constraints
         Requirements of jobs on machines, `Constraints`, drawn with `seed`; None if all machines suit all
         jobs.  The nodes of a job are at most the machines that suit it.
+    exclusive
+        If jobs share machines: whether the machines of each job run no other job.
     """
 
     seed: Seed = DEFAULT_SEED
@@ -78,6 +81,7 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
     utilization: Annotated[float, Limits(above=0)] = 0.25
     max_nodes: _MaxNodes = None
     constraints: Constraints | None = None
+    exclusive: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,7 +91,8 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
     def columns(self, platform: Platform) -> Columns:
         streams = Streams(self.seed)
         nodes, run_time, gaps, requested = PROFILES[self.profile].draw(self.jobs, streams("workload.jobs"))
-        max_nodes = platform.nodes if self.max_nodes is None else min(self.max_nodes, platform.nodes)
+        machines = platform.core_count
+        max_nodes = machines if self.max_nodes is None else min(self.max_nodes, machines)
         requirements = draw_requirements(self.constraints, self.seed, self.jobs)
         tasks = np.clip(nodes, 1, max_nodes).astype(np.int64)
         if requirements.any:
@@ -98,7 +103,7 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
         submitter = streams("workload.submitters").integers(platform.nodes, size=self.jobs)
         work, span = float(tasks @ run_time), float(release[-1])
         if span > 0:
-            capacity = self.utilization * platform.nodes * span
+            capacity = self.utilization * machines * span
             if platform.extremes[0] != platform.extremes[1]:
                 work = float(tasks @ (run_time * _home_speeds(platform, submitter)))
                 capacity = self.utilization * platform.aggregate_speed * span
@@ -109,6 +114,7 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
                 )
             release = release * factor
         columns = {"release": release, "tasks": tasks, "submitter": submitter, "requested": requested}
+        columns |= _as_tasks(platform, self.jobs, exclusive=self.exclusive)
         return _columns(platform, columns, np.maximum(1.0, run_time), requirements)
 
 
@@ -145,6 +151,8 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         Blocks of jobs that are drawn with replacement with `seed`: ``"weeks"``, as many as the log has, put
         one after another; or ``"users"``, as many as it has, with all their jobs.  None for the jobs of the
         log.  A utilization then is that of the drawn jobs.
+    exclusive
+        If jobs share machines: whether the machines of each job run no other job.
     """
 
     path: FilePath
@@ -159,6 +167,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
     at_home: bool = False
     constraints: Constraints | None = None
     resample: Blocks | None = None
+    exclusive: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -197,7 +206,9 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         return dates[0].date().isoformat(), dates[1].date().isoformat()
 
     def columns(self, platform: Platform) -> Columns:
-        machines, copies, share = platform.nodes, self.copies, self.utilization
+        machines, copies, share = platform.core_count, self.copies, self.utilization
+        if platform.is_shared:
+            machines //= self.procs_per_node
         is_scaled_by_log = share is not None and self.resample is None
         is_scaled_by_log &= platform.extremes[0] == platform.extremes[1]
         jobs = _jobs_of_log(
@@ -217,10 +228,10 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         draw = streams("workload.submitters")
         if self.at_home:
             users, user_of = np.unique(jobs["user"], return_inverse=True)
-            homes = draw.integers(machines, size=(copies, len(users)))
+            homes = draw.integers(platform.nodes, size=(copies, len(users)))
             submitter = homes[:, user_of].ravel()
         else:
-            submitter = draw.integers(machines, size=len(release))
+            submitter = draw.integers(platform.nodes, size=len(release))
         if share is not None and not is_scaled_by_log:
             speed = _home_speeds(platform, submitter) / platform.aggregate_speed
             work = float((np.tile(jobs["tasks"] * jobs["run_time"], copies) * speed).sum())
@@ -232,6 +243,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             "submitter": submitter,
             **{name: np.tile(jobs[name], copies) for name in _LOG_COLUMNS if name in jobs},
             **_name_columns(_names_of_log(self.path), self.resample),
+            **_as_tasks(platform, len(release), self.procs_per_node, exclusive=self.exclusive),
         }
         requirements = draw_requirements(self.constraints, self.seed, len(release))
         return _columns(platform, _known(columns), np.tile(jobs["run_time"], copies), requirements)
@@ -262,6 +274,8 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
     resample
         Blocks of jobs that are drawn with replacement with `seed`: ``"weeks"``, the same weeks of all logs,
         or ``"users"`` with all their jobs; None for the jobs of the logs.
+    exclusive
+        If jobs share machines: whether the machines of each job run no other job.
     """
 
     paths: tuple[FilePath, ...]
@@ -272,6 +286,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
     align: Literal["first", "unix"] = "first"
     at_home: bool = False
     resample: Blocks | None = None
+    exclusive: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.procs_per_node, (int, np.integer)):
@@ -332,6 +347,8 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
         else:
             machine = draw.integers(sizes[site])
         run_time = all_jobs.pop("run_time")
+        procs = np.ones(len(sizes), np.int64) if self.procs_per_node is None else self.procs_per_node.array
+        all_jobs |= _as_tasks(platform, len(site), procs[site], exclusive=self.exclusive)
         return _columns(
             platform,
             _known({**all_jobs, **_name_columns(names, self.resample), "submitter": first[site] + machine}),
@@ -384,6 +401,13 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
         Bytes that a job needs on each of its machines.
     kinds
         Kind of machines that a job needs, empty for any.
+    cores, gpus
+        Cores and GPUs that a job takes on each of its machines, if jobs share machines; by default 1 and 0.
+    tasks_per_machine
+        The most of the `nodes` parts of a job that may be on one machine, if jobs share machines; by default
+        1, and 0 for no limit.
+    exclusive
+        1 for jobs whose machines run no other job, if jobs share machines; by default 0.
     not_before
         Earliest start of a job (an advance reservation), s; by default its release.
     deadline
@@ -403,6 +427,10 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
     memory: ListedMemory | None = None
     disk: ListedMemory | None = None
     kinds: TextColumn | None = None
+    cores: Annotated[IntColumn, Limits(low=1, high=MAX_CORES)] | None = None
+    gpus: Annotated[IntColumn, Limits(low=0, high=MAX_CORES)] | None = None
+    tasks_per_machine: _Numbers | None = None
+    exclusive: Annotated[IntColumn, Limits(low=0, high=1)] | None = None
     not_before: Annotated[FloatColumn, Limits(low=0, high=_LATEST_TIME, unit="s")] | None = None
     deadline: _EndTimes | None = None
     cancel_at: _EndTimes | None = None
@@ -453,6 +481,24 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
             jobs = np.flatnonzero(site == k)
             submitter[jobs] = first[k] + np.arange(len(jobs)) % size
         return submitter
+
+
+def _as_tasks(
+    platform: Platform, jobs: int, cores: int | Integers = 1, *, exclusive: bool = False
+) -> Columns:
+    """Return the columns of jobs whose sizes are in processors or nodes, if jobs share machines.
+
+    A processor is a core, so any number of a job may be on one machine.  A node is `cores` > 1 cores of one
+    machine.
+    """
+    if not platform.is_shared:
+        return {}
+    of_task = np.broadcast_to(np.asarray(cores, np.int64), jobs).copy()
+    return {
+        "cores": of_task,
+        "tasks_per_machine": (of_task > 1).astype(np.int64),
+        "exclusive": np.full(jobs, int(exclusive)),
+    }
 
 
 RigidRecipe = JobRecipe | JobLogRecipe | SiteLogsRecipe | JobListRecipe
@@ -617,25 +663,14 @@ def _columns(platform: Platform, columns: Columns, run_time: Floats, requirement
     ScenarioError
         If the platform cannot run the jobs.
     """
-    speeds, tasks, machine_site = platform.speeds, columns["tasks"], platform.machine_site
+    speeds, machine_site = platform.speeds, platform.machine_site
     if speeds.min() != speeds.max() and machine_site is None:
         raise ScenarioError(
             f"platform must have machines of one speed for rigid jobs, got {speeds.min():g} to "
             f'{speeds.max():g} Mflop/s; platform.kind = "equal" (Platform.equal) has such machines, and '
             '"sites" (Platform.sites) machines of one speed at each site'
         )
-    for i in first_true(tasks > platform.nodes):
-        number, advice = i, ""
-        if "job" in columns:
-            number = columns["job"][i]
-            advice = (
-                "; with workload.procs_per_node, machines are nodes of several processors; "
-                "workload.max_nodes leaves out larger jobs"
-            )
-        raise ScenarioError(
-            f"workload.nodes[{i}] must be at most {platform.nodes}, the number of machines, got "
-            f"{tasks[i]} for job {number}{advice}"
-        )
+    _check_room(platform, columns, requirements)
     if machine_site is None:
         columns = {**columns, "task_size": run_time * float(speeds[0])}
     else:
@@ -647,7 +682,49 @@ def _columns(platform: Platform, columns: Columns, run_time: Floats, requirement
             "machine_site": machine_site.copy(),
             "task_size": run_time * speed,
         }
+    if platform.is_shared and requirements.memory is not None:
+        # jobs share the memory, so it does not determine which machines suit them
+        requirements.check_stated(platform.attributes)
+        columns["memory"] = requirements.memory
+        requirements = requirements._replace(memory=None)
     return _with_requirements(columns, platform, requirements) if requirements.any else columns
+
+
+def _check_room(platform: Platform, columns: Columns, requirements: Requirements) -> None:
+    """Raise ScenarioError if a job does not fit the empty machines, whatever suits it."""
+    tasks, is_shared = columns["tasks"], platform.is_shared
+    for name, most in (("cores", 1), ("gpus", 0)):
+        if is_shared or name not in columns:
+            continue
+        for i in first_true(columns[name] > most):
+            raise ScenarioError(
+                f"workload.{name}[{i}] must be {most} unless machines have several cores (platform.cores) or "
+                f"GPUs (platform.gpus), got {columns[name][i]}"
+            )
+    room = np.full(len(tasks), platform.nodes)
+    if is_shared:
+        capacity = MachineCapacity.of(platform.nodes, platform.cores, platform.attributes, platform.gpus)
+        room = capacity.room(
+            np.zeros(len(tasks), np.int64),
+            columns.get("cores"),
+            columns.get("gpus"),
+            columns.get("tasks_per_machine"),
+            requirements.memory,
+        )
+    for i in first_true(tasks > room):
+        number, advice, reason = i, "", "the number of machines"
+        if is_shared:
+            reason = "for which the machines have room (cores, memory, GPUs)"
+        if "job" in columns:
+            number = columns["job"][i]
+            advice = (
+                "; with workload.procs_per_node, machines are nodes of several processors; "
+                "workload.max_nodes leaves out larger jobs"
+            )
+        raise ScenarioError(
+            f"workload.nodes[{i}] must be at most {room[i]}, {reason}, got {tasks[i]} for job {number}"
+            f"{advice}"
+        )
 
 
 def _with_requirements(columns: Columns, platform: Platform, requirements: Requirements) -> Columns:

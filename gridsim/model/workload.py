@@ -222,7 +222,7 @@ class Workload(WorkloadConstructors):
                 columns["task_sizes"] = ordered
         else:
             with np.errstate(over="ignore"):
-                size = tasks * columns["task_size"]
+                size = tasks * columns["task_size"] * columns.get("cores", 1)
         for i in first_true(~np.isfinite(size)):
             size_i = f"{columns['task_size'][i]:g} Mflop"
             raise ScenarioError(f"{log}workload.task_size[{i}] must keep tasks * size finite, got {size_i}")

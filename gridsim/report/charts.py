@@ -161,7 +161,7 @@ def over_size(results: Results) -> PlotlyChart:
     traces, sizes, heights, log_names = [], [], [], recorded_names(results)
     for number, (name, result) in enumerate(results.items()):
         table = result.applications
-        size = table["tasks"] * table["run_time"] / 3600.0 if rigid else table["size"]
+        size = result.width * table["run_time"] / 3600.0 if rigid else table["size"]
         x, y = series.scatter_points(size, table[column], POINTS)
         sizes.append(x)
         heights.append(y)

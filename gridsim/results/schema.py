@@ -102,6 +102,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("deadline", "float", "s", "of jobs that state it: latest end; inf for none"),
         Column("cancel_at", "float", "s", "of jobs that state it: time of its cancellation by the user; "
                "inf for never"),
+        Column("cores", "int", "cores", "cores that each task takes, if jobs share machines"),
+        Column("gpus", "int", "GPUs", "GPUs that each task takes"),
+        Column("exclusive", "int", "0 or 1", "1 if its machines run no other job"),
         Column("waiting", "float", "s", "time from the release, or `not_before` if that is later, to the "
                "start of the completed run"),
         Column("slowdown", "float", "1", "(waiting + run_time) / max(run_time, 10 s), at least 1"),
@@ -159,6 +162,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "machines, with several cores": (
         Column("cores", "int", "cores", "number of cores of the machine"),
+        Column("gpus", "int", "GPUs", "number of GPUs of the machine"),
     ),
     "machines, with power": (
         Column("energy", "float", "J", "energy used from the first release to the end, as for `utilization`"),

@@ -176,6 +176,8 @@ class Run:
     cores
         int64[machines], the number of cores of each machine, each of which runs one task at a time; None if
         each machine has one.
+    gpus
+        int64[machines], the number of GPUs of each machine; None if none has any.
     core, queues
         Factories that replace `gridcore.nodes.message_core.NodeCore` and
         `gridcore.queues.task_queues.TaskQueues` if node programs do not run in simulated time; `core` also in
@@ -206,6 +208,7 @@ class Run:
     attributes: Attributes | None = None
     bandwidth: Floats | None = None
     cores: Integers | None = None
+    gpus: Integers | None = None
     core: Callable[..., Any] | None = None
     queues: Callable[..., Any] | None = None
     observations: Any = None

@@ -636,19 +636,21 @@ class JobQueuePolicy(Policy):
         totals = self.queue.totals()
         done = totals["finish"] >= 0
         tasks = self.run.applications.tasks
-        columns = self.queue.starts()  # empty without a log
-        machine, job, start, end, completed = columns
+        # empty without a log; jobs that share machines may have several tasks on one
+        machine, job, start, end, completed, *shares = self.queue.starts()
+        machine_tasks = shares[0] if shares else np.ones_like(machine)
         if self.run.decisions is not None:
             self.record_runs(np.stack((job, start, end, completed)))
         first, used, interrupted = totals["first_start"], np.where(done, tasks, 0), totals["interrupted"]
-        if self.run.faults:
+        if self.run.faults or shares:
             # runs interrupted at the instant of their start do not count
             first, used = np.full(len(tasks), NEVER), np.zeros(len(tasks), np.int64)
             np.minimum.at(first, job, start)
             first[first == NEVER] = -1
             pairs = np.unique(job * len(interrupted) + machine)
             used = np.bincount(pairs // len(interrupted), minlength=len(tasks))
-            interrupted = np.bincount(machine[completed == 0], minlength=len(interrupted))
+            lost = completed == 0
+            interrupted = np.bincount(machine[lost], machine_tasks[lost], len(interrupted)).astype(np.int64)
         return Outcome(
             applications={
                 "first_start": first,
@@ -665,7 +667,11 @@ class JobQueuePolicy(Policy):
                 "peak_queue": np.zeros_like(totals["busy"]),  # there is one queue for all machines
             },
             schedule=dict(
-                zip(SCHEDULE, (machine, job, np.ones_like(machine), start, end, completed), strict=True)
+                zip(
+                    SCHEDULE,
+                    (machine, job, machine_tasks, start, end, completed * machine_tasks),
+                    strict=True,
+                )
             ),
             run_times=self.run_times(totals),
         )

@@ -145,15 +145,25 @@ def check_kind(
 def check_cores(
     applications: Applications, scheduler: Scheduler, platform: Platform, load_profile: LoadProfile | None
 ) -> None:
-    """Raise ScenarioError if machines have several cores and the run does not support that."""
-    if platform.cores is None:
+    """Raise ScenarioError if machines have several cores or GPUs and the run does not support that."""
+    if not platform.is_shared:
         return
+    if platform.gpus is not None and not applications.rigid:
+        raise ScenarioError(f"platform.gpus must be 0 for bags of tasks, got up to {platform.gpus.max()}")
     if not scheduler.cores:
-        names = ", ".join(name for name, (kind, _) in registered().items() if kind().cores)
+        name, values = "cores", platform.cores
+        if values is None:
+            name, values = "gpus", platform.gpus
+        assert values is not None
+        kinds = (entry for entry in registered().items() if entry[1][0].rigid == applications.rigid)
+        names = ", ".join(name for name, (kind, _) in kinds if kind().cores)
         raise ScenarioError(
-            f"platform.cores must be 1 under {scheduler.name}, got up to {platform.cores.max()}; schedulers "
-            f"that support several cores: {names}"
+            f"platform.{name} must be {int(name == 'cores')} under {scheduler.name}, got up to "
+            f"{values.max()}; schedulers that support several cores: {names}"
         )
+    if applications.rigid:
+        return
+    assert platform.cores is not None
     for is_used, part in (
         (applications.unequal or applications.estimate is not None, "tasks of different sizes"),
         (applications.group is not None, "tasks that require memory, disk or a kind of machine"),
@@ -354,7 +364,8 @@ def check_invariants(
     completed, tasks = outcome.applications["completed"], applications.tasks
     size, release = applications.size, applications.release_ns
     if outcome.run_times is not None:  # only a part of the work of killed jobs was done
-        size = tasks * np.minimum(outcome.run_times * (platform.speeds[0] / NS), applications.task_size)
+        work_of_run = outcome.run_times * (platform.speeds[0] / NS)
+        size = applications.width * np.minimum(work_of_run, applications.task_size)
     if (failed := rejected_applications(outcome, applications)).any():
         for i in first_true(failed & ((completed != 0) | (finish != -1))):
             raise InvariantViolation(

@@ -427,6 +427,7 @@ class Simulation(Stateful):
                 load_profile=load_profile,
                 bandwidth=self.bandwidth,
                 cores=platform.cores,
+                gpus=platform.gpus,
                 zones=None if scenario.faults is None else scenario.faults.time_zones,
                 share=self.sharing,
                 attributes=platform.attributes,

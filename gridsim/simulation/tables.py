@@ -121,14 +121,15 @@ def machine_table(
         extra_columns |= platform.attributes.columns()
     if platform.cores is not None:
         extra_columns["cores"] = platform.cores
+    if platform.gpus is not None:
+        extra_columns["gpus"] = platform.gpus
     if applications.moves_data and platform.bandwidth is not None:
         extra_columns["bandwidth"] = platform.bandwidth
     if (task_data := scenario.network.task_data) > 0:
         starts = columns["tasks"] + columns.get("interrupted", 0) + columns.get("ended", 0)
         extra_columns["data_in"] = task_data * starts
     if platform.power is not None:
-        schedule = outcome.schedule
-        pieces = Pieces(*(schedule[name] for name in Pieces._fields)) if schedule else None
+        pieces = _pieces(outcome, applications) if outcome.schedule else None
         extra_columns |= energy_columns(
             platform, scenario.faults, scenario.workload.origin, (begin, until), columns["busy"], pieces
         )
@@ -144,3 +145,13 @@ def machine_table(
             **extra_columns,
         }
     )
+
+
+def _pieces(outcome: Outcome, applications: Applications) -> Pieces:
+    """Return the work in the recorded schedule, with the cores that each row uses at a time."""
+    schedule = outcome.schedule
+    # the tasks of a bag in a row run one after another
+    cores = schedule["tasks"] if applications.rigid else np.ones_like(schedule["tasks"])
+    if applications.cores is not None:
+        cores = cores * applications.cores[schedule["application"]]
+    return Pieces(schedule["machine"], schedule["start"], schedule["end"], cores)

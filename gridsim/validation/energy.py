@@ -64,6 +64,9 @@ def check_energy(result: Result) -> list[Violation]:
     steps = np.diff(edges) * intensity.value[: len(edges) - 1]
     values = np.append(0.0, np.cumsum(steps))
     grams = np.interp(schedule["end"], edges, values) - np.interp(schedule["start"], edges, values)
+    grams *= schedule["tasks"] if result.rigid else 1
+    if "cores" in result.applications:
+        grams *= result.applications["cores"][schedule["application"]]
     busy: Floats = np.bincount(schedule["machine"], grams, len(machines)).astype(np.float64)
     return violations + _differences(result, "carbon", factor * totals(edges, values, busy), slack)
 

@@ -251,15 +251,10 @@ def _check_machines(result: Result) -> list[Violation]:
     violations = differences(
         "platform", column_label("machines.speed"), actual != speeds, actual, speeds, "the scenario has"
     )
-    if (cores := result.scenario.platform.cores) is not None:
-        violations += differences(
-            "platform",
-            column_label("machines.cores"),
-            table["cores"] != cores,
-            table["cores"],
-            cores,
-            "the scenario has",
-        )
+    for name in ("cores", "gpus"):
+        if (stated := getattr(result.scenario.platform, name)) is not None:
+            actual, label = table[name], column_label(f"machines.{name}")
+            violations += differences("platform", label, actual != stated, actual, stated, "the scenario has")
     if (attributes := result.scenario.platform.attributes) is not None:
         for name, expected in attributes.columns().items():
             values, row_label = table[name], column_label(f"machines.{name}")

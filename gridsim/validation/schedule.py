@@ -112,10 +112,13 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         # a task that ends at the instant of a failure is completed, unless it is of a rigid job, of which
         # another machine may have failed; after a million s, floats do not distinguish neighbouring ns
         slack = np.where(result.rigid | (end > 1e6), NS, -0.5 * NS)
+        successive = np.ones_like(n) if result.rigid else n  # the tasks of a job on a machine run together
         violations += violations_where(
             "duration",
             np.where(
-                is_completed, ~is_close(end, start + n * task_time, n * NS), end - start > task_time + slack
+                is_completed,
+                ~is_close(end, start + successive * task_time, successive * NS),
+                end - start > task_time + slack,
             ),
             valid_row_label,
             lambda k: f"runs {n[k]} tasks of {task_time[k]:g} s in {end[k] - start[k]:g} s on machine {u[k]}",
@@ -147,15 +150,18 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     is_cancelled = cancelled_jobs(result)[i]
     cores = result.scenario.platform.cores
     earlier, later = overlaps(u, start, end)
-    if cores is not None:
-        violations += _check_cores(cores, u, start, end, valid_row_label)
+    if result.rigid and result.scenario.platform.is_shared:
+        violations += _check_shares(result, workload, u, i, n, start, end, valid_row_label)
+    elif cores is not None:
+        used = np.ones(len(u), np.int64)
+        violations += _check_use("tasks", used, cores, u, start, end, valid_row_label)
     elif len(later):
         a, b = int(earlier[0]), int(later[0])
         message = f"machine {u[b]} starts at {start[b]} s, while {valid_row_label(a)} lasts until {end[a]} s"
         violations.append(Violation("overlap", len(later), valid_row_label(b), message))
     runs = np.unique(np.stack((i, start)), axis=1, return_inverse=True)[1] if result.rigid else None
     if runs is not None:
-        violations += _check_common_starts(result, u, i, runs.ravel(), done, valid_row_label)
+        violations += _check_common_starts(result, u, i, runs.ravel(), n, done, valid_row_label)
         run_time = np.rint(workload.task_size[i] / slowest_speeds(speeds, u, i, start) * 1e9)
         if "terminated" in applications:
             run_time = np.rint(applications["run_time"][i] * 1e9)
@@ -168,6 +174,7 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
             result,
             i,
             runs.ravel(),
+            n,
             is_full & ~is_completed & ~is_late_notification & (end < 1e6),
             valid_row_label,
         )
@@ -180,33 +187,90 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     if moves_data(result, workload):
         link_violations, output_time = check_links(result, workload, u, i, n, start, end, valid_row_label)
         violations += link_violations
-    violations += _check_agreement(result, u, i, done, start, end, output_time, is_overtaken)
+    at_once = n if result.rigid else np.ones_like(n)
+    width = at_once if workload.cores is None else at_once * workload.cores[i]
+    violations += _check_agreement(
+        result, u, i, done, start, end, output_time, is_overtaken, tasks_at_once=at_once, width=width
+    )
     violations += _check_resubmission(result, i, needs_no_failure)
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
         violations += _check_arrivals(result, u, i, n, start, valid_row_label)
     return violations
 
 
-def _check_cores(
-    cores: Integers,
+def _check_shares(
+    result: Result,
+    workload: Applications,
     u: NDArray[np.int64],
-    start: NDArray[np.float64],
-    end: NDArray[np.float64],
+    i: NDArray[np.int64],
+    n: NDArray[np.int64],
+    start: Floats,
+    end: Floats,
     row_label: Callable[[int], str],
 ) -> list[Violation]:
-    """Check that each machine runs at most one task per core at any instant."""
+    """Check that rigid jobs take at most the cores, memory and GPUs of each machine at any instant.
+
+    An exclusive job takes all of its machines.
+    """
+    platform, violations = result.scenario.platform, list[Violation]()
+    machines, jobs = len(result.machines), len(workload)
+    most = np.ones(jobs, np.int64) if workload.tasks_per_machine is None else workload.tasks_per_machine
+    violations += violations_where(
+        "together",
+        (most[i] > 0) & (n > most[i]),
+        row_label,
+        lambda k: f"application {i[k]} has {n[k]} tasks on machine {u[k]}, but may have {most[i[k]]}",
+    )
+    memory = None if platform.attributes is None else platform.attributes.memory
+    cores = np.ones(machines, np.int64) if platform.cores is None else platform.cores
+    gpus = np.zeros(machines, np.int64) if platform.gpus is None else platform.gpus
+    task_cores = np.ones(jobs, np.int64) if workload.cores is None else workload.cores
+    for name, capacity, need in (
+        ("cores", cores, task_cores),
+        ("bytes of memory", memory, workload.memory),
+        ("GPUs", gpus, workload.gpus),
+    ):
+        if capacity is None or need is None:
+            continue
+        used = n * need[i]
+        if workload.exclusive is not None:
+            used = np.where(workload.exclusive[i] != 0, np.maximum(used, capacity[u]), used)
+        violations += _check_use(name, used, capacity, u, start, end, row_label)
+    return violations
+
+
+def _check_use(
+    name: str,
+    used: Integers | Floats,
+    capacity: Integers | Floats,
+    u: NDArray[np.int64],
+    start: Floats,
+    end: Floats,
+    row_label: Callable[[int], str],
+) -> list[Violation]:
+    """Check that rows never use more of their machine at an instant than it has.
+
+    Parameters
+    ----------
+    name
+        What is used.
+    used
+        How much each row uses.
+    capacity
+        How much each machine has.
+    """
     instants = np.concatenate((start, end))
-    change = np.repeat([1, -1], len(u))
+    change, is_start = np.concatenate((used, -used)), np.repeat([True, False], len(u))
     machine, row = np.tile(u, 2), np.tile(np.arange(len(u)), 2)
-    order = np.lexsort((change, instants, machine))  # tasks end before others start
-    counts = np.cumsum(change[order])  # 0 after the last end on a machine
-    excess = np.flatnonzero((counts > cores[machine[order]]) & (change[order] > 0))
+    order = np.lexsort((is_start, instants, machine))  # rows end before others start
+    use = np.cumsum(change[order])  # 0 after the last end on a machine
+    excess = np.flatnonzero((use > capacity[machine[order]]) & is_start[order])
     if not len(excess):
         return []
     k = int(row[order][excess[0]])
     message = (
-        f"machine {u[k]} starts at {start[k]} s, while it runs {counts[excess[0]] - 1} tasks on "
-        f"{cores[u[k]]} cores"
+        f"machine {u[k]} starts at {start[k]} s, and then uses {use[excess[0]]:.0f} {name}, of which it has "
+        f"{capacity[u[k]]:.0f}"
     )
     return [Violation("overlap", len(excess), row_label(k), message)]
 
@@ -309,6 +373,7 @@ def _check_jobs_run_to_end(
     result: Result,
     i: NDArray[np.int64],
     run_index: NDArray[np.int64],
+    n: NDArray[np.int64],
     is_full: NDArray[np.bool_],
     row_label: Callable[[int], str],
 ) -> list[Violation]:
@@ -319,7 +384,7 @@ def _check_jobs_run_to_end(
     is_full
         Whether a row lasts for the whole run time of its job but is not completed.
     """
-    is_whole_job = np.bincount(run_index, is_full) == np.bincount(
+    is_whole_job = np.bincount(run_index, is_full * n) == np.bincount(
         run_index, result.applications["tasks"][i]
     ) / np.bincount(run_index)
     return violations_where(
@@ -335,12 +400,13 @@ def _check_common_starts(
     u: NDArray[np.int64],
     i: NDArray[np.int64],
     run_index: NDArray[np.int64],
+    n: NDArray[np.int64],
     completed_tasks: NDArray[np.int64],
     row_label: Callable[[int], str],
 ) -> list[Violation]:
     """Check that rigid jobs start on all their machines at once, and are completed on all or on none."""
     job_sizes = result.applications["tasks"]
-    size = np.bincount(run_index)
+    size = np.bincount(run_index, n)
     completed = np.bincount(run_index, completed_tasks)
     violations = violations_where(
         "together",
@@ -348,7 +414,7 @@ def _check_common_starts(
         | ((completed[run_index] > 0) & (completed[run_index] != job_sizes[i])),
         row_label,
         lambda k: (
-            f"application {i[k]} starts on {size[run_index[k]]} machines and is completed on "
+            f"application {i[k]} starts on {size[run_index[k]]:.0f} machines and is completed on "
             f"{completed[run_index[k]]:.0f} of them, but requires {job_sizes[i[k]]}"
         ),
     )
@@ -447,6 +513,9 @@ def _check_agreement(
     end: Floats,
     output_time: Floats,
     is_overtaken: NDArray[np.bool_],
+    *,
+    tasks_at_once: NDArray[np.int64],
+    width: NDArray[np.int64],
 ) -> list[Violation]:
     """Check that the schedule agrees with the other tables.
 
@@ -454,6 +523,8 @@ def _check_agreement(
     ----------
     output_time
         The time (s) at which the output of each row has arrived.
+    tasks_at_once, width
+        Tasks and cores of its machine that each row uses at a time.
     """
     applications, machines = result.applications, result.machines
     count = len(applications)
@@ -475,9 +546,9 @@ def _check_agreement(
     np.minimum.at(first, i, start)
     np.maximum.at(last, i[done > 0], output_time[done > 0])
     first, last = (np.where(np.isfinite(times), times, np.nan) for times in (first, last))
-    busy = np.bincount(u, end - start, len(machines))
+    busy = np.bincount(u, (end - start) * width, len(machines))
     task_counts = np.bincount(u, done, len(machines)).astype(np.int64)
-    slack = NS * np.bincount(u, minlength=len(machines))
+    slack = NS * np.bincount(u, width, len(machines))
     # if tasks wait on machines, an application uses each machine at which its tasks arrive, unless all of
     # them are withdrawn
     arrivals = result.tables.get("arrivals")
@@ -500,7 +571,7 @@ def _check_agreement(
     }
     for name, rows in (("interrupted", (done == 0) & ~is_overtaken), ("ended", is_overtaken)):
         if name in machines:
-            further_columns[name] = np.bincount(u[rows], minlength=len(machines))
+            further_columns[name] = np.bincount(u[rows], tasks_at_once[rows], len(machines)).astype(np.int64)
     for name, table, actual in (
         ("first_start", "applications", first),
         ("finish", "applications", last),

@@ -15,6 +15,7 @@ from gridcore import (
     JobQueue,
     ManualQueue,
     PullQueue,
+    SharedQueue,
     SlotSchedules,
     StepProfile,
     SummaryGrid,
@@ -59,6 +60,14 @@ def backfill(jobs: int = 600) -> JobQueue:
     rng = np.random.default_rng(2)
     nodes, run = rng.integers(1, 90, jobs), rng.integers(1, 50, jobs) * SECOND
     queue = JobQueue(100, nodes, run, run * 2, log=True)
+    queue.submit(np.arange(jobs), np.arange(jobs) * SECOND)
+    return queue
+
+
+def shared_queue(jobs: int = 300) -> SharedQueue:
+    rng = np.random.default_rng(2)
+    tasks, run = rng.integers(1, 90, jobs), rng.integers(1, 50, jobs) * SECOND
+    queue = SharedQueue(np.full(50, 8), tasks, run, run * 2, task_cores=rng.integers(1, 4, jobs), log=True)
     queue.submit(np.arange(jobs), np.arange(jobs) * SECOND)
     return queue
 
@@ -186,7 +195,8 @@ def objects() -> dict[str, Any]:
     walks = Simulation(streams(), gs.Rjss(k=0.3), Options())
     nodes = policy(bags(), gs.ExpandingRing())
     return {
-        "JobQueue": backfill(), "ManualQueue": manual_queue(), "StepProfile": profile(),
+        "JobQueue": backfill(), "SharedQueue": shared_queue(), "ManualQueue": manual_queue(),
+        "StepProfile": profile(),
         "WorkQueue": work_queue(), "PullQueue": pull()[0],
         "DataQueues": data_queues(20), "CoreQueues": core_queues(20),
         "TaskQueues": tree.queues, "SummaryTree": tree.tree, "Links": walks.network.links,
@@ -200,8 +210,7 @@ def objects() -> dict[str, Any]:
 # -- the calls --------------------------------------------------------------------------------------------
 
 
-def run_backfill() -> Any:
-    queue = backfill()
+def run_queue(queue: JobQueue | SharedQueue) -> Any:
     return queue.run(NEVER - 1), queue.starts(), queue.totals()
 
 
@@ -308,7 +317,8 @@ CALLS: dict[str, Callable[[], Any]] = {
     "bind_earliest": lambda: (at := FREE.copy(), gridcore.bind_earliest(at, SPEED, 50.0, 3000, 0), at),
     "map_batch": lambda: gridcore.map_batch(ETC, COUNTS, np.zeros(60), "sufferage"),
     "map_in_turn": lambda: gridcore.map_in_turn(ETC, COUNTS, np.zeros(60), "kpb"),
-    "JobQueue": run_backfill,
+    "JobQueue": lambda: run_queue(backfill()),
+    "SharedQueue": lambda: run_queue(shared_queue()),
     "ManualQueue": lambda: start_in_order(queue := manual_queue(), NEVER - 1) and queue.starts(),
     "StepProfile": lambda: (profile().earliest(90, 10), *profile().steps()),
     "WorkQueue": run_work_queue,

@@ -44,6 +44,7 @@ PARTS = [
         "exchange",
         "whole_numbers",
         "runs",
+        "ordered_queue",
         "scalars",
     )  # fmt: skip
     or path.parent.name == "probes"
@@ -53,7 +54,8 @@ PARTS = [
 #: node programs, and the queue of policies in Python with the batch queue.
 WITHOUT_REFERENCE = (
     "summary_tree", "decision_log", "negotiations", "nodes", "machine_queues", "task_numbers",
-    "transit", "exchange", "srpt", "walk", "workers", "scalars", "dispatch", "runs", "manual_queue",
+    "transit", "exchange", "srpt", "walk", "workers", "scalars", "dispatch", "runs",
+    "ordered_queue", "manual_queue",
     *MESSAGE_CORE,
 )  # fmt: skip
 WITH_REFERENCE = [path for path in KERNELS if path.stem not in WITHOUT_REFERENCE]

@@ -36,6 +36,7 @@ FAILING_CALLS: dict[str, Callable[[], Any]] = {
     "CoreQueues": lambda: gridcore.CoreQueues([1.0, 1.0], cores=[1, 0]),
     "PullQueue": lambda: gridcore.PullQueue([1.0, 2.0], -1),
     "JobQueue": lambda: gridcore.JobQueue(9, [1, 2], [1, 2], [1]),
+    "SharedQueue": lambda: gridcore.SharedQueue([4, 4], [1, 9], [1, 2], [1, 2]),
     "ManualQueue": lambda: gridcore.ManualQueue(9, [1, 2], [1, 2], [1, 2], sizes=[8, 2]),
     "StepProfile": lambda: gridcore.StepProfile(0, 5).reserve(6, 0, 3),
     "WorkQueue": lambda: gridcore.WorkQueue(

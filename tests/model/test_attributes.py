@@ -209,7 +209,7 @@ def _file(attributes: str) -> gs.Scenario:
         ),
         (
             lambda: gs.Workload.jobs_of([0.0], 1, 1.0, memory=1.0).realize(gs.Platform.equal(3)),
-            "platform.attributes.memory must be set for jobs",
+            "platform.memory must be set for jobs",
         ),
         (
             lambda: gs.Workload.jobs_of([0.0], 2, 1.0, memory=5e9, kinds="gpu").realize(FOUR_MACHINES),

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import ScenarioError, TraceFormatError
+from gridsim.validation.energy import check_energy
 from gridsim.validation.results import validate_result
 from tests.simulation.test_cores import NAMES, scenarios
+from tests.simulation.test_shared_machines import scenarios as shared_machines
 from tests.validation.test_jobs import with_columns
 
 INSTANT = gs.Network(latency=0.0)
@@ -82,6 +84,17 @@ def test_energy_is_that_of_all_instants(
     assert "schedule" not in unrecorded.tables
     assert (plain.machines["busy"] == result.machines["busy"]).all()
     assert "energy" not in plain.machines and math.isnan(plain.energy)
+
+
+@settings(max_examples=40, deadline=None)
+@given(scenario=shared_machines(), value=st.sampled_from([300.0, 700.0]))
+def test_jobs_that_share_machines_count_by_their_cores(scenario: gs.Scenario, value: float) -> None:
+    """A series of one value gives the carbon of the energy, which is from busy times, by the schedule."""
+    counted = powered(scenario, idle=10, busy=50, off=2, carbon=[[0, 300.0], [4, value]])
+    result = gs.simulate(counted, "backfill", record="schedule")
+    assert check_energy(result) == []
+    if value == 300.0:
+        assert result.carbon == pytest.approx(result.energy * 0.3, rel=1e-9)
 
 
 def test_energy_of_machines_that_are_always_busy() -> None:

@@ -18,11 +18,12 @@ JOULES_PER_KWH = 3.6e6
 
 
 class Pieces(NamedTuple):
-    """The work in a schedule: a core of `machine` is busy from `start` to `end` (int64[rows], ns)."""
+    """The work in a schedule: `cores` of `machine` are busy from `start` to `end` (int64[rows], ns)."""
 
     machine: Integers
     start: Integers
     end: Integers
+    cores: Integers
 
 
 def energy_columns(
@@ -72,7 +73,8 @@ def energy_columns(
     def grams(time: Integers) -> Floats:
         return intensity.integral(origin + time / NS)
 
-    busy_grams = np.bincount(pieces.machine, grams(pieces.end) - grams(pieces.start), platform.nodes)
+    of_pieces = (grams(pieces.end) - grams(pieces.start)) * pieces.cores
+    busy_grams = np.bincount(pieces.machine, of_pieces, platform.nodes)
     return {"energy": energy, "carbon": machine_totals(grams, busy_grams) / JOULES_PER_KWH / 1000.0}
 
 

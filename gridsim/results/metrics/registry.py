@@ -26,7 +26,7 @@ from gridsim.results.metrics import formulas
 from gridsim.results.metrics.energy import JOULES_PER_KWH
 from gridsim.results.table import Table
 from gridsim.support.arguments import listed, short_repr
-from gridsim.support.arrays import Floats
+from gridsim.support.arrays import Floats, Integers
 
 #: A metric defined by the user: a function of a `Result`.
 MetricFunction = Callable[[Any], float]
@@ -189,6 +189,28 @@ class Metrics:
     def _rigid_column(self, name: str) -> Floats:
         """Return the column `name` of the completed rigid jobs; empty for bags."""
         return self._completed_column(name) if self.rigid else np.zeros(0)
+
+    @property
+    def width(self) -> Integers:
+        """Number of cores that each application uses at a time if all its tasks run: int64[applications].
+
+        A task uses one core unless the application states more.
+        """
+        table = self.applications
+        width: Integers = table["tasks"] * table["cores"] if "cores" in table else table["tasks"]
+        return width
+
+    @property
+    def core_count(self) -> int:
+        """Number of cores of all machines; a machine has one unless it states more."""
+        return int(self.machines["cores"].sum()) if "cores" in self.machines else len(self.machines)
+
+    @property
+    def _rigid_width(self) -> Integers:
+        """`width` of the completed rigid jobs; empty for bags."""
+        if not self.rigid:
+            return np.zeros(0, np.int64)
+        return self.width if self._all_completed else self.width[self._completed]
 
     def _fact(self, name: str) -> float:
         """Return the fact `name` of the scheduler; NaN if the scheduler does not state it."""
@@ -429,24 +451,24 @@ class Metrics:
         """Node time requested by rigid jobs / node time of all machines from first to last release."""
         table = self.applications
         return formulas.request_utilization(
-            table["release"], table["tasks"], table["run_time"], len(self.machines)
+            table["release"], self.width.astype(np.float64), table["run_time"], self.core_count
         )
 
-    @metric("h", "machines * run time of all jobs; each machine counts as one core",
+    @metric("h", "cores * run time of all jobs; a machine has one core unless it states more",
             requirement="applications.failed", selectable=False)  # fmt: skip
     def core_hours(self) -> float:
-        """Core-hours of all rigid jobs: machines times run time, where each machine counts as one core."""
-        return formulas.total(self.applications["tasks"] * self.applications["run_time"]) / 3600.0
+        """Core-hours of all rigid jobs: cores times run time; a machine has one core by default."""
+        return formulas.total(self.width * self.applications["run_time"]) / 3600.0
 
     @metric("s", requirement="applications.failed")
     def mean_waiting(self) -> float:
         """Mean waiting time of completed rigid jobs, s; NaN for bags."""
         return formulas.mean(self._rigid_column("waiting"))
 
-    @metric("s", "each job counts by its machines", requirement="applications.failed")
+    @metric("s", "each job counts by its cores", requirement="applications.failed")
     def mean_waiting_by_cores(self) -> float:
-        """Mean waiting time of completed rigid jobs, weighted by number of machines, s; NaN for bags."""
-        return formulas.weighted_mean(self._rigid_column("waiting"), self._rigid_column("tasks"))
+        """Mean waiting time of completed rigid jobs, weighted by number of cores, s; NaN for bags."""
+        return formulas.weighted_mean(self._rigid_column("waiting"), self._rigid_width)
 
     @metric("s", requirement="applications.failed")
     def median_waiting(self) -> float:
@@ -465,10 +487,10 @@ class Metrics:
         """Mean bounded slowdown of completed rigid jobs; NaN for bags."""
         return formulas.mean(self._rigid_column("slowdown"))
 
-    @metric("1", "bounded; each job counts by its machines", requirement="applications.failed")
+    @metric("1", "bounded; each job counts by its cores", requirement="applications.failed")
     def mean_slowdown_by_cores(self) -> float:
-        """Mean bounded slowdown of completed rigid jobs, weighted by number of machines; NaN for bags."""
-        return formulas.weighted_mean(self._rigid_column("slowdown"), self._rigid_column("tasks"))
+        """Mean bounded slowdown of completed rigid jobs, weighted by number of cores; NaN for bags."""
+        return formulas.weighted_mean(self._rigid_column("slowdown"), self._rigid_width)
 
     @metric("1", "of the machine time from first to last release", requirement="applications.failed")
     def offered_utilization(self) -> float:
@@ -483,8 +505,8 @@ class Metrics:
         if "not_before" in self.applications:
             earliest = np.maximum(earliest, self._completed_column("not_before"))
         start, finish = earliest + self._rigid_column("waiting"), self._rigid_column("finish")
-        nodes, period = self._rigid_column("tasks"), (float(release.min()), float(release.max()))
-        return formulas.utilization_within(start, finish, nodes, period, len(self.machines))
+        width, period = self._rigid_width, (float(release.min()), float(release.max()))
+        return formulas.utilization_within(start, finish, width, period, self.core_count)
 
     # -- of jobs that may move --------------------------------------------------------------------------
 

@@ -302,7 +302,8 @@ def occupancy(
             raise ScenarioError(f"{name} must be at least 1, got {count}")
     schedule = recorded_schedule(result, "a chart of the schedule")
     machine_order = np.arange(len(result.machines)) if machines is None else np.asarray(machines, np.int64)
-    place = positions_in(machine_order, len(result.machines))[schedule["machine"]]
+    place_of = positions_in(machine_order, len(result.machines))
+    place = place_of[schedule["machine"]]
     is_selected = place >= 0
     start = np.asarray(schedule["start"], np.float64)[is_selected]
     end = np.asarray(schedule["end"], np.float64)[is_selected]
@@ -315,14 +316,20 @@ def occupancy(
     # Each piece adds 1 s of work per s from its start on, and subtracts it from its end on.  The sum over
     # starts and ends is exact, and needs no loop over the cells of a piece.
     time_worked = np.zeros((rows, columns + 1))
-    for times, sign in ((start, 1.0), (end, -1.0)):
+    cores = result.machines["cores"] if "cores" in result.machines else np.ones(len(place_of), np.int64)
+    used = np.ones(len(place))
+    if result.rigid:
+        used = schedule["tasks"] * (result.width // result.applications["tasks"])[schedule["application"]]
+    used = used[is_selected]
+    for times, sign in ((start, used), (end, -used)):
         cell = np.minimum(((times - first) / width).astype(np.int64), columns - 1)
         remainder = edges[cell + 1] - times
         flat = row * (columns + 1) + cell
         size = rows * (columns + 1)
         within_cell = np.bincount(flat, sign * remainder, size).reshape(time_worked.shape)
-        later = np.bincount(flat, np.full(len(flat), sign * width), size).reshape(time_worked.shape)
+        later = np.bincount(flat, sign * width, size).reshape(time_worked.shape)
         time_worked[:, :columns] += within_cell[:, :columns]
         time_worked[:, 1:] += np.cumsum(later, axis=1)[:, :-1]
-    share = time_worked[:, :columns] / (width * np.diff(row_edges)[:, None])
+    row_cores = np.add.reduceat(cores[machine_order], row_edges[:-1].astype(np.int64))
+    share = time_worked[:, :columns] / (width * row_cores[:, None])
     return row_edges, edges, np.clip(share, 0.0, 1.0)

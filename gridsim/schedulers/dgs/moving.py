@@ -36,7 +36,7 @@ MOVE_MESSAGES = {
 }
 
 #: A placed job waits for this part of the time until its start before it searches again.
-SEARCHES_PER_WAIT = 20
+SEARCHES_PER_WAIT = 200
 
 
 class MovingRecord(DgsRecord):

@@ -106,8 +106,8 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
         Behaviour of placed jobs that have not started: ``"never"``: they keep their starts, as in the paper;
         ``"forward"``: their scheduling nodes search for earlier starts.  Nodes then run interpreted only.
     move_period
-        Least interval between two such searches for a job, s.  While a twentieth of the time until its start
-        is longer, that is the interval.
+        Least interval between two such searches for a job, s.  While a two-hundredth of the time until its
+        start is longer, that is the interval.
     rounds
         Number of consecutive searches after which a job waits, if all answers met conflicts.
     retry

@@ -8,7 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from gridcore.rigid_queue.batch_queue import JobQueue
+from gridcore.rigid_queue.shared_queue import SharedQueue
 from gridsim.errors import ScenarioError, SchedulerWarning, warn
+from gridsim.model.capacity import MachineCapacity, needed_bytes
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.rigid.decisions import WORDS, Replay, record_starts
 from gridsim.scheduling.contract import Foreseen, Policy, Run, Scheduler
@@ -43,8 +45,10 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     """The queue of a batch system, with EASY, conservative or no backfilling, in one of several orders.
 
     Jobs start at any instant and not in slots.  Of the free machines, those with the lowest numbers are
-    used.  Failures are known at once, and a job that loses a machine returns to its place in the queue.  The
-    scheduler has perfect information, without latency and without messages.
+    used.  Jobs share machines with several cores or GPUs: EASY then reserves cores, memory and GPUs of
+    certain machines, and limits, shares and sizes are in cores.  Failures are known at once, and a job that
+    loses a machine returns to its place in the queue.  The scheduler has perfect information, without
+    latency and without messages.
 
     Parameters
     ----------
@@ -72,6 +76,10 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
         With ``backfill="easy"``: ``"counts"``, a reservation is of a number of machines; ``"machines"``, of
         those with the lowest numbers that are free at its start, and jobs that would still run then take
         others.
+    placement
+        Order in which a job takes machines that jobs share, if they have room for it.  ``"first"``: the
+        lowest numbers first; ``"best"``: the fewest free cores first; ``"spread"``: the most free cores
+        first.
     kill
         ``"at-limit"``: a job is killed when it has run for the requested time; ``"never"``: it runs to its
         end.
@@ -108,6 +116,7 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "backfill"
     decentralized: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
+    cores: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = WORDS
 
     backfill: Literal["none", "easy", "conservative"] = "easy"
@@ -115,6 +124,7 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     estimate: Literal["requested", "run", "predicted"] = "requested"
     depth: Annotated[int, Limits(low=1, high=10**6)] = 1
     reserve: Literal["counts", "machines"] = "counts"
+    placement: Literal["first", "best", "spread"] = "first"
     kill: Literal["never", "at-limit"] = "never"
     user_limit: Annotated[int, Limits(low=1)] | None = None
     queue_limits: tuple[_Limit, ...] | dict[str, _Limit] = ()
@@ -201,17 +211,20 @@ class BatchQueuePolicy(JobQueuePolicy):
     def __init__(self, parameters: BatchQueue, run: Run) -> None:
         super().__init__(parameters, run)
         tasks = run.applications.tasks
+        #: Capacity of the machines if jobs share them; None if each runs one job at a time.
+        self.capacity: MachineCapacity | None = None
+        if run.cores is not None or run.gpus is not None:
+            self.capacity = MachineCapacity.of(len(run.speeds), run.cores, run.attributes, run.gpus)
+            self._check_shared()
         #: Whether each job is rejected: a limit or its partition has fewer machines than it requests.
         self.rejected = np.zeros(len(tasks), np.bool_)
         discipline = self._discipline()
-        self.queue: JobQueue = JobQueue(
-            len(run.speeds),
-            np.where(self.rejected, 1, tasks),
-            self.durations,
-            self.estimate,
-            **discipline,
-            log=self.needs_log,
-        )
+        times = np.where(self.rejected, 1, tasks), self.durations, self.estimate
+        self.queue: JobQueue | SharedQueue
+        if self.capacity is None:
+            self.queue = JobQueue(len(run.speeds), *times, **discipline, log=self.needs_log)
+        else:
+            self.queue = SharedQueue(self.capacity.cores, *times, **discipline, log=True)
         jobs = np.flatnonzero(~self.rejected)
         self.queue.submit(jobs, run.applications.release_ns[jobs])
         if run.faults:
@@ -224,14 +237,15 @@ class BatchQueuePolicy(JobQueuePolicy):
         """Return the arguments of the kernel that determine which jobs start, and in which order."""
         parameters, jobs = self.parameters, self.run.applications
         arguments: dict[str, Any] = {
-            "depth": 0 if parameters.backfill == "none" else parameters.depth,
-            "conservative": parameters.backfill == "conservative",
-            "concrete": parameters.reserve == "machines",
             "predicted": parameters.estimate == "predicted",
             "limit": parameters.user_limit or 0,
         }
+        if self.capacity is None:
+            arguments["depth"] = 0 if parameters.backfill == "none" else parameters.depth
+            arguments["conservative"] = parameters.backfill == "conservative"
+            arguments["concrete"] = parameters.reserve == "machines"
         if parameters.user_limit is not None:
-            self._reject_wide("user_limit", np.array([parameters.user_limit]))
+            self._reject_wide("user_limit", np.full(len(jobs), parameters.user_limit))
         if arguments["predicted"] or arguments["limit"] or parameters.order == "multifactor":
             if jobs.user is None:
                 raise ScenarioError(
@@ -262,7 +276,37 @@ class BatchQueuePolicy(JobQueuePolicy):
                 names, queues = jobs.members("queue")
                 priorities = self._of_queues("queue_priorities", parameters.queue_priorities, names)
                 arguments["weights"]["base"] += np.array(priorities, np.float64)[queues]
-        return arguments
+        return arguments if self.capacity is None else arguments | self._sharing(self.capacity)
+
+    def _check_shared(self) -> None:
+        """Raise ScenarioError if a parameter is not supported on machines that jobs share."""
+        for name, allowed in (("backfill", ("none", "easy")), ("depth", (1,))):
+            if (value := getattr(self.parameters, name)) not in allowed:
+                raise ScenarioError(
+                    f"{self.parameters.name}.{name} must be {' or '.join(map(repr, allowed))} on machines "
+                    f"that jobs share (platform.cores, platform.gpus), got {value!r}"
+                )
+
+    def _sharing(self, capacity: MachineCapacity) -> dict[str, Any]:
+        """Return the arguments of the kernel about what machines have and what jobs take."""
+        parameters, jobs = self.parameters, self.run.applications
+        none, one = np.zeros(len(jobs), np.int64), np.ones(len(jobs), np.int64)
+        columns = {
+            "task_cores": one if jobs.cores is None else jobs.cores,
+            "task_memory": needed_bytes(jobs.memory, len(jobs)),
+            "task_gpus": none if jobs.gpus is None else jobs.gpus,
+            "tasks_per_machine": one if jobs.tasks_per_machine is None else jobs.tasks_per_machine,
+            "exclusive": none if jobs.exclusive is None else jobs.exclusive,
+        }
+        for name in ("task_cores", "task_memory", "task_gpus"):  # the queue never runs rejected jobs
+            columns[name] = np.where(self.rejected, int(name == "task_cores"), columns[name])
+        return {
+            "memory": capacity.memory,
+            "gpus": capacity.gpus,
+            "placement": parameters.placement,
+            "backfill": parameters.backfill == "easy",
+            **columns,
+        }
 
     def _queues(self) -> dict[str, Any]:
         """Return the arguments of the kernel about queues and partitions."""
@@ -277,10 +321,18 @@ class BatchQueuePolicy(JobQueuePolicy):
         if parameters.queue_limits:
             limits = np.array(self._of_queues("queue_limits", parameters.queue_limits, names))
             arguments["queue_limits"] = limits
-            self._reject_wide("queue_limits", np.where(limits, limits, len(self.run.speeds)), names, queues)
+            widest = np.where(limits, limits, jobs.width.max())
+            self._reject_wide("queue_limits", widest[queues], names, queues)
         if parameters.partitions:
             sizes, partition = self._partitions(names)
-            self._reject_wide("partitions", sizes[partition], names, queues)
+            widest = sizes[partition]
+            if self.capacity is None:
+                self._reject_wide("partitions", widest[queues], names, queues)
+            else:
+                room = self.capacity.room(
+                    partition[queues], jobs.cores, jobs.gpus, jobs.tasks_per_machine, jobs.memory, sizes
+                )
+                self._reject_wide("partitions", room * (jobs.width // jobs.tasks), names, queues)
             arguments |= {"sizes": sizes, "partition": partition[queues]}
         return arguments
 
@@ -332,12 +384,12 @@ class BatchQueuePolicy(JobQueuePolicy):
     def _reject_wide(
         self, field: str, widest: Integers, names: Sequence[str] = ("",), queues: Integers | int = 0
     ) -> None:
-        """Reject the jobs that request more machines than a parameter allows, with a warning.
+        """Reject the jobs that request more machines or cores than a parameter allows, with a warning.
 
         Parameters
         ----------
         widest
-            Machines that the parameter allows, int64[queues], or int64[1] for all jobs.
+            Machines that the parameter allows each job, or cores if jobs share machines, int64[jobs].
         names
             Name of each queue.
         queues
@@ -350,29 +402,29 @@ class BatchQueuePolicy(JobQueuePolicy):
         """
         jobs, path = self.run.applications, f"{self.parameters.name}.{field}"
         queues = np.broadcast_to(queues, len(jobs))
-        wide = jobs.tasks > widest[queues]
+        wide, unit = jobs.width > widest, "machines" if self.capacity is None else "cores"
         if not wide.any():
             return
         for k, name in enumerate(names):
             if wide[queues == k].all():
-                noun, narrowest = f" of queue {name}" if name else "", jobs.tasks[queues == k].min()
+                noun, narrowest = f" of queue {name}" if name else "", jobs.width[queues == k].min()
                 raise ScenarioError(
-                    f"{path} must allow some jobs{noun}, which request at least {narrowest} machines, got "
-                    f"{widest[k]}"
+                    f"{path} must allow some jobs{noun}, which request at least {narrowest} {unit}, got "
+                    f"{widest[queues == k].max()}"
                 )
         self.rejected |= wide
         first = int(np.argmax(wide))
         number = first if jobs.job is None else f"{jobs.job[first]} of the log"
         warn(
-            f"{path}: {wide.sum()} of {len(jobs)} jobs request more machines than it allows, rejected (the "
-            f"first is job {number}, which requests {jobs.tasks[first]})",
+            f"{path}: {wide.sum()} of {len(jobs)} jobs request more {unit} than it allows, rejected (the "
+            f"first is job {number}, which requests {jobs.width[first]})",
             SchedulerWarning,
         )
 
     def _static_keys(self) -> Floats:
         """Return the keys of a static order, float64[jobs]: jobs with lower keys are first."""
         jobs, seconds = self.run.applications, self.estimate / NS
-        nodes = jobs.tasks.astype(np.float64)
+        nodes = jobs.width.astype(np.float64)
         keys: dict[str, Floats] = {
             "lcfs": -np.arange(len(jobs), dtype=np.float64),
             "sjf": seconds,
@@ -390,7 +442,7 @@ class BatchQueuePolicy(JobQueuePolicy):
         runs = runs[:, first_rows]
         is_replayed = (parameters.order, parameters.reserve, parameters.depth) == ("fcfs", "counts", 1)
         is_replayed &= parameters.backfill != "conservative" and parameters.user_limit is None
-        is_replayed &= not parameters.queue_limits and not parameters.partitions
+        is_replayed &= not parameters.queue_limits and not parameters.partitions and self.capacity is None
         if not is_replayed or parameters.estimate == "predicted":
             record_starts(self.run.decisions, jobs.release_ns, jobs.tasks, runs)
             return

@@ -94,6 +94,8 @@ def outcome(queue: Any) -> Any:
 class QueueComparison(RuleBasedStateMachine):
     """Kernel and reference side by side; at times another kernel continues from the state."""
 
+    kernel: Any = JobQueue
+
     @initialize(load=loads(24), data=st.data())
     def begin(self, load: Any, data: st.DataObject) -> None:
         self.load, self.options = load, data.draw(options(load[0], load[1]), label="options")
@@ -144,7 +146,7 @@ class QueueComparison(RuleBasedStateMachine):
 
     @rule()
     def restore_checkpoint(self) -> None:
-        restored = JobQueue(*self.load, **self.options, log=True)
+        restored = self.kernel(*self.load, **self.options, log=True)
         restored.setstate(self.queues[0].getstate())
         self.queues[0] = restored
 
@@ -290,8 +292,8 @@ def test_empty_queues_and_the_last_instant_are_accepted(kind: Callable[..., Any]
         ((True, [], [], []), r"machines must be in 1..2147483647, got True"),
         ((1.0, [], [], []), r"machines must be in 1..2147483647, got 1.0"),
         ((2**31, [], [], []), r"machines must be in 1..2147483647, got 2147483648"),
-        ((4, [1, 5], [1, 1], [1, 1]), r"nodes\[1\] must be in 1..4, got 5"),
-        ((4, [0], [1], [1]), r"nodes\[0\] must be in 1..4, got 0"),
+        ((4, [1, 5], [1, 1], [1, 1]), r"nodes\[1\] must be in 1..4, the machines of its partition, got 5"),
+        ((4, [0], [1], [1]), r"nodes\[0\] must be in 1..2147483647, got 0"),
         ((4, [1], [0], [1]), r"run\[0\] must be in 1..\d+, got 0"),
         ((4, [1], [1], [-3]), r"estimate\[0\] must be in 1..\d+, got -3"),
         ((4, [1], [2**61 + 1], [1]), r"run\[0\] must be in 1..2305843009213693952, got 2305843009213693953"),

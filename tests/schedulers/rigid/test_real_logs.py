@@ -74,6 +74,22 @@ def test_every_job_of_ricc_starts_as_in_the_reference(
     assert assert_equal_starts(1024, log, mode) == jobs
 
 
+@pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
+def test_exclusive_jobs_of_ricc_start_as_on_nodes(traces: Path) -> None:
+    """Five days on 1024 nodes of 8 cores; jobs that share them wait less."""
+    file, waits = traces / "ricc2010-a" / "RICC-2010-2-a.swf.gz", {}
+    for name, platform, jobs, queue in (
+        ("shared", {"cores": 8}, {}, gs.BatchQueue()),
+        ("exclusive", {"cores": 8}, {"exclusive": True}, gs.BatchQueue()),
+        ("nodes", {}, {"procs_per_node": 8}, gs.BatchQueue(reserve="machines")),
+    ):
+        log = gs.Workload.jobs_from_log(file, end=5 * DAY, **jobs)
+        scenario = gs.Scenario(gs.Platform.equal(1024, **platform), log)
+        waits[name] = gs.simulate(scenario, queue).applications["waiting"]
+    assert np.array_equal(waits["exclusive"], waits["nodes"])
+    assert waits["shared"].mean() < waits["exclusive"].mean()
+
+
 @st.composite
 def workloads(draw: st.DrawFn) -> gs.Workload:
     """Draw jobs for six machines, with many ties; some outlive their requests."""

@@ -1,0 +1,42 @@
+"""Declarations of queues with an order, which `ordered_queue.pyx` defines."""
+
+from gridcore.rigid_queue.runs cimport JobRuns
+
+cdef struct Turn:                          # a job in a dynamic order: the highest keys come first
+    double key
+    int job
+
+
+cdef class OrderedQueue(JobRuns):
+    cdef readonly bint predicted
+    cdef int order
+    cdef const long long[::1] requests
+    cdef const int[::1] rank               # the place of each job in a static order
+    cdef const int[::1] width              # by job: the machines or cores that count for limits, shares and orders
+    cdef long long total_width             # of all machines
+    cdef const int[::1] user, queue_of
+    # by user: the run times of the last jobs, 0 for none; the machines in use; and the time used, decayed, as of an
+    # instant, machine-seconds
+    cdef long long[:, ::1] last_runs
+    cdef long long[::1] in_use, used_at
+    cdef double[::1] used
+    cdef long long limit
+    cdef const long long[::1] queue_limits
+    cdef long long[::1] queue_in_use
+    # the weights of "multifactor": of age, size, share, and given values; by job
+    cdef double w_age, w_size, w_share, age_limit, half_life
+    cdef const double[::1] base
+    cdef int[::1] line                     # the waiting jobs in their order
+    cdef Py_ssize_t n_line
+    cdef Turn* turns
+
+    cdef int _set_up_order(self, ranks, order, weights, bint predicted, users, long long limit, queues,
+                           queue_limits) except -1
+    cdef const int[::1] _groups(self, groups, str name)
+    cdef void _insert(self, int job) noexcept nogil
+    cdef void _predict(self, int job) noexcept nogil
+    cdef void _close_line(self) noexcept nogil
+    cdef bint _is_limited(self, int job) noexcept nogil
+    cdef void _sort(self) noexcept nogil
+    cdef double _priority(self, int job, double wait, double total) noexcept nogil
+    cdef void _decay(self, Py_ssize_t user) noexcept nogil

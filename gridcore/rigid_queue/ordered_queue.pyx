@@ -1,0 +1,244 @@
+"""A queue of waiting rigid jobs in an order: the base of `JobQueue` and `SharedQueue`.
+
+The order is that of the job numbers, or of `ranks`; or it is dynamic: the jobs with the highest values of a function
+of their waiting times come first, computed anew whenever the queue is examined.  Users and queues may have limits, and
+estimates may be predicted.
+
+Source: Tang et al., "Fault-aware, utility-based job scheduling on Blue Gene/P systems" (2009: WFP and UNICEF); Tsafrir
+et al., "Backfilling using system-generated predictions rather than user runtime estimates" (2007).
+"""
+
+from libc.math cimport INFINITY, exp, exp2, log2
+from libc.stdlib cimport free, qsort
+from libc.string cimport memmove
+
+from gridcore.common.arguments cimport _Guard, check_lengths, guard, indices
+from gridcore.common.memory cimport reallocate
+from gridcore.rigid_queue.runs cimport LAST_END, NO_MEMORY, TOO_LATE, WAITING, JobRuns
+
+import numpy as np
+
+from gridcore.common.state import AMOUNT
+
+__all__ = ["OrderedQueue"]
+
+
+cdef int _compare_turns(const void* one, const void* two) noexcept nogil:
+    cdef const Turn* a = <const Turn*> one
+    cdef const Turn* b = <const Turn*> two
+    if a.key != b.key:
+        return -1 if a.key > b.key else 1
+    return -1 if a.job < b.job else a.job > b.job
+
+
+# the dynamic orders
+cdef enum:
+    STATIC, SHORTEST, SMALLEST, WFP, UNICEF, WEIGHTED
+
+_ORDERS = {None: STATIC, "sjf": SHORTEST, "saf": SMALLEST, "wfp": WFP, "unicef": UNICEF, "multifactor": WEIGHTED}
+
+
+cdef class OrderedQueue(JobRuns):
+    """Rigid jobs on machines, with a queue in an order; a base class that starts no jobs."""
+
+    def __cinit__(self):
+        if type(self) is OrderedQueue:
+            raise TypeError("OrderedQueue is a base class; use JobQueue or SharedQueue")
+
+    cdef int _set_up_order(self, ranks, order, weights, bint predicted, users, long long limit, queues,
+                           queue_limits) except -1:
+        """Set the order and the limits of the queue, after `_set_up` and `width`; see the subclasses."""
+        if order not in _ORDERS:
+            raise ValueError(f"order must be one of {', '.join(map(repr, _ORDERS))}, got {order!r}")
+        if limit < 0:
+            raise ValueError(f"limit must be >= 0, got {limit}")
+        self.order, self.limit, self.predicted = _ORDERS[order], limit, predicted
+        self.requests = np.array(self.estimate)
+        rank = np.arange(self.jobs, dtype=np.int32)
+        if ranks is not None:
+            rank = indices(ranks, "ranks", 0, self.jobs).astype(np.int32)
+            check_lengths(self.jobs, len(rank), self.sizes_name, "ranks")
+            if (np.bincount(rank, minlength=self.jobs) != 1).any():
+                raise ValueError(f"ranks must be a permutation of 0..{self.jobs - 1}, got {rank[:8].tolist()}")
+        self.rank = rank
+        needs_users = predicted or limit > 0 or order == "multifactor"
+        if needs_users and users is None:
+            raise ValueError("predictions, limits and shares require users, got None")
+        self.user = self._groups(users, "users")
+        n_users = int(np.max(self.user, initial=-1)) + 1
+        self.last_runs = np.zeros((n_users, 2), np.int64)
+        self.in_use, self.used_at = np.zeros(n_users, np.int64), np.zeros(n_users, np.int64)
+        self.used = np.zeros(n_users)
+        self.queue_of = self._groups(queues, "queues")
+        self.queue_limits = np.zeros(int(np.max(self.queue_of, initial=-1)) + 1, np.int64)
+        if queue_limits is not None:
+            self.queue_limits = indices(queue_limits, "queue_limits", 0, LAST_END)
+            if self.queue_limits.shape[0] <= np.max(self.queue_of, initial=-1):
+                raise ValueError(f"queue_limits must have an entry for each of the {np.max(self.queue_of) + 1} queues, "
+                                 f"got {self.queue_limits.shape[0]}")
+        self.queue_in_use = np.zeros(self.queue_limits.shape[0], np.int64)
+        self.base = np.zeros(self.jobs)
+        if order == "multifactor":
+            weights = dict(weights or {})
+            self.w_age, self.w_size = weights.get("age", 0.0), weights.get("size", 0.0)
+            self.w_share = weights.get("share", 0.0)
+            self.age_limit, self.half_life = weights.get("age_limit", 604800.0), weights.get("half_life", 604800.0)
+            self.base = np.array(weights.get("base", np.zeros(self.jobs)), np.float64)
+            check_lengths(self.jobs, self.base.shape[0], self.sizes_name, "weights.base")
+        if self.order:
+            self.turns = <Turn*> reallocate(NULL, (self.jobs + 1) * sizeof(Turn))
+        return 0
+
+    cdef const int[::1] _groups(self, groups, str name):
+        """Return the user or the queue of each job, 0 by default."""
+        if groups is None:
+            return np.zeros(self.jobs, np.int32)
+        groups = indices(groups, name, 0, 2**31 - 1).astype(np.int32)
+        check_lengths(self.jobs, len(groups), self.sizes_name, name)
+        return groups
+
+    def __dealloc__(self):
+        free(self.turns)
+
+    def run(self, long long until) -> int:
+        """Run up to and including `until` ns; return how many jobs have ended so far.
+
+        Running to t1 and then to t2 equals running to t2.
+
+        Raises
+        ------
+        OverflowError
+            If a job would end after 2**62 ns; the job is then not started, and stays in the queue.
+        """
+        cdef _Guard access = guard(&self.in_call)
+        cdef int reason
+        with nogil:
+            reason = self._run(until)
+        if reason == NO_MEMORY:
+            raise MemoryError
+        if reason == TOO_LATE:
+            raise OverflowError("jobs must end by 2**62 ns")
+        return self.ended
+
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    cdef dict _columns(self):
+        return {**JobRuns._columns(self), **{name: np.asarray(column) for name, column in (
+            ("last_runs", self.last_runs), ("in_use", self.in_use), ("used_at", self.used_at), ("used", self.used),
+            ("queue_in_use", self.queue_in_use))}}
+
+    cdef dict _limits(self):
+        return {**JobRuns._limits(self), "used": AMOUNT}
+
+    # -- events of the runs ---------------------------------------------------------------------------------
+
+    cdef void _empty_queue(self) noexcept nogil:
+        self.n_line = 0
+
+    cdef void _join(self, int job, bint is_new) noexcept nogil:
+        if is_new and self.predicted:
+            self._predict(job)
+        self._insert(job)
+
+    cdef void _insert(self, int job) noexcept nogil:
+        """Insert the job into the queue at its place."""
+        cdef Py_ssize_t low = 0, high = self.n_line, middle
+        cdef int place = self.rank[job]
+        if self.order or (low < high and self.rank[self.line[high - 1]] < place):
+            low = high                     # a dynamic order is made when the queue is examined
+        while low < high:
+            middle = (low + high) >> 1
+            if self.rank[self.line[middle]] < place:
+                low = middle + 1
+            else:
+                high = middle
+        memmove(&self.line[low + 1], &self.line[low], (self.n_line - low) * sizeof(int))
+        self.line[low] = job
+        self.n_line += 1
+
+    cdef void _predict(self, int job) noexcept nogil:
+        cdef const long long* last = &self.last_runs[self.user[job], 0]
+        self.estimate[job] = self.requests[job]
+        if last[0] and last[1]:
+            self.estimate[job] = max(1, min(self.requests[job], (last[0] + last[1]) // 2))
+
+    cdef void _before_start(self, int job) noexcept nogil:
+        self._decay(self.user[job])
+        self.in_use[self.user[job]] += self.width[job]
+        self.queue_in_use[self.queue_of[job]] += self.width[job]
+
+    cdef void _before_leave(self, int job) noexcept nogil:
+        self._decay(self.user[job])
+        self.in_use[self.user[job]] -= self.width[job]
+        self.queue_in_use[self.queue_of[job]] -= self.width[job]
+
+    cdef bint _after_end(self, int job) noexcept nogil:
+        self.last_runs[self.user[job], 1] = self.last_runs[self.user[job], 0]
+        self.last_runs[self.user[job], 0] = self.length[job]
+        return True
+
+    # -- the line -------------------------------------------------------------------------------------------
+
+    cdef void _close_line(self) noexcept nogil:
+        """Remove the jobs that no longer wait from the line."""
+        cdef Py_ssize_t k, n = 0
+        for k in range(self.n_line):
+            if self.status[self.line[k]] == WAITING:
+                self.line[n] = self.line[k]
+                n += 1
+        self.n_line = n
+
+    cdef bint _is_limited(self, int job) noexcept nogil:
+        """Return whether a job must wait for other jobs of its user or its queue."""
+        cdef long long most = self.queue_limits[self.queue_of[job]]
+        if most > 0 and self.queue_in_use[self.queue_of[job]] + self.width[job] > most:
+            return True
+        return self.limit > 0 and self.in_use[self.user[job]] + self.width[job] > self.limit
+
+    # -- dynamic orders -------------------------------------------------------------------------------------
+
+    cdef void _sort(self) noexcept nogil:
+        """Put the line into the dynamic order."""
+        cdef Py_ssize_t k
+        cdef double wait, duration, total = 0.0
+        cdef int job
+        if self.order == WEIGHTED and self.w_share:
+            for k in range(self.used.shape[0]):
+                self._decay(k)
+                total += self.used[k]
+        for k in range(self.n_line):
+            job = self.line[k]
+            wait, duration = <double> (self.now - self.submitted[job]), <double> self.estimate[job]
+            self.turns[k].job = job
+            if self.order == SHORTEST:
+                self.turns[k].key = -duration
+            elif self.order == SMALLEST:
+                self.turns[k].key = -duration * self.width[job]
+            elif self.order == WFP:
+                self.turns[k].key = (wait / duration) ** 3 * self.width[job]
+            elif self.order == UNICEF:
+                self.turns[k].key = INFINITY if self.width[job] == 1 else wait / (log2(self.width[job]) * duration)
+            else:
+                self.turns[k].key = self._priority(job, wait / 1e9, total)
+        qsort(self.turns, self.n_line, sizeof(Turn), _compare_turns)
+        for k in range(self.n_line):
+            self.line[k] = self.turns[k].job
+
+    cdef double _priority(self, int job, double wait, double total) noexcept nogil:
+        """Return the weighted sum of age, size, share and the given value of a job."""
+        cdef double share = 1.0
+        if self.w_share and total > 0.0:
+            # 2 ** -(use / entitlement): each user is entitled to an equal part
+            share = exp2(-self.used[self.user[job]] / total * self.used.shape[0])
+        return (self.w_age * min(wait / self.age_limit, 1.0) + self.w_size * self.width[job] / self.total_width
+                + self.w_share * share + self.base[job])
+
+    cdef void _decay(self, Py_ssize_t user) noexcept nogil:
+        """Update the usage of a user to the present: earlier usage decays, and machines in use add to it."""
+        cdef double rate, factor
+        if self.order != WEIGHTED:
+            return
+        rate = 0.6931471805599453 / self.half_life
+        factor = exp(-rate * (self.now - self.used_at[user]) / 1e9)
+        self.used[user] = self.used[user] * factor + self.in_use[user] * (1.0 - factor) / rate
+        self.used_at[user] = self.now

@@ -1,0 +1,87 @@
+"""The cores, memory and GPUs of machines that rigid jobs share, and the tasks for which they have room."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gridsim.model.attributes import Attributes
+from gridsim.support.arrays import Floats, Integers
+
+#: Bytes of a machine whose memory is unknown.
+_UNLIMITED = 2**53
+
+
+class MachineCapacity(NamedTuple):
+    """Cores, memory and GPUs of each machine.
+
+    Parameters
+    ----------
+    cores, memory, gpus
+        int64[machines]; memory is in bytes.
+    """
+
+    cores: Integers
+    memory: Integers
+    gpus: Integers
+
+    @classmethod
+    def of(
+        cls, machines: int, cores: Integers | None, attributes: Attributes | None, gpus: Integers | None
+    ) -> MachineCapacity:
+        """Return the capacity of machines; by default they have one core, enough memory, and no GPUs."""
+        memory = None if attributes is None else attributes.memory
+        return cls(
+            np.ones(machines, np.int64) if cores is None else cores,
+            np.full(machines, _UNLIMITED) if memory is None else np.floor(memory).astype(np.int64),
+            np.zeros(machines, np.int64) if gpus is None else gpus,
+        )
+
+    def room(
+        self,
+        partition: Integers,
+        cores: Integers | None,
+        gpus: Integers | None,
+        tasks_per_machine: Integers | None,
+        memory: Floats | None,
+        sizes: Integers | None = None,
+    ) -> Integers:
+        """Return the number of tasks for which the empty machines have room, for each job: int64[jobs].
+
+        Parameters
+        ----------
+        partition
+            The partition of each job, int64[jobs].
+        cores, gpus, tasks_per_machine, memory
+            What a task of each job takes, as in `Applications`; by default one core, one task a machine, and
+            nothing else.
+        sizes
+            The machines of each partition, which have consecutive numbers; None for one partition.
+        """
+        ones = np.ones(len(partition), np.int64)
+        needs = np.stack(
+            (
+                partition,
+                ones if cores is None else cores,
+                needed_bytes(memory, len(partition)),
+                0 * ones if gpus is None else gpus,
+                ones if tasks_per_machine is None else tasks_per_machine,
+            )
+        )
+        shapes, shape_of = np.unique(needs, axis=1, return_inverse=True)
+        ends = np.cumsum([len(self.cores)] if sizes is None else sizes)
+        rooms = np.zeros(shapes.shape[1], np.int64)
+        for k, (place, *task, most) in enumerate(shapes.T.tolist()):
+            own = slice(0 if place == 0 else ends[place - 1], ends[place])
+            room = np.full(len(self.cores[own]), most or np.iinfo(np.int64).max)
+            for amount, capacity in zip(task, (self.cores, self.memory, self.gpus), strict=True):
+                if amount:
+                    room = np.minimum(room, capacity[own] // amount)
+            rooms[k] = room.sum()
+        return rooms[shape_of.ravel()]
+
+
+def needed_bytes(memory: Floats | None, jobs: int) -> Integers:
+    """Return whole bytes that a task of each job takes, by default 0: int64[jobs]."""
+    return np.zeros(jobs, np.int64) if memory is None else np.ceil(memory).astype(np.int64)
