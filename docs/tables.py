@@ -22,6 +22,7 @@ from gridsim.cli.schema import CONSTRUCTORS, scenario_schema
 from gridsim.model.attributes import Constraints, DrawnAttributes, ListedAttributes
 from gridsim.model.bag_workloads import Exponential, LogNormal, LogUniform, Normal
 from gridsim.model.network import Network
+from gridsim.model.power import Power
 from gridsim.model.time_zones import Zones
 from gridsim.results.metrics.registry import SUMMARY
 from gridsim.results.schema import COLUMNS
@@ -163,8 +164,8 @@ def described() -> dict[str, type[msgspec.Struct]]:
     """Classes by name: of schedulers, and of tables of scenario files."""
     known = [cls for cls, _ in registered().values()]
     spreads = (Normal, LogUniform, Exponential, LogNormal)
-    wants = (DrawnAttributes, ListedAttributes, Constraints)
-    return {cls.__name__: cls for cls in (*known, *CONSTRUCTORS, Network, Zones, *spreads, *wants)}
+    of_machines = (DrawnAttributes, ListedAttributes, Power, Constraints)
+    return {cls.__name__: cls for cls in (*known, *CONSTRUCTORS, Network, Zones, *spreads, *of_machines)}
 
 
 def escaped(text: str) -> str:

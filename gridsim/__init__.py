@@ -6,8 +6,8 @@
     print(gs.compare(scenario, ["fair-tree", "mincent", "fcfs"]))
 
 Scenarios: Scenario, Platform, Workload, Network, Faults, Fluctuation, Zones; distributions of task sizes
-Exponential, LogNormal, LogUniform, Normal; attributes of machines DrawnAttributes, ListedAttributes, and
-requirements of jobs Constraints.
+Exponential, LogNormal, LogUniform, Normal; attributes of machines DrawnAttributes, ListedAttributes, Power,
+and requirements of jobs Constraints.
 
 Runs: simulate, emulate, resume, compare, replicate, sweep, ladder, replication; Sweep, Store, Observe.
 

@@ -60,6 +60,7 @@ from .model.bag_workloads import (
 from .model.faults import Faults as Faults
 from .model.network import Network as Network
 from .model.platform import Platform as Platform
+from .model.power import Power as Power
 from .model.scenario import Scenario as Scenario
 from .model.time_zones import Zones as Zones
 from .model.workload import Workload as Workload

@@ -31,11 +31,12 @@ from gridsim.support.random_streams import DEFAULT_SEED
 if TYPE_CHECKING:
     from gridsim.model.bag_workloads import LogRecipe
     from gridsim.model.faults import Faults
+    from gridsim.model.power import Power
     from gridsim.model.scenario import Scenario
     from gridsim.scheduling.contract import Scheduler
     from gridsim.scheduling.nodes.observe import Observe
 
-_PLATFORM_FLAGS = ("nodes",)
+_PLATFORM_FLAGS = ("nodes", "power")
 _NETWORK_FLAGS = ("latency", "bandwidth", "interfaces", "task_data")
 _BAG_FLAGS = ("interarrival", "tasks_per_node")
 _WORKLOAD_FLAGS = ("applications", *_BAG_FLAGS, "task_size", "load", "procs_per_node")
@@ -67,6 +68,11 @@ _scenario_options: tuple[Decorator, ...] = (
         "several logs.  [with several logs, as their headers state, named by their files]",
     ),
     click.option("--hosts", metavar="FILE", help="Draw the machines' speeds from a table of hosts (CSV)."),
+    click.option(
+        "--power",
+        metavar="IDLE,BUSY[,OFF]",
+        help="Count the energy of machines of this power in W, such as 95,190; OFF if down.  [not counted]",
+    ),
     click.option(
         "--applications",
         type=INT,
@@ -292,6 +298,8 @@ def scenario_of(flags: Flags) -> Scenario:
     load = values.pop("load") if isinstance(values.get("load"), Multiple) else None
     if "task_size" in values:
         values["task_size"] = _parse_task_size(values["task_size"])
+    if "power" in values:
+        values["power"] = _parse_power(values["power"], base.platform.recipe.power)
     seed = {"seed": values["seed"]} if "seed" in values else {}
 
     platform: Any = base.platform.recipe
@@ -537,6 +545,22 @@ def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], 
         changes["tasks"] = None  # a fixed number of tasks would override the flag
     with flags_in_errors(flag_of):
         return msgspec.structs.replace(recipe, **changes)
+
+
+def _parse_power(text: str, earlier: Power | None) -> Power:
+    """Return the power that --power states, with the carbon intensity of the scenario file."""
+    from gridsim.model.power import Power
+
+    parts = [part.strip() for part in text.split(",")]
+    if not 2 <= len(parts) <= 3:
+        raise ScenarioError(f"--power must be IDLE,BUSY or IDLE,BUSY,OFF, got {text!r}")
+    try:
+        watts = [float(part) for part in parts]
+    except ValueError:
+        raise ScenarioError(f"--power must be numbers in W, such as 95,190, got {text!r}") from None
+    carbon = None if earlier is None else earlier.carbon
+    with flags_in_errors({f"platform.power.{name}": "--power" for name in ("idle", "busy", "off")}):
+        return Power(carbon=carbon, **dict(zip(("idle", "busy", "off"), watts, strict=False)))
 
 
 def _parse_task_size(value: Any) -> Any:

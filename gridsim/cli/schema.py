@@ -20,6 +20,7 @@ from gridsim.model import (
     distributions,
     faults,
     platform,
+    power,
     workload,
 )
 from gridsim.model import (
@@ -111,7 +112,7 @@ def scenario_schema() -> dict[str, Any]:
 def _nested_structs() -> tuple[type[msgspec.Struct], ...]:
     """Return the Structs of nested tables."""
     requirements = *get_args(attributes.AttributesRecipe), attributes.Constraints
-    return distributions.Range, *get_args(bags.Spread), zones.Zones, *requirements
+    return distributions.Range, *get_args(bags.Spread), zones.Zones, power.Power, *requirements
 
 
 def _column_schema(kind: type[ArrayColumn]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 from numpy.typing import NDArray
 
 from gridsim.model.attributes import Constraints, DrawnAttributes, ListedAttributes
+from gridsim.model.power import Power
 from gridsim.model.background_load import Fluctuation
 from gridsim.model.bag_workloads import Exponential, LogNormal, LogUniform, Normal
 from gridsim.model.faults import Faults
@@ -39,6 +40,7 @@ class PlatformConstructors:
         memory: float | Iterable[float] | None = None,
         gpus: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
+        power: Power | None = None,
     ) -> Platform:
         """Return a platform: speeds drawn uniformly from low, low + step, ..., high (Mflop/s).
 
@@ -69,6 +71,8 @@ class PlatformConstructors:
             is that of `attributes`.
         gpus
             GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+        power
+            Power of each machine, `Power`; by default the energy of a run is not counted.
         """
 
     @classmethod
@@ -82,6 +86,7 @@ class PlatformConstructors:
         memory: float | Iterable[float] | None = None,
         gpus: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
+        power: Power | None = None,
     ) -> Platform:
         """Return a platform: speeds drawn from 1000..2800 Mflop/s, most of them slow (mean 1244).
 
@@ -108,6 +113,8 @@ class PlatformConstructors:
             is that of `attributes`.
         gpus
             GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+        power
+            Power of each machine, `Power`; by default the energy of a run is not counted.
         """
 
     @classmethod
@@ -123,6 +130,7 @@ class PlatformConstructors:
         memory: float | Iterable[float] | None = None,
         gpus: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
+        power: Power | None = None,
     ) -> Platform:
         """Return a platform: normally distributed speeds (Mflop/s).
 
@@ -153,6 +161,8 @@ class PlatformConstructors:
             is that of `attributes`.
         gpus
             GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+        power
+            Power of each machine, `Power`; by default the energy of a run is not counted.
         """
 
     @classmethod
@@ -168,6 +178,8 @@ class PlatformConstructors:
         memory: float | Iterable[float] | None = None,
         gpus: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
+        power: Power | None = None,
+        with_cores: bool = False,
     ) -> Platform:
         """Return a platform: speeds drawn from a table of real hosts.
 
@@ -181,6 +193,9 @@ class PlatformConstructors:
             Seed of the draw, which is with replacement; each computer is equally likely.
         column
             Column of the speed: ``gflops_core`` for one core, ``gflops_computer`` for all cores.
+        with_cores
+            Whether each machine has as many cores as its host: the mean of its model (column ``avg_cores``),
+            rounded.  By default machines have one core, or `cores`.
         bandwidth
             Bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a list
             with one entry per machine, or a table {low = ..., high = ...} for a log-uniform draw.  By default
@@ -196,6 +211,8 @@ class PlatformConstructors:
             is that of `attributes`.
         gpus
             GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+        power
+            Power of each machine, `Power`; by default the energy of a run is not counted.
 
         Raises
         ------
@@ -214,6 +231,7 @@ class PlatformConstructors:
         cores: int | Iterable[int] | None = None,
         memory: float | Iterable[float] | None = None,
         gpus: int | Iterable[int] | None = None,
+        power: Power | None = None,
     ) -> Platform:
         """Return a platform: machines of the same speed, as rigid jobs require.
 
@@ -238,6 +256,8 @@ class PlatformConstructors:
             is that of `attributes`.
         gpus
             GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+        power
+            Power of each machine, `Power`; by default the energy of a run is not counted.
         """
 
     @classmethod
@@ -250,6 +270,7 @@ class PlatformConstructors:
         memory: float | Iterable[float] | None = None,
         gpus: int | Iterable[int] | None = None,
         attributes: DrawnAttributes | ListedAttributes | None = None,
+        power: Power | None = None,
     ) -> Platform:
         """Return a platform: a list of speeds.
 
@@ -272,6 +293,8 @@ class PlatformConstructors:
             is that of `attributes`.
         gpus
             GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+        power
+            Power of each machine, `Power`; by default the energy of a run is not counted.
         """
 
     @classmethod
@@ -286,6 +309,7 @@ class PlatformConstructors:
         cores: int | Iterable[int] | None = None,
         memory: float | Iterable[float] | None = None,
         gpus: int | Iterable[int] | None = None,
+        power: Power | None = None,
     ) -> Platform:
         """Return a platform: sites, which are clusters of machines of one speed; machines are numbered site by site.
 
@@ -315,6 +339,8 @@ class PlatformConstructors:
             is that of `attributes`.
         gpus
             GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+        power
+            Power of each machine, `Power`; by default the energy of a run is not counted.
         """
 
 class WorkloadConstructors:

@@ -19,6 +19,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.attributes import Attributes, AttributesRecipe, Memory
 from gridsim.model.constructors import Constructor, PlatformConstructors, constructors
 from gridsim.model.distributions import Amount, Range, amount_of, check_amount
+from gridsim.model.power import CarbonIntensity, MachinePower, Power
 from gridsim.support.arguments import integer, normalise, one_of, real, sequence, short_repr
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.columns import FloatColumn, IntColumn, TextColumn
@@ -59,6 +60,8 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
         is that of `attributes`.
     gpus
         GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+    power
+        Power of each machine, `Power`; by default the energy of a run is not counted.
     """
 
     part: ClassVar[str] = "platform"
@@ -68,6 +71,7 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
     memory: Memory | tuple[Memory, ...] | None = None
     gpus: Annotated[int | tuple[int, ...] | None, Limits(low=0, high=MAX_CORES)] = None
     attributes: AttributesRecipe | None = None
+    power: Power | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,6 +80,8 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
                 "platform.attributes must be DrawnAttributes, ListedAttributes or None, got "
                 f"{short_repr(self.attributes)}"
             )
+        if not isinstance(self.power, Power | None):
+            raise ScenarioError(f"platform.power must be Power or None, got {short_repr(self.power)}")
         self._check_amounts("cores", partial(integer, low=1, high=MAX_CORES))
         self._check_amounts("memory", partial(real, low=0, unit="bytes"))
         self._check_amounts("gpus", partial(integer, high=MAX_CORES))
@@ -102,6 +108,11 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
         if len(amounts) != self.count:
             raise ScenarioError(f"{path} must have {self.count} entries, one per machine, got {len(amounts)}")
         normalise(self, **{name: amounts})
+
+    def machines(self) -> tuple[Floats, Integers | None]:
+        """Return the speed of each machine, Mflop/s, and its number of cores; None if each has one."""
+        speeds: Floats = self.speeds()  # type: ignore[attr-defined]  # every recipe has this method
+        return speeds, None if self.cores is None else np.broadcast_to(np.array(self.cores), self.count)
 
     @property
     def count(self) -> int:
@@ -215,6 +226,9 @@ class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
         Seed of the draw, which is with replacement; each computer is equally likely.
     column
         Column of the speed: ``gflops_core`` for one core, ``gflops_computer`` for all cores.
+    with_cores
+        Whether each machine has as many cores as its host: the mean of its model (column ``avg_cores``),
+        rounded.  By default machines have one core, or `cores`.
 
     Raises
     ------
@@ -226,12 +240,33 @@ class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
     nodes: Nodes
     seed: Seed = DEFAULT_SEED
     column: Text = "gflops_core"
+    with_cores: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.with_cores and self.cores is not None:
+            raise ScenarioError("platform.with_cores and platform.cores exclude each other")
+        if self.with_cores and self.column == "gflops_computer":
+            raise ScenarioError(
+                'platform.with_cores requires the speed of one core (platform.column = "gflops_core"), got '
+                f"{self.column!r}"
+            )
 
     def speeds(self) -> Floats:
         from gridsim.traces import read_host_speeds
 
         hosts = read_host_speeds(self.path, self.column)
         return hosts.sample(self.nodes, Streams(self.seed)("platform.speeds"))
+
+    def machines(self) -> tuple[Floats, Integers | None]:
+        if not self.with_cores:
+            return super().machines()
+        from gridsim.traces import read_host_speeds
+
+        hosts = read_host_speeds(self.path, self.column, cores=True)
+        assert hosts.cores is not None
+        models = hosts.draw(self.nodes, Streams(self.seed)("platform.speeds"))
+        return hosts.speed[models], np.minimum(hosts.cores[models], MAX_CORES)
 
 
 class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
@@ -366,30 +401,44 @@ class Platform(PlatformConstructors):
 
     def __post_init__(self) -> None:
         if self.nodes <= _MAX_EAGER_NODES:
-            _ = self.speeds, self.attributes
+            _ = self.speeds, self.attributes, self.power, self.carbon_intensity
 
-    @cached_property
+    @property
     def speeds(self) -> Floats:
         """Speed of each machine, Mflop/s: float64[nodes], read-only."""
+        return self._machines[0]
+
+    @cached_property
+    def _machines(self) -> tuple[Floats, Integers | None]:
+        """Speed and number of cores of each machine, read-only; None if each has one core."""
         check_fits("platform.nodes", self.nodes, "machines", MACHINE_BYTES)
         table = [self.recipe.path] if isinstance(self.recipe, HostSpeedTable) else []
         # infinite speeds are rejected below
         with file_digests(table) as files, np.errstate(over="ignore"):
-            speeds = self.recipe.speeds()
+            speeds, cores = self.recipe.machines()
             if not math.isfinite(speeds.sum()):
                 raise ScenarioError(
                     f"platform must have speeds with a finite sum, got up to {speeds.max():g} Mflop/s"
                 )
         speeds.flags.writeable = False
-        self.__dict__["files"] = files
-        return speeds
+        self._digests.update(files)
+        if cores is None or cores.max() == 1:
+            return speeds, None
+        cores.flags.writeable = False
+        return speeds, cores
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Path of each table that the platform is read from -> its SHA-256 when it was read.
+
+        These are the table of hosts and that of the carbon intensity.
+        """
+        _ = self.speeds, self.carbon_intensity
+        return dict(self._digests)
 
     @cached_property
-    def files(self) -> dict[str, str]:
-        """Path of the host table -> its SHA-256 when it was read; empty if speeds are not from a table."""
-        _ = self.speeds
-        files: dict[str, str] = self.__dict__["files"]
-        return files
+    def _digests(self) -> dict[str, str]:
+        return {}
 
     @cached_property
     def attributes(self) -> Attributes | None:
@@ -401,11 +450,34 @@ class Platform(PlatformConstructors):
         stated = np.broadcast_to(np.array(memory, np.float64), self.nodes)
         return replace(attributes or Attributes(), memory=stated)
 
+    @cached_property
+    def power(self) -> MachinePower | None:
+        """Power of each machine, W; None if the energy of a run is not counted."""
+        recipe, attributes = self.recipe.power, self.attributes
+        kinds = None if attributes is None else attributes.kind
+        return None if recipe is None else recipe.realize(self.nodes, kinds)
+
+    @cached_property
+    def carbon_intensity(self) -> CarbonIntensity | None:
+        """Carbon intensity of the electricity of the machines; None if carbon is not counted."""
+        if self.recipe.power is None:
+            return None
+        with file_digests(self.recipe.power.paths) as files:
+            intensity = self.recipe.power.carbon_intensity()
+        self._digests.update(files)
+        return intensity
+
+    @property
+    def needs_schedule(self) -> bool:
+        """True if the schedule of a run is needed to count carbon, since the carbon intensity changes."""
+        return not (self.carbon_intensity is None or self.carbon_intensity.is_constant)
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for name in ("speeds", "bandwidth", "machine_site"):
-            if state.get(name) is not None:
-                getattr(self, name).flags.writeable = False  # pickle and deepcopy do not keep this flag
+        columns = [state.get("bandwidth"), state.get("machine_site")]
+        for column in (*columns, *state.get("_machines", ()), *(state.get("power") or ())):
+            if column is not None:
+                column.flags.writeable = False  # pickle and deepcopy do not keep this flag
 
     @property
     def nodes(self) -> int:
@@ -437,7 +509,7 @@ class Platform(PlatformConstructors):
         return site
 
     def site(self, site: int | str) -> Platform:
-        """Return the platform of one site: its machines and nothing else, without attributes and links.
+        """Return the platform of one site: its machines and their power, without attributes and links.
 
         Parameters
         ----------
@@ -451,8 +523,12 @@ class Platform(PlatformConstructors):
         """
         k = self.site_number(site)
         assert self.site_sizes is not None
-        first = int(self.site_sizes[:k].sum())
-        return Platform.equal(int(self.site_sizes[k]), float(self.speeds[first]))
+        first, size = int(self.site_sizes[:k].sum()), int(self.site_sizes[k])
+        power = self.recipe.power
+        if power is not None and self.power is not None:
+            columns = zip(self.power._fields, self.power, strict=True)
+            power = msgspec.structs.replace(power, **{n: c[first : first + size] for n, c in columns})
+        return Platform.equal(size, float(self.speeds[first]), power=power)
 
     def site_number(self, site: int | str) -> int:
         """Return the number of a site, which is given by its number or name."""
@@ -513,13 +589,10 @@ class Platform(PlatformConstructors):
         bandwidth.flags.writeable = False
         return bandwidth
 
-    @cached_property
+    @property
     def cores(self) -> Integers | None:
         """Number of cores of each machine: int64[nodes], read-only; None if each has one."""
-        if self.recipe.cores is None:
-            return None
-        cores = np.broadcast_to(np.array(self.recipe.cores, np.int64), self.nodes)
-        return None if cores.max() == 1 else cores
+        return self._machines[1]
 
     @cached_property
     def gpus(self) -> Integers | None:

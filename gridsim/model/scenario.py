@@ -156,6 +156,7 @@ class Scenario:
         """Paths of trace files, and of folders of FTA traces, as the scenario states them."""
         parts = (self.platform, self.workload, self.faults)
         recipes: list[Any] = [part.recipe for part in parts if part is not None]
+        recipes.insert(0, self.platform.recipe.power)
         paths = ([r.path] if hasattr(r, "path") else getattr(r, "paths", ()) for r in recipes)
         return tuple(path for group in paths for path in group)
 
@@ -294,11 +295,7 @@ class Scenario:
             if value is None:
                 continue
             table = msgspec.to_builtins(value, builtin_types=COLUMNS)
-            if "path" in table:
-                table["path"] = place(table["path"])
-            if "paths" in table:
-                table["paths"] = [place(path) for path in table["paths"]]
-            document[name] = _drop_none(table)
+            document[name] = _drop_none(_with_places(table, name, place))
         if self.schedulers:
             document["schedulers"] = copy.deepcopy(dict(self.schedulers))
         return document
@@ -484,17 +481,27 @@ def _drop_none(table: dict[str, Any]) -> dict[str, Any]:
     return {key: _drop_none(entry) if isinstance(entry, dict) else entry for key, entry in entries.items()}
 
 
+#: Entries that are paths of files, or lists of paths, if they are strings.
+_PATHS = re.compile(r"\w+\.paths?|platform\.power\.carbon")
+
+
+def _with_places(value: Any, path: str, place: Callable[[str], str]) -> Any:
+    """Return the value of an entry, with `place` of each path of a file in it."""
+    if isinstance(value, dict):
+        return {key: _with_places(entry, f"{path}.{key}", place) for key, entry in value.items()}
+    if not _PATHS.fullmatch(path):
+        return value
+    if isinstance(value, str):
+        return place(value) if value else value
+    is_list = isinstance(value, (list, tuple))
+    return [place(entry) if isinstance(entry, str) else entry for entry in value] if is_list else value
+
+
 def _join_folder(path: str, value: Any, folder: str) -> Any:
     """Return the value of an entry, with its paths of files joined to `folder`."""
-    if isinstance(value, dict) and path in _KEYS:
-        return {
-            key: _join_folder(f"{path}.{key}", entry, folder) if key in ("path", "paths") else entry
-            for key, entry in value.items()
-        }
-    if isinstance(value, (list, tuple)) and path.count(".") == 1 and path.endswith(".paths"):
-        return [_join_folder(path.removesuffix("s"), entry, folder) for entry in value]
-    is_path = path.count(".") == 1 and path.endswith(".path") and isinstance(value, str)
-    return os.path.normpath(os.path.join(folder, value)) if is_path and value and folder else value
+    if not folder:
+        return value
+    return _with_places(value, path, lambda file: os.path.normpath(os.path.join(folder, file)))
 
 
 def _recipe_of(union: Any, table: dict[str, Any], path: str) -> Any:

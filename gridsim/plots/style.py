@@ -66,6 +66,8 @@ _NAMES = {
     "lower_bound": "lower bound of the max stretch per work",
     "gap": "max stretch over its lower bound",
     "utilization": "share of the time that machines are busy",
+    "carbon": "CO2 of the energy used",
+    "energy": "energy used",
     "wasted": "share of wasted cycles",
     "migrated": "share of jobs that moved",
     "messages": "messages sent",

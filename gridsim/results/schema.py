@@ -164,6 +164,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("cores", "int", "cores", "number of cores of the machine"),
         Column("gpus", "int", "GPUs", "number of GPUs of the machine"),
     ),
+    "machines, with power": (
+        Column("energy", "float", "J", "energy used from the first release to the end, as for `utilization`"),
+        Column("carbon", "float", "kg", "CO2 of that energy, if the power has a carbon intensity"),
+    ),
     "machines, with attributes": (
         Column("memory", "float", "B", "memory of the machine"),
         Column("disk", "float", "B", "disk of the machine"),
@@ -378,7 +382,7 @@ def _columns_by_table() -> dict[str, dict[str, Column]]:
 
 #: Table -> column -> its declaration.
 TABLES = _columns_by_table()
-_MEASUREMENT_UNITS = ("s", "Mflop", "Mflop/s", "s/Mflop", "B", "1")
+_MEASUREMENT_UNITS = ("s", "Mflop", "Mflop/s", "s/Mflop", "B", "J", "kg", "1")
 #: Table -> column -> unit, for columns with a unit of measurement; columns of counts are left out.
 COLUMN_UNITS = {
     table: {name: column.unit for name, column in columns.items() if column.unit in _MEASUREMENT_UNITS}

@@ -90,6 +90,7 @@ def run_lines(
         **(_turnaround_lines(facts) if "mean_turnaround" in facts else {}),
         **(_cycle_lines(facts) if "wasted" in facts else {}),
         "utilization": _utilization_text(facts),
+        **_energy_lines(facts),
         **(_restart_lines(facts, noun) if rigid else {"resubmitted": f"{facts['resubmitted']} tasks"}),
         "messages": f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB){_task_data_text(facts)}",
         "wall time": _value_text(facts["wall_seconds"], 1, ".2f", "s"),
@@ -220,6 +221,14 @@ def _utilization_text(facts: Facts) -> str:
         return text
     offered = _value_text(facts["offered_utilization"], 100, ".1f", "%")
     return f"{offered} from first to last release, {text} until the last end"
+
+
+def _energy_lines(facts: Facts) -> Lines:
+    """Return a line on the energy of the machines; no line if they have no power."""
+    if "energy" not in facts:
+        return {}
+    carbon = f", {facts['carbon']:.6g} kg of CO2" if "carbon" in facts else ""
+    return {"energy": f"{facts['energy']:.6g} kWh{carbon}"}
 
 
 def _restart_lines(facts: Facts, noun: str) -> Lines:

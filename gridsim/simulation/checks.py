@@ -13,6 +13,7 @@ from gridsim.model.applications import JOB_TIMES, SHOWN_COLUMNS, Applications
 from gridsim.model.background_load import LoadProfile
 from gridsim.model.faults import Faults
 from gridsim.model.platform import Platform
+from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.formulas import total
 from gridsim.results.result import RECORDS
 from gridsim.results.schema import CORE_TABLES
@@ -45,7 +46,7 @@ _APPLICATION_NAMES = (
 )  # fmt: skip
 _MACHINE_NAMES = (
     "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",
-    "data_in", "memory", "disk", "kind", "x", "y", "bandwidth",
+    "data_in", "memory", "disk", "kind", "x", "y", "bandwidth", "energy", "carbon",
 )  # fmt: skip
 
 
@@ -171,6 +172,16 @@ def check_cores(
     ):
         if is_used:
             raise ScenarioError(f"platform.cores must be 1 with {part}, got up to {platform.cores.max()}")
+
+
+def check_carbon(applications: Applications, scenario: Scenario) -> None:
+    """Raise ScenarioError if the series of carbon intensity begins after the first release."""
+    intensity = scenario.platform.carbon_intensity
+    first = scenario.workload.origin + float(applications.release[0])
+    if intensity is not None and not intensity.is_constant and intensity.time[0] > first:
+        raise ScenarioError(
+            f"platform.power.carbon must begin by the first release, {first:g} s, got {intensity.time[0]:g} s"
+        )
 
 
 def check_speeds(

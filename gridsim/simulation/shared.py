@@ -39,6 +39,7 @@ def check_sharing(scenario: Scenario, scheduler: Scheduler, processes: int, **fe
         f"{scheduler.name}, whose runs cannot be shared": not scheduler.shares,
         "machines that fail": scenario.faults is not None,
         "background load": scenario.fluctuation is not None,
+        "a series of carbon intensity": scenario.platform.needs_schedule,
         "a message that may take no time (network.latency - network.jitter)": (
             nanoseconds(network.latency) - nanoseconds(network.jitter) < 1
         ),

@@ -30,6 +30,7 @@ from gridsim.scheduling.nodes.diary import DIARY_LIMIT, Recorder
 from gridsim.scheduling.nodes.observe import Observations, Observe, checked_nodes
 from gridsim.scheduling.registry import scheduler_of
 from gridsim.simulation.checks import (
+    check_carbon,
     check_contract,
     check_cores,
     check_invariants,
@@ -392,6 +393,7 @@ class Simulation(Stateful):
         )
         check_speeds(applications, scheduler, platform, scenario.faults)
         check_cores(applications, scheduler, platform, load_profile)
+        check_carbon(applications, scenario)
         check_nodes(scheduler, options.nodes)
         self.observations = None if options.observe is None else Observations(options.observe)
         self.recorder = None
@@ -414,7 +416,7 @@ class Simulation(Stateful):
                 streams=self.streams,
                 up=frozen(self.outages.up[:]),  # a read-only view, since only the outages may change it
                 faults=scenario.faults is not None,
-                record="schedule" in options.recordings,
+                record="schedule" in options.recordings or platform.needs_schedule,
                 decisions=self.decisions,
                 threads=options.threads,
                 nodes=self._programs_form(),
@@ -707,8 +709,9 @@ class Simulation(Stateful):
                 f"t = {engine.now / NS} s: {self.scheduler.name} ended with {unfinished_count} of "
                 f"{int(applications.tasks.sum())} tasks unfinished: {holders}"
             )
-        if "schedule" in self.options.recordings:
-            tables |= record_tables(outcome, engine.now)
+        if "schedule" in self.options.recordings or platform.needs_schedule:
+            recorded_tables = record_tables(outcome, engine.now)
+            tables |= recorded_tables if "schedule" in self.options.recordings else {}
         records: dict[str, Any] = {}
         if (availability := outages.availability()) is not None:
             records["availability"] = availability
@@ -736,13 +739,17 @@ class Simulation(Stateful):
             tables["decisions"] = self.decisions.table()
             records["decisions"] = self.decisions.metadata()
         check_invariants(outcome, applications, platform, outages)
+        if platform.power is not None and scenario.faults is not None:
+            fault_files = [file for files in scenario.faults.sources().values() for file in files]
+            # the faults are generated again, to count energy
+            provenance.check_digests(fault_files, {file: self.files[file] for file in fault_files})
         machines = machine_table(
             outcome,
             applications,
             platform,
             interfaces | network.use(),
             outages,
-            scenario.network.task_data,
+            scenario,
             engine.now,
         )
         tables = {

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from gridsim.model.applications import SHOWN_COLUMNS, Applications, durations_of_runs
 from gridsim.model.platform import Platform
+from gridsim.model.scenario import Scenario
+from gridsim.results.metrics.energy import Pieces, energy_columns
 from gridsim.results.metrics.formulas import job_slowdown, utilization
 from gridsim.results.table import Table, frozen
 from gridsim.scheduling.contract import Outcome
@@ -89,7 +91,7 @@ def machine_table(
     platform: Platform,
     interfaces: Mapping[str, NDArray[Any]],
     outages: Outages,
-    task_data: float,
+    scenario: Scenario,
     now: int,
 ) -> Table:
     """Build the table ``machines``, with one row per machine.
@@ -100,8 +102,8 @@ def machine_table(
         Columns of the network interfaces.
     outages
         The failures of machines.
-    task_data
-        Bytes that a machine fetches for each started task.
+    scenario
+        The scenario of the run.
     now
         The time at which the run ended, ns.
     """
@@ -109,7 +111,8 @@ def machine_table(
     until = int(outcome.applications["finish"].max())
     if rejected_applications(outcome, applications).any():
         until = max(until, now)  # cancelled jobs may have used machines until the end of the run
-    span = (until - int(applications.release_ns.min())) / NS
+    begin = int(applications.release_ns.min())
+    span = (until - begin) / NS
     busy = columns["busy"] / NS
     extra_columns: dict[str, NDArray[Any]] = {
         name: column for name, column in columns.items() if name not in _MACHINE_COLUMNS
@@ -122,9 +125,14 @@ def machine_table(
         extra_columns["gpus"] = platform.gpus
     if applications.moves_data and platform.bandwidth is not None:
         extra_columns["bandwidth"] = platform.bandwidth
-    if task_data > 0:
+    if (task_data := scenario.network.task_data) > 0:
         starts = columns["tasks"] + columns.get("interrupted", 0) + columns.get("ended", 0)
         extra_columns["data_in"] = task_data * starts
+    if platform.power is not None:
+        pieces = _pieces(outcome, applications) if outcome.schedule else None
+        extra_columns |= energy_columns(
+            platform, scenario.faults, scenario.workload.origin, (begin, until), columns["busy"], pieces
+        )
     return Table(
         {
             "speed": platform.speeds,
@@ -137,3 +145,13 @@ def machine_table(
             **extra_columns,
         }
     )
+
+
+def _pieces(outcome: Outcome, applications: Applications) -> Pieces:
+    """Return the work in the recorded schedule, with the cores that each row uses at a time."""
+    schedule = outcome.schedule
+    # the tasks of a bag in a row run one after another
+    cores = schedule["tasks"] if applications.rigid else np.ones_like(schedule["tasks"])
+    if applications.cores is not None:
+        cores = cores * applications.cores[schedule["application"]]
+    return Pieces(schedule["machine"], schedule["start"], schedule["end"], cores)

@@ -128,6 +128,11 @@ def comparison_table(
         ("to end" if rigid else "busy", "busy, %" if rigid else "%",
          lambda row: _known(100 * row["utilization"], ".1f")),
     ]  # fmt: skip
+    cells += [
+        (name, unit, _cell(name, 6))
+        for name, unit in (("energy", "kWh"), ("carbon", "kg"))
+        if any(name in row for row in rows)
+    ]
     # in a comparison of batch queues nobody sends messages
     if not rigid or any(_messages(result) not in _NO_MESSAGES for result in results.values()):
         cells += [

@@ -19,6 +19,7 @@ from gridsim.traces.info import (
     read_jobs,
 )
 from gridsim.traces.jobs import JOB_DTYPE, JobLog
+from gridsim.traces.nodes import NodeSizes, read_nodes
 from gridsim.traces.rigid import RigidJobs, derive_jobs
 from gridsim.traces.swf import SWF_FIELDS, SwfLog, read_swf
 from gridsim.traces.tr import TaskLog, read_tr
@@ -30,6 +31,7 @@ __all__ = [
     "Bags",
     "HostSpeeds",
     "JobLog",
+    "NodeSizes",
     "RigidJobs",
     "SwfLog",
     "TaskLog",
@@ -48,6 +50,7 @@ __all__ = [
     "read_gwf",
     "read_host_speeds",
     "read_jobs",
+    "read_nodes",
     "read_swf",
     "read_tr",
 ]

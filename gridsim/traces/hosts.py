@@ -28,18 +28,21 @@ from gridsim.traces._text import (
     warn_repairs,
 )
 
-_Table = tuple[list[str], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
+_Table = tuple[list[str], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 MFLOPS_PER_GFLOPS = 1000.0
 #: Column of the list that can be downloaded from BOINC -> column of a table of hosts.
 BOINC_NAMES = {
     "CPU model": "cpu_model",
     "Number of computers": "computers",
+    "Avg. cores/computer": "avg_cores",
     "GFLOPS/core": "gflops_core",
     "GFLOPs/computer": "gflops_computer",
 }
 #: Largest number of computers in a table of hosts, so that drawing one of them fits into int64.
 MAX_COMPUTERS = 2**53
+#: Column of the mean number of cores of the computers of a model.
+CORES = "avg_cores"
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,16 @@ class HostSpeeds:
         int64[m], number of computers of each model.
     model
         The m model names, which may have duplicates.
+    cores
+        int64[m], number of cores of a host of each model, the mean in the table rounded to at least 1; None
+        if the cores were not read.
     """
 
     path: str
     speed: NDArray[np.float64]
     weight: NDArray[np.int64]
     model: tuple[str, ...]
+    cores: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.model)
@@ -78,15 +85,18 @@ class HostSpeeds:
         ScenarioError
             If the number of nodes is negative.
         """
+        speed: NDArray[np.float64] = self.speed[self.draw(nodes, rng)]
+        return speed
+
+    def draw(self, nodes: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the models of computers drawn as by `sample`: int64[nodes]."""
         if nodes < 0:
             raise ScenarioError(f"nodes must be at least 0, got {nodes}")
         total = np.cumsum(self.weight)  # computer k is of the first model with total > k
-        models = np.searchsorted(total, rng.integers(int(total[-1]), size=nodes), side="right")
-        speed: NDArray[np.float64] = self.speed[models]
-        return speed
+        return np.searchsorted(total, rng.integers(int(total[-1]), size=nodes), side="right")
 
 
-def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
+def read_host_speeds(path: StrPath, column: str = "gflops_core", *, cores: bool = False) -> HostSpeeds:
     """Read a CSV table of hosts (plain or gzip).
 
     Rows of 0 Gflop/s or 0 computers are left out; one `TraceWarning` counts them.
@@ -96,6 +106,8 @@ def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
     column
         The column of the speeds, in Gflop/s: `gflops_core` is the speed of one core (a machine that runs one
         task at a time), `gflops_computer` the speed of all cores.
+    cores
+        Whether to read the number of cores as well, the column `avg_cores`.
 
     Raises
     ------
@@ -105,7 +117,7 @@ def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
         than `MAX_COMPUTERS` computers, or the file is missing, truncated, binary or without hosts.  The
         message begins with the file and any faulty line.
     """
-    models, speed, weight, line = parse_host_speeds(path, column)
+    models, speed, weight, line, core_means = parse_host_speeds(path, column, cores=cores)
     empty = np.flatnonzero((speed == 0) | (weight == 0))
     usable = np.flatnonzero((speed > 0) & (weight > 0))
     if not len(usable):
@@ -118,27 +130,33 @@ def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
     warn_repairs(path, [(len(empty), first, "rows without a speed or computers, left out")])
     speed, weight = speed[usable] * MFLOPS_PER_GFLOPS, weight[usable]
     speed.flags.writeable = weight.flags.writeable = False
-    return HostSpeeds(os.fspath(path), speed, weight, tuple(models[row] for row in usable))
+    counts = np.maximum(np.rint(core_means[usable]), 1).astype(np.int64) if cores else None
+    return HostSpeeds(os.fspath(path), speed, weight, tuple(models[row] for row in usable), counts)
 
 
-def parse_host_speeds(path: StrPath, column: str = "gflops_core") -> _Table:
-    """Return models, Gflop/s, computers and lines of the file; raises the errors of `read_host_speeds`."""
+def parse_host_speeds(path: StrPath, column: str = "gflops_core", *, cores: bool = False) -> _Table:
+    """Return models, Gflop/s, computers, lines of the file and mean numbers of cores of the rows.
+
+    Without `cores`, the last array is empty.  It raises the errors of `read_host_speeds`.
+    """
     models: list[str] = []
-    speed, weight, lines = array("d"), array("q"), array("q")
+    speed, weight, lines, core_means = array("d"), array("q"), array("q"), array("d")
     total = 0
-    with closing(_rows(path, column)) as rows:
+    with closing(_rows(path, column, *([CORES] if cores else []))) as rows:
         for number, fault, row in rows:
             if fault:
                 raise format_error(path, number, fault)
             models.append(row[0])
             weight.append(int(float(row[1])))
             speed.append(float(row[2]))
+            core_means.extend(map(float, row[3:]))
             lines.append(number)
             total += weight[-1]
             if total > MAX_COMPUTERS:
                 message = f"field computers must be at most {MAX_COMPUTERS} in total, got {total}"
                 raise format_error(path, number, message)
-    return models, np.array(speed), np.array(weight, dtype=np.int64), np.array(lines, dtype=np.int64)
+    counts = np.array(weight, dtype=np.int64), np.array(lines, dtype=np.int64)
+    return models, np.array(speed), *counts, np.array(core_means)
 
 
 def faulty_lines(path: StrPath, column: str = "gflops_core") -> Iterator[tuple[int, str]]:
@@ -149,12 +167,12 @@ def faulty_lines(path: StrPath, column: str = "gflops_core") -> Iterator[tuple[i
                 yield number, fault
 
 
-def _rows(path: StrPath, column: str) -> Generator[tuple[int, str | None, list[str]], None, None]:
-    """Yield the line, the fault (or None) and the model, computers and speed of each row."""
+def _rows(path: StrPath, *columns: str) -> Generator[tuple[int, str | None, list[str]], None, None]:
+    """Yield the line, the fault (or None) and the model, computers and `columns` of each row."""
     with closing(csv_rows(path)) as rows:
         _, header = next(rows, (1, []))
         header = [BOINC_NAMES.get(name.strip(), name.strip()) for name in header]
-        for name in ("cpu_model", "computers", column):
+        for name in ("cpu_model", "computers", *columns):
             if header.count(name) > 1:
                 raise format_error(
                     path, 1, f"the header must have column {name} once, got {header.count(name)}"
@@ -165,14 +183,15 @@ def _rows(path: StrPath, column: str) -> Generator[tuple[int, str | None, list[s
                     1,
                     f"the header must have column {name}, got {truncate(', '.join(header)) or 'nothing'}",
                 )
-        model_at, weight_at, speed_at = (header.index(name) for name in ("cpu_model", "computers", column))
+        places = [header.index(name) for name in ("cpu_model", "computers", *columns)]
         for number, row in rows:
             if len(row) != len(header):
                 fault = f"a row must have {len(header)} fields (quoted if they have commas), got {len(row)}"
                 yield number, fault, row
                 continue
-            values = [row[model_at], row[weight_at], row[speed_at]]
-            yield number, _fault(column, values[2]) or _fault("computers", values[1]), values
+            values = [row[place] for place in places]
+            faults = (_fault(name, word) for name, word in zip(columns, values[2:], strict=True))
+            yield number, next(filter(None, faults), None) or _fault("computers", values[1]), values
 
 
 def _fault(field: str, word: str) -> str | None:

@@ -27,6 +27,8 @@ from gridsim.traces.job_formats import JOB_FORMATS, format_of_content
 from gridsim.traces.job_lines import lines_of, unused_fields
 from gridsim.traces.job_remarks import contradictions
 from gridsim.traces.jobs import JOB_FIELDS, JobLog, header_of
+from gridsim.traces.nodes import read_nodes
+from gridsim.traces.sacct import has_node_lists
 from gridsim.traces.swf import SWF, is_semicolon_job
 from gridsim.traces.tr import TaskLog, is_record, load_tr, read_tr
 
@@ -178,7 +180,8 @@ def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
     always there.  For a job log, the numbers describe the jobs that ran, after the reader's repairs, which a
     `TraceWarning` reports.  left_out counts the other jobs, not_used the jobs with fields that no run uses,
     and contradictions lists the statements of the log that cannot be true.  dropped, if the reader drops
-    something, counts the records that are no jobs, and the columns that no run uses.
+    something, counts the records that are no jobs, and the columns that no run uses.  nodes, of a table of
+    sacct with a column NodeList, has the sizes of nodes that `gridsim.traces.read_nodes` derives.
 
     Parameters
     ----------
@@ -204,6 +207,8 @@ def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
     if job_log := JOB_FORMATS.get(format):
         files = job_log.files(path)
         facts = _job_facts(job_log.load(path), job_log.fields)
+        if format == "sacct" and has_node_lists(path):
+            facts["nodes"] = read_nodes(path).facts()
     elif format in facts_of:
         facts = facts_of[format](file)
     else:

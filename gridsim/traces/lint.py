@@ -365,7 +365,7 @@ def _read_without_warnings(read: Callable[[StrPath], AvailabilityTrace], path: S
 
 
 def _lint_hosts(path: StrPath) -> list[Finding]:
-    models, speed, weight, line = parse_host_speeds(path)
+    models, speed, weight, line, _ = parse_host_speeds(path)
     useful = (speed > 0) & (weight > 0)
     classes: list[RecordClass] = [
         ("warning", "no-speed", "row of speed 0, left out", speed == 0),

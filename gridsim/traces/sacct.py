@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +82,13 @@ _NEEDS = {
         *("NCPUS", "AllocCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "NNodes", "AllocNodes", "ReqNodes"),
     ),
 }
+#: The columns that tell what jobs had of which nodes, as in `_NEEDS`.
+_NODE_NEEDS = {
+    "nodes": ("NodeList",),
+    "a start": ("Start",),
+    "an end or a run time": ("End", "ElapsedRaw", "Elapsed"),
+    "processors": ("NCPUS", "AllocCPUS", "AllocTRES"),
+}
 _WAITING = ("PENDING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "REVOKED")
 _RUNNING = (
     "RUNNING",
@@ -134,15 +142,79 @@ def parse_sacct(path: StrPath) -> ParsedJobs:
     TraceFormatError
         If a needed column is missing, a line has too few or too many fields, or a value cannot be read.
     """
-    with closing(text_lines(path)) as lines:
-        first = next((line for line in lines if line.strip()), "")
-    separator = table_separator(first) or "|"
-    names = [name.strip() for name in first.split(separator)]
+    separator, names = _head(path)
     check_columns(path, names, _NEEDS, f"export with: {EXPORT}")
     present = {name.lower() for name in names}
     redundant = {name for name, columns in _REDUNDANT.items() if present.issuperset(columns)}
     patterns = {name: pattern for name, pattern in _PATTERNS.items() if name not in redundant}
     return _jobs(read_table(path, separator, patterns, texts=_TEXTS, numbers=_NUMBERS))
+
+
+def _head(path: StrPath) -> tuple[str, list[str]]:
+    """Return the separator and the names of the columns of a table."""
+    with closing(text_lines(path)) as lines:
+        first = next((line for line in lines if line.strip()), "")
+    separator = table_separator(first) or "|"
+    return separator, [name.strip() for name in first.split(separator)]
+
+
+def has_node_lists(path: StrPath) -> bool:
+    """Return whether a table has all columns that `read_allocations` needs."""
+    names = {name.lower() for name in _head(path)[1]}
+    return all(any(set(c.lower().split("+")) <= names for c in columns) for columns in _NODE_NEEDS.values())
+
+
+class Allocations(NamedTuple):
+    """What the jobs of a table had of which nodes.
+
+    Parameters
+    ----------
+    nodes
+        The distinct lists of nodes, as in the table.
+    list_of
+        int64[jobs], index of the list of each job.
+    start, end
+        float64[jobs], s; the end of a job that has not ended is inf.
+    cpus
+        float64[jobs].
+    memory
+        float64[jobs], KB; NaN is unknown.
+    line
+        int64[jobs], line in the file.
+    """
+
+    nodes: list[str]
+    list_of: NDArray[np.int64]
+    start: Floats
+    end: Floats
+    cpus: Floats
+    memory: Floats
+    line: NDArray[np.int64]
+
+
+def read_allocations(path: StrPath) -> Allocations:
+    """Return the allocations of the jobs of a table that have started; raises errors as `parse_sacct`."""
+    separator, names = _head(path)
+    check_columns(path, names, _NODE_NEEDS, f"export with: {EXPORT},NodeList,AllocTRES")
+    patterns = {**_PATTERNS, "nodelist": re.compile(r"[^|]*")}
+    table = read_table(path, separator, patterns, texts=_TEXTS, numbers=_NUMBERS)
+    start, end = table.numbers(parse_times, "Start"), table.numbers(parse_times, "End")
+    assert start is not None
+    if end is None:
+        end = start + _run_times(table, start, end)
+    nodes = first_known(*(table.numbers(parse_counts, name) for name in ("AllocNodes", "NNodes", "ReqNodes")))
+    cpus, _ = _processors(table, None, np.zeros(len(table), np.bool_))
+    memory = _memory(table, cpus, nodes) * cpus
+    if (allocated := table.get("AllocTRES")) is not None:
+        stated = allocated.map(lambda value: parse_memory(resource_amount(value, "mem"))[0])
+        memory = np.where(np.isnan(stated), memory, stated)
+    rows = ~_steps(table) & ~_pending_arrays(table) & ~np.isnan(start) & (cpus > 0)
+    column = table.get("NodeList")
+    assert column is not None
+    texts = column.texts()
+    list_of = column.rows(np.arange(len(texts)))[rows]
+    ends = np.where(np.isnan(end), np.inf, end)[rows]
+    return Allocations(texts, list_of, start[rows], ends, cpus[rows], memory[rows], table.line[rows])
 
 
 def _jobs(table: AccountingTable) -> ParsedJobs:

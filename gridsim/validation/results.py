@@ -23,6 +23,7 @@ from gridsim.validation.common import (
     is_declared,
     violations_where,
 )
+from gridsim.validation.energy import check_energy
 from gridsim.validation.jobs import check_jobs
 from gridsim.validation.messages import check_messages
 from gridsim.validation.reported import check_reported
@@ -87,7 +88,7 @@ def _violations(result: Result) -> list[Violation]:
     if "schedule" in result.tables:
         violations += check_schedule(result, workload)
     if not violations:  # the next checks rely on the tables checked so far
-        violations += check_reported(result)
+        violations += check_reported(result) + check_energy(result)
     if is_declared(result, "jobs") or "nodes_asked" in result.facts:  # schedulers with it report this fact
         violations += check_jobs(result, workload)
     return violations

@@ -727,3 +727,26 @@ def test_python_m_gridsim_runs_the_command(tmp_path):
 )
 def test_errors_name_the_flag_and_not_the_argument(arguments, text):
     assert error_of(*arguments).startswith(text)
+
+
+# -- power --------------------------------------------------------------------------------------------------
+
+
+def test_power_counts_energy_and_keeps_the_carbon_intensity_of_the_file(tmp_path):
+    power = gs.Power(idle=1.0, busy=2.0, off=3.0, carbon=100.0)
+    scenario = gs.Scenario(gs.Platform.equal(3, power=power), gs.Workload.bags(2, seed=1))
+    scenario.save(tmp_path / "s.toml")
+    table = run_command("compare", tmp_path / "s.toml", "--power", "95,190.5", "--schedulers", "fcfs,mincent")
+    assert "energy" in table.output and "carbon" in table.output
+    expected = scenario.replaced(
+        {"platform.power.idle": 95.0, "platform.power.busy": 190.5, "platform.power.off": 0.0}
+    )
+    text = run_command("run", tmp_path / "s.toml", "--power", "95,190.5", "--scheduler", "mincent").output
+    assert f"{gs.simulate(expected, 'mincent').energy:.6g} kWh" in text
+    for value, fault in (
+        ("95", "--power must be IDLE,BUSY or IDLE,BUSY,OFF, got '95'"),
+        ("a,1", "--power must be numbers in W, such as 95,190, got 'a,1'"),
+        ("-1,1", "--power must be a number in 0..1e+09 W, got -1.0"),
+        ("2,1", "platform.power.busy must be at least idle, 2 W on machine 0, got 1"),
+    ):
+        assert fault in error_of("run", "--nodes", "3", "--power", value)

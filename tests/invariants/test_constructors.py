@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 from numpy.typing import NDArray
 
 from gridsim.model.attributes import Constraints, DrawnAttributes, ListedAttributes
+from gridsim.model.power import Power
 from gridsim.model.background_load import Fluctuation
 from gridsim.model.bag_workloads import Exponential, LogNormal, LogUniform, Normal
 from gridsim.model.faults import Faults

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tempfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gridsim as gs
 from gridsim.errors import ScenarioError, TraceFormatError, TraceWarning
 from gridsim.traces import read_host_speeds
 from gridsim.traces.info import detect_format
@@ -111,3 +113,31 @@ def test_real_tables_have_their_known_values(traces, file, models, computers, me
     assert len(hosts) == models and hosts.weight.sum() == computers
     assert hosts.mean() == pytest.approx(mean, abs=0.01)
     assert hosts.sample(100_000, np.random.default_rng(1)).mean() == pytest.approx(mean, rel=0.02)
+
+
+def test_machines_have_the_cores_of_their_hosts(write):
+    table = HEAD + "Fast,3,3.6,2.5,9.0\nSlow,1,0.4,0.5,0.2\n"
+    path = write("hosts.csv", table)
+    assert read_host_speeds(path).cores is None
+    platform = gs.Platform.from_hosts(path, 400, seed=3, with_cores=True)
+    assert (platform.speeds == gs.Platform.from_hosts(path, 400, seed=3).speeds).all()
+    assert (platform.cores == np.where(platform.speeds == 2500, 4, 1)).all()
+    assert platform.aggregate_speed == platform.speeds @ platform.cores
+    copy = pickle.loads(pickle.dumps(platform))
+    assert copy == platform and not copy.cores.flags.writeable and not copy.speeds.flags.writeable
+    scenario = gs.Scenario(platform, gs.Workload.bags(2, seed=1))
+    assert gs.Scenario.from_toml(scenario.to_toml()).platform == platform
+    with pytest.raises(ScenarioError, match="platform.with_cores and platform.cores exclude each other"):
+        gs.Platform.from_hosts(path, 4, cores=2, with_cores=True)
+    with pytest.raises(ScenarioError, match="platform.with_cores requires the speed of one core"):
+        gs.Platform.from_hosts(path, 4, column="gflops_computer", with_cores=True)
+    with pytest.raises(TraceFormatError, match="the header must have column avg_cores"):
+        gs.Platform.from_hosts(write("a.csv", "cpu_model,computers,gflops_core\nA,1,2\n"), 4, with_cores=True)
+    with pytest.raises(TraceFormatError, match="field avg_cores must be at least 0"):
+        gs.Platform.from_hosts(write("b.csv", HEAD + "A,1,-1,2,2\n"), 4, with_cores=True)
+
+
+@pytest.mark.parametrize(("file", "mean"), [("seti_hosts.csv", 2.610), ("einstein_hosts.csv", 4.683)])
+def test_cores_of_real_tables_have_their_known_means(traces, file, mean):
+    hosts = read_host_speeds(traces / "boinc-hosts-open" / file, cores=True)
+    assert np.average(hosts.cores, weights=hosts.weight) == pytest.approx(mean, abs=0.005)

@@ -23,6 +23,7 @@ from gridsim.optimization.bounds import (
     fluid_bound,
 )
 from gridsim.results.metrics import formulas
+from gridsim.results.metrics.energy import JOULES_PER_KWH
 from gridsim.results.table import Table
 from gridsim.support.arguments import listed, short_repr
 from gridsim.support.arrays import Floats, Integers
@@ -132,6 +133,10 @@ class Metrics:
     def _messages_total(self, column: str) -> float:
         """Return the sum of a column of the table ``messages``; NaN for a job log."""
         return math.nan if self.of_log else int(self.messages[column].sum())
+
+    def _machine_total(self, column: str) -> float:
+        """Return the sum of a column of the table ``machines``; NaN if it has no such column."""
+        return formulas.total(self.machines[column]) if column in self.machines else math.nan
 
     @cached_property
     def _bounds(self) -> dict[BoundKind, Bound]:
@@ -402,6 +407,16 @@ class Metrics:
             return float(self.facts["utilization"])
         return formulas.mean(self.machines["utilization"])
 
+    @metric("kWh", requirement="machines.energy")
+    def energy(self) -> float:
+        """Energy of all machines from the first release to the end, kWh; NaN without ``platform.power``."""
+        return self._machine_total("energy") / JOULES_PER_KWH
+
+    @metric("kg", requirement="machines.carbon")
+    def carbon(self) -> float:
+        """Carbon dioxide of that energy, kg; NaN without ``platform.power.carbon``."""
+        return self._machine_total("carbon")
+
     @metric("tasks")
     def _resubmitted(self) -> float:
         """Number of times that tasks had to be placed again."""
@@ -632,7 +647,7 @@ DEFAULT_METRICS: dict[str, tuple[str, ...]] = {
 ALIASES = {"stretch": "max_stretch_agg", "wait": "mean_waiting", "waiting": "mean_waiting"}
 _COMMON_METRICS = ("makespan", "utilization", "messages", "bytes")
 #: Metrics shown by default if at least one run has them.
-_OCCASIONAL_METRICS = ("requests_at_root", "decision_wait_mean_s", "terminated")
+_OCCASIONAL_METRICS = ("requests_at_root", "decision_wait_mean_s", "terminated", "energy", "carbon")
 #: Metrics whose computation takes time quadratic in the number of applications.
 _QUADRATIC_METRICS = ("gap", "lower_bound")
 

@@ -108,7 +108,8 @@ def test_bounds_of_many_applications_are_computed_only_on_request(toy, monkeypat
 def test_default_metrics_depend_on_the_runs(migrated, wasted, rigid, first):
     always = ["makespan", "utilization", "messages", "bytes"]
     values = dict.fromkeys(METRICS, 1.0) | {"migrated": migrated, "wasted": wasted}
-    values |= dict.fromkeys([*(root := ["requests_at_root", "decision_wait_mean_s"]), "terminated"], math.nan)
+    occasional = [*(root := ["requests_at_root", "decision_wait_mean_s"]), "terminated", "energy", "carbon"]
+    values |= dict.fromkeys(occasional, math.nan)
     assert default_metrics([values, values], rigid) == first + always
     # metrics of fair trees are shown if one of the runs is of a fair tree
     assert default_metrics([values, values | dict.fromkeys(root, 0.5)], rigid) == first + always + root
