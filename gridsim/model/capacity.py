@@ -10,7 +10,7 @@ from gridsim.model.attributes import Attributes
 from gridsim.support.arrays import Floats, Integers
 
 #: Bytes of a machine whose memory is unknown.
-_UNLIMITED = 2**53
+_ASSUMED_BYTES = 2**53
 
 
 class MachineCapacity(NamedTuple):
@@ -34,7 +34,7 @@ class MachineCapacity(NamedTuple):
         memory = None if attributes is None else attributes.memory
         return cls(
             np.ones(machines, np.int64) if cores is None else cores,
-            np.full(machines, _UNLIMITED) if memory is None else np.floor(memory).astype(np.int64),
+            np.full(machines, _ASSUMED_BYTES) if memory is None else np.floor(memory).astype(np.int64),
             np.zeros(machines, np.int64) if gpus is None else gpus,
         )
 
