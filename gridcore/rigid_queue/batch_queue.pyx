@@ -42,7 +42,7 @@ from gridcore.rigid_queue.occupancy cimport Occupancy, occupancy_span, occupancy
 from gridcore.rigid_queue.ordered_queue cimport OrderedQueue
 from gridcore.rigid_queue.runs cimport GO_ON, LAST_END, NO_MEMORY, TOO_LATE, WAITING
 from gridcore.rigid_queue.steps cimport (
-    Profile, profile_add, profile_earliest, profile_forget, profile_free,
+    Profile, profile_add, profile_earliest, profile_fits, profile_forget, profile_free,
 )
 from gridcore.rigid_queue.waiting cimport (
     Waiting, waiting_clear, waiting_find_head, waiting_free, waiting_join, waiting_leave, waiting_make,
@@ -118,6 +118,8 @@ cdef class JobQueue(OrderedQueue):
     # by job: its reserved start, -1 for none
     cdef long long[::1] reserved
     cdef Profile* profiles                 # by partition
+    # by number of machines: the least estimate with which no more jobs of so many, or fewer, machines can start now
+    cdef long long[::1] hopeless
     cdef char[::1] waits_for_end           # by job: whether it waits for jobs that run beyond their estimates
     cdef char[::1] is_compressible         # by partition: a job has ended before its estimate since the last examination
     cdef unsigned long long[::1] reserved_machines      # bits of the machines of a concrete reservation
@@ -154,6 +156,7 @@ cdef class JobQueue(OrderedQueue):
         self.profiles = <Profile*> reallocate(NULL, self.partitions * sizeof(Profile))
         memset(self.profiles, 0, self.partitions * sizeof(Profile))
         waiting_make(&self.queue, self.jobs if self.simple else 0)
+        self.hopeless = np.zeros(self.machines + 1 if depth > 1 else 0, np.int64)
         self.reserved_machines = np.zeros((self.machines + 63) // 64 if concrete else 0, np.uint64)
         self._clear()
 
@@ -388,23 +391,34 @@ cdef class JobQueue(OrderedQueue):
         """Reserve machines for the first `depth` jobs of partition p from place k, and start jobs that delay none of them."""
         cdef Occupancy* occupancy = &self.occupancy[p]
         cdef Profile* profile = &self.profiles[p]
-        cdef Py_ssize_t reservations = 0
+        cdef Py_ssize_t reservations = 0, n
         cdef long long start
         cdef int job
         if not self._fill_profile(profile, p):
             return NO_MEMORY
+        for n in range(self.machines + 1):
+            self.hopeless[n] = NEVER
         while k < self.n_line and occupancy.n_idle > 0:
             job = self.line[k]
             k += 1
             if self.partition[job] != p or self._is_limited(job):
                 continue
-            if reservations == self.depth and self.nodes[job] > occupancy.n_idle:
-                continue
-            start = profile_earliest(profile, self.nodes[job], self.estimate[job], self.now, NEVER)
+            if reservations == self.depth:
+                n = self.nodes[job]
+                if n > occupancy.n_idle or self.estimate[job] >= self.hopeless[n]:
+                    continue
+                if not profile_fits(profile, n, self.estimate[job]):
+                    while n <= self.machines and self.estimate[job] < self.hopeless[n]:
+                        self.hopeless[n] = self.estimate[job]
+                        n += 1
+                    continue
+                start = self.now
+            else:
+                start = profile_earliest(profile, self.nodes[job], self.estimate[job], self.now, NEVER)
             if start == self.now:
                 if not self._start_on(job, -1):
                     return TOO_LATE
-            elif reservations == self.depth or start == NEVER:
+            elif start == NEVER:
                 continue
             else:
                 reservations += 1

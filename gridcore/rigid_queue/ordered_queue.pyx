@@ -38,6 +38,33 @@ cdef enum:
 _ORDERS = {None: STATIC, "sjf": SHORTEST, "saf": SMALLEST, "wfp": WFP, "unicef": UNICEF, "multifactor": WEIGHTED}
 
 
+cdef void sort_turns(Turn* turns, Py_ssize_t n) noexcept nogil:
+    """Sort turns that are mostly in order, as priorities change slowly: each is moved to its place among those before it.
+
+    If that moves too many, as after a long time, they are sorted as a whole.
+    """
+    cdef Py_ssize_t k, low, high, middle
+    cdef long long left = 32 * <long long> n
+    cdef Turn turn
+    for k in range(1, n):
+        turn = turns[k]
+        if _compare_turns(&turns[k - 1], &turn) < 0:
+            continue
+        low, high = 0, k - 1
+        while low < high:
+            middle = (low + high) >> 1
+            if _compare_turns(&turns[middle], &turn) < 0:
+                low = middle + 1
+            else:
+                high = middle
+        memmove(&turns[low + 1], &turns[low], (k - low) * sizeof(Turn))
+        turns[low] = turn
+        left -= k - low
+        if left < 0:
+            qsort(turns, n, sizeof(Turn), _compare_turns)
+            return
+
+
 cdef class OrderedQueue(JobRuns):
     """Rigid jobs on machines, with a queue in an order; a base class that starts no jobs."""
 
@@ -220,7 +247,7 @@ cdef class OrderedQueue(JobRuns):
                 self.turns[k].key = INFINITY if self.width[job] == 1 else wait / (log2(self.width[job]) * duration)
             else:
                 self.turns[k].key = self._priority(job, wait / 1e9, total)
-        qsort(self.turns, self.n_line, sizeof(Turn), _compare_turns)
+        sort_turns(self.turns, self.n_line)
         for k in range(self.n_line):
             self.line[k] = self.turns[k].job
 

@@ -104,6 +104,16 @@ cdef inline void profile_forget(Profile* p, long long now) noexcept nogil:
     p.at[0] = now
 
 
+cdef inline bint profile_fits(const Profile* p, long long nodes, long long duration) noexcept nogil:
+    """Return whether `nodes` machines are free for `duration` from the first step on."""
+    cdef Py_ssize_t k = 0
+    while k < p.n and p.at[k] - p.at[0] < duration:
+        if p.idle[k] < nodes:
+            return False
+        k += 1
+    return True
+
+
 cdef inline long long profile_earliest(const Profile* p, long long nodes, long long duration, long long first,
                                        long long last) noexcept nogil:
     """Return the first instant from `first` to before `last` from which on `nodes` machines are free for `duration`.
