@@ -600,7 +600,7 @@ class WorkloadConstructors:
         seed: int = 1,
         start: float = 0.0,
         end: float = ...,
-        align: Literal['first', 'unix'] = 'first',
+        align: Literal['first', 'unix'] | None = None,
         at_home: bool = False,
         resample: Literal['weeks', 'users'] | None = None,
     ) -> Workload:
@@ -623,6 +623,7 @@ class WorkloadConstructors:
         align
             ``"first"``: each log begins at 0 s with the first of its jobs that are used.  ``"unix"``: logs keep
             their differences in UNIX time, which is ``UnixStartTime`` in the header of a log plus the submission.
+            None: ``"unix"`` if all logs state that time and have a common period, else ``"first"``.
         at_home
             If true, each user submits at one machine; if false, a machine is drawn for each job.
         resample

@@ -178,23 +178,9 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
 
         They are those of the time zone in the header (TimeZoneString), else of UTC.
         """
-        from gridsim.traces.info import load_jobs
-
         if self.utilization is not None or self.resample is not None:
             return None
-        log = load_jobs(self.path)
-        submit = log.jobs["submit"][log.jobs["submit"] >= 0]
-        elapsed = submit - submit.min(initial=math.inf)
-        submit = submit[(elapsed >= self.start) & (elapsed < self.end)]
-        begin = _unix_start(log.header)
-        if math.isnan(begin) or not len(submit):
-            return None
-        try:
-            zone = _zone(log.header)
-            dates = [datetime.fromtimestamp(begin + float(time), zone) for time in (submit[0], submit[-1])]
-        except (OverflowError, ValueError, OSError):
-            return None
-        return dates[0].date().isoformat(), dates[1].date().isoformat()
+        return _dates(self.path, self.start, self.end)
 
     def columns(self, platform: Platform) -> Columns:
         machines, copies, share = platform.nodes, self.copies, self.utilization
@@ -257,6 +243,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
     align
         ``"first"``: each log begins at 0 s with the first of its jobs that are used.  ``"unix"``: logs keep
         their differences in UNIX time, which is ``UnixStartTime`` in the header of a log plus the submission.
+        None: ``"unix"`` if all logs state that time and have a common period, else ``"first"``.
     at_home
         If true, each user submits at one machine; if false, a machine is drawn for each job.
     resample
@@ -269,7 +256,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
     procs_per_node: Annotated[IntColumn, Limits(low=1)] | None = None
     start: Annotated[float, Limits(low=0, unit="s")] = 0.0
     end: Annotated[float, Limits(above=0, unit="s", finite=False)] = math.inf
-    align: Literal["first", "unix"] = "first"
+    align: Literal["first", "unix"] | None = None
     at_home: bool = False
     resample: Blocks | None = None
 
@@ -288,6 +275,51 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
             )
         real("workload.end", self.end, above=self.start, unit="s", finite=False)
 
+    @property
+    def no_dates(self) -> str:
+        """The reason why the logs cannot keep their dates, or hardly should; "" if there is none."""
+        periods = [_period(path, self.start, self.end) for path in self.paths]
+        for path, period in zip(self.paths, periods, strict=True):
+            if period is None:
+                return f"{os.path.basename(path)} does not state UnixStartTime"
+        known = [period for period in periods if period is not None]
+        is_common = max(first for first, _ in known) <= min(last for _, last in known)
+        return "" if is_common else "they have no common period"
+
+    @property
+    def clock(self) -> str:
+        """A sentence on time 0, and on how the logs are aligned."""
+        text = "times are s since the first release of the logs, "
+        if self.align == "unix":
+            return f"{text}which keep their dates"
+        reason = f" since {missing}" if self.align is None and (missing := self.no_dates) else ""
+        if self.align is None and not reason:
+            return f'{text}which keep their dates (workload.align = "first" lets each begin at 0 s)'
+        return f"{text}each of which begins at 0 s{reason}"
+
+    @property
+    def periods(self) -> str:
+        """The dates of the first and the last submission of each log that states them; "" if none does."""
+        if self.resample is not None:
+            return ""
+        dates = [(os.path.basename(path), _dates(path, self.start, self.end)) for path in self.paths]
+        return ", ".join(f"{date[0]} to {date[1]} ({name})" for name, date in dates if date)
+
+    @property
+    def nodes(self) -> str:
+        """A sentence on the processors of the nodes of the sites; "" if machines are processors."""
+        procs = self.procs_per_node
+        if procs is None:
+            return ""
+        if len(set(procs)) == 1:
+            return f"each machine is a node of {procs[0]} processors, so sizes of jobs are in nodes"
+        names = map(os.path.basename, self.paths)
+        texts = ", ".join(f"{count} ({name})" for count, name in zip(procs, names, strict=True))
+        return (
+            f"machines are nodes of {texts} processors, which count as equal: a job takes as many nodes, for "
+            "as long, at each site"
+        )
+
     def columns(self, platform: Platform) -> Columns:
         sizes = platform.site_sizes
         if sizes is None or len(sizes) != len(self.paths):
@@ -296,6 +328,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
                 f"platform must have {len(self.paths)} sites (Platform.sites), one per log of "
                 f"workload.paths, got {count}"
             )
+        is_first = self.align == "first" or (self.align is None and self.no_dates != "")
         jobs: list[Columns] = []
         names: dict[str, list[str]] = {"user": [], "queue": []}
         labels = platform.site_names or [str(k) for k in range(len(sizes))]
@@ -303,7 +336,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
             procs = 1 if self.procs_per_node is None else self.procs_per_node[k]
             log = _jobs_of_log(path, procs_per_node=procs, start=self.start, end=self.end)
             unix = log.pop("unix_start")
-            if self.align == "first":
+            if is_first:
                 log["release"] -= log["release"][0]
             elif np.isnan(unix[0]):
                 raise ScenarioError(
@@ -516,6 +549,34 @@ def _unix_start(header: Mapping[str, str]) -> float:
     """Return the UNIX time of submissions at 0 s that a header states, s; NaN if it states none."""
     begin = header.get("UnixStartTime", "").strip()
     return float(begin) if begin.isdecimal() else math.nan
+
+
+def _period(path: str, start: float, end: float) -> tuple[float, float] | None:
+    """Return the UNIX times of the first and the last submission in a window of a log, s; None if unknown."""
+    from gridsim.traces.info import load_jobs
+
+    log = load_jobs(path)
+    submit = log.jobs["submit"][log.jobs["submit"] >= 0]
+    elapsed = submit - submit.min(initial=math.inf)
+    submit = submit[(elapsed >= start) & (elapsed < end)]
+    begin = _unix_start(log.header)
+    if not math.isfinite(begin) or not len(submit):
+        return None
+    return begin + float(submit[0]), begin + float(submit[-1])
+
+
+def _dates(path: str, start: float, end: float) -> tuple[str, str] | None:
+    """Return the dates of `_period` in the time zone of the header; None if they are unknown."""
+    from gridsim.traces.info import load_jobs
+
+    if (period := _period(path, start, end)) is None:
+        return None
+    try:
+        zone = _zone(load_jobs(path).header)
+        first, last = (datetime.fromtimestamp(time, zone).date().isoformat() for time in period)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return first, last
 
 
 def _zone(header: Mapping[str, str]) -> tzinfo:

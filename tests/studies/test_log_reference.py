@@ -120,6 +120,29 @@ def test_unknown_waits_are_stated_in_a_remark_or_a_reason(tmp_path: Path) -> Non
     )
 
 
+def test_the_row_of_several_logs_has_the_waiting_times_of_each_at_its_site(
+    path: Path, tmp_path: Path
+) -> None:
+    """Jobs of one log are released at 0, 1, 2 and 3 s, those of the other at 0 and 2 s."""
+    other = log(tmp_path / "other.swf", [(5, 3, 10, 2), (7, 11, 4, 1)], header="; MaxProcs: 2\n")
+    two = gs.Platform.sites([4, 2], speeds=[1000.0, 500.0])
+    workload = gs.Workload.jobs_from_logs([path, other])
+    found = gs.compare(gs.Scenario(two, workload), {"sites": gs.Metascheduler()}, by=["site"])
+    own = found["log"]
+    assert own.applications["waiting"].tolist() == [0, 3, 9, 0, 11, 7]
+    assert own.applications["first_start"].tolist() == [0, 3, 10, 2, 13, 10]
+    assert own.applications["finish"].tolist() == [10, 13, 15, 10, 17, 12]
+    assert own.utilization == pytest.approx(69 / (6 * 17)) and "each job ran at its home site" in str(found)
+    rows = {row["site"]: row["mean_waiting"]["log"] for row in found.to_dict()["by"]["site"]}
+    assert rows == {"0": 4, "1": 7}
+    for platform, selection, reason in (
+        (gs.Platform.sites([4, 3]), {}, "3 machines instead of 2 for other.swf"),
+        (two, {"resample": "users"}, "users are drawn with replacement"),
+    ):
+        workload = gs.Workload.jobs_from_logs([path, other], **selection)
+        assert reason in log_reference(gs.Scenario(platform, workload)).remark
+
+
 def test_a_remark_states_that_a_window_begins_with_empty_machines(path: Path) -> None:
     assert "before the window" in log_reference(scenario(path, start=1.0)).remark
     assert log_reference(scenario(path, end=3.0)).remark == ""

@@ -81,6 +81,10 @@ def test_each_discipline_and_order_gives_a_result_of_its_own() -> None:
             {"queue_partitions": {"a": "b"}, "partitions": {"c": 1}},
             "backfill.queue_partitions.a must be one of c, got 'b'",
         ),
+        (
+            {"queue_partitions": (0,), "partitions": "sites"},
+            'backfill.queue_partitions must be empty with partitions="sites", got (0,)',
+        ),
         ({"queue_limits": {"a": -1}}, "backfill.queue_limits.a must be a whole number >= 0, got -1"),
     ],
 )
@@ -110,6 +114,7 @@ def test_contradictory_options_of_queues_are_rejected(parameters: dict[str, Any]
             {"queue_limits": {"2": 4}},
             "backfill.queue_limits must have names of queues of the workload (0, 1), got '2'",
         ),
+        ({"partitions": "sites"}, 'backfill.partitions = "sites" requires a platform of sites'),
         (
             {"partitions": {"0": 8}},
             "backfill.partitions must have the name of each queue that queue_partitions does not have, got 0",
@@ -134,6 +139,20 @@ def test_jobs_wider_than_a_limit_are_rejected(parameters: dict[str, Any], reject
         result = gs.simulate(scenario, queue, record=("schedule", "decisions"))
         assert resume_difference(scenario, queue, gs.simulate(scenario, queue, record=True)) is None
     assert validate_result(result) == [] and result.failed == rejected
+
+
+@pytest.mark.parametrize("discipline", ["easy", "conservative"])
+def test_sites_as_partitions_are_as_each_site_by_itself(discipline: Any) -> None:
+    listed = jobs().recipe
+    columns = {name: getattr(listed, name) for name in ("release", "nodes", "run_time", "requested", "user")}
+    workload = gs.Workload.jobs_of(**columns, site=[int(k % 4 == 0) for k in range(60)])
+    scenario = gs.Scenario(gs.Platform.sites([7, 6]), workload)
+    together = gs.simulate(scenario, gs.BatchQueue(partitions="sites", backfill=discipline))
+    waits = together.applications["waiting"]
+    for k, alone in enumerate(scenario.by_site().values()):
+        expected = gs.simulate(alone, gs.BatchQueue(backfill=discipline)).applications["waiting"]
+        assert waits[[k == (i % 4 == 0) for i in range(60)]].tolist() == expected.tolist()
+    assert waits.any()
 
 
 # -- by hand ------------------------------------------------------------------------------------------------
