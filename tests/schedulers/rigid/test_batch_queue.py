@@ -141,17 +141,24 @@ def test_jobs_wider_than_a_limit_are_rejected(parameters: dict[str, Any], reject
     assert validate_result(result) == [] and result.failed == rejected
 
 
-@pytest.mark.parametrize("discipline", ["easy", "conservative"])
-def test_sites_as_partitions_are_as_each_site_by_itself(discipline: Any) -> None:
-    listed = jobs().recipe
-    columns = {name: getattr(listed, name) for name in ("release", "nodes", "run_time", "requested", "user")}
-    workload = gs.Workload.jobs_of(**columns, site=[int(k % 4 == 0) for k in range(60)])
+@pytest.mark.parametrize(("discipline", "factor"), [("easy", 0.5), ("conservative", 2.0)])
+def test_sites_as_partitions_are_as_each_site_by_itself(discipline: Any, factor: float) -> None:
+    """With EASY also if a seventh of the jobs outlive their estimates."""
+    numbers = range(60)
+    run = [10.0 + 37 * k % 90 for k in numbers]
+    workload = gs.Workload.jobs_of(
+        [7.0 * k for k in numbers],
+        [1 + 5 * k % 6 for k in numbers],
+        run,
+        [time * (2.0 if k % 7 else factor) for k, time in enumerate(run)],
+        site=[int(k % 4 == 0) for k in numbers],
+    )
     scenario = gs.Scenario(gs.Platform.sites([7, 6]), workload)
     together = gs.simulate(scenario, gs.BatchQueue(partitions="sites", backfill=discipline))
     waits = together.applications["waiting"]
     for k, alone in enumerate(scenario.by_site().values()):
         expected = gs.simulate(alone, gs.BatchQueue(backfill=discipline)).applications["waiting"]
-        assert waits[[k == (i % 4 == 0) for i in range(60)]].tolist() == expected.tolist()
+        assert waits[[k == (i % 4 == 0) for i in numbers]].tolist() == expected.tolist()
     assert waits.any()
 
 
