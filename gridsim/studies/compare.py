@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from gridsim.errors import FileChanged, ScenarioError, WarningScope, collect_warnings, warn
+from gridsim.errors import FileChanged, ScenarioError, WarningScope, collect_warnings, variant_label, warn
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.plots.charts import Chart, result_chart
@@ -57,7 +57,7 @@ class Comparison(Study):
     results
         Name -> `Result`, in the order in which they ran.
     baseline
-        Name of the scheduler whose `measure` counts as 1.
+        Name of the scheduler whose `measure` counts as 1, or "log".
     bound
         The kind of lower bound by which the table divides maximum stretches; see `Result.bound`.
     log
@@ -144,14 +144,15 @@ class Comparison(Study):
 
     def ratio(self, name: str) -> float:
         """Return the ratio of the `measure` of `name` to the baseline."""
-        return ratio_of(self.results, name, self.baseline)
+        return ratio_of(self.all_results, name, self.baseline)
 
     def table(self) -> list[dict[str, Any]]:
         """Return one row per scheduler: its name here, the ratio to the baseline, and `Result.summary`.
 
         There is no row for the log.
         """
-        return rows_of(self.results, self.baseline, self.bound)
+        rows = rows_of(self.all_results, self.baseline, self.bound)
+        return [row for row in rows if row["name"] in self.results]
 
     def format(self, *, width: int = WIDTH, verbose: bool = False) -> str:
         """Return as text: platform, workload and load; the table; a line on the best scheduler by metric.
@@ -245,7 +246,8 @@ def compare(
         Name -> scheduler, or a list of schedulers and of names, such as ``["fair-tree", gs.MinCent()]``.  A
         name gets its parameters from ``scenario.schedulers``.
     baseline
-        The name of the scheduler to compare with; default: see `default_baseline`.
+        The name of the scheduler to compare with, or ``"log"`` for the recorded schedule; default: see
+        `default_baseline`.
     bound
         The kind of lower bound by which maximum stretches are divided, ``"best"``, ``"fluid"`` or
         ``"discrete"``; see `Result.bound`.
@@ -271,7 +273,7 @@ def compare(
     schedulers = chosen_schedulers(schedulers, scenario.schedulers)
     if baseline is None:
         baseline = default_baseline(schedulers)
-    elif baseline not in schedulers:
+    elif baseline not in schedulers and (baseline != LOG or not log or replicates is not None):
         raise ScenarioError(
             f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}{hint(schedulers, baseline)}"
         )
@@ -310,11 +312,19 @@ def compare(
         results[name] = result
 
     scope = WarningScope()
+    reference = LogReference()
     with scope:
         groups = tuple(job_groups(group, scenario) for group in by)
+        if log:
+            reference = log_reference(scenario)
+    if reference.result is not None and LOG in schedulers:
+        reference = LogReference(remark=f"no row for the log: a scheduler is called {LOG}")
+    elif baseline == LOG and reference.result is None and LOG not in schedulers:
+        reason = reference.remark or "the jobs come from no log"
+        raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {LOG!r}: {reason}")
     if executor is None:
         for name, scheduler in schedulers.items():
-            with scope:
+            with scope, variant_label(name, scheduler.name):
                 result = execute(scenario, scheduler, progress=progress, **options)
             have(name, result)
     else:
@@ -323,7 +333,7 @@ def compare(
 
         check_executor(executor)
         runs = {
-            name: executor.submit(_run_in_worker, scenario, each, options)
+            name: executor.submit(_run_in_worker, scenario, name, each, options)
             for name, each in schedulers.items()
         }
         try:
@@ -336,24 +346,18 @@ def compare(
         finally:
             for run in runs.values():
                 run.cancel()
-    reference = LogReference()
-    if log:
-        with scope:
-            reference = log_reference(scenario)
-        if reference.result is not None and LOG in results:
-            reference = LogReference(remark=f"no row for the log: a scheduler is called {LOG}")
-        elif reference.result is not None:
-            check_files(LOG, reference.result)
+    if reference.result is not None:
+        check_files(LOG, reference.result)
     return Comparison(
         scenario, results, baseline, bound, reference.result, reference.remark, groups, tuple(scope.messages)
     )
 
 
 def _run_in_worker(
-    scenario: Scenario, scheduler: Scheduler, options: Mapping[str, Any]
+    scenario: Scenario, name: str, scheduler: Scheduler, options: Mapping[str, Any]
 ) -> tuple[Result, list[tuple[type[Warning], str]]]:
     """Return the result of a run, and the warnings issued in a worker process: (category, message)."""
-    with collect_warnings() as notes:
+    with collect_warnings() as notes, variant_label(name, scheduler.name):
         result = execute(scenario, scheduler, **options)
     return result, notes
 

@@ -49,8 +49,11 @@ def log_reference(scenario: Scenario) -> LogReference:
         return LogReference()
     if change := _job_change(recipe):
         return _no_row(f"{_DIFFERENT}: {change}")
+    scenario.workload.realize(scenario.platform)  # issues the warnings on the logs
     try:
-        result = _recorded_schedule(scenario, recipe)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TraceWarning)
+            result = _recorded_schedule(scenario, recipe)
     except _NoSchedule as error:
         return _no_row(str(error))
     remarks = []
@@ -119,27 +122,25 @@ def _schedule_of_log(
     from gridsim.traces.jobs import stated_machines
 
     header = read_header(path)
-    stated = None if header is None else stated_machines(header, procs_per_node)
+    machines = None if header is None else stated_machines(header, procs_per_node)
     site = "" if isinstance(recipe, JobLogRecipe) else f" for {os.path.basename(path)}"
-    if stated is not None and stated[1] != platform.nodes:
-        raise _NoSchedule(f"{_DIFFERENT}: {platform.nodes:,} machines instead of {stated[1]:,}{site}")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TraceWarning)  # the workload has already issued them
-        try:
-            result = result_from_log(
-                path,
-                machines=platform.nodes,
-                speed=float(platform.speeds[0]),
-                procs_per_node=procs_per_node,
-                start=recipe.start,
-                end=recipe.end,
-                name=LOG,
-            )
-        except ScenarioError as error:
-            if "no job has a known wait" in str(error):
-                raise _NoSchedule("the log does not state the waiting times of its jobs") from error
-            raise _NoSchedule(f"{_DIFFERENT}: a job has more nodes than there are machines{site}") from error
-    if stated is None and (peak := _peak(result)) > platform.nodes:
+    if machines is not None and machines[1] != platform.nodes:
+        raise _NoSchedule(f"{_DIFFERENT}: {platform.nodes:,} machines instead of {machines[1]:,}{site}")
+    try:
+        result = result_from_log(
+            path,
+            machines=platform.nodes,
+            speed=float(platform.speeds[0]),
+            procs_per_node=procs_per_node,
+            start=recipe.start,
+            end=recipe.end,
+            name=LOG,
+        )
+    except ScenarioError as error:
+        if "no job has a known wait" in str(error):
+            raise _NoSchedule("the log does not state the waiting times of its jobs") from error
+        raise _NoSchedule(f"{_DIFFERENT}: a job has more nodes than there are machines{site}") from error
+    if machines is None and (peak := _peak(result)) > platform.nodes:
         raise _NoSchedule(
             f"its jobs used up to {peak:,} machines at once, and the platform has {platform.nodes:,}{site}"
         )

@@ -478,7 +478,7 @@ def test_a_log_without_a_size_has_the_machines_that_it_used(tmp_path: Path) -> N
         "2 machines, as many as jobs used at once" in several.stderr
         and "platform  5 machines" in several.stdout
     )
-    assert "nodes of 2, 1 processors" in several.stdout
+    assert "nodes of 2 (site.swf), 1 (site.swf) processors" in " ".join(several.stdout.split())
     assert several.stderr.count("--sites sets another number") == 2
     refused = invoke("--job-log", log, "--job-log", log, "--rigid", "--procs-per-node", "2,1,1")
     assert refused.exit_code == 2 and "--procs-per-node must be one number, or 2" in refused.stderr

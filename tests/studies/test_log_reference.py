@@ -65,6 +65,17 @@ def test_the_log_is_neither_ranked_nor_among_the_schedulers(path: Path) -> None:
     assert lines[label].get_color() == TOTAL_COLOUR
 
 
+def test_the_log_may_be_the_baseline(path: Path) -> None:
+    """The mean waiting time is 4 s in the log."""
+    found = gs.compare(scenario(path), SCHEDULERS, baseline="log")
+    assert found.ratio("easy") == found["easy"].mean_waiting / 4 == found.table()[0]["ratio"]
+    rows = {line.split()[0]: line.split()[2] for line in str(found).splitlines() if " 4.857" in line}
+    assert rows["log"] == "1.000"
+    for machines, log_row in ((5, True), (4, False)):
+        with pytest.raises(gs.ScenarioError, match="baseline must be one of easy, fcfs, got 'log'"):
+            gs.compare(scenario(path, machines), SCHEDULERS, baseline="log", log=log_row)
+
+
 def test_the_log_can_be_left_out(path: Path) -> None:
     found = gs.compare(scenario(path), SCHEDULERS, log=False)
     assert found.log is None and "log " not in str(found) and "no row" not in str(found)

@@ -70,8 +70,9 @@ DEFAULT_SCHEDULERS = {
 @click.option(
     "--baseline",
     metavar="NAME",
-    help="Scheduler to which ratios of max stretch, or of mean waiting time, are relative.  [mincent; for "
-    "rigid jobs backfill (EASY); else the first centralized one, else the first]",
+    help="Scheduler to which ratios of max stretch, or of mean waiting time, are relative, or log, the "
+    "schedule recorded in a job log.  [mincent; for rigid jobs backfill (EASY); else the first centralized "
+    "one, else the first]",
 )
 @shared_run_options
 @bound_option
@@ -98,6 +99,7 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     with confidence intervals; the exit code is 1 if runs failed.
     """
     from gridsim.scheduling.registry import split_label
+    from gridsim.studies.log_reference import LOG
     from gridsim.support.arguments import hint
 
     selection, exclusions = _selected_schedulers(names, flags)
@@ -108,10 +110,12 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
                 f"--schedulers must name different schedulers, got {label!r} twice; a variant has a label, "
                 f"LABEL={split_label(selection[i])[1]}"
             )
-    if baseline is not None and baseline not in labels:
+    has_replications = flags["replicates"] is not None or flags["half_width"] is not None
+    rows = [*labels, *([LOG] if flags["log"] and not has_replications else [])]
+    if baseline is not None and baseline not in rows:
         close = hint(labels, baseline)
         raise ScenarioError(f"--baseline must be one of {', '.join(labels)}, got {baseline!r}{close}")
-    if flags["replicates"] is not None or flags["half_width"] is not None:
+    if has_replications:
         _compare_replications(selection, exclusions, baseline, flags)
         return
     for flag in ("at_most", "hold", "metrics", "dask", "store_path", "figure"):

@@ -420,11 +420,11 @@ def schedule_of_sites(schedules: Sequence[Result], scenario: Scenario) -> Result
     assert jobs.site is not None
     rows = np.argsort(np.argsort(jobs.site, kind="stable"))  # of each job, if sites follow one another
 
-    def merged(table: str, name: str) -> NDArray[Any]:
+    def column(table: str, name: str) -> NDArray[Any]:
         values: NDArray[Any] = np.concatenate([schedule.tables[table][name] for schedule in schedules])
         return values[rows]
 
-    applications = {name: merged("applications", name) for name in schedules[0].applications}
+    applications = {name: column("applications", name) for name in schedules[0].applications}
     delay = jobs.release - applications["release"]
     applications |= {name: applications[name] + delay for name in ("release", "first_start", "finish")}
     applications["stretch_agg"] = applications["stretch"] * platform.aggregate_speed
@@ -438,7 +438,7 @@ def schedule_of_sites(schedules: Sequence[Result], scenario: Scenario) -> Result
         tables={
             "applications": Table(applications),
             "machines": Table({"speed": platform.speeds, "busy": missing, "utilization": missing}),
-            "log_jobs": Table({"job": merged("log_jobs", "job")}),
+            "log_jobs": Table({"job": column("log_jobs", "job")}),
             "messages": first.messages,
         },
         facts={**facts, "utilization": total(busy) / (platform.nodes * span)},
