@@ -11,9 +11,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
-from typing import Annotated, ClassVar, Literal
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -33,6 +31,9 @@ from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.columns import FloatColumn, IntColumn, TextColumn
 from gridsim.support.parameters import FilePath, Limits, Recipe, Seed
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
+
+if TYPE_CHECKING:
+    from gridsim.traces.jobs import JobLog
 
 _MaxNodes = Annotated[int, Limits(low=1)] | None
 _Numbers = Annotated[IntColumn, Limits(low=0, high=2**31 - 1)]
@@ -176,7 +177,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
     def dates(self) -> tuple[str, str] | None:
         """The dates of the first and the last submission in the window; None if unknown or changed.
 
-        They are those of the time zone in the header (TimeZoneString), else of UTC.
+        They are by the clock of the log.
         """
         if self.utilization is not None or self.resample is not None:
             return None
@@ -515,6 +516,7 @@ def _jobs_of_log(
         If there is no job.
     """
     from gridsim.traces.info import load_jobs
+    from gridsim.traces.jobs import unix_start
     from gridsim.traces.rigid import derive_jobs, warn_missing_requests
 
     log = load_jobs(path)
@@ -541,51 +543,41 @@ def _jobs_of_log(
         "job": jobs.job,
         "user": log.jobs["user"][jobs.row].astype(np.int64),
         "queue": log.jobs["queue"][jobs.row].astype(np.int64),
-        "unix_start": np.array([_unix_start(log.header)]),
+        "unix_start": np.array([unix_start(log.header)]),
     }
 
 
-def _unix_start(header: Mapping[str, str]) -> float:
-    """Return the UNIX time of submissions at 0 s that a header states, s; NaN if it states none."""
-    begin = header.get("UnixStartTime", "").strip()
-    return float(begin) if begin.isdecimal() else math.nan
-
-
-def _period(path: str, start: float, end: float) -> tuple[float, float] | None:
-    """Return the UNIX times of the first and the last submission in a window of a log, s; None if unknown."""
+def _submissions(path: str, start: float, end: float) -> tuple[JobLog, float, float] | None:
+    """Return a log, and its first and last submission in a window, s; None if there is none."""
     from gridsim.traces.info import load_jobs
 
     log = load_jobs(path)
     submit = log.jobs["submit"][log.jobs["submit"] >= 0]
     elapsed = submit - submit.min(initial=math.inf)
     submit = submit[(elapsed >= start) & (elapsed < end)]
-    begin = _unix_start(log.header)
-    if not math.isfinite(begin) or not len(submit):
+    return (log, float(submit[0]), float(submit[-1])) if len(submit) else None
+
+
+def _period(path: str, start: float, end: float) -> tuple[float, float] | None:
+    """Return the UNIX times of the first and the last submission in a window of a log, s; None if unknown."""
+    from gridsim.traces.jobs import unix_start
+
+    if (submissions := _submissions(path, start, end)) is None:
         return None
-    return begin + float(submit[0]), begin + float(submit[-1])
+    log, first, last = submissions
+    begin = unix_start(log.header)
+    return (begin + first, begin + last) if math.isfinite(begin) else None
 
 
 def _dates(path: str, start: float, end: float) -> tuple[str, str] | None:
-    """Return the dates of `_period` in the time zone of the header; None if they are unknown."""
-    from gridsim.traces.info import load_jobs
+    """Return the dates of the first and the last submission in a window of a log; None if unknown."""
+    from gridsim.traces.jobs import date_at
 
-    if (period := _period(path, start, end)) is None:
+    if (submissions := _submissions(path, start, end)) is None:
         return None
-    try:
-        zone = _zone(load_jobs(path).header)
-        first, last = (datetime.fromtimestamp(time, zone).date().isoformat() for time in period)
-    except (OverflowError, ValueError, OSError):
-        return None
-    return first, last
-
-
-def _zone(header: Mapping[str, str]) -> tzinfo:
-    """Return the time zone that a header names; UTC if it names none that is known."""
-    name = header.get("TimeZoneString", "").strip()
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (OSError, KeyError, ValueError):
-        return UTC
+    log, *times = submissions
+    first, last = (date_at(log.header, time) for time in times)
+    return None if first is None or last is None else (first.date().isoformat(), last.date().isoformat())
 
 
 def _names_of_log(path: str) -> dict[str, dict[int, str]]:

@@ -280,8 +280,6 @@ def _summary(
     remarks: Sequence[str],
     further: Sequence[TextTable],
 ) -> Section:
-    units = {"waiting": charts.waiting_unit(results)}
-    further = [tables.convert_times(table, units) for table in further]
     if len(results) == 1:
         name, result = next(iter(results.items()))
         text = "  ".join(f"{remark[0].upper()}{remark[1:]}." for remark in remarks)
@@ -298,7 +296,7 @@ def _summary(
     )
     terms = _TERMS if results[baseline].rigid else ()
     notes = [*_schedulers(results), *terms, *cautions(results, rows, bound), *remarks]
-    views = [replace(tables.convert_times(table, units), notes=notes), *further]
+    views = [replace(table, notes=notes), *further]
     if not comparable:
         lines = {name: result.describe_scenario() for name, result in results.items()}
         keys = dict.fromkeys(key for line in lines.values() for key in line)
@@ -325,10 +323,13 @@ def _schedulers(results: Results) -> list[str]:
         changes.setdefault(type(scheduler), {}).update(dict.fromkeys(changed_fields(scheduler)))
     lines = []
     for name, scheduler in schedulers.items():
-        values = ", ".join(f"{key}={getattr(scheduler, key)!r}" for key in changes[type(scheduler)])
+        values = ", ".join(
+            f"{key} = {tables.text(results[name].scheduler['parameters'].get(key))}"
+            for key in changes[type(scheduler)]
+        )
         parameters = {key: getattr(scheduler, key) for key in changed_fields(scheduler)}
         summary = summary_of(type(scheduler), parameters)
-        lines.append(f"{name}: with {values}: {summary}" if values else f"{name}: {summary}")
+        lines.append(f"{name} ({values}): {summary}" if values else f"{name}: {summary}")
     return lines
 
 

@@ -11,8 +11,8 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
-from gridsim.studies.comparison_table import noun_of
-from gridsim.studies.overview import TextTable
+from gridsim.studies.comparison_table import noun_of, waiting_unit
+from gridsim.studies.overview import TextTable, convert_times
 from gridsim.support.arguments import one_of
 from gridsim.support.arrays import Floats, Integers
 
@@ -80,7 +80,8 @@ class JobGroups(NamedTuple):
             for row in rows[:_MAX_GROUPS]
         ]
         notes = [f"{len(left)} more {self.group}s have {share:.1f} % of the {noun}-hours"] if left else []
-        return TextTable(f"Mean waiting time by {self.group}", head, cells, notes)
+        table = TextTable(f"Mean waiting time by {self.group}", head, cells, notes)
+        return convert_times(table, {"waiting": waiting_unit(results)})
 
 
 def job_groups(group: Group, scenario: Scenario) -> JobGroups:

@@ -438,8 +438,7 @@ def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
 def test_a_report_on_a_log_is_for_operators(tmp_path: Path) -> None:
     """Waiting times have one unit, and schedulers are described by the parameters that differ."""
     from gridsim.report.contents import of_results
-    from gridsim.report.tables import convert_times
-    from gridsim.studies.overview import TextTable
+    from gridsim.studies.overview import TextTable, convert_times
 
     line = "{0} {1} -1 40000 2 -1 -1 2 40000 -1 {2} 1 1 1 1 1 -1 -1\n"
     log = tmp_path / "log.swf"
@@ -449,17 +448,18 @@ def test_a_report_on_a_log_is_for_operators(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     assert invoke(*flags, "--report", report).exit_code == 0
     page = report.read_text()
-    assert "backfill: with depth=1: First come, first served, with EASY backfilling." in page
-    assert "deep: with depth=3: First come" in page and "offered busy: the share of all machine" in page
+    assert "backfill (depth = 1): First come, first served, with EASY backfilling." in page
+    assert "deep (depth = 3): First come" in page and "offered busy: the share of all machine" in page
     assert "1 jobs that never ran" in page
     head = page.partition("Schedulers compared")[2].partition("</thead>")[0]
     assert "median, h" in head and "mean, h" in head and "digest" not in head and "messages" not in head
     results = gs.compare(gs.Scenario.from_toml(_saved(tmp_path, flags)), ["backfill"], log=False).results
     assert "digests" not in of_results(results).lead
-    table = TextTable(
-        "", [("name", ""), ("waiting", "mean, s"), ("waiting", "median, s")], [["a", "9000", "60"]]
-    )
-    assert convert_times(table).rows == [("a", "2.5", "0.01667")]
+    head_of_times = [("name", ""), *(("waiting", f"{name}, s") for name in ("mean", "median", "least"))]
+    table = TextTable("", head_of_times, [["a", "9000", "60", "0.28"], ["b", "0", "1e6", "4.0"]])
+    in_hours = convert_times(table, {"waiting": (3600.0, "h")})
+    assert in_hours.rows == [("a", "2.5", "0.017", "<0.001"), ("b", "0", "277.8", "0.001")]
+    assert in_hours.head[1] == ("waiting", "mean, h") and in_hours.numeric == [False, True, True, True]
 
 
 def _saved(folder: Path, flags: tuple[object, ...]) -> Path:
