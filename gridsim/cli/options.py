@@ -309,9 +309,19 @@ bound_option = click.option(
     help="Lower bound of the max stretch to compare with.  [best: discrete if affordable]",
 )
 out_option = click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
-report_option = click.option(
+title_option = click.option(
+    "--title", metavar="TEXT", help="Title of the report.  [the names of the results]"
+)
+_report_file_option = click.option(
     "--report", metavar="FILE", help="Also write a report: one HTML file that works offline."
 )
+
+
+def report_option(command: Command) -> Command:
+    """Add the options for a report to a command."""
+    return _report_file_option(title_option(command))
+
+
 verbose_option = click.option(
     "--verbose", is_flag=True, help="Show parameters, reported facts and more metrics."
 )

@@ -228,7 +228,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
     """The rigid jobs of several logs (SWF or GWF), one of each site of the platform, in one workload.
 
     The home of a job is the site of its log, and it is submitted at a machine of that site, drawn uniformly.
-    Users and queues of different logs are different.
+    Users, queues and accounts of different logs are different.
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
             )
         is_first = self.align == "first" or (self.align is None and self.no_dates != "")
         jobs: list[Columns] = []
-        names: dict[str, list[str]] = {"user": [], "queue": []}
+        names: dict[str, list[str]] = {name: [] for name in _GROUPS}
         labels = platform.site_names or [str(k) for k in range(len(sizes))]
         for k, path in enumerate(self.paths):
             procs = 1 if self.procs_per_node is None else self.procs_per_node[k]
@@ -491,8 +491,10 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
 
 RigidRecipe = JobRecipe | JobLogRecipe | SiteLogsRecipe | JobListRecipe
 
+#: Column that groups the jobs of a log -> its field in the log, which is also its key in the header.
+_GROUPS = {"user": "user", "queue": "queue", "account": "group"}
 #: The columns of the jobs of a log besides those that recipes compute.
-_LOG_COLUMNS = ("tasks", "requested", "job", "user", "queue")
+_LOG_COLUMNS = ("tasks", "requested", "job", *_GROUPS)
 
 
 def _jobs_of_log(
@@ -541,8 +543,7 @@ def _jobs_of_log(
         "run_time": jobs.run_time,
         "requested": jobs.requested,
         "job": jobs.job,
-        "user": log.jobs["user"][jobs.row].astype(np.int64),
-        "queue": log.jobs["queue"][jobs.row].astype(np.int64),
+        **{name: log.jobs[field][jobs.row].astype(np.int64) for name, field in _GROUPS.items()},
         "unix_start": np.array([unix_start(log.header)]),
     }
 
@@ -581,16 +582,16 @@ def _dates(path: str, start: float, end: float) -> tuple[str, str] | None:
 
 
 def _names_of_log(path: str) -> dict[str, dict[int, str]]:
-    """Return number -> name of the users and of the queues that the header of a log lists."""
+    """Return number -> name of the users, queues and accounts that the header of a log lists."""
     from gridsim.traces.info import load_jobs
     from gridsim.traces.jobs import listed_names
 
     header = load_jobs(path).header
-    return {name: listed_names(header, name.capitalize()) for name in ("user", "queue")}
+    return {name: listed_names(header, field.capitalize()) for name, field in _GROUPS.items()}
 
 
 def _name_columns(names: Mapping[str, Mapping[int, str] | Sequence[str]], blocks: Blocks | None) -> Columns:
-    """Return the columns with the names of users and queues; drawn users have none."""
+    """Return the columns with the names of users, queues and accounts; drawn users have none."""
     columns = {}
     for name, listed in names.items():
         if isinstance(listed, Mapping):
@@ -621,8 +622,8 @@ def _draw_jobs(jobs: Columns, blocks: Blocks, streams: Streams, key: Integers | 
 
 
 def _known(columns: Columns) -> Columns:
-    """Return `columns` without users and queues if no job has one."""
-    unknown = [name for name in ("user", "queue") if columns[name].max() < 0]
+    """Return `columns` without users, queues and accounts if no job has one."""
+    unknown = [name for name in _GROUPS if columns[name].max() < 0]
     return {name: column for name, column in columns.items() if name not in unknown}
 
 

@@ -42,7 +42,7 @@ def table_by_run(
     names: Sequence[str],
     max_columns: int = MAX_COLUMNS,
 ) -> TextTable:
-    """Return a table with a column per run; if they are more than `max_columns` and the values, a row per run.
+    """Return a table with a column per run; if these exceed `max_columns` and the values, a row per run.
 
     Parameters
     ----------

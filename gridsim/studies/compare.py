@@ -66,7 +66,7 @@ class Comparison(Study):
     log_remark
         Remark on `log`, or why there is none; see `gridsim.studies.log_reference`.
     groups
-        The jobs by queue, user or site; each grouping has a table of mean waiting times.
+        The jobs by queue, user, account or site; each grouping has a table of mean waiting times.
     warnings
         Texts of the warnings of the runs, such as the faults of a job log.
     """
@@ -171,7 +171,7 @@ class Comparison(Study):
         """Return the scenario (TOML), the baseline, the rows and their units as plain values.
 
         The recorded schedule, if there is one, is not among the schedulers, but the entry ``log``.  The entry
-        ``by`` has the waiting times by queue, user or site.
+        ``by`` has the waiting times by queue, user, account or site.
         """
         reference: dict[str, Any] = {}
         if self.log is not None:
@@ -259,8 +259,8 @@ def compare(
         Whether to show the schedule recorded in the job log from which rigid jobs come, as a reference, if
         jobs and machines are those of the log.  Otherwise a remark says why it is not shown.
     by
-        What rigid jobs are grouped by: ``"queue"``, ``"user"`` or ``"site"``; for each there is a table of
-        mean waiting times.
+        What rigid jobs are grouped by: ``"queue"``, ``"user"``, ``"account"`` or ``"site"``; each has a
+        table of mean waiting times.
     replicates
         How many replications to run.  None runs the scenario as it is, once, and returns a `Comparison`.  A
         number runs `gridsim.replicate` with the usual metrics, and returns `Replicates` with means and paired

@@ -1,4 +1,4 @@
-"""Rigid jobs by queue, user or site, and their waiting times."""
+"""Rigid jobs by queue, user, account or site, and their waiting times."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gridsim.support.arguments import one_of
 from gridsim.support.arrays import Floats, Integers
 
 #: What jobs are grouped by.
-Group = Literal["queue", "user", "site"]
+Group = Literal["queue", "user", "account", "site"]
 #: Largest number of groups in a table: those with the most core-hours.
 _MAX_GROUPS = 20
 
 
 class JobGroups(NamedTuple):
-    """The jobs of a scenario by queue, user or site.
+    """The jobs of a scenario by queue, user, account or site.
 
     Parameters
     ----------
@@ -85,12 +85,12 @@ class JobGroups(NamedTuple):
 
 
 def job_groups(group: Group, scenario: Scenario) -> JobGroups:
-    """Return the jobs of a scenario by queue, user or site.
+    """Return the jobs of a scenario by queue, user, account or site.
 
     Raises
     ------
     ScenarioError
-        If `group` is none of these, the jobs are not rigid, or they have no queue, user or site.
+        If `group` is none of these, the jobs are not rigid, or they have no queue, user, account or site.
     """
     one_of("by", group, get_args(Group))
     jobs = scenario.workload.realize(scenario.platform)

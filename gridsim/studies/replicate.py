@@ -131,6 +131,11 @@ class Replicates(Study):
         """Names of the schedulers, in the order in which they were given."""
         return tuple(next(iter(self.values.values())))
 
+    @property
+    def noun(self) -> str:
+        """What the machines of rigid jobs are called, "core" or "node"."""
+        return "node" if "nodes" in self.about else "core"
+
     def mean(self, name: str, metric: str | None = None) -> Estimate:
         """Estimate the mean over replications for the scheduler `name`.
 
@@ -278,7 +283,7 @@ class Replicates(Study):
             jobs_means, cores_means = (
                 {name: mean(values) for name, values in each.items()} for each in (columns, cores)
             )
-            text += "." + by_cores(jobs_means, cores_means)
+            text += "." + by_cores(jobs_means, cores_means, self.noun)
         return text.removesuffix(".") + "."
 
     def _metric_table(self, metric: str) -> TextTable:
@@ -288,7 +293,7 @@ class Replicates(Study):
             base = None
         heads = ["scheduler", "mean", *([] if base is None else [f"relative to {base}"])]
         about = f"mean over {len(self.seeds)} replications [{LEVEL:.0%} interval]"
-        caption = f"{heading(metric, self.units.get(metric, ''))}, {about}"
+        caption = f"{heading(metric, self.units.get(metric, ''), self.noun)}, {about}"
         return TextTable(caption, [(head, "") for head in heads], self.text_rows(metric, names, base))
 
     def text_rows(self, metric: str, names: Iterable[str], base: str | None) -> list[list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -397,9 +398,10 @@ def test_the_row_of_the_log_is_saved(tmp_path: Path) -> None:
 
 
 def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
-    line = "{0} {0} 0 10 2 -1 -1 2 10 -1 1 {1} 1 1 {2} 1 -1 -1\n"
+    line = "{0} {0} 0 10 2 -1 -1 2 10 -1 1 {1} {2} 1 {2} 1 -1 -1\n"
     log = tmp_path / "log.swf"
-    header = "; MaxProcs: 2\n; UnixStartTime: 1000000000\n; Queue: 1 batch\n; Queue: 2 debug\n"
+    header = "; MaxProcs: 2\n; UnixStartTime: 1000000000\n"
+    header += "; Queue: 1 batch\n; Queue: 2 debug\n; Group: 2 chem\n"
     log.write_text(header + "".join(line.format(k, k, 1 + k // 3) for k in range(1, 5)))
     flags = "--job-log", log, "--rigid", "--schedulers", "backfill,two=backfill", "--by", "queue,user"
     report = tmp_path / "report.html"
@@ -425,11 +427,13 @@ def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
     page = report.read_text()
     assert "Mean waiting time by user" in page and "submitted from 2001-09-09" in page
     sites = invoke("--job-log", log, *flags[:4], "backfill", "--by", "site,queue", "--sites", "old=2,new=2")
+    accounts = invoke(*flags[:4], "backfill", "--by", "account").stdout
+    assert re.search(r"(?m)^  chem +2 +50.0 +22.5 +0$", accounts), accounts
     rows = [row.split()[:3] for row in sites.stdout.splitlines()]
     assert ["old", "4", "50.0"] in rows and ["new/debug", "2", "25.0"] in rows
     for group, message in (
         ("site", "by = 'site' requires a platform of sites"),
-        ("groups", "--by must be one of ('queue', 'user', 'site'), got 'groups'"),
+        ("groups", "--by must be one of ('queue', 'user', 'account', 'site'), got 'groups'"),
     ):
         refused = invoke(*flags[:4], "backfill", "--by", group)
         assert refused.exit_code == 2 and message in refused.stderr
@@ -446,8 +450,10 @@ def test_a_report_on_a_log_is_for_operators(tmp_path: Path) -> None:
     log.write_text("; MaxProcs: 4\n" + text.replace("4 40 -1 40000 2", "4 40 -1 0 -1"))
     flags = "--job-log", log, "--rigid", "--schedulers", "backfill,deep=backfill", "--set", "deep.depth=3"
     report = tmp_path / "report.html"
-    assert invoke(*flags, "--report", report).exit_code == 0
+    assert invoke(*flags, "--report", report, "--title", "Grey cluster").exit_code == 0
+    assert "--title requires --report" in invoke(*flags, "--title", "Grey cluster").stderr
     page = report.read_text()
+    assert "Grey cluster" in page.partition("<title>")[2].partition("</title>")[0]
     assert "backfill (depth = 1): First come, first served, with EASY backfilling." in page
     assert "deep (depth = 3): First come" in page and "offered busy: the share of all machine" in page
     assert "1 jobs that never ran" in page

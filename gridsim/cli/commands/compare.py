@@ -82,7 +82,7 @@ DEFAULT_SCHEDULERS = {
     default=True,
     help="With the jobs of a log, show the schedule recorded in it, as a reference.  [yes]",
 )
-@click.option("--by", metavar="A,B", help="Show mean waiting times by queue, user or site.")
+@click.option("--by", metavar="A,B", help="Show mean waiting times by queue, user, account or site.")
 @click.option("--out", metavar="DIR", help="Save the results in a folder, as NAME.npz.")
 @save_scenario_option
 @verbose_option
@@ -179,7 +179,7 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
                 f"--out requires schedulers with different file names, got {first!r} and {second!r}, both "
                 f"{os.path.basename(files[first])}"
             )
-    check_report(flags["report"])
+    check_report(flags["report"], title=flags["title"])
     is_new_folder = out is not None and not os.path.isdir(out)
     outputs = [out.rstrip("/")] if is_new_folder else list(files.values())
     scenario, schedulers, save_scenario = prepare(
@@ -210,7 +210,7 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
     if flags["report"] is not None:
         from gridsim.report import write_report
 
-        write_report(comparison, flags["report"], files=files)
+        write_report(comparison, flags["report"], title=flags["title"], files=files)
     if flags["as_json"]:
         details = {"files": files, "report": flags["report"], "not_applicable": exclusions}
         click.echo(to_json({**comparison.to_dict(), **details}))
@@ -258,7 +258,11 @@ def _compare_replications(
     run_flags = dict(flags["run_flags"])
     time_limit = run_flags.pop("time_limit", None)
     single = [shared_run_options.flags[name] for name in run_flags]
-    single += [f"--{name}" for name in ("by", "out", "verbose") if flags[name]]
+    single += [f"--{name}" for name in ("out", "verbose") if flags[name]]
+    if flags["by"]:
+        raise ScenarioError(
+            "--replicates does not support --by: it shows no jobs of single runs; leave out one of them"
+        )
     if single:
         raise ScenarioError(
             f"--replicates does not support {single[0]}, which is for single runs; use --store DIR"
