@@ -607,7 +607,7 @@ class WorkloadConstructors:
         """Return a workload: the rigid jobs of several logs (SWF or GWF), one of each site of the platform, in one workload.
 
         The home of a job is the site of its log, and it is submitted at a machine of that site, drawn uniformly.
-        Users and queues of different logs are different.
+        Users, queues and accounts of different logs are different.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ from gridsim.plots.scales import time_unit
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun
-from gridsim.studies.overview import NOT_CHARGED, TextTable, convert_times
+from gridsim.studies.overview import NOT_CHARGED, TextTable, convert_times, enumeration
 from gridsim.studies.verdicts import by_cores, of_one_run
 
 Row = dict[str, Any]
@@ -81,10 +81,20 @@ def rows_of(results: Mapping[str, Result], baseline: str, bound: BoundKind) -> l
     ]
 
 
+def values_by_run(results: Mapping[str, Result], key: str) -> str:
+    """Return a line of the scenarios of results: each value, with the names of its results if they differ."""
+    names_of: dict[str, list[str]] = {}
+    for name, result in results.items():
+        names_of.setdefault(result.describe_scenario().get(key, "-"), []).append(name)
+    if len(names_of) == 1:
+        return next(iter(names_of))
+    return "; ".join(f"{enumeration(names)}: {line}" for line, names in names_of.items())
+
+
 def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
-    """Return lines of text by key: platform, workload and load of the first result, and the baseline."""
+    """Return lines of text by key: platform, workload, load (by result if they differ) and the baseline."""
     results = scheduler_results(results)
-    lines = next(iter(results.values())).describe_scenario()
+    lines = {key: values_by_run(results, key) for key in next(iter(results.values())).describe_scenario()}
     lines |= max(results.values(), key=lambda result: result.makespan).describe_availability()
     known: dict[str, list[str]] = {}
     for name, result in results.items():

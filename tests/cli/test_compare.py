@@ -515,3 +515,46 @@ def test_errors_of_logs_say_what_is_right(
     log.write_text(text)
     found = invoke("--job-log", log, "--rigid", *flags)
     assert found.exit_code == 2 and message in found.stderr
+
+
+def test_several_numbers_of_machines_are_rows_of_one_table(tmp_path: Path) -> None:
+    """The first of two jobs for three of four machines delays the second, which eight machines do not."""
+    log, out, report = _job_log(tmp_path), tmp_path / "out", tmp_path / "report.html"
+    flags = "--job-log", log, "--rigid", "--schedulers", "backfill,two=backfill", "--nodes", "1x,8"
+    found = invoke(*flags, "--baseline", "log", "--out", out, "--report", report)
+    assert found.exit_code == 0, found.output
+    rows = {
+        row.split()[0] + row.split()[1]: row.split()[2:4]
+        for row in found.stdout.splitlines()
+        if " 4 " in row[:13] or " 8 " in row[:13]
+    }
+    assert rows == {
+        "backfill4": ["25", "1.000"],
+        "two4": ["25", "1.000"],
+        "backfill8": ["0", "0.000"],
+        "two8": ["0", "0.000"],
+    }
+    assert "platform  backfill 4 and two 4: 4 machines; backfill 8 and two 8: 8 machines" in found.stdout
+    assert sorted(file.name for file in out.iterdir()) == [
+        "backfill_4.npz",
+        "backfill_8.npz",
+        "log.npz",
+        "two_4.npz",
+        "two_8.npz",
+    ]
+    assert "different scenarios" not in report.read_text()
+    data = json.loads(invoke(*flags, "--json").stdout)
+    assert data["baseline"] == "backfill 4" and [row["machines"] for row in data["schedulers"]] == [
+        4,
+        8,
+        4,
+        8,
+    ]
+    assert "nodes = 8" in data["scenarios"]["two 8"]
+    for nodes, further, message in (
+        ("4,1x", (), "--nodes must be different numbers, got 4, 4"),
+        ("4,8", ("--replicates", 2), "--replicates requires one number of --nodes"),
+    ):
+        assert message in invoke(*flags[:5], "--nodes", nodes, *further).stderr
+    with pytest.raises(gs.ScenarioError, match="replicates requires one scenario"):
+        gs.compare({"a": gs.Scenario.from_toml(data["scenario"])}, ["backfill"], replicates=2)

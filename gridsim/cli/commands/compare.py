@@ -102,6 +102,7 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     from gridsim.studies.log_reference import LOG
     from gridsim.support.arguments import hint
 
+    flags["scenario_flags"], *further_flags = _flags_by_nodes(flags["scenario_flags"])
     selection, exclusions = _selected_schedulers(names, flags)
     labels = [split_label(name)[0] for name in selection]
     for i, label in enumerate(labels):
@@ -116,6 +117,8 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
         close = hint(labels, baseline)
         raise ScenarioError(f"--baseline must be one of {', '.join(labels)}, got {baseline!r}{close}")
     if has_replications:
+        if further_flags:
+            raise ScenarioError("--replicates requires one number of --nodes; gridsim sweep has several")
         _compare_replications(selection, exclusions, baseline, flags)
         return
     for flag in ("at_most", "hold", "metrics", "dask", "store_path", "figure"):
@@ -129,7 +132,11 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
             raise ScenarioError(f"--{flag.replace('_', '-')} requires --replicates")
     if not flags["headline"]:
         raise ScenarioError("--no-headline requires --replicates and --figure")
-    _compare_runs(selection, exclusions, baseline, flags)
+    others = {f"{other.platform.nodes}": other for other in map(scenario_of, further_flags)}
+    counts = f"{scenario_of(flags['scenario_flags']).platform.nodes}", *others
+    if len(set(counts)) <= len(further_flags):
+        raise ScenarioError(f"--nodes must be different numbers, got {', '.join(counts)}")
+    _compare_runs(selection, exclusions, baseline, others, flags)
 
 
 def _selected_schedulers(names: str | None, flags: Flags) -> tuple[list[str], dict[str, str]]:
@@ -148,6 +155,12 @@ def _selected_schedulers(names: str | None, flags: Flags) -> tuple[list[str], di
     return selection, exclusions
 
 
+def _flags_by_nodes(flags: Flags) -> list[Flags]:
+    """Return the values of `scenario_options` for each number of machines of --nodes."""
+    counts = flags.get("nodes")
+    return [{**flags, "nodes": count} for count in counts] if isinstance(counts, tuple) else [flags]
+
+
 def _has_job_requirements(scenario: Scenario) -> bool:
     """Return whether jobs have properties that not all default schedulers support.
 
@@ -161,17 +174,28 @@ def _has_job_requirements(scenario: Scenario) -> bool:
     )
 
 
-def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | None, flags: Flags) -> None:
+def _compare_runs(
+    names: list[str],
+    exclusions: dict[str, str],
+    baseline: str | None,
+    others: dict[str, Scenario],
+    flags: Flags,
+) -> None:
+    """Compare schedulers on the scenario of the flags, and on `others`, by numbers of machines."""
     from gridsim.scheduling.registry import split_label
     from gridsim.studies import compare as experiment
     from gridsim.studies.log_reference import LOG
     from gridsim.support.text import to_json
 
     out, files = flags["out"], {}
+    first = f"{scenario_of(flags['scenario_flags']).platform.nodes}"
     if out:
         if os.path.lexists(out) and not os.path.isdir(out):
             raise ScenarioError(f"--out must be a folder (compare saves one file per scheduler), got {out}")
-        labels = [split_label(name)[0] for name in names] + [LOG] * flags["log"]
+        labels = [split_label(name)[0] for name in names]
+        if others:
+            labels = [f"{label} {count}" for label in labels for count in (first, *others)]
+        labels += [LOG] * flags["log"]
         files = {label: os.path.join(out, file_name(label)) for label in labels}
         if len(set(files.values())) < len(files):
             first, second = next((a, b) for b in labels for a in labels if a < b and files[a] == files[b])
@@ -191,7 +215,7 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
     with _run_executor(flags["workers"]) as executor:
         # `replicates` is not among the arguments, which the overloads cannot see
         comparison: Comparison = experiment.compare(  # type: ignore[assignment]
-            scenario,
+            {first: scenario, **others} if others else scenario,
             schedulers,
             progress=progress_of(flags["progress"], flags["as_json"]),
             baseline=baseline,
