@@ -228,7 +228,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
     """The rigid jobs of several logs (SWF or GWF), one of each site of the platform, in one workload.
 
     The home of a job is the site of its log, and it is submitted at a machine of that site, drawn uniformly.
-    Users, queues and accounts of different logs are different.
+    Queues of different logs are different, and users and accounts unless they are shared.
 
     Parameters
     ----------
@@ -245,6 +245,9 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
         ``"first"``: each log begins at 0 s with the first of its jobs that are used.  ``"unix"``: logs keep
         their differences in UNIX time, which is ``UnixStartTime`` in the header of a log plus the submission.
         None: ``"unix"`` if all logs state that time and have a common period, else ``"first"``.
+    shared_users
+        If true, users of equal names in the logs are one user, for example for limits of users, and so are
+        accounts; without names, equal numbers are one.  If false, those of different logs are different.
     at_home
         If true, each user submits at one machine; if false, a machine is drawn for each job.
     resample
@@ -258,6 +261,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
     start: Annotated[float, Limits(low=0, unit="s")] = 0.0
     end: Annotated[float, Limits(above=0, unit="s", finite=False)] = math.inf
     align: Literal["first", "unix"] | None = None
+    shared_users: bool = False
     at_home: bool = False
     resample: Blocks | None = None
 
@@ -347,6 +351,9 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
             else:
                 log["release"] += unix[0]
             for name, listed in _names_of_log(path).items():
+                if self.shared_users and name != "queue":
+                    log[name] = _shared_numbers(log[name], listed, names[name])
+                    continue
                 texts, count = names[name], int(log[name].max()) + 1
                 log[name] = np.where(log[name] < 0, -1, log[name] + len(texts))
                 texts += [f"{labels[k]}/{listed.get(number, number)}" for number in range(count)]
@@ -356,7 +363,8 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
         all_jobs = {name: np.concatenate([log[name] for log in jobs]) for name in jobs[0]}
         streams = Streams(self.seed)
         if self.resample is not None:
-            all_jobs = _draw_jobs(all_jobs, self.resample, streams, key=all_jobs["site"])
+            key = None if self.shared_users else all_jobs["site"]
+            all_jobs = _draw_jobs(all_jobs, self.resample, streams, key)
         all_jobs["release"] -= all_jobs["release"].min()
         draw, site = streams("workload.submitters"), all_jobs["site"]
         first = np.cumsum(sizes) - sizes
@@ -588,6 +596,24 @@ def _names_of_log(path: str) -> dict[str, dict[int, str]]:
 
     header = load_jobs(path).header
     return {name: listed_names(header, field.capitalize()) for name, field in _GROUPS.items()}
+
+
+def _shared_numbers(numbers: Integers, listed: Mapping[int, str], names: list[str]) -> Integers:
+    """Return the places of users or accounts in `names`, to which new ones are added; -1 if unknown.
+
+    Parameters
+    ----------
+    numbers
+        Number of each job's user or account in a log.
+    listed
+        Number -> name in the header of the log.
+    """
+    known, places = {name: k for k, name in enumerate(names)}, {-1: -1}
+    for number in np.unique(numbers[numbers >= 0]).tolist():
+        name = listed.get(number, str(number))
+        places[number] = known.setdefault(name, len(known))
+        names += [name] * (len(known) > len(names))
+    return np.array([places[max(number, -1)] for number in numbers.tolist()], np.int64)
 
 
 def _name_columns(names: Mapping[str, Mapping[int, str] | Sequence[str]], blocks: Blocks | None) -> Columns:

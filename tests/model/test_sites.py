@@ -169,6 +169,18 @@ def test_nodes_of_different_processor_counts_are_a_remark(logs: list[Path]) -> N
         assert text in gs.Workload.jobs_from_logs(logs, procs_per_node=procs).remarks["cores"]
 
 
+def test_users_of_equal_names_may_be_one_user_of_several_sites(tmp_path: Path) -> None:
+    one = swf(tmp_path / "a.swf", (1, 0, 10, 2, 20, 7), (2, 10, 10, 1, 20, 8))
+    other = swf(tmp_path / "b.swf", (1, 0, 10, 2, 20, 1), (2, 10, 10, 1, 20, 8), (3, 20, 10, 1, 20, -1))
+    for path, users in ((one, "; User: 7 ada\n; User: 8 bob\n"), (other, "; User: 1 bob\n; User: 8 eve\n")):
+        path.write_text(users + path.read_text())
+    shared = gs.Workload.jobs_from_logs([one, other], shared_users=True).realize(TWO)
+    names, members = shared.members("user")
+    assert [names[k] for k in members] == ["ada", "bob", "bob", "eve", "unknown"]
+    apart, _ = gs.Workload.jobs_from_logs([one, other]).realize(TWO).members("user")
+    assert apart == ["unknown", "delft/ada", "delft/bob", "leiden/bob", "leiden/eve"]
+
+
 def test_logs_of_different_periods_are_a_warning(tmp_path: Path) -> None:
     """The warning has the periods, and an end with which both logs have jobs on as many days."""
     jobs = [(k, (k - 1) * DAY, 10, 1, 20, 7) for k in range(1, 12)]
