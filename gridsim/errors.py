@@ -155,9 +155,10 @@ def variant_label(label: str, name: str) -> Iterator[None]:
     Parameters
     ----------
     label, name
-        Label of the scheduler in a study, such as "limited", and its own name, such as "backfill".
+        Label of the scheduler in a study, such as "limited", and its own name, such as "backfill".  A
+        ``module:Class`` is no label.
     """
-    token = _VARIANT.set((label, name))
+    token = _VARIANT.set(None if ":" in label else (label, name))
     try:
         yield
     except ScenarioError as error:

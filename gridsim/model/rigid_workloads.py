@@ -350,13 +350,13 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
                 )
             else:
                 log["release"] += unix[0]
-            for name, listed in _names_of_log(path).items():
+            for name, header_names in _names_of_log(path).items():
                 if self.shared_users and name != "queue":
-                    log[name] = _shared_numbers(log[name], listed, names[name])
+                    log[name] = _shared_numbers(log[name], header_names, names[name])
                     continue
                 texts, count = names[name], int(log[name].max()) + 1
                 log[name] = np.where(log[name] < 0, -1, log[name] + len(texts))
-                texts += [f"{labels[k]}/{listed.get(number, number)}" for number in range(count)]
+                texts += [f"{labels[k]}/{header_names.get(number, number)}" for number in range(count)]
             log["site"] = np.full(len(log["release"]), k, np.int64)
             jobs.append(log)
         self._warn_of_periods([log["release"] for log in jobs])
@@ -598,19 +598,19 @@ def _names_of_log(path: str) -> dict[str, dict[int, str]]:
     return {name: listed_names(header, field.capitalize()) for name, field in _GROUPS.items()}
 
 
-def _shared_numbers(numbers: Integers, listed: Mapping[int, str], names: list[str]) -> Integers:
+def _shared_numbers(numbers: Integers, header_names: Mapping[int, str], names: list[str]) -> Integers:
     """Return the places of users or accounts in `names`, to which new ones are added; -1 if unknown.
 
     Parameters
     ----------
     numbers
         Number of each job's user or account in a log.
-    listed
+    header_names
         Number -> name in the header of the log.
     """
     known, places = {name: k for k, name in enumerate(names)}, {-1: -1}
     for number in np.unique(numbers[numbers >= 0]).tolist():
-        name = listed.get(number, str(number))
+        name = header_names.get(number, str(number))
         places[number] = known.setdefault(name, len(known))
         names += [name] * (len(known) > len(names))
     return np.array([places[max(number, -1)] for number in numbers.tolist()], np.int64)

@@ -282,15 +282,15 @@ def compare(
     scenarios = dict(scenario) if isinstance(scenario, Mapping) else {"": scenario}
     if not scenarios:
         raise ScenarioError("scenario must have at least one scenario, got none")
-    for each in scenarios.values():
-        check_scenario(each)
+    for one in scenarios.values():
+        check_scenario(one)
     first = next(iter(scenarios.values()))
     _check_study(study)
     schedulers = chosen_schedulers(schedulers, first.schedulers)
     cells = {
-        f"{name} {label}" if label else name: (name, each)
+        f"{name} {label}" if label else name: (name, one)
         for name in schedulers
-        for label, each in scenarios.items()
+        for label, one in scenarios.items()
     }
     if baseline is None:
         baseline = default_baseline(schedulers)
@@ -324,8 +324,8 @@ def compare(
     check_bound(bound)
     options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
     options["record"] = Options(record=record).record  # an iterator of names could be used only once
-    for each in scenarios.values():
-        warn_unusual(each)
+    for one in scenarios.values():
+        warn_unusual(one)
     results: dict[str, Result] = {}
     read = TraceDigests()
 
@@ -343,7 +343,7 @@ def compare(
     with scope:
         groups = tuple(job_groups(group, first) for group in by)
         if log:
-            references = [log_reference(each) for each in scenarios.values()]
+            references = [log_reference(one) for one in scenarios.values()]
             reference = next((each for each in references if each.result is not None), references[0])
     if reference.result is not None and LOG in cells:
         reference = LogReference(remark=f"no row for the log: a scheduler is called {LOG}")
@@ -351,9 +351,9 @@ def compare(
         reason = reference.remark or "the jobs come from no log"
         raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {LOG!r}: {reason}")
     if executor is None:
-        for cell, (name, each) in cells.items():
+        for cell, (name, one) in cells.items():
             with scope, variant_label(name, schedulers[name].name):
-                result = execute(each, schedulers[name], progress=progress, **options)
+                result = execute(one, schedulers[name], progress=progress, **options)
             have(cell, result)
     else:
         from gridsim.studies.execution.run_cells import check_executor
@@ -361,8 +361,8 @@ def compare(
 
         check_executor(executor)
         runs = {
-            cell: executor.submit(_run_in_worker, each, name, schedulers[name], options)
-            for cell, (name, each) in cells.items()
+            cell: executor.submit(_run_in_worker, one, name, schedulers[name], options)
+            for cell, (name, one) in cells.items()
         }
         try:
             for name, run in with_progress(runs.items(), progress, len(runs), "runs"):
@@ -385,7 +385,7 @@ def compare(
         reference.remark,
         groups,
         tuple(scope.messages),
-        {cell: each for cell, (_, each) in cells.items()} if len(scenarios) > 1 else {},
+        {cell: one for cell, (_, one) in cells.items()} if len(scenarios) > 1 else {},
     )
 
 

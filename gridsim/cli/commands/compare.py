@@ -132,11 +132,11 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
             raise ScenarioError(f"--{flag.replace('_', '-')} requires --replicates")
     if not flags["headline"]:
         raise ScenarioError("--no-headline requires --replicates and --figure")
-    others = {f"{other.platform.nodes}": other for other in map(scenario_of, further_flags)}
-    counts = f"{scenario_of(flags['scenario_flags']).platform.nodes}", *others
+    further = {f"{scenario.platform.nodes}": scenario for scenario in map(scenario_of, further_flags)}
+    counts = f"{scenario_of(flags['scenario_flags']).platform.nodes}", *further
     if len(set(counts)) <= len(further_flags):
         raise ScenarioError(f"--nodes must be different numbers, got {', '.join(counts)}")
-    _compare_runs(selection, exclusions, baseline, others, flags)
+    _compare_runs(selection, exclusions, baseline, further, flags)
 
 
 def _selected_schedulers(names: str | None, flags: Flags) -> tuple[list[str], dict[str, str]]:
@@ -178,10 +178,10 @@ def _compare_runs(
     names: list[str],
     exclusions: dict[str, str],
     baseline: str | None,
-    others: dict[str, Scenario],
+    further: dict[str, Scenario],
     flags: Flags,
 ) -> None:
-    """Compare schedulers on the scenario of the flags, and on `others`, by numbers of machines."""
+    """Compare schedulers on the scenario of the flags, and on `further`, by numbers of machines."""
     from gridsim.scheduling.registry import split_label
     from gridsim.studies import compare as experiment
     from gridsim.studies.log_reference import LOG
@@ -193,8 +193,8 @@ def _compare_runs(
         if os.path.lexists(out) and not os.path.isdir(out):
             raise ScenarioError(f"--out must be a folder (compare saves one file per scheduler), got {out}")
         labels = [split_label(name)[0] for name in names]
-        if others:
-            labels = [f"{label} {count}" for label in labels for count in (first, *others)]
+        if further:
+            labels = [f"{label} {count}" for label in labels for count in (first, *further)]
         labels += [LOG] * flags["log"]
         files = {label: os.path.join(out, file_name(label)) for label in labels}
         if len(set(files.values())) < len(files):
@@ -215,7 +215,7 @@ def _compare_runs(
     with _run_executor(flags["workers"]) as executor:
         # `replicates` is not among the arguments, which the overloads cannot see
         comparison: Comparison = experiment.compare(  # type: ignore[assignment]
-            {first: scenario, **others} if others else scenario,
+            {first: scenario, **further} if further else scenario,
             schedulers,
             progress=progress_of(flags["progress"], flags["as_json"]),
             baseline=baseline,
