@@ -286,7 +286,8 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
         periods = [_period(path, self.start, self.end) for path in self.paths]
         for path, period in zip(self.paths, periods, strict=True):
             if period is None:
-                return f"{os.path.basename(path)} does not state UnixStartTime"
+                name = os.path.basename(path)
+                return f"{name} does not state UnixStartTime, which gridsim trace convert --zone NAME writes"
         known = [period for period in periods if period is not None]
         is_common = max(first for first, _ in known) <= min(last for _, last in known)
         return "" if is_common else "they have no common period"

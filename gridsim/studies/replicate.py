@@ -379,7 +379,10 @@ class Replicates(Study):
         if ratio and base is None:
             raise ScenarioError("ratio requires replicates with a baseline")
         names, count, columns = self.schedulers, len(self.seeds), self[metric]
-        title, quantity = display_name(metric).capitalize(), quantity_title(metric, "")
+        title, quantity = (
+            text.replace("by cores", f"by {self.noun}s")
+            for text in (display_name(metric).capitalize(), quantity_title(metric, ""))
+        )
         if not ratio or base is None:
             return RowChart(
                 title=title,

@@ -558,3 +558,14 @@ def test_several_numbers_of_machines_are_rows_of_one_table(tmp_path: Path) -> No
         assert message in invoke(*flags[:5], "--nodes", nodes, *further).stderr
     with pytest.raises(gs.ScenarioError, match="replicates requires one scenario"):
         gs.compare({"a": gs.Scenario.from_toml(data["scenario"])}, ["backfill"], replicates=2)
+
+
+def test_replications_on_nodes_name_nodes_and_no_messages(tmp_path: Path) -> None:
+    flags = _job_log(tmp_path), "--rigid", "--procs-per-node", 2, "--schedulers", "backfill,two=backfill"
+    report = tmp_path / "report.html"
+    found = invoke("--job-log", *flags, "--replicates", 2, "--report", report, "--title", "Our nodes")
+    assert "mean waiting by nodes (mean_waiting_by_cores), s (each job counts by its nodes)" in found.stdout
+    assert "messages" not in found.stdout and "by cores" not in report.read_text()
+    assert "<h1>Our nodes</h1>" in report.read_text()
+    refused = invoke("--job-log", *flags, "--replicates", 2, "--by", "user")
+    assert "--replicates does not support --by: it shows no jobs of single runs" in refused.stderr

@@ -215,7 +215,7 @@ def _compare_runs(
     with _run_executor(flags["workers"]) as executor:
         # `replicates` is not among the arguments, which the overloads cannot see
         comparison: Comparison = experiment.compare(  # type: ignore[assignment]
-            {first: scenario, **further} if further else scenario,
+            {first: scenario, **further} if further else scenario,  # type: ignore[arg-type]
             schedulers,
             progress=progress_of(flags["progress"], flags["as_json"]),
             baseline=baseline,
@@ -300,7 +300,7 @@ def _compare_replications(
         names, flags["scenario_flags"], flags["settings"], _outputs(flags)
     )
     messages = [f"not applicable: {name}: {reason}" for name, reason in exclusions.items()]
-    if flags["log"] and scenario.workload.recipe.__struct_config__.tag == "job-log":
+    if flags["log"] and scenario.workload.recipe.__struct_config__.tag in ("job-log", "site-logs"):
         messages.append("no row for the log: its schedule is shown beside single runs, without --replicates")
     with execution_arguments(flags) as execution:
         result = replicate(
