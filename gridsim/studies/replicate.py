@@ -545,7 +545,11 @@ def replicate(
             if not records:
                 is_local = executor is None or isinstance(executor, Processes)
                 about.update(_plan_lines(scenarios[0], is_local=is_local))
-            cells = [Cell(one, s, selection, time_limit) for one in scenarios for s in schedulers.values()]
+            cells = [
+                Cell(one, scheduler, selection, time_limit, label=name)
+                for one in scenarios
+                for name, scheduler in schedulers.items()
+            ]
             records.extend(
                 collect(
                     cells,

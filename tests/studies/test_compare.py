@@ -227,6 +227,8 @@ def test_warnings_and_errors_on_a_variant_name_its_label() -> None:
         "three.user_limit",
     ]
     assert found.warnings == tuple(str(entry.message) for entry in warned)
+    with pytest.warns(gs.SchedulerWarning, match=r"^three.user_limit: 1 of 2 jobs"):
+        gs.compare(scenario, {"three": variants["three"]}, replicates=2)
     with pytest.raises(gs.ScenarioError, match=r"^none.user_limit must allow some jobs"):
         gs.compare(scenario, {"none": gs.BatchQueue(user_limit=1)})
     with pytest.raises(gs.ScenarioError, match=r"^none.user_limit must be a whole number >= 1, got 0"):
