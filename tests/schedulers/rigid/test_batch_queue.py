@@ -81,6 +81,8 @@ def test_each_discipline_and_order_gives_a_result_of_its_own() -> None:
             {"queue_partitions": {"a": "b"}, "partitions": {"c": 1}},
             "backfill.queue_partitions.a must be one of c, got 'b'",
         ),
+        ({"partitions": "site"}, "backfill.partitions must be a list, a table or 'sites', got 'site'"),
+        ({"partitions": (2, 0)}, "backfill.partitions[1] must be a whole number >= 1, got 0"),
         (
             {"queue_partitions": (0,), "partitions": "sites"},
             'backfill.queue_partitions must be empty with partitions="sites", got (0,)',
