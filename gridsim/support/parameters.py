@@ -276,7 +276,8 @@ def _check(hint: Any, limits: Limits | None = None) -> Check | None:
         kinds = [kind for kind in arguments if kind is not type(None)]
         if [get_origin(kind) for kind in kinds[:2]] == [tuple, dict]:
             words = [word for kind in kinds[2:] for word in get_args(kind)]
-            return _list_or_table(*(_check(kind, limits) for kind in kinds[:2]), words)
+            of_list, of_table = (_check(kind, limits) for kind in kinds[:2])
+            return _list_or_table(of_list, of_table, words)
         inner = _check(kinds[0], limits) if len(kinds) == 1 else None
         if inner is None or len(kinds) == len(arguments):
             return inner
