@@ -138,6 +138,37 @@ _Warnings = dict[tuple[type[Warning], str], None]
 _ISSUED_WARNINGS: ContextVar[_Warnings | None] = ContextVar("issued", default=None)
 
 
+# the label and the name of the scheduler that runs; None if it has no label
+_VARIANT: ContextVar[tuple[str, str] | None] = ContextVar("variant", default=None)
+
+
+def _with_label(message: str) -> str:
+    """Return a message on a parameter of the running scheduler with its label in place of its name."""
+    label, name = _VARIANT.get() or ("", "")
+    return f"{label}{message[len(name) :]}" if label and message.startswith(f"{name}.") else message
+
+
+@contextmanager
+def variant_label(label: str, name: str) -> Iterator[None]:
+    """Name the parameters of a scheduler by its label in the warnings and errors of the block.
+
+    Parameters
+    ----------
+    label, name
+        Label of the scheduler in a study, such as "limited", and its own name, such as "backfill".  A
+        ``module:Class`` is no label.
+    """
+    token = _VARIANT.set(None if ":" in label else (label, name))
+    try:
+        yield
+    except ScenarioError as error:
+        if (message := _with_label(str(error))) == str(error):
+            raise
+        raise ScenarioError(message) from error
+    finally:
+        _VARIANT.reset(token)
+
+
 class WarningScope:
     """Context in which `warn` issues each warning once; a nested scope is part of the outer one."""
 
@@ -161,7 +192,7 @@ class WarningScope:
 
 def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:
     """Issue a warning as `warnings.warn` does, unless the current `WarningScope` has already issued it."""
-    issued = _ISSUED_WARNINGS.get()
+    message, issued = _with_label(message), _ISSUED_WARNINGS.get()
     if issued is not None:
         if (category, message) in issued:
             return

@@ -103,21 +103,22 @@ class _OrMultiple(_Type):
         return "N|FACTORx"
 
 
-class _IntOrList(_Type):
-    """A whole number, or several with commas: a tuple."""
+class _OrList(_Type):
+    """A value, or several with commas: a tuple."""
 
-    name = "integers"
+    def __init__(self, entry: Any) -> None:
+        self.entry, self.name = entry, entry.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        numbers = tuple(INT.convert(part, param, ctx) for part in str(value).split(","))
-        return numbers if len(numbers) > 1 else numbers[0]
+        values = tuple(self.entry.convert(part, param, ctx) for part in str(value).split(","))
+        return values if len(values) > 1 else values[0]
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return "N"
+        return "N|FACTORx" if isinstance(self.entry, _OrMultiple) else "N"
 
 
-INT_OR_LIST = _IntOrList()
-INT_OR_MULTIPLE, FLOAT_OR_MULTIPLE = _OrMultiple(INT), _OrMultiple(FLOAT)
+INT_OR_LIST = _OrList(INT)
+INTS_OR_MULTIPLES, FLOAT_OR_MULTIPLE = _OrList(_OrMultiple(INT)), _OrMultiple(FLOAT)
 
 
 class _FieldType(_Type):
@@ -309,9 +310,19 @@ bound_option = click.option(
     help="Lower bound of the max stretch to compare with.  [best: discrete if affordable]",
 )
 out_option = click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
-report_option = click.option(
+title_option = click.option(
+    "--title", metavar="TEXT", help="Title of the report.  [the names of the results]"
+)
+_report_file_option = click.option(
     "--report", metavar="FILE", help="Also write a report: one HTML file that works offline."
 )
+
+
+def report_option(command: Command) -> Command:
+    """Add the options for a report to a command."""
+    return _report_file_option(title_option(command))
+
+
 verbose_option = click.option(
     "--verbose", is_flag=True, help="Show parameters, reported facts and more metrics."
 )

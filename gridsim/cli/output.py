@@ -119,9 +119,10 @@ def show_result(
     bound: BoundKind,
     as_json: bool,
     report: str | None = None,
+    title: str | None = None,
     verbose: bool = False,
 ) -> None:
-    """Print a result; save it if `out` is given, and write a report on it if `report` is given."""
+    """Print a result; save it if `out` is given, and write a report with `title` if `report` is given."""
     from gridsim.results.metrics.registry import UNITS
     from gridsim.support.text import to_json
 
@@ -132,7 +133,7 @@ def show_result(
         from gridsim.studies.compare import Comparison
 
         comparison = Comparison(result.scenario, {name: result}, name, bound)
-        write_report(comparison, report, files=None if out is None else {name: out})
+        write_report(comparison, report, title=title, files=None if out is None else {name: out})
     if as_json:
         answer = {**result.summary(bound), "provenance": result.provenance, "units": UNITS}
         if "observed" in result.tables:

@@ -13,7 +13,7 @@ from gridsim.cli.options import (
     FLOAT_OR_MULTIPLE,
     INT,
     INT_OR_LIST,
-    INT_OR_MULTIPLE,
+    INTS_OR_MULTIPLES,
     SECONDS,
     WORK,
     Decorator,
@@ -53,8 +53,9 @@ _scenario_options: tuple[Decorator, ...] = (
     click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
     click.option(
         "--nodes",
-        type=INT_OR_MULTIPLE,
-        help="Number of machines; 2x: twice the default.  [1000; with a job log, as its header states]",
+        type=INTS_OR_MULTIPLES,
+        help="Number of machines; 2x: twice the default.  compare takes several, such as 1x,2x.  [1000; with "
+        "a job log, as its header states]",
     ),
     click.option(
         "--speeds",
@@ -262,6 +263,11 @@ def scenario_of(flags: Flags) -> Scenario:
     logs = flags["job_log"] if isinstance(flags.get("job_log"), tuple) else ()
     sites = _sites(flags, logs)
     machines = flags.get("nodes")
+    if isinstance(machines, tuple):
+        raise ScenarioError(
+            "--nodes must be one number, except for gridsim compare without --replicates; gridsim sweep has "
+            "several of any entry"
+        )
     if (
         "job_log" in flags
         and not sites

@@ -103,9 +103,13 @@ def check_figure(file: str | None) -> None:
         import_extra("matplotlib.figure", "plot", "--figure")
 
 
-def check_report(file: str | None, flag: str = "--report") -> None:
+def check_report(file: str | None, flag: str = "--report", title: str | None = None) -> None:
     """Check, before a run, that a report can be written."""
+    if title is not None and not title.strip():
+        raise ScenarioError(f"--title must not be empty, got {title!r}")
     if file is None:
+        if title is not None:
+            raise ScenarioError(f"--title requires {flag}")
         return
     from gridsim.report.html import check_extra
 
@@ -123,7 +127,7 @@ def check_study(flags: Flags, feature: str) -> None:
         raise ScenarioError("--no-headline requires --figure")
     import_extra("scipy.stats", "stats", feature)  # used only after the runs
     check_figure(flags["figure"])
-    check_report(flags["report"])
+    check_report(flags["report"], title=flags["title"])
 
 
 def save_figure(file: str, figure: Any) -> None:
@@ -164,7 +168,8 @@ def show_study(
     if report is not None:
         from gridsim.report import write_report
 
-        write_report(study, report, scenario=scenario, command=shlex.join(map(str, command)))
+        command_text = shlex.join(map(str, command))
+        write_report(study, report, title=flags["title"], scenario=scenario, command=command_text)
     if figure is not None:
         save_figure(figure, study.figure(headline=flags.get("headline", True)))
     if flags["as_json"]:

@@ -44,7 +44,7 @@ class Column(NamedTuple):
         Whether the table ``applications`` of a result has it.
     """
 
-    per: Literal["application", "task", "machine", "group", "user", "queue"] = "application"
+    per: Literal["application", "task", "machine", "group", "user", "queue", "account"] = "application"
     is_time: bool = False
     neutral: float | Literal["release"] | None = None
     in_results: bool = True
@@ -109,10 +109,11 @@ class Applications:
     estimate
         float64[n], size of a task as its submitter states it, Mflop.  It may be wrong, or 0; `estimates`
         returns the true sizes without it.
-    user, queue
-        int64[n], number of the user who submits a rigid job, and of the queue to which; -1 if unknown.
-    user_names, queue_names
-        Text[numbers], the name of each user and of each queue in its log, empty if it has none.
+    user, queue, account
+        int64[n], number of the user who submits a rigid job, of the queue to which, and of the account (the
+        group of the user) in its log; -1 if unknown.
+    user_names, queue_names, account_names
+        Text[numbers], the name of each user, queue and account in its log, empty if it has none.
     site
         int64[n], home site of a rigid job, at which it is submitted; -1 if unknown.
     machine_site
@@ -155,8 +156,10 @@ class Applications:
     estimate: Floats | None = _optional()
     user: Integers | None = _optional(in_results=False)
     queue: Integers | None = _optional(in_results=False)
+    account: Integers | None = _optional(in_results=False)
     user_names: Texts | None = _optional(per="user", in_results=False)
     queue_names: Texts | None = _optional(per="queue", in_results=False)
+    account_names: Texts | None = _optional(per="account", in_results=False)
     site: Integers | None = _optional(in_results=False)
     machine_site: Integers | None = _optional(per="machine", in_results=False)
     priority: Floats | None = _optional(in_results=False)
@@ -194,15 +197,15 @@ class Applications:
         """Requirements of each application on machines."""
         return Requirements(self.memory, self.kind, self.disk)
 
-    def members(self, group: Literal["user", "queue"]) -> tuple[list[str], Integers]:
-        """Return the names of the users or queues that have jobs, and the one of each job, int64[n].
+    def members(self, group: Literal["user", "queue", "account"]) -> tuple[list[str], Integers]:
+        """Return the names of users, queues or accounts that have jobs, and the one of each job, int64[n].
 
         They are in ascending order of their numbers, which stand for missing names.
 
         Raises
         ------
         ScenarioError
-            If no job has a known user or queue.
+            If no job has a known one.
         """
         column, names = (getattr(self, name) for name in (group, f"{group}_names"))
         if column is None:

@@ -681,7 +681,8 @@ class WorkloadConstructors:
         seed: int = 1,
         start: float = 0.0,
         end: float = ...,
-        align: Literal['first', 'unix'] = 'first',
+        align: Literal['first', 'unix'] | None = None,
+        shared_users: bool = False,
         at_home: bool = False,
         resample: Literal['weeks', 'users'] | None = None,
         exclusive: bool = False,
@@ -689,7 +690,7 @@ class WorkloadConstructors:
         """Return a workload: the rigid jobs of several logs (SWF or GWF), one of each site of the platform, in one workload.
 
         The home of a job is the site of its log, and it is submitted at a machine of that site, drawn uniformly.
-        Users and queues of different logs are different.
+        Queues of different logs are different, and users and accounts unless they are shared.
 
         Parameters
         ----------
@@ -705,6 +706,10 @@ class WorkloadConstructors:
         align
             ``"first"``: each log begins at 0 s with the first of its jobs that are used.  ``"unix"``: logs keep
             their differences in UNIX time, which is ``UnixStartTime`` in the header of a log plus the submission.
+            None: ``"unix"`` if all logs state that time and have a common period, else ``"first"``.
+        shared_users
+            If true, users of equal names in the logs are one user, for example for limits of users, and so are
+            accounts; without names, equal numbers are one.  If false, those of different logs are different.
         at_home
             If true, each user submits at one machine; if false, a machine is drawn for each job.
         resample

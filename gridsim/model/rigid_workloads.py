@@ -11,9 +11,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
-from typing import Annotated, ClassVar, Literal
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -34,6 +32,9 @@ from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.columns import FloatColumn, IntColumn, TextColumn
 from gridsim.support.parameters import FilePath, Limits, Recipe, Seed
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
+
+if TYPE_CHECKING:
+    from gridsim.traces.jobs import JobLog
 
 _MaxNodes = Annotated[int, Limits(low=1)] | None
 _Numbers = Annotated[IntColumn, Limits(low=0, high=2**31 - 1)]
@@ -185,25 +186,11 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
     def dates(self) -> tuple[str, str] | None:
         """The dates of the first and the last submission in the window; None if unknown or changed.
 
-        They are those of the time zone in the header (TimeZoneString), else of UTC.
+        They are by the clock of the log.
         """
-        from gridsim.traces.info import load_jobs
-
         if self.utilization is not None or self.resample is not None:
             return None
-        log = load_jobs(self.path)
-        submit = log.jobs["submit"][log.jobs["submit"] >= 0]
-        elapsed = submit - submit.min(initial=math.inf)
-        submit = submit[(elapsed >= self.start) & (elapsed < self.end)]
-        begin = _unix_start(log.header)
-        if math.isnan(begin) or not len(submit):
-            return None
-        try:
-            zone = _zone(log.header)
-            dates = [datetime.fromtimestamp(begin + float(time), zone) for time in (submit[0], submit[-1])]
-        except (OverflowError, ValueError, OSError):
-            return None
-        return dates[0].date().isoformat(), dates[1].date().isoformat()
+        return _dates(self.path, self.start, self.end)
 
     def columns(self, platform: Platform) -> Columns:
         machines, copies, share = platform.core_count, self.copies, self.utilization
@@ -253,7 +240,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
     """The rigid jobs of several logs (SWF or GWF), one of each site of the platform, in one workload.
 
     The home of a job is the site of its log, and it is submitted at a machine of that site, drawn uniformly.
-    Users and queues of different logs are different.
+    Queues of different logs are different, and users and accounts unless they are shared.
 
     Parameters
     ----------
@@ -269,6 +256,10 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
     align
         ``"first"``: each log begins at 0 s with the first of its jobs that are used.  ``"unix"``: logs keep
         their differences in UNIX time, which is ``UnixStartTime`` in the header of a log plus the submission.
+        None: ``"unix"`` if all logs state that time and have a common period, else ``"first"``.
+    shared_users
+        If true, users of equal names in the logs are one user, for example for limits of users, and so are
+        accounts; without names, equal numbers are one.  If false, those of different logs are different.
     at_home
         If true, each user submits at one machine; if false, a machine is drawn for each job.
     resample
@@ -283,7 +274,8 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
     procs_per_node: Annotated[IntColumn, Limits(low=1)] | None = None
     start: Annotated[float, Limits(low=0, unit="s")] = 0.0
     end: Annotated[float, Limits(above=0, unit="s", finite=False)] = math.inf
-    align: Literal["first", "unix"] = "first"
+    align: Literal["first", "unix"] | None = None
+    shared_users: bool = False
     at_home: bool = False
     resample: Blocks | None = None
     exclusive: bool = False
@@ -303,6 +295,52 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
             )
         real("workload.end", self.end, above=self.start, unit="s", finite=False)
 
+    @property
+    def no_dates(self) -> str:
+        """The reason why the logs cannot keep their dates, or hardly should; "" if there is none."""
+        periods = [_period(path, self.start, self.end) for path in self.paths]
+        for path, period in zip(self.paths, periods, strict=True):
+            if period is None:
+                name = os.path.basename(path)
+                return f"{name} does not state UnixStartTime, which gridsim trace convert --zone NAME writes"
+        known = [period for period in periods if period is not None]
+        is_common = max(first for first, _ in known) <= min(last for _, last in known)
+        return "" if is_common else "they have no common period"
+
+    @property
+    def clock(self) -> str:
+        """A sentence on time 0, and on how the logs are aligned."""
+        text = "times are s since the first release of the logs, "
+        if self.align == "unix":
+            return f"{text}which keep their dates"
+        reason = f" since {missing}" if self.align is None and (missing := self.no_dates) else ""
+        if self.align is None and not reason:
+            return f'{text}which keep their dates (workload.align = "first" lets each begin at 0 s)'
+        return f"{text}each of which begins at 0 s{reason}"
+
+    @property
+    def periods(self) -> str:
+        """The dates of the first and the last submission of each log that states them; "" if none does."""
+        if self.resample is not None:
+            return ""
+        dates = [(os.path.basename(path), _dates(path, self.start, self.end)) for path in self.paths]
+        return ", ".join(f"{date[0]} to {date[1]} ({name})" for name, date in dates if date)
+
+    @property
+    def nodes(self) -> str:
+        """A sentence on the processors of the nodes of the sites; "" if machines are processors."""
+        procs = self.procs_per_node
+        if procs is None:
+            return ""
+        if len(set(procs)) == 1:
+            return f"each machine is a node of {procs[0]} processors, so sizes of jobs are in nodes"
+        names = map(os.path.basename, self.paths)
+        texts = ", ".join(f"{count} ({name})" for count, name in zip(procs, names, strict=True))
+        return (
+            f"machines are nodes of {texts} processors, which count as equal: a job takes as many nodes, for "
+            "as long, at each site"
+        )
+
     def columns(self, platform: Platform) -> Columns:
         sizes = platform.site_sizes
         if sizes is None or len(sizes) != len(self.paths):
@@ -311,14 +349,15 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
                 f"platform must have {len(self.paths)} sites (Platform.sites), one per log of "
                 f"workload.paths, got {count}"
             )
+        is_first = self.align == "first" or (self.align is None and self.no_dates != "")
         jobs: list[Columns] = []
-        names: dict[str, list[str]] = {"user": [], "queue": []}
+        names: dict[str, list[str]] = {name: [] for name in _GROUPS}
         labels = platform.site_names or [str(k) for k in range(len(sizes))]
         for k, path in enumerate(self.paths):
             procs = 1 if self.procs_per_node is None else self.procs_per_node[k]
             log = _jobs_of_log(path, procs_per_node=procs, start=self.start, end=self.end)
             unix = log.pop("unix_start")
-            if self.align == "first":
+            if is_first:
                 log["release"] -= log["release"][0]
             elif np.isnan(unix[0]):
                 raise ScenarioError(
@@ -327,17 +366,21 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
                 )
             else:
                 log["release"] += unix[0]
-            for name, listed in _names_of_log(path).items():
+            for name, header_names in _names_of_log(path).items():
+                if self.shared_users and name != "queue":
+                    log[name] = _shared_numbers(log[name], header_names, names[name])
+                    continue
                 texts, count = names[name], int(log[name].max()) + 1
                 log[name] = np.where(log[name] < 0, -1, log[name] + len(texts))
-                texts += [f"{labels[k]}/{listed.get(number, number)}" for number in range(count)]
+                texts += [f"{labels[k]}/{header_names.get(number, number)}" for number in range(count)]
             log["site"] = np.full(len(log["release"]), k, np.int64)
             jobs.append(log)
         self._warn_of_periods([log["release"] for log in jobs])
         all_jobs = {name: np.concatenate([log[name] for log in jobs]) for name in jobs[0]}
         streams = Streams(self.seed)
         if self.resample is not None:
-            all_jobs = _draw_jobs(all_jobs, self.resample, streams, key=all_jobs["site"])
+            key = None if self.shared_users else all_jobs["site"]
+            all_jobs = _draw_jobs(all_jobs, self.resample, streams, key)
         all_jobs["release"] -= all_jobs["release"].min()
         draw, site = streams("workload.submitters"), all_jobs["site"]
         first = np.cumsum(sizes) - sizes
@@ -503,8 +546,10 @@ def _as_tasks(
 
 RigidRecipe = JobRecipe | JobLogRecipe | SiteLogsRecipe | JobListRecipe
 
+#: Column that groups the jobs of a log -> its field in the log, which is also its key in the header.
+_GROUPS = {"user": "user", "queue": "queue", "account": "group"}
 #: The columns of the jobs of a log besides those that recipes compute.
-_LOG_COLUMNS = ("tasks", "requested", "job", "user", "queue")
+_LOG_COLUMNS = ("tasks", "requested", "job", *_GROUPS)
 
 
 def _jobs_of_log(
@@ -528,6 +573,7 @@ def _jobs_of_log(
         If there is no job.
     """
     from gridsim.traces.info import load_jobs
+    from gridsim.traces.jobs import unix_start
     from gridsim.traces.rigid import derive_jobs, warn_missing_requests
 
     log = load_jobs(path)
@@ -552,38 +598,73 @@ def _jobs_of_log(
         "run_time": jobs.run_time,
         "requested": jobs.requested,
         "job": jobs.job,
-        "user": log.jobs["user"][jobs.row].astype(np.int64),
-        "queue": log.jobs["queue"][jobs.row].astype(np.int64),
-        "unix_start": np.array([_unix_start(log.header)]),
+        **{name: log.jobs[field][jobs.row].astype(np.int64) for name, field in _GROUPS.items()},
+        "unix_start": np.array([unix_start(log.header)]),
     }
 
 
-def _unix_start(header: Mapping[str, str]) -> float:
-    """Return the UNIX time of submissions at 0 s that a header states, s; NaN if it states none."""
-    begin = header.get("UnixStartTime", "").strip()
-    return float(begin) if begin.isdecimal() else math.nan
+def _submissions(path: str, start: float, end: float) -> tuple[JobLog, float, float] | None:
+    """Return a log, and its first and last submission in a window, s; None if there is none."""
+    from gridsim.traces.info import load_jobs
+
+    log = load_jobs(path)
+    submit = log.jobs["submit"][log.jobs["submit"] >= 0]
+    elapsed = submit - submit.min(initial=math.inf)
+    submit = submit[(elapsed >= start) & (elapsed < end)]
+    return (log, float(submit[0]), float(submit[-1])) if len(submit) else None
 
 
-def _zone(header: Mapping[str, str]) -> tzinfo:
-    """Return the time zone that a header names; UTC if it names none that is known."""
-    name = header.get("TimeZoneString", "").strip()
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (OSError, KeyError, ValueError):
-        return UTC
+def _period(path: str, start: float, end: float) -> tuple[float, float] | None:
+    """Return the UNIX times of the first and the last submission in a window of a log, s; None if unknown."""
+    from gridsim.traces.jobs import unix_start
+
+    if (submissions := _submissions(path, start, end)) is None:
+        return None
+    log, first, last = submissions
+    begin = unix_start(log.header)
+    return (begin + first, begin + last) if math.isfinite(begin) else None
+
+
+def _dates(path: str, start: float, end: float) -> tuple[str, str] | None:
+    """Return the dates of the first and the last submission in a window of a log; None if unknown."""
+    from gridsim.traces.jobs import date_at
+
+    if (submissions := _submissions(path, start, end)) is None:
+        return None
+    log, *times = submissions
+    first, last = (date_at(log.header, time) for time in times)
+    return None if first is None or last is None else (first.date().isoformat(), last.date().isoformat())
 
 
 def _names_of_log(path: str) -> dict[str, dict[int, str]]:
-    """Return number -> name of the users and of the queues that the header of a log lists."""
+    """Return number -> name of the users, queues and accounts that the header of a log lists."""
     from gridsim.traces.info import load_jobs
     from gridsim.traces.jobs import listed_names
 
     header = load_jobs(path).header
-    return {name: listed_names(header, name.capitalize()) for name in ("user", "queue")}
+    return {name: listed_names(header, field.capitalize()) for name, field in _GROUPS.items()}
+
+
+def _shared_numbers(numbers: Integers, header_names: Mapping[int, str], names: list[str]) -> Integers:
+    """Return the places of users or accounts in `names`, to which new ones are added; -1 if unknown.
+
+    Parameters
+    ----------
+    numbers
+        Number of each job's user or account in a log.
+    header_names
+        Number -> name in the header of the log.
+    """
+    known, places = {name: k for k, name in enumerate(names)}, {-1: -1}
+    for number in np.unique(numbers[numbers >= 0]).tolist():
+        name = header_names.get(number, str(number))
+        places[number] = known.setdefault(name, len(known))
+        names += [name] * (len(known) > len(names))
+    return np.array([places[max(number, -1)] for number in numbers.tolist()], np.int64)
 
 
 def _name_columns(names: Mapping[str, Mapping[int, str] | Sequence[str]], blocks: Blocks | None) -> Columns:
-    """Return the columns with the names of users and queues; drawn users have none."""
+    """Return the columns with the names of users, queues and accounts; drawn users have none."""
     columns = {}
     for name, listed in names.items():
         if isinstance(listed, Mapping):
@@ -614,8 +695,8 @@ def _draw_jobs(jobs: Columns, blocks: Blocks, streams: Streams, key: Integers | 
 
 
 def _known(columns: Columns) -> Columns:
-    """Return `columns` without users and queues if no job has one."""
-    unknown = [name for name in ("user", "queue") if columns[name].max() < 0]
+    """Return `columns` without users, queues and accounts if no job has one."""
+    unknown = [name for name in _GROUPS if columns[name].max() < 0]
     return {name: column for name, column in columns.items() if name not in unknown}
 
 

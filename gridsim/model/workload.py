@@ -168,30 +168,30 @@ class Workload(WorkloadConstructors):
 
         ``log`` is the conversion of the jobs of a log to bags of tasks.  ``period`` has the dates of the
         first and the last submission of the jobs of a log, if they are released as recorded.  ``clock`` is
-        the meaning of time 0 for a log, or for a list that does not begin at 0 s.  ``cores`` says that
-        machines are nodes.
-        ``sample`` says that jobs of a log were drawn.
+        the meaning of time 0 for logs, or for a list that does not begin at 0 s.  ``cores`` says that
+        machines are nodes.  ``sample`` says that jobs of a log were drawn.
         """
         recipe, lines = self.recipe, {}
         if isinstance(recipe, LogRecipe):
             lines["log"] = recipe.description
-        if isinstance(recipe, LogRecipe | JobLogRecipe | SiteLogsRecipe):
-            noun = "logs" if isinstance(recipe, SiteLogsRecipe) else "log"
-            lines["clock"] = f"times are s since the first release of the {noun}"
-        if isinstance(recipe, JobLogRecipe) and (dates := recipe.dates) is not None:
-            lines["period"] = f"submitted from {dates[0]} to {dates[1]}, by the clock of the log"
-        if isinstance(recipe, JobLogRecipe) and recipe.procs_per_node > 1:
-            lines["cores"] = (
-                f"each machine is a node of {recipe.procs_per_node} processors, so sizes of jobs are in nodes"
-            )
-        elif isinstance(recipe, JobLogRecipe) and recipe.has_nodes_only:
-            lines["cores"] = "each machine is a node, since the log has numbers of nodes"
-        if isinstance(recipe, SiteLogsRecipe) and recipe.procs_per_node is not None:
-            procs = ", ".join(map(str, recipe.procs_per_node))
-            lines["cores"] = (
-                f"machines of sites are nodes of {procs} processors, so sizes of jobs are in nodes"
-            )
+        if isinstance(recipe, LogRecipe | JobLogRecipe):
+            lines["clock"] = "times are s since the first release of the log"
+        if isinstance(recipe, JobLogRecipe):
+            if (dates := recipe.dates) is not None:
+                lines["period"] = f"submitted from {dates[0]} to {dates[1]}, by the clock of the log"
+            if recipe.procs_per_node > 1:
+                processors = f"{recipe.procs_per_node} processors"
+                lines["cores"] = f"each machine is a node of {processors}, so sizes of jobs are in nodes"
+            elif recipe.has_nodes_only:
+                lines["cores"] = "each machine is a node, since the log has numbers of nodes"
+        if isinstance(recipe, SiteLogsRecipe):
+            lines["clock"] = recipe.clock
+            if periods := recipe.periods:
+                lines["period"] = f"submitted from {periods}, by the clocks of the logs"
+            if nodes := recipe.nodes:
+                lines["cores"] = nodes
         if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.resample is not None:
+            noun = "log" if isinstance(recipe, JobLogRecipe) else "logs"
             lines["sample"] = f"{recipe.resample} of the {noun}, drawn with replacement"
         if self.origin:
             lines["clock"] = f"times are s since {self.origin!r} s of the workload, at which the run begins"

@@ -36,8 +36,8 @@ from gridsim.report.figures import (
 from gridsim.results.metrics import series
 from gridsim.results.metrics.registry import display_name
 from gridsim.results.result import Result
-from gridsim.results.text import REFERENCE
-from gridsim.studies.comparison_table import measure_of, noun_of, ratio_of
+from gridsim.results.text import NOT_RANKED
+from gridsim.studies.comparison_table import measure_of, noun_of, ratio_of, waiting_unit
 from gridsim.support.arrays import Floats
 
 Results = Mapping[str, Result]
@@ -45,12 +45,6 @@ Results = Mapping[str, Result]
 #: Number of bins of the histogram of utilization.
 _BINS = 40
 _CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
-
-
-def waiting_unit(results: Results) -> tuple[float, str]:
-    """Return the length (s) and the name of the unit of all waiting times of rigid jobs in a report."""
-    waits = (float(result.summary()["p95_waiting"]) for result in results.values() if result.rigid)
-    return time_unit(max(filter(math.isfinite, waits), default=0.0))
 
 
 def sample_values(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
@@ -124,7 +118,7 @@ def comparison(results: Results, baseline: str) -> PlotlyChart:
         "x": numbers(values),
         "y": list(range(len(names))),
         "text": [
-            REFERENCE if name in log_names and name != baseline else f"{r:.3f}" if math.isfinite(r) else ""
+            NOT_RANKED if name in log_names and name != baseline else f"{r:.3f}" if math.isfinite(r) else ""
             for name, r in zip(names, ratios, strict=True)
         ],
         "textposition": "auto",

@@ -30,6 +30,7 @@ from gridsim.studies.comparison_table import (
     measure_of,
     rows_of,
     scheduler_results,
+    values_by_run,
     verdict,
 )
 from gridsim.studies.overview import TextTable, enumeration
@@ -138,11 +139,15 @@ def of_results(
     files: Mapping[str, str] | None = None,
     remarks: Sequence[str] = (),
     further: Sequence[TextTable] = (),
+    is_comparable: bool | None = None,
 ) -> Page:
     """Return the page on one or several results.
 
     Parameters
     ----------
+    is_comparable
+        Whether differences between results are those of the schedulers, or of scenarios that are meant to be
+        compared; None if that depends on the scenarios.
     remarks
         Sentences below the comparison.
     further
@@ -159,7 +164,8 @@ def of_results(
     first = runs[0]
     base = baseline_of(results) if baseline is None else baseline
     measure_of(results)
-    scenarios, comparable = _scenarios(results), _are_comparable(results)
+    scenarios = _scenarios(results)
+    comparable = _are_comparable(results) if is_comparable is None else is_comparable
     sections = [
         _summary(results, base, bound, comparable, remarks, further),
         Section(
@@ -248,7 +254,7 @@ def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -
     verdict_text = verdict(results, rows_of(results, baseline, bound)) if comparable else ""
     lead = ({"result": verdict_text} if verdict_text else {}) | context_lines(results, baseline)
     if not comparable:
-        lead = {key: _values_by_run(results, key) for key in _SCENARIO_KEYS} | {"baseline": lead["baseline"]}
+        lead = {key: values_by_run(results, key) for key in _SCENARIO_KEYS} | {"baseline": lead["baseline"]}
     lead = {key: _convert_times(line) for key, line in lead.items()}
     results, count = scheduler_results(results), len(results)
     if count == 1:
@@ -262,16 +268,6 @@ def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -
     return lead | {"digests": ", ".join(f"{name} {result.digest[:16]}" for name, result in results.items())}
 
 
-def _values_by_run(results: Results, key: str) -> str:
-    """Return a line of the scenarios of results: each value, with the names of its results if they differ."""
-    names_of: dict[str, list[str]] = {}
-    for name, result in results.items():
-        names_of.setdefault(result.describe_scenario().get(key, "-"), []).append(name)
-    if len(names_of) == 1:
-        return next(iter(names_of))
-    return "; ".join(f"{enumeration(names)}: {line}" for line, names in names_of.items())
-
-
 def _summary(
     results: Results,
     baseline: str,
@@ -280,8 +276,6 @@ def _summary(
     remarks: Sequence[str],
     further: Sequence[TextTable],
 ) -> Section:
-    units = {"waiting": charts.waiting_unit(results)}
-    further = [tables.convert_times(table, units) for table in further]
     if len(results) == 1:
         name, result = next(iter(results.items()))
         text = "  ".join(f"{remark[0].upper()}{remark[1:]}." for remark in remarks)
@@ -298,12 +292,14 @@ def _summary(
     )
     terms = _TERMS if results[baseline].rigid else ()
     notes = [*_schedulers(results), *terms, *cautions(results, rows, bound), *remarks]
-    views = [replace(tables.convert_times(table, units), notes=notes), *further]
+    views = [replace(table, notes=notes), *further]
     if not comparable:
         lines = {name: result.describe_scenario() for name, result in results.items()}
         keys = dict.fromkeys(key for line in lines.values() for key in line)
         scenario_lines = {
-            key: {name: line[key] for name, line in lines.items() if key in line} for key in keys
+            key: {name: line[key] for name, line in lines.items() if key in line}
+            for key in keys
+            if len({line.get(key) for line in lines.values()}) > 1
         }
         views.append(tables.table_by_run("Scenarios", scenario_lines, list(results)))
     return Section(
@@ -325,10 +321,13 @@ def _schedulers(results: Results) -> list[str]:
         changes.setdefault(type(scheduler), {}).update(dict.fromkeys(changed_fields(scheduler)))
     lines = []
     for name, scheduler in schedulers.items():
-        values = ", ".join(f"{key}={getattr(scheduler, key)!r}" for key in changes[type(scheduler)])
+        values = ", ".join(
+            f"{key} = {tables.text(results[name].scheduler['parameters'].get(key))}"
+            for key in changes[type(scheduler)]
+        )
         parameters = {key: getattr(scheduler, key) for key in changed_fields(scheduler)}
         summary = summary_of(type(scheduler), parameters)
-        lines.append(f"{name}: with {values}: {summary}" if values else f"{name}: {summary}")
+        lines.append(f"{name} ({values}): {summary}" if values else f"{name}: {summary}")
     return lines
 
 

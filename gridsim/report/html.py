@@ -102,6 +102,7 @@ def _page(
             files=files,
             remarks=[*filter(None, [results.log_remark]), *results.warnings],
             further=[group.waiting(results.all_results) for group in results.groups],
+            is_comparable=True if results.scenarios else None,
         )
     if isinstance(results, Result):
         results = {results.scheduler["name"]: results}

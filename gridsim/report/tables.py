@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from gridsim.plots.scales import time_unit
 from gridsim.report.charts import sample_values
 from gridsim.results.result import Result
 from gridsim.results.schema import COLUMN_UNITS
 from gridsim.studies.comparison_table import scalar, scheduler_results
-from gridsim.studies.overview import TextTable, file_tables
+from gridsim.studies.overview import TextTable, file_tables, short_text
 
 Results = Mapping[str, Result]
 
-#: A table with more runs than this has a row per run, not a column per run.
+#: A table with more runs than this, and than values, has a row per run, not a column per run.
 MAX_COLUMNS = 3
 #: Key of the provenance -> its title in the table.
 _PROVENANCE_TITLES = {
@@ -37,40 +34,6 @@ _PROVENANCE_TITLES = {
     "peak_memory": "peak memory (B)",
 }
 _QUANTILES = {"minimum": 0, "25 %": 25, "median": 50, "75 %": 75, "95 %": 95, "maximum": 100}
-_IN_SECONDS = re.compile(r"(?<![^ ])s$")  # "s", or "mean, s"
-_FLOAT = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?")
-
-
-def convert_times(table: TextTable, units: Mapping[str, tuple[float, str]] | None = None) -> TextTable:
-    """Return a table with long times in h or days, with four digits; columns of one title have one unit.
-
-    Parameters
-    ----------
-    units
-        Title of columns -> length (s) and name of their unit; by default by the longest time.
-    """
-    columns = list(zip(*table.rows, strict=True))
-    times: dict[str, list[float]] = {}
-    for (title, unit_line), cells in zip(table.head, columns, strict=True):
-        if _IN_SECONDS.search(unit_line):
-            times.setdefault(title, []).extend(float(cell) for cell in cells if _FLOAT.fullmatch(cell))
-    chosen = {title: time_unit(max(values, default=0.0)) for title, values in times.items()}
-    chosen |= units or {}
-    head = []
-    for k, (title, unit_line) in enumerate(table.head):
-        factor, unit = chosen.get(title, (1.0, "s"))
-        if factor > 1.0 and _IN_SECONDS.search(unit_line):
-            unit_line = _IN_SECONDS.sub(unit, unit_line)
-            columns[k] = tuple(
-                _four_digits(float(c) / factor) if _FLOAT.fullmatch(c) else c for c in columns[k]
-            )
-        head.append((title, unit_line))
-    return replace(table, head=head, rows=list(zip(*columns, strict=True)))
-
-
-def _four_digits(value: float) -> str:
-    """Return a number with four significant digits, without an exponent below 1e10."""
-    return f"{float(f'{value:.4g}'):.10g}"
 
 
 def table_by_run(
@@ -79,7 +42,7 @@ def table_by_run(
     names: Sequence[str],
     max_columns: int = MAX_COLUMNS,
 ) -> TextTable:
-    """Return a table with a column per run, or with a row per run if there are more than `max_columns`.
+    """Return a table with a column per run; if these exceed `max_columns` and the values, a row per run.
 
     Parameters
     ----------
@@ -88,7 +51,7 @@ def table_by_run(
     names
         Names of the runs.
     """
-    if len(names) <= max_columns:
+    if len(names) <= max(max_columns, len(values)):
         heads = ["", *(names if len(names) > 1 else ["value"])]
         rows = [[key, *(row.get(name, "-") for name in names)] for key, row in values.items()]
     else:
@@ -106,7 +69,7 @@ def quantiles(results: Results) -> list[TextTable]:
         for name, values in samples.items():
             known = values[~np.isnan(values)]
             cells = np.percentile(known, list(_QUANTILES.values())).tolist() if len(known) else []
-            cells_text = [_four_digits(cell) for cell in cells] or ["-"] * len(_QUANTILES)
+            cells_text = [short_text(cell, unit) for cell in cells] or ["-"] * len(_QUANTILES)
             rows.append([name, f"{len(known)} of {len(values)}", *cells_text])
         views.append(TextTable(f"Quantiles of the {quantity}{f' ({unit})' if unit else ''}", head, rows))
     return views
@@ -122,7 +85,7 @@ def messages(results: Results) -> list[TextTable]:
             ("traffic", "Messages by level of the tree"),
             ("exchanges", "Exchanges of schedules"),
         )
-        if len(result.tables.get(table, ()))
+        if len(result.tables.get(table, ())) and result.messages["sent"].any()
     ]
 
 
@@ -158,7 +121,7 @@ def _is_cell_value(value: Any) -> bool:
 
 def text(value: Any) -> str:
     """Return a value as the text of a cell; lists are cut after 12 entries."""
-    if value is None:
+    if value is None or value == []:
         return "none"
     if isinstance(value, list):
         return ", ".join(map(text, value[:12])) + (", ..." if len(value) > 12 else "")

@@ -19,8 +19,8 @@ LOOSE = {
 }
 Lines = dict[str, str]
 
-#: Text for numbers that a job log does not state, such as messages, and in place of its ratio to a scheduler.
-UNKNOWN, REFERENCE = "unknown", "reference"
+#: Text for numbers that a job log does not state, such as messages, and for ratios of what is not ranked.
+UNKNOWN, NOT_RANKED = "unknown", "unranked"
 
 
 def draw_lines(random_parts: Iterable[str]) -> Lines:

@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from gridsim.errors import GridSimError, ScenarioError, text_of
+from gridsim.errors import GridSimError, ScenarioError, text_of, variant_label
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support import imports as importing
 from gridsim.support.arguments import closest, hint, listed, short_repr, text
@@ -137,8 +137,9 @@ def named_scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
     ScenarioError
         If `split_label`, `make_scheduler` or `import_scheduler` raises it.
     """
-    _, scheduler = split_label(name)
-    return (import_scheduler if ":" in scheduler else make_scheduler)(scheduler, parameters)
+    label, scheduler = split_label(name)
+    with variant_label(label, scheduler_class(scheduler).name):
+        return (import_scheduler if ":" in scheduler else make_scheduler)(scheduler, parameters)
 
 
 def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:

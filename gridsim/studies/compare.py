@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
-from gridsim.errors import FileChanged, ScenarioError, WarningScope, collect_warnings, warn
+from gridsim.errors import FileChanged, ScenarioError, WarningScope, collect_warnings, variant_label, warn
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.plots.charts import Chart, result_chart
@@ -50,14 +50,16 @@ _NOT_OF_LOGS = ("messages", "dropped", "bytes", "wall_seconds", "peak_memory", "
 
 @dataclass(frozen=True)
 class Comparison(Study):
-    """Results of several schedulers on one scenario.
+    """Results of several schedulers on one scenario, or on each of several.
 
     Parameters
     ----------
+    scenario
+        The scenario, or the first one.
     results
         Name -> `Result`, in the order in which they ran.
     baseline
-        Name of the scheduler whose `measure` counts as 1.
+        Name of the scheduler whose `measure` counts as 1, or "log".
     bound
         The kind of lower bound by which the table divides maximum stretches; see `Result.bound`.
     log
@@ -66,9 +68,11 @@ class Comparison(Study):
     log_remark
         Remark on `log`, or why there is none; see `gridsim.studies.log_reference`.
     groups
-        The jobs by queue, user or site; each grouping has a table of mean waiting times.
+        The jobs by queue, user, account or site; each grouping has a table of mean waiting times.
     warnings
         Texts of the warnings of the runs, such as the faults of a job log.
+    scenarios
+        Name -> scenario, if there are several; empty for one.
     """
 
     scenario: Scenario
@@ -79,6 +83,7 @@ class Comparison(Study):
     log_remark: str = ""
     groups: tuple[JobGroups, ...] = ()
     warnings: tuple[str, ...] = ()
+    scenarios: Mapping[str, Scenario] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Result:
         if name == LOG and self.log is not None:
@@ -144,14 +149,15 @@ class Comparison(Study):
 
     def ratio(self, name: str) -> float:
         """Return the ratio of the `measure` of `name` to the baseline."""
-        return ratio_of(self.results, name, self.baseline)
+        return ratio_of(self.all_results, name, self.baseline)
 
     def table(self) -> list[dict[str, Any]]:
         """Return one row per scheduler: its name here, the ratio to the baseline, and `Result.summary`.
 
         There is no row for the log.
         """
-        return rows_of(self.results, self.baseline, self.bound)
+        rows = rows_of(self.all_results, self.baseline, self.bound)
+        return [row for row in rows if row["name"] in self.results]
 
     def format(self, *, width: int = WIDTH, verbose: bool = False) -> str:
         """Return as text: platform, workload and load; the table; a line on the best scheduler by metric.
@@ -169,8 +175,9 @@ class Comparison(Study):
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario (TOML), the baseline, the rows and their units as plain values.
 
-        The recorded schedule, if there is one, is not among the schedulers, but the entry ``log``.  The entry
-        ``by`` has the waiting times by queue, user or site.
+        With several scenarios the entry ``scenarios`` has that of each row.  The recorded schedule, if there
+        is one, is not among the schedulers, but the entry ``log``.  The entry
+        ``by`` has the waiting times by queue, user, account or site.
         """
         reference: dict[str, Any] = {}
         if self.log is not None:
@@ -180,8 +187,10 @@ class Comparison(Study):
             reference["log_remark"] = self.log_remark
         if self.groups:
             reference["by"] = {group.group: group.rows(self.all_results) for group in self.groups}
+        scenarios = {name: scenario.to_toml(schedulers=False) for name, scenario in self.scenarios.items()}
         return {
             "scenario": self.scenario.to_toml(),
+            **({"scenarios": scenarios} if scenarios else {}),
             "baseline": self.baseline,
             "schedulers": self.table(),
             **reference,
@@ -191,7 +200,7 @@ class Comparison(Study):
 
 @overload
 def compare(
-    scenario: Scenario,
+    scenario: Scenario | Mapping[str, Scenario],
     schedulers: Schedulers,
     *,
     progress: Progress = ...,
@@ -222,7 +231,7 @@ def compare(
 
 
 def compare(
-    scenario: Scenario,
+    scenario: Scenario | Mapping[str, Scenario],
     schedulers: Schedulers,
     *,
     progress: Progress = False,
@@ -241,11 +250,15 @@ def compare(
 
     Parameters
     ----------
+    scenario
+        A scenario, or label -> scenario, for example with more machines: then each scheduler has a row for
+        each of them, called NAME LABEL, and the first one is that of the baseline.
     schedulers
         Name -> scheduler, or a list of schedulers and of names, such as ``["fair-tree", gs.MinCent()]``.  A
         name gets its parameters from ``scenario.schedulers``.
     baseline
-        The name of the scheduler to compare with; default: see `default_baseline`.
+        The name of the scheduler to compare with, or ``"log"`` for the recorded schedule; default: see
+        `default_baseline`.
     bound
         The kind of lower bound by which maximum stretches are divided, ``"best"``, ``"fluid"`` or
         ``"discrete"``; see `Result.bound`.
@@ -257,8 +270,8 @@ def compare(
         Whether to show the schedule recorded in the job log from which rigid jobs come, as a reference, if
         jobs and machines are those of the log.  Otherwise a remark says why it is not shown.
     by
-        What rigid jobs are grouped by: ``"queue"``, ``"user"`` or ``"site"``; for each there is a table of
-        mean waiting times.
+        What rigid jobs are grouped by: ``"queue"``, ``"user"``, ``"account"`` or ``"site"``; each has a
+        table of mean waiting times.
     replicates
         How many replications to run.  None runs the scenario as it is, once, and returns a `Comparison`.  A
         number runs `gridsim.replicate` with the usual metrics, and returns `Replicates` with means and paired
@@ -266,20 +279,34 @@ def compare(
     study
         Further arguments of `gridsim.replicate`, such as metrics; only with `replicates`.
     """
-    check_scenario(scenario)
+    scenarios = dict(scenario) if isinstance(scenario, Mapping) else {"": scenario}
+    if not scenarios:
+        raise ScenarioError("scenario must have at least one scenario, got none")
+    for one in scenarios.values():
+        check_scenario(one)
+    first = next(iter(scenarios.values()))
     _check_study(study)
-    schedulers = chosen_schedulers(schedulers, scenario.schedulers)
+    schedulers = chosen_schedulers(schedulers, first.schedulers)
+    cells = {
+        f"{name} {label}" if label else name: (name, one)
+        for name in schedulers
+        for label, one in scenarios.items()
+    }
     if baseline is None:
         baseline = default_baseline(schedulers)
-    elif baseline not in schedulers:
+    elif baseline not in schedulers and (baseline != LOG or not log or replicates is not None):
         raise ScenarioError(
             f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}{hint(schedulers, baseline)}"
         )
+    if baseline in schedulers:
+        baseline = next(cell for cell, (name, _) in cells.items() if name == baseline)
     if replicates is not None:
         if bound != "best" or threads != 1 or record or by:
             raise ScenarioError(
                 "replicates does not support bound, threads, record and by, which are for single runs"
             )
+        if isinstance(scenario, Mapping):
+            raise ScenarioError("replicates requires one scenario; gridsim.sweep has replications of several")
         from gridsim.studies.replicate import replicate
 
         return replicate(
@@ -297,12 +324,14 @@ def compare(
     check_bound(bound)
     options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
     options["record"] = Options(record=record).record  # an iterator of names could be used only once
-    warn_unusual(scenario)
+    for one in scenarios.values():
+        warn_unusual(one)
     results: dict[str, Result] = {}
     read = TraceDigests()
 
     def check_files(name: str, result: Result) -> None:
-        if file := read.changed_file(result.files_read, scenario.places()):
+        places = (cells[name][1] if name in cells else first).places()
+        if file := read.changed_file(result.files_read, places):
             raise FileChanged(f"{file} must not change during the comparison, got other content for {name}")
 
     def have(name: str, result: Result) -> None:
@@ -310,21 +339,30 @@ def compare(
         results[name] = result
 
     scope = WarningScope()
+    reference = LogReference()
     with scope:
-        groups = tuple(job_groups(group, scenario) for group in by)
+        groups = tuple(job_groups(group, first) for group in by)
+        if log:
+            references = [log_reference(one) for one in scenarios.values()]
+            reference = next((each for each in references if each.result is not None), references[0])
+    if reference.result is not None and LOG in cells:
+        reference = LogReference(remark=f"no row for the log: a scheduler is called {LOG}")
+    elif baseline == LOG and reference.result is None and LOG not in cells:
+        reason = reference.remark or "the jobs come from no log"
+        raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {LOG!r}: {reason}")
     if executor is None:
-        for name, scheduler in schedulers.items():
-            with scope:
-                result = execute(scenario, scheduler, progress=progress, **options)
-            have(name, result)
+        for cell, (name, one) in cells.items():
+            with scope, variant_label(name, schedulers[name].name):
+                result = execute(one, schedulers[name], progress=progress, **options)
+            have(cell, result)
     else:
         from gridsim.studies.execution.run_cells import check_executor
         from gridsim.support.processes import result_of
 
         check_executor(executor)
         runs = {
-            name: executor.submit(_run_in_worker, scenario, each, options)
-            for name, each in schedulers.items()
+            cell: executor.submit(_run_in_worker, one, name, schedulers[name], options)
+            for cell, (name, one) in cells.items()
         }
         try:
             for name, run in with_progress(runs.items(), progress, len(runs), "runs"):
@@ -336,24 +374,26 @@ def compare(
         finally:
             for run in runs.values():
                 run.cancel()
-    reference = LogReference()
-    if log:
-        with scope:
-            reference = log_reference(scenario)
-        if reference.result is not None and LOG in results:
-            reference = LogReference(remark=f"no row for the log: a scheduler is called {LOG}")
-        elif reference.result is not None:
-            check_files(LOG, reference.result)
+    if reference.result is not None:
+        check_files(LOG, reference.result)
     return Comparison(
-        scenario, results, baseline, bound, reference.result, reference.remark, groups, tuple(scope.messages)
+        first,
+        results,
+        baseline,
+        bound,
+        reference.result,
+        reference.remark,
+        groups,
+        tuple(scope.messages),
+        {cell: one for cell, (_, one) in cells.items()} if len(scenarios) > 1 else {},
     )
 
 
 def _run_in_worker(
-    scenario: Scenario, scheduler: Scheduler, options: Mapping[str, Any]
+    scenario: Scenario, name: str, scheduler: Scheduler, options: Mapping[str, Any]
 ) -> tuple[Result, list[tuple[type[Warning], str]]]:
     """Return the result of a run, and the warnings issued in a worker process: (category, message)."""
-    with collect_warnings() as notes:
+    with collect_warnings() as notes, variant_label(name, scheduler.name):
         result = execute(scenario, scheduler, **options)
     return result, notes
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from gridsim.errors import ScenarioError
 from gridsim.optimization.bounds import BOUND_LIMIT
+from gridsim.plots.scales import time_unit
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
-from gridsim.results.text import LOOSE, REFERENCE, UNKNOWN, draw_lines, machine_noun
-from gridsim.studies.overview import NOT_CHARGED, TextTable
+from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun
+from gridsim.studies.overview import NOT_CHARGED, TextTable, convert_times, enumeration
 from gridsim.studies.verdicts import by_cores, of_one_run
 
 Row = dict[str, Any]
@@ -54,6 +55,12 @@ def measure_of(results: Mapping[str, Result]) -> str:
     return "max_stretch"
 
 
+def waiting_unit(results: Mapping[str, Result]) -> tuple[float, str]:
+    """Return the length (s) and the name of the unit of all waiting times of rigid jobs."""
+    waits = (float(result.summary()["p95_waiting"]) for result in results.values() if result.rigid)
+    return time_unit(max(filter(math.isfinite, waits), default=0.0))
+
+
 def ratio_of(results: Mapping[str, Result], name: str, baseline: str) -> float:
     """Return the ratio of the metric of comparison of `name` to the baseline (NaN if both are 0)."""
     measure = measure_of(results)
@@ -74,10 +81,20 @@ def rows_of(results: Mapping[str, Result], baseline: str, bound: BoundKind) -> l
     ]
 
 
+def values_by_run(results: Mapping[str, Result], key: str) -> str:
+    """Return a line of the scenarios of results: each value, with the names of its results if they differ."""
+    names_of: dict[str, list[str]] = {}
+    for name, result in results.items():
+        names_of.setdefault(result.describe_scenario().get(key, "-"), []).append(name)
+    if len(names_of) == 1:
+        return next(iter(names_of))
+    return "; ".join(f"{enumeration(names)}: {line}" for line, names in names_of.items())
+
+
 def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
-    """Return lines of text by key: platform, workload and load of the first result, and the baseline."""
+    """Return lines of text by key: platform, workload, load (by result if they differ) and the baseline."""
     results = scheduler_results(results)
-    lines = next(iter(results.values())).describe_scenario()
+    lines = {key: values_by_run(results, key) for key in next(iter(results.values())).describe_scenario()}
     lines |= max(results.values(), key=lambda result: result.makespan).describe_availability()
     known: dict[str, list[str]] = {}
     for name, result in results.items():
@@ -109,6 +126,8 @@ def comparison_table(
 ) -> TextTable:
     """Return the table with a row per scheduler, of which some columns are `DISPENSABLE`.
 
+    Rows that the verdict does not rank have no ratio.
+
     Parameters
     ----------
     verbose
@@ -119,9 +138,10 @@ def comparison_table(
     measure = measure_of(results)
     rigid = measure == "mean_waiting"
     references = {name for name, result in results.items() if result.of_log}
+    exclusions = {*references, *_exclusions(results, rows)}
     cells: list[_Cells] = [
         *_MEASURE_COLUMNS[measure],
-        ("relative", f"to {baseline}", lambda row: _ratio(row, references, baseline)),
+        ("relative", f"to {baseline}", lambda row: _ratio(row, exclusions, baseline)),
         *_of_measure(results, rows, measure, bound, verbose),
         ("makespan", "s", lambda row: f"{row['makespan']:.1f}"),
         *(_OFFERED_COLUMN if rigid else ()),
@@ -142,12 +162,13 @@ def comparison_table(
     if verbose and identity:
         cells.append(("wall", "s", lambda row: _known(row["wall_seconds"] or math.nan, ".2f")))
         cells.append(("digest", "", lambda row: "-" if row["name"] in references else row["digest"][:16]))
-    return TextTable(
+    table = TextTable(
         caption,
         [("scheduler", ""), *((title, unit) for title, unit, _ in cells)],
         [[row["name"], *(cell(row) for _, _, cell in cells)] for row in rows],
         dispensable=() if verbose else _RIGID_DISPENSABLE if rigid else DISPENSABLE,
     )
+    return convert_times(table, {"waiting": waiting_unit(results)})
 
 
 def remarks(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind) -> list[str]:
@@ -185,6 +206,8 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
         if row["facts"].get("requests_at_root") is not None
     ]
     lines += [said for name, result in results.items() if (said := _cut_off(name, result))]
+    if any("mean_slowdown" in row for row in rows):
+        lines.append(_SLOWDOWN)
     lines += [_reference_line(name, result) for name, result in results.items() if result.of_log]
     gaps = [row for row in rows if "mean_waiting" not in row]
     if any(row["gap"] is None for row in gaps):
@@ -196,14 +219,8 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
 
 def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     """Return a sentence on the best scheduler by each metric, and its lead; empty for one scheduler."""
-    exclusions = {}
     rows = [row for row in rows if not results[row["name"]].of_log]
-    fewest = min((row.get("failed", 0) for row in rows), default=0)
-    for row in rows:
-        if row.get("failed", 0) > fewest:
-            exclusions[row["name"]] = f"it rejected {row['failed']} jobs"
-        elif "mean_waiting" not in row and (done := _completed(results[row["name"]])) != "all":
-            exclusions[row["name"]] = f"it completed {done} tasks"
+    exclusions = _exclusions(results, rows)
     values = {
         what: {row["name"]: float(row[key]) for row in rows if key in row}
         for key, what in _VERDICT_METRICS[measure_of(results)].items()
@@ -216,6 +233,19 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
         {row["name"]: float(row[key]) for row in ranked_rows} for key in (BY_JOBS, BY_CORES)
     )
     return sentence + by_cores(by_job, by_machine, noun_of(results))
+
+
+def _exclusions(results: Mapping[str, Result], rows: Sequence[Row]) -> dict[str, str]:
+    """Return the schedulers that are not ranked, and why."""
+    exclusions = {}
+    rows = [row for row in rows if not results[row["name"]].of_log]
+    fewest = min((row.get("failed", 0) for row in rows), default=0)
+    for row in rows:
+        if row.get("failed", 0) > fewest:
+            exclusions[row["name"]] = f"it rejected {row['failed']} jobs"
+        elif "mean_waiting" not in row and (done := _completed(results[row["name"]])) != "all":
+            exclusions[row["name"]] = f"it completed {done} tasks"
+    return exclusions
 
 
 def _decision_line(name: str, facts: Mapping[str, Any]) -> str:
@@ -273,10 +303,10 @@ def scalar(value: Any) -> bool:
     return isinstance(value, (str, bool, int, float))
 
 
-def _ratio(row: Row, references: Collection[str], baseline: str) -> str:
-    """Return the ratio to the baseline; a schedule that was recorded is no scheduler to be compared."""
-    is_reference = row["name"] in references and row["name"] != baseline
-    return REFERENCE if is_reference else _known(row["ratio"], ".3f")
+def _ratio(row: Row, exclusions: Collection[str], baseline: str) -> str:
+    """Return the ratio to the baseline, or a mark if the row is not ranked."""
+    is_marked = row["name"] in exclusions and row["name"] != baseline
+    return NOT_RANKED if is_marked else _known(row["ratio"], ".3f")
 
 
 def _known(value: float, digits: str) -> str:
@@ -307,6 +337,7 @@ _KNOWN_TIMES = {
     "requested": "only requested times are known to",
     "predicted": "only requested times and predictions by earlier jobs of the user are known to",
 }
+_SLOWDOWN = "slowdown: (waiting time + run time) / run time, where run times below 10 s count as 10 s"
 #: Texts for the messages of schedulers that are not charged for any, and of logs.
 _NO_MESSAGES = (NOT_CHARGED, UNKNOWN)
 #: Metric of comparison -> metric of a row -> its name in the sentences of `verdict`.

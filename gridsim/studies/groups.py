@@ -1,4 +1,4 @@
-"""Rigid jobs by queue, user or site, and their waiting times."""
+"""Rigid jobs by queue, user, account or site, and their waiting times."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
-from gridsim.studies.comparison_table import noun_of
-from gridsim.studies.overview import TextTable
+from gridsim.studies.comparison_table import noun_of, waiting_unit
+from gridsim.studies.overview import TextTable, convert_times
 from gridsim.support.arguments import one_of
 from gridsim.support.arrays import Floats, Integers
 
 #: What jobs are grouped by.
-Group = Literal["queue", "user", "site"]
+Group = Literal["queue", "user", "account", "site"]
 #: Largest number of groups in a table: those with the most core-hours.
 _MAX_GROUPS = 20
 
 
 class JobGroups(NamedTuple):
-    """The jobs of a scenario by queue, user or site.
+    """The jobs of a scenario by queue, user, account or site.
 
     Parameters
     ----------
@@ -80,16 +80,17 @@ class JobGroups(NamedTuple):
             for row in rows[:_MAX_GROUPS]
         ]
         notes = [f"{len(left)} more {self.group}s have {share:.1f} % of the {noun}-hours"] if left else []
-        return TextTable(f"Mean waiting time by {self.group}", head, cells, notes)
+        table = TextTable(f"Mean waiting time by {self.group}", head, cells, notes)
+        return convert_times(table, {"waiting": waiting_unit(results)})
 
 
 def job_groups(group: Group, scenario: Scenario) -> JobGroups:
-    """Return the jobs of a scenario by queue, user or site.
+    """Return the jobs of a scenario by queue, user, account or site.
 
     Raises
     ------
     ScenarioError
-        If `group` is none of these, the jobs are not rigid, or they have no queue, user or site.
+        If `group` is none of these, the jobs are not rigid, or they have no queue, user, account or site.
     """
     one_of("by", group, get_args(Group))
     jobs = scenario.workload.realize(scenario.platform)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import NamedTuple
 
 import numpy as np
 
 from gridsim.errors import ScenarioError, TraceWarning
+from gridsim.model.platform import Platform
 from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
@@ -35,35 +37,33 @@ class LogReference(NamedTuple):
 
 
 def log_reference(scenario: Scenario) -> LogReference:
-    """Return the schedule recorded in the log of a scenario, if its jobs and machines are unchanged.
+    """Return the schedule recorded in the logs of a scenario, if its jobs and machines are unchanged.
 
-    The jobs are unchanged if they are all rigid jobs of the log in the window of the workload, released at
-    the times of the log, each once, without constraints.  The machines are those of the log if their number
-    is that of its header.  If the header states no number, the recorded schedule must fit on them.
+    The jobs are unchanged if they are all rigid jobs of the logs in the window of the workload, released at
+    the times of the logs, each once, without constraints.  The machines are those of a log if their number
+    is that of its header.  If the header states no number, the recorded schedule must fit on them.  With
+    several logs this holds for each of them and its site.
     """
     recipe = scenario.workload.recipe
-    if isinstance(recipe, SiteLogsRecipe):
-        return _no_row("the jobs come from the logs of several sites")
-    if not isinstance(recipe, JobLogRecipe):
+    if not isinstance(recipe, JobLogRecipe | SiteLogsRecipe):
         return LogReference()
     if change := _job_change(recipe):
         return _no_row(f"{_DIFFERENT}: {change}")
+    scenario.workload.realize(scenario.platform)  # issues the warnings on the logs
     try:
-        result, header_count = _recorded_schedule(scenario, recipe)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TraceWarning)
+            result = _recorded_schedule(scenario, recipe)
     except _NoSchedule as error:
         return _no_row(str(error))
-    machines, jobs = scenario.platform.nodes, len(result.applications)
-    unknown = int(result.applications["failed"].sum())
-    if header_count is not None and header_count != machines:
-        return _no_row(f"{_DIFFERENT}: {machines:,} machines instead of {header_count:,}")
-    if header_count is None and (peak := _peak(result)) > machines:
-        return _no_row(f"its jobs used up to {peak:,} machines at once, and the platform has {machines:,}")
-    if unknown > _MAX_UNKNOWN * jobs:
-        return _no_row(f"the log does not state the waiting time of {unknown:,} of {jobs:,} jobs")
-    remark = ""
+    remarks = []
+    if isinstance(recipe, SiteLogsRecipe):
+        remarks.append("each job ran at its home site")
     if recipe.start > 0:
-        remark = "log: jobs submitted before the window still ran or waited at its beginning in the log only"
-    return LogReference(result, remark)
+        remarks.append(
+            "jobs submitted before the window still ran or waited at its beginning in the log only"
+        )
+    return LogReference(result, f"{LOG}: {'; '.join(remarks)}" if remarks else "")
 
 
 class _NoSchedule(Exception):
@@ -74,8 +74,12 @@ def _no_row(reason: str) -> LogReference:
     return LogReference(remark=f"no row for the log: {reason}")
 
 
-def _job_change(recipe: JobLogRecipe) -> str:
-    """Return how the workload changes the jobs of its log; "" if it does not."""
+def _job_change(recipe: JobLogRecipe | SiteLogsRecipe) -> str:
+    """Return how the workload changes the jobs of its logs; "" if it does not."""
+    if recipe.resample is not None:
+        return f"{recipe.resample} are drawn with replacement"
+    if isinstance(recipe, SiteLogsRecipe):
+        return ""
     if recipe.utilization is not None:
         return f"releases are scaled to a load of {recipe.utilization:.4g}"
     if recipe.copies > 1:
@@ -85,37 +89,62 @@ def _job_change(recipe: JobLogRecipe) -> str:
     return ""
 
 
-def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe) -> tuple[Result, int | None]:
-    """Return the schedule of the jobs of a log, and the number of machines in its header, or None."""
-    from gridsim.results.formats.job_logs import check_same_jobs, result_from_log
+def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe | SiteLogsRecipe) -> Result:
+    """Return the schedule of the jobs of all logs, each on the machines of its site."""
+    from gridsim.results.formats.job_logs import check_same_jobs, schedule_of_sites
+
+    platform = scenario.platform
+    if isinstance(recipe, JobLogRecipe):
+        result = _schedule_of_log(recipe, recipe.path, recipe.procs_per_node, platform)
+    else:
+        procs = recipe.procs_per_node or [1] * len(recipe.paths)
+        logs = enumerate(zip(recipe.paths, procs, strict=True))
+        sites = [_schedule_of_log(recipe, path, count, platform.site(k)) for k, (path, count) in logs]
+        result = schedule_of_sites(sites, scenario)
+    try:
+        check_same_jobs(result, scenario)
+    except ScenarioError as error:
+        has_limit = getattr(recipe, "max_nodes", None) is not None
+        reason = "workload.max_nodes leaves out jobs" if has_limit else str(error)
+        raise _NoSchedule(f"{_DIFFERENT}: {reason}") from error
+    unknown, jobs = int(result.applications["failed"].sum()), len(result.applications)
+    if unknown > _MAX_UNKNOWN * jobs:
+        raise _NoSchedule(f"the log does not state the waiting time of {unknown:,} of {jobs:,} jobs")
+    return result
+
+
+def _schedule_of_log(
+    recipe: JobLogRecipe | SiteLogsRecipe, path: str, procs_per_node: int, platform: Platform
+) -> Result:
+    """Return the schedule of the jobs of one log on the machines of `platform`."""
+    from gridsim.results.formats.job_logs import result_from_log
     from gridsim.traces.info import read_header
     from gridsim.traces.jobs import stated_machines
 
-    header = read_header(recipe.path)
-    header_count = None if header is None else stated_machines(header, recipe.procs_per_node)
-    platform = scenario.platform
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TraceWarning)  # the workload has already issued them
-        try:
-            result = result_from_log(
-                recipe.path,
-                machines=platform.nodes,
-                speed=float(platform.speeds[0]),
-                procs_per_node=recipe.procs_per_node,
-                start=recipe.start,
-                end=recipe.end,
-                name=LOG,
-            )
-        except ScenarioError as error:
-            if "no job has a known wait" in str(error):
-                raise _NoSchedule("the log does not state the waiting times of its jobs") from error
-            raise _NoSchedule(f"{_DIFFERENT}: a job has more nodes than there are machines") from error
-        try:
-            check_same_jobs(result, scenario)
-        except ScenarioError as error:
-            reason = "workload.max_nodes leaves out jobs" if recipe.max_nodes is not None else str(error)
-            raise _NoSchedule(f"{_DIFFERENT}: {reason}") from error
-    return result, None if header_count is None else header_count[1]
+    header = read_header(path)
+    machines = None if header is None else stated_machines(header, procs_per_node)
+    site = "" if isinstance(recipe, JobLogRecipe) else f" for {os.path.basename(path)}"
+    if machines is not None and machines[1] != platform.nodes:
+        raise _NoSchedule(f"{_DIFFERENT}: {platform.nodes:,} machines instead of {machines[1]:,}{site}")
+    try:
+        result = result_from_log(
+            path,
+            machines=platform.nodes,
+            speed=float(platform.speeds[0]),
+            procs_per_node=procs_per_node,
+            start=recipe.start,
+            end=recipe.end,
+            name=LOG,
+        )
+    except ScenarioError as error:
+        if "no job has a known wait" in str(error):
+            raise _NoSchedule("the log does not state the waiting times of its jobs") from error
+        raise _NoSchedule(f"{_DIFFERENT}: a job has more nodes than there are machines{site}") from error
+    if machines is None and (peak := _peak(result)) > platform.nodes:
+        raise _NoSchedule(
+            f"its jobs used up to {peak:,} machines at once, and the platform has {platform.nodes:,}{site}"
+        )
+    return result
 
 
 def _peak(result: Result) -> int:

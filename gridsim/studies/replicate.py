@@ -131,6 +131,11 @@ class Replicates(Study):
         """Names of the schedulers, in the order in which they were given."""
         return tuple(next(iter(self.values.values())))
 
+    @property
+    def noun(self) -> str:
+        """What the machines of rigid jobs are called, "core" or "node"."""
+        return "node" if "nodes" in self.about else "core"
+
     def mean(self, name: str, metric: str | None = None) -> Estimate:
         """Estimate the mean over replications for the scheduler `name`.
 
@@ -278,7 +283,7 @@ class Replicates(Study):
             jobs_means, cores_means = (
                 {name: mean(values) for name, values in each.items()} for each in (columns, cores)
             )
-            text += "." + by_cores(jobs_means, cores_means)
+            text += "." + by_cores(jobs_means, cores_means, self.noun)
         return text.removesuffix(".") + "."
 
     def _metric_table(self, metric: str) -> TextTable:
@@ -288,7 +293,7 @@ class Replicates(Study):
             base = None
         heads = ["scheduler", "mean", *([] if base is None else [f"relative to {base}"])]
         about = f"mean over {len(self.seeds)} replications [{LEVEL:.0%} interval]"
-        caption = f"{heading(metric, self.units.get(metric, ''))}, {about}"
+        caption = f"{heading(metric, self.units.get(metric, ''), self.noun)}, {about}"
         return TextTable(caption, [(head, "") for head in heads], self.text_rows(metric, names, base))
 
     def text_rows(self, metric: str, names: Iterable[str], base: str | None) -> list[list[str]]:
@@ -374,7 +379,10 @@ class Replicates(Study):
         if ratio and base is None:
             raise ScenarioError("ratio requires replicates with a baseline")
         names, count, columns = self.schedulers, len(self.seeds), self[metric]
-        title, quantity = display_name(metric).capitalize(), quantity_title(metric, "")
+        title, quantity = (
+            text.replace("by cores", f"by {self.noun}s")
+            for text in (display_name(metric).capitalize(), quantity_title(metric, ""))
+        )
         if not ratio or base is None:
             return RowChart(
                 title=title,
@@ -537,7 +545,11 @@ def replicate(
             if not records:
                 is_local = executor is None or isinstance(executor, Processes)
                 about.update(_plan_lines(scenarios[0], is_local=is_local))
-            cells = [Cell(one, s, selection, time_limit) for one in scenarios for s in schedulers.values()]
+            cells = [
+                Cell(one, scheduler, selection, time_limit, label=name)
+                for one in scenarios
+                for name, scheduler in schedulers.items()
+            ]
             records.extend(
                 collect(
                     cells,

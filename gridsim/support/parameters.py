@@ -12,7 +12,7 @@ from __future__ import annotations
 import numbers
 import reprlib
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
@@ -274,8 +274,10 @@ def _check(hint: Any, limits: Limits | None = None) -> Check | None:
         return lambda path, value: one_of(path, value, arguments)
     if origin in (Union, types.UnionType):
         kinds = [kind for kind in arguments if kind is not type(None)]
-        if [get_origin(kind) for kind in kinds] == [tuple, dict]:
-            return _list_or_table(*(_check(kind, limits) for kind in kinds))
+        if [get_origin(kind) for kind in kinds[:2]] == [tuple, dict]:
+            words = [word for kind in kinds[2:] for word in get_args(kind)]
+            of_list, of_table = (_check(kind, limits) for kind in kinds[:2])
+            return _list_or_table(of_list, of_table, words)
         inner = _check(kinds[0], limits) if len(kinds) == 1 else None
         if inner is None or len(kinds) == len(arguments):
             return inner
@@ -329,11 +331,26 @@ def _values(entry: Check) -> Check:
     return check
 
 
-def _list_or_table(of_list: Check | None, of_table: Check | None) -> Check | None:
-    """Return the check for a list whose entries may have names instead; None if the entries have no check."""
+def _list_or_table(of_list: Check | None, of_table: Check | None, words: Sequence[str] = ()) -> Check | None:
+    """Return the check for a list whose entries may have names instead; None if the entries have no check.
+
+    Parameters
+    ----------
+    words
+        Texts that are allowed in place of a list.
+    """
     if of_list is None or of_table is None:
         return None
-    return lambda path, value: (of_table if isinstance(value, Mapping) else of_list)(path, value)
+
+    def check(path: str, value: Any) -> Any:
+        if words and isinstance(value, str):
+            if value in words:
+                return value
+            allowed = " or ".join(map(repr, words))
+            raise ScenarioError(f"{path} must be a list, a table or {allowed}, got {short_repr(value)}")
+        return (of_table if isinstance(value, Mapping) else of_list)(path, value)
+
+    return check
 
 
 def _column_check(kind: type[ArrayColumn], annotations: tuple[Any, ...]) -> Check:
@@ -388,10 +405,11 @@ def values_of(kind: type[msgspec.Struct]) -> dict[str, str]:
     texts = {}
     for field in fields_of(kind).values():
         hint = field.type
+        ranges = [limits[field.encode_name].range] if field.encode_name in limits else []
         if literal := literal_values(hint):
-            texts[field.name] = ", ".join(map(str, literal))
-        elif field.encode_name in limits:
-            texts[field.name] = limits[field.encode_name].range
+            texts[field.name] = ", ".join([*ranges, *map(str, literal)])
+        elif ranges:
+            texts[field.name] = ranges[0]
         else:
             texts[field.name] = "true or false" if hint is bool else "text" if hint is str else ""
     return texts

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gridsim.errors import TraceWarning, warn
 from gridsim.traces._text import parse_number, warn_remarks
 from gridsim.traces.job_lines import PARTS, JobLines, Rows, job_count, remarks_on, unused_fields
-from gridsim.traces.jobs import JobLog, stated_machines
+from gridsim.traces.jobs import JobLog, date_at, stated_machines
 
 
 def report(log: JobLog, lines: JobLines, used: Rows, zero_run_time: float, stacklevel: int = 3) -> None:
@@ -139,7 +139,9 @@ def _over_capacity(log: JobLog, lines: JobLines, rows: Rows, limit: int) -> tupl
     over_capacity[indices[excess]] = True
     if not len(excess):
         return over_capacity, ""
-    return over_capacity, f", such as {in_use[excess[0]]} at {start[excess[0]]:.15g} s"
+    at = float(start[excess[0]])
+    date = "" if (known_date := date_at(log.header, at)) is None else f" ({known_date:%Y-%m-%d %H:%M:%S})"
+    return over_capacity, f", such as {in_use[excess[0]]} at {at:.15g} s{date}"
 
 
 def _count_contradictions(log: JobLog) -> dict[str, str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -273,6 +276,35 @@ def listed_names(header: Mapping[str, str], key: str) -> dict[int, str]:
     """Return number -> name for the names that a header lists under `key`, such as "User" or "Queue"."""
     entries = re.findall(r"^([0-9]{1,6})\s+(\S.*?)\s*$", header.get(key, ""), re.MULTILINE)
     return {int(number): name for number, name in entries}
+
+
+def unix_start(header: Mapping[str, str]) -> float:
+    """Return the UNIX time of submissions at 0 s that a header states, s; NaN if it states none."""
+    begin = header.get("UnixStartTime", "").strip()
+    return float(begin) if begin.isdecimal() else math.nan
+
+
+def date_at(header: Mapping[str, str], time: float) -> datetime | None:
+    """Return the date of a time of a log, s, by its clock; None if the header states no start.
+
+    It is in the time zone of the header (TimeZoneString), else in UTC; without a UNIX time, it counts from a
+    local StartTime, as the readers of accounting tables state it.
+    """
+    begin, name = unix_start(header), header.get("TimeZoneString", "").strip()
+    try:
+        if math.isnan(begin):
+            return datetime.fromisoformat(header.get("StartTime", "").strip()) + timedelta(seconds=time)
+        return datetime.fromtimestamp(begin + time, _zone(name))
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _zone(name: str) -> tzinfo:
+    """Return the time zone of a name; UTC if it is empty or unknown."""
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (OSError, KeyError, ValueError):
+        return UTC
 
 
 def is_column_header(words: list[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -397,9 +398,10 @@ def test_the_row_of_the_log_is_saved(tmp_path: Path) -> None:
 
 
 def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
-    line = "{0} {0} 0 10 2 -1 -1 2 10 -1 1 {1} 1 1 {2} 1 -1 -1\n"
+    line = "{0} {0} 0 10 2 -1 -1 2 10 -1 1 {1} {2} 1 {2} 1 -1 -1\n"
     log = tmp_path / "log.swf"
-    header = "; MaxProcs: 2\n; UnixStartTime: 1000000000\n; Queue: 1 batch\n; Queue: 2 debug\n"
+    header = "; MaxProcs: 2\n; UnixStartTime: 1000000000\n"
+    header += "; Queue: 1 batch\n; Queue: 2 debug\n; Group: 2 chem\n"
     log.write_text(header + "".join(line.format(k, k, 1 + k // 3) for k in range(1, 5)))
     flags = "--job-log", log, "--rigid", "--schedulers", "backfill,two=backfill", "--by", "queue,user"
     report = tmp_path / "report.html"
@@ -425,11 +427,13 @@ def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
     page = report.read_text()
     assert "Mean waiting time by user" in page and "submitted from 2001-09-09" in page
     sites = invoke("--job-log", log, *flags[:4], "backfill", "--by", "site,queue", "--sites", "old=2,new=2")
+    accounts = invoke(*flags[:4], "backfill", "--by", "account").stdout
+    assert re.search(r"(?m)^  chem +2 +50.0 +22.5 +0$", accounts), accounts
     rows = [row.split()[:3] for row in sites.stdout.splitlines()]
     assert ["old", "4", "50.0"] in rows and ["new/debug", "2", "25.0"] in rows
     for group, message in (
         ("site", "by = 'site' requires a platform of sites"),
-        ("groups", "--by must be one of ('queue', 'user', 'site'), got 'groups'"),
+        ("groups", "--by must be one of ('queue', 'user', 'account', 'site'), got 'groups'"),
     ):
         refused = invoke(*flags[:4], "backfill", "--by", group)
         assert refused.exit_code == 2 and message in refused.stderr
@@ -438,8 +442,7 @@ def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
 def test_a_report_on_a_log_is_for_operators(tmp_path: Path) -> None:
     """Waiting times have one unit, and schedulers are described by the parameters that differ."""
     from gridsim.report.contents import of_results
-    from gridsim.report.tables import convert_times
-    from gridsim.studies.overview import TextTable
+    from gridsim.studies.overview import TextTable, convert_times
 
     line = "{0} {1} -1 40000 2 -1 -1 2 40000 -1 {2} 1 1 1 1 1 -1 -1\n"
     log = tmp_path / "log.swf"
@@ -447,19 +450,22 @@ def test_a_report_on_a_log_is_for_operators(tmp_path: Path) -> None:
     log.write_text("; MaxProcs: 4\n" + text.replace("4 40 -1 40000 2", "4 40 -1 0 -1"))
     flags = "--job-log", log, "--rigid", "--schedulers", "backfill,deep=backfill", "--set", "deep.depth=3"
     report = tmp_path / "report.html"
-    assert invoke(*flags, "--report", report).exit_code == 0
+    assert invoke(*flags, "--report", report, "--title", "Grey cluster").exit_code == 0
+    assert "--title requires --report" in invoke(*flags, "--title", "Grey cluster").stderr
     page = report.read_text()
-    assert "backfill: with depth=1: First come, first served, with EASY backfilling." in page
-    assert "deep: with depth=3: First come" in page and "offered busy: the share of all machine" in page
+    assert "Grey cluster" in page.partition("<title>")[2].partition("</title>")[0]
+    assert "backfill (depth = 1): First come, first served, with EASY backfilling." in page
+    assert "deep (depth = 3): First come" in page and "offered busy: the share of all machine" in page
     assert "1 jobs that never ran" in page
     head = page.partition("Schedulers compared")[2].partition("</thead>")[0]
     assert "median, h" in head and "mean, h" in head and "digest" not in head and "messages" not in head
     results = gs.compare(gs.Scenario.from_toml(_saved(tmp_path, flags)), ["backfill"], log=False).results
     assert "digests" not in of_results(results).lead
-    table = TextTable(
-        "", [("name", ""), ("waiting", "mean, s"), ("waiting", "median, s")], [["a", "9000", "60"]]
-    )
-    assert convert_times(table).rows == [("a", "2.5", "0.01667")]
+    head_of_times = [("name", ""), *(("waiting", f"{name}, s") for name in ("mean", "median", "least"))]
+    table = TextTable("", head_of_times, [["a", "9000", "60", "0.28"], ["b", "0", "1e6", "4.0"]])
+    in_hours = convert_times(table, {"waiting": (3600.0, "h")})
+    assert in_hours.rows == [("a", "2.5", "0.017", "<0.001"), ("b", "0", "277.8", "0.001")]
+    assert in_hours.head[1] == ("waiting", "mean, h") and in_hours.numeric == [False, True, True, True]
 
 
 def _saved(folder: Path, flags: tuple[object, ...]) -> Path:
@@ -478,7 +484,7 @@ def test_a_log_without_a_size_has_the_machines_that_it_used(tmp_path: Path) -> N
         "2 machines, as many as jobs used at once" in several.stderr
         and "platform  5 machines" in several.stdout
     )
-    assert "nodes of 2, 1 processors" in several.stdout
+    assert "nodes of 2 (site.swf), 1 (site.swf) processors" in " ".join(several.stdout.split())
     assert several.stderr.count("--sites sets another number") == 2
     refused = invoke("--job-log", log, "--job-log", log, "--rigid", "--procs-per-node", "2,1,1")
     assert refused.exit_code == 2 and "--procs-per-node must be one number, or 2" in refused.stderr
@@ -509,3 +515,57 @@ def test_errors_of_logs_say_what_is_right(
     log.write_text(text)
     found = invoke("--job-log", log, "--rigid", *flags)
     assert found.exit_code == 2 and message in found.stderr
+
+
+def test_several_numbers_of_machines_are_rows_of_one_table(tmp_path: Path) -> None:
+    """The first of two jobs for three of four machines delays the second, which eight machines do not."""
+    log, out, report = _job_log(tmp_path), tmp_path / "out", tmp_path / "report.html"
+    flags = "--job-log", log, "--rigid", "--schedulers", "backfill,two=backfill", "--nodes", "1x,8"
+    found = invoke(*flags, "--baseline", "log", "--out", out, "--report", report)
+    assert found.exit_code == 0, found.output
+    rows = {
+        row.split()[0] + row.split()[1]: row.split()[2:4]
+        for row in found.stdout.splitlines()
+        if " 4 " in row[:13] or " 8 " in row[:13]
+    }
+    assert rows == {
+        "backfill4": ["25", "1.000"],
+        "two4": ["25", "1.000"],
+        "backfill8": ["0", "0.000"],
+        "two8": ["0", "0.000"],
+    }
+    assert "platform  backfill 4 and two 4: 4 machines; backfill 8 and two 8: 8 machines" in found.stdout
+    assert sorted(file.name for file in out.iterdir()) == [
+        "backfill_4.npz",
+        "backfill_8.npz",
+        "log.npz",
+        "two_4.npz",
+        "two_8.npz",
+    ]
+    assert "different scenarios" not in report.read_text()
+    data = json.loads(invoke(*flags, "--json").stdout)
+    assert data["baseline"] == "backfill 4" and [row["machines"] for row in data["schedulers"]] == [
+        4,
+        8,
+        4,
+        8,
+    ]
+    assert "nodes = 8" in data["scenarios"]["two 8"]
+    for nodes, further, message in (
+        ("4,1x", (), "--nodes must be different numbers, got 4, 4"),
+        ("4,8", ("--replicates", 2), "--replicates requires one number of --nodes"),
+    ):
+        assert message in invoke(*flags[:5], "--nodes", nodes, *further).stderr
+    with pytest.raises(gs.ScenarioError, match="replicates requires one scenario"):
+        gs.compare({"a": gs.Scenario.from_toml(data["scenario"])}, ["backfill"], replicates=2)
+
+
+def test_replications_on_nodes_name_nodes_and_no_messages(tmp_path: Path) -> None:
+    flags = _job_log(tmp_path), "--rigid", "--procs-per-node", 2, "--schedulers", "backfill,two=backfill"
+    report = tmp_path / "report.html"
+    found = invoke("--job-log", *flags, "--replicates", 2, "--report", report, "--title", "Our nodes")
+    assert "mean waiting by nodes (mean_waiting_by_cores), s (each job counts by its nodes)" in found.stdout
+    assert "messages" not in found.stdout and "by cores" not in report.read_text()
+    assert "<h1>Our nodes</h1>" in report.read_text()
+    refused = invoke("--job-log", *flags, "--replicates", 2, "--by", "user")
+    assert "--replicates does not support --by: it shows no jobs of single runs" in refused.stderr

@@ -150,7 +150,8 @@ def test_extreme_values_in_any_field_of_a_trace_are_rejected_or_safe(name: str, 
                 message = str(error)
                 assert message.startswith(f"{path}:{len(head) + 1}: ") and message.isprintable(), message
                 assert len(message) < 400
-    numeric = {"swf": 18, "gwf": 11, "tr": 5, "avt": 3, "fta": 5, "hosts": 2}[name]
+    # of job logs, the fields on which runs depend: others count as unknown if they cannot be read
+    numeric = {"swf": 9, "gwf": 8, "tr": 5, "avt": 3, "fta": 5, "hosts": 2}[name]
     assert rejections >= numeric * (len(NUMBERS) - 3)
 
 

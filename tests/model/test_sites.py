@@ -140,6 +140,47 @@ def test_logs_can_be_aligned_by_unix_time(logs: list[Path], tmp_path: Path) -> N
         gs.Workload.jobs_from_logs([logs[0], bare], align="unix").realize(TWO)
 
 
+def test_logs_keep_their_dates_by_default_if_they_have_a_common_period(
+    logs: list[Path], tmp_path: Path
+) -> None:
+    """The first log has jobs at 1100 and 1160 s, the second one at 1050 and 1080 s."""
+    common = swf(tmp_path / "c.swf", (1, 0, 30, 2, 60, 7), (2, 30, 40, 1, 80, -1), unix=1075)
+    bare = swf(tmp_path / "d.swf", (1, 0, 1, 1, 1, 1))
+    for other, align, release, text in (
+        (common, None, [0, 25, 30, 85], "which keep their dates (workload.align"),
+        (common, "first", [0, 0, 30, 60], "each of which begins at 0 s"),
+        (logs[1], None, [0, 0, 30, 60], "each of which begins at 0 s since they have no common period"),
+        (bare, None, [0, 0, 60], "each of which begins at 0 s since d.swf does not state UnixStartTime"),
+    ):
+        workload = gs.Workload.jobs_from_logs([logs[0], other], align=align)
+        assert workload.realize(TWO).release.tolist() == release
+        assert f"first release of the logs, {text}" in workload.remarks["clock"]
+    assert (
+        workload.remarks["period"]
+        == "submitted from 1970-01-01 to 1970-01-01 (a.swf), by the clocks of the logs"
+    )
+
+
+def test_nodes_of_different_processor_counts_are_a_remark(logs: list[Path]) -> None:
+    for procs, text in (
+        (48, "a node of 48 processors"),
+        ([48, 64], "48 (a.swf), 64 (b.swf) processors, which"),
+    ):
+        assert text in gs.Workload.jobs_from_logs(logs, procs_per_node=procs).remarks["cores"]
+
+
+def test_users_of_equal_names_may_be_one_user_of_several_sites(tmp_path: Path) -> None:
+    one = swf(tmp_path / "a.swf", (1, 0, 10, 2, 20, 7), (2, 10, 10, 1, 20, 8))
+    other = swf(tmp_path / "b.swf", (1, 0, 10, 2, 20, 1), (2, 10, 10, 1, 20, 8), (3, 20, 10, 1, 20, -1))
+    for path, users in ((one, "; User: 7 ada\n; User: 8 bob\n"), (other, "; User: 1 bob\n; User: 8 eve\n")):
+        path.write_text(users + path.read_text())
+    shared = gs.Workload.jobs_from_logs([one, other], shared_users=True).realize(TWO)
+    names, members = shared.members("user")
+    assert [names[k] for k in members] == ["ada", "bob", "bob", "eve", "unknown"]
+    apart, _ = gs.Workload.jobs_from_logs([one, other]).realize(TWO).members("user")
+    assert apart == ["unknown", "delft/ada", "delft/bob", "leiden/bob", "leiden/eve"]
+
+
 def test_logs_of_different_periods_are_a_warning(tmp_path: Path) -> None:
     """The warning has the periods, and an end with which both logs have jobs on as many days."""
     jobs = [(k, (k - 1) * DAY, 10, 1, 20, 7) for k in range(1, 12)]

@@ -12,7 +12,7 @@ from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.schedulers import FairTree
-from gridsim.scheduling.registry import build_scheduler, import_scheduler
+from gridsim.scheduling.registry import build_scheduler, import_scheduler, named_scheduler
 from gridsim.studies.compare import compare, default_baseline
 from gridsim.studies.comparison_table import comparison_table, rows_of
 from gridsim.studies.verdicts import by_cores, of_one_run
@@ -214,3 +214,22 @@ def test_the_baseline_of_rigid_jobs_is_easy() -> None:
     assert default_baseline(rigid) == "easy"
     del rigid["easy"]
     assert default_baseline(rigid) == "asap"
+
+
+def test_warnings_and_errors_on_a_variant_name_its_label() -> None:
+    jobs = gs.Workload.jobs_of([0.0, 1.0], [2, 4], 10.0, user=[0, 1])
+    scenario = gs.Scenario(gs.Platform.equal(4), jobs)
+    variants = {"two": gs.BatchQueue(user_limit=2), "three": gs.BatchQueue(user_limit=3)}
+    with pytest.warns(gs.SchedulerWarning) as warned:
+        found = gs.compare(scenario, variants)
+    assert [str(entry.message).partition(":")[0] for entry in warned] == [
+        "two.user_limit",
+        "three.user_limit",
+    ]
+    assert found.warnings == tuple(str(entry.message) for entry in warned)
+    with pytest.warns(gs.SchedulerWarning, match=r"^three.user_limit: 1 of 2 jobs"):
+        gs.compare(scenario, {"three": variants["three"]}, replicates=2)
+    with pytest.raises(gs.ScenarioError, match=r"^none.user_limit must allow some jobs"):
+        gs.compare(scenario, {"none": gs.BatchQueue(user_limit=1)})
+    with pytest.raises(gs.ScenarioError, match=r"^none.user_limit must be a whole number >= 1, got 0"):
+        named_scheduler("none=backfill", {"user_limit": 0})

@@ -49,7 +49,7 @@ def test_the_row_of_the_log_has_its_waiting_times(path: Path) -> None:
     # work offered until 3 s: two machines from 0 s on, and one machine from 2 s on
     assert own.offered_utilization == (2 * 3 + 1) / (4 * 3)
     row = next(line.split() for line in str(found).splitlines() if line.startswith("log "))
-    assert row == ["log", "4", "reference", "4.85714", "3.5", "8.7", "1.1", "15.0", "58.3", "75.0"]
+    assert row == ["log", "4", "unranked", "4.85714", "3.5", "8.7", "1.1", "15.0", "58.3", "75.0"]
 
 
 def test_the_log_is_neither_ranked_nor_among_the_schedulers(path: Path) -> None:
@@ -63,6 +63,17 @@ def test_the_log_is_neither_ranked_nor_among_the_schedulers(path: Path) -> None:
     lines = {str(line.get_label()): line for line in found.figure().axes[0].lines}
     (label,) = (name for name in lines if name.startswith("log (recorded"))
     assert lines[label].get_color() == TOTAL_COLOUR
+
+
+def test_the_log_may_be_the_baseline(path: Path) -> None:
+    """The mean waiting time is 4 s in the log."""
+    found = gs.compare(scenario(path), SCHEDULERS, baseline="log")
+    assert found.ratio("easy") == found["easy"].mean_waiting / 4 == found.table()[0]["ratio"]
+    rows = {line.split()[0]: line.split()[2] for line in str(found).splitlines() if " 4.857" in line}
+    assert rows["log"] == "1.000"
+    for machines, log_row in ((5, True), (4, False)):
+        with pytest.raises(gs.ScenarioError, match="baseline must be one of easy, fcfs, got 'log'"):
+            gs.compare(scenario(path, machines), SCHEDULERS, baseline="log", log=log_row)
 
 
 def test_the_log_can_be_left_out(path: Path) -> None:
@@ -118,6 +129,29 @@ def test_unknown_waits_are_stated_in_a_remark_or_a_reason(tmp_path: Path) -> Non
     assert found.log is not None and "the waiting times of 1 of 201 jobs are unknown" in " ".join(
         str(found).split()
     )
+
+
+def test_the_row_of_several_logs_has_the_waiting_times_of_each_at_its_site(
+    path: Path, tmp_path: Path
+) -> None:
+    """Jobs of one log are released at 0, 1, 2 and 3 s, those of the other at 0 and 2 s."""
+    other = log(tmp_path / "other.swf", [(5, 3, 10, 2), (7, 11, 4, 1)], header="; MaxProcs: 2\n")
+    two = gs.Platform.sites([4, 2], speeds=[1000.0, 500.0])
+    workload = gs.Workload.jobs_from_logs([path, other])
+    found = gs.compare(gs.Scenario(two, workload), {"sites": gs.Metascheduler()}, by=["site"])
+    own = found["log"]
+    assert own.applications["waiting"].tolist() == [0, 3, 9, 0, 11, 7]
+    assert own.applications["first_start"].tolist() == [0, 3, 10, 2, 13, 10]
+    assert own.applications["finish"].tolist() == [10, 13, 15, 10, 17, 12]
+    assert own.utilization == pytest.approx(69 / (6 * 17)) and "each job ran at its home site" in str(found)
+    rows = {row["site"]: row["mean_waiting"]["log"] for row in found.to_dict()["by"]["site"]}
+    assert rows == {"0": 4, "1": 7}
+    for platform, selection, reason in (
+        (gs.Platform.sites([4, 3]), {}, "3 machines instead of 2 for other.swf"),
+        (two, {"resample": "users"}, "users are drawn with replacement"),
+    ):
+        workload = gs.Workload.jobs_from_logs([path, other], **selection)
+        assert reason in log_reference(gs.Scenario(platform, workload)).remark
 
 
 def test_a_remark_states_that_a_window_begins_with_empty_machines(path: Path) -> None:

@@ -186,7 +186,7 @@ def test_a_real_parallel_log_has_its_known_values(traces):
         "8 jobs that never ran (run time 0 s, cancelled or without processors), left out",
         "1 jobs of run time 0 s, counted as 1 s",
         "13995 jobs started while more processors were in use than the header's MaxProcs, 8192, such as "
-        "8225 at 1174030 s; the header says 447794 records, but the file has 150331",
+        "8225 at 1174030 s (2010-05-14 14:12:05); the header says 447794 records, but the file has 150331",
     ]
     assert len(jobs) == 150_331 - 8 and jobs.nodes.max() == 1000 and (jobs.nodes > 420).sum() == 61
     now = jobs.utilization(5000)

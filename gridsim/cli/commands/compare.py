@@ -70,8 +70,9 @@ DEFAULT_SCHEDULERS = {
 @click.option(
     "--baseline",
     metavar="NAME",
-    help="Scheduler to which ratios of max stretch, or of mean waiting time, are relative.  [mincent; for "
-    "rigid jobs backfill (EASY); else the first centralized one, else the first]",
+    help="Scheduler to which ratios of max stretch, or of mean waiting time, are relative, or log, the "
+    "schedule recorded in a job log.  [mincent; for rigid jobs backfill (EASY); else the first centralized "
+    "one, else the first]",
 )
 @shared_run_options
 @bound_option
@@ -81,7 +82,7 @@ DEFAULT_SCHEDULERS = {
     default=True,
     help="With the jobs of a log, show the schedule recorded in it, as a reference.  [yes]",
 )
-@click.option("--by", metavar="A,B", help="Show mean waiting times by queue, user or site.")
+@click.option("--by", metavar="A,B", help="Show mean waiting times by queue, user, account or site.")
 @click.option("--out", metavar="DIR", help="Save the results in a folder, as NAME.npz.")
 @save_scenario_option
 @verbose_option
@@ -98,8 +99,10 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     with confidence intervals; the exit code is 1 if runs failed.
     """
     from gridsim.scheduling.registry import split_label
+    from gridsim.studies.log_reference import LOG
     from gridsim.support.arguments import hint
 
+    flags["scenario_flags"], *further_flags = _flags_by_nodes(flags["scenario_flags"])
     selection, exclusions = _selected_schedulers(names, flags)
     labels = [split_label(name)[0] for name in selection]
     for i, label in enumerate(labels):
@@ -108,10 +111,14 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
                 f"--schedulers must name different schedulers, got {label!r} twice; a variant has a label, "
                 f"LABEL={split_label(selection[i])[1]}"
             )
-    if baseline is not None and baseline not in labels:
+    has_replications = flags["replicates"] is not None or flags["half_width"] is not None
+    rows = [*labels, *([LOG] if flags["log"] and not has_replications else [])]
+    if baseline is not None and baseline not in rows:
         close = hint(labels, baseline)
         raise ScenarioError(f"--baseline must be one of {', '.join(labels)}, got {baseline!r}{close}")
-    if flags["replicates"] is not None or flags["half_width"] is not None:
+    if has_replications:
+        if further_flags:
+            raise ScenarioError("--replicates requires one number of --nodes; gridsim sweep has several")
         _compare_replications(selection, exclusions, baseline, flags)
         return
     for flag in ("at_most", "hold", "metrics", "dask", "store_path", "figure"):
@@ -125,7 +132,11 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
             raise ScenarioError(f"--{flag.replace('_', '-')} requires --replicates")
     if not flags["headline"]:
         raise ScenarioError("--no-headline requires --replicates and --figure")
-    _compare_runs(selection, exclusions, baseline, flags)
+    further = {f"{scenario.platform.nodes}": scenario for scenario in map(scenario_of, further_flags)}
+    counts = f"{scenario_of(flags['scenario_flags']).platform.nodes}", *further
+    if len(set(counts)) <= len(further_flags):
+        raise ScenarioError(f"--nodes must be different numbers, got {', '.join(counts)}")
+    _compare_runs(selection, exclusions, baseline, further, flags)
 
 
 def _selected_schedulers(names: str | None, flags: Flags) -> tuple[list[str], dict[str, str]]:
@@ -144,6 +155,12 @@ def _selected_schedulers(names: str | None, flags: Flags) -> tuple[list[str], di
     return selection, exclusions
 
 
+def _flags_by_nodes(flags: Flags) -> list[Flags]:
+    """Return the values of `scenario_options` for each number of machines of --nodes."""
+    counts = flags.get("nodes")
+    return [{**flags, "nodes": count} for count in counts] if isinstance(counts, tuple) else [flags]
+
+
 def _has_job_requirements(scenario: Scenario) -> bool:
     """Return whether jobs have properties that not all default schedulers support.
 
@@ -157,17 +174,28 @@ def _has_job_requirements(scenario: Scenario) -> bool:
     )
 
 
-def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | None, flags: Flags) -> None:
+def _compare_runs(
+    names: list[str],
+    exclusions: dict[str, str],
+    baseline: str | None,
+    further: dict[str, Scenario],
+    flags: Flags,
+) -> None:
+    """Compare schedulers on the scenario of the flags, and on `further`, by numbers of machines."""
     from gridsim.scheduling.registry import split_label
     from gridsim.studies import compare as experiment
     from gridsim.studies.log_reference import LOG
     from gridsim.support.text import to_json
 
     out, files = flags["out"], {}
+    first = f"{scenario_of(flags['scenario_flags']).platform.nodes}"
     if out:
         if os.path.lexists(out) and not os.path.isdir(out):
             raise ScenarioError(f"--out must be a folder (compare saves one file per scheduler), got {out}")
-        labels = [split_label(name)[0] for name in names] + [LOG] * flags["log"]
+        labels = [split_label(name)[0] for name in names]
+        if further:
+            labels = [f"{label} {count}" for label in labels for count in (first, *further)]
+        labels += [LOG] * flags["log"]
         files = {label: os.path.join(out, file_name(label)) for label in labels}
         if len(set(files.values())) < len(files):
             first, second = next((a, b) for b in labels for a in labels if a < b and files[a] == files[b])
@@ -175,7 +203,7 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
                 f"--out requires schedulers with different file names, got {first!r} and {second!r}, both "
                 f"{os.path.basename(files[first])}"
             )
-    check_report(flags["report"])
+    check_report(flags["report"], title=flags["title"])
     is_new_folder = out is not None and not os.path.isdir(out)
     outputs = [out.rstrip("/")] if is_new_folder else list(files.values())
     scenario, schedulers, save_scenario = prepare(
@@ -187,7 +215,7 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
     with _run_executor(flags["workers"]) as executor:
         # `replicates` is not among the arguments, which the overloads cannot see
         comparison: Comparison = experiment.compare(  # type: ignore[assignment]
-            scenario,
+            {first: scenario, **further} if further else scenario,  # type: ignore[arg-type]
             schedulers,
             progress=progress_of(flags["progress"], flags["as_json"]),
             baseline=baseline,
@@ -206,7 +234,7 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
     if flags["report"] is not None:
         from gridsim.report import write_report
 
-        write_report(comparison, flags["report"], files=files)
+        write_report(comparison, flags["report"], title=flags["title"], files=files)
     if flags["as_json"]:
         details = {"files": files, "report": flags["report"], "not_applicable": exclusions}
         click.echo(to_json({**comparison.to_dict(), **details}))
@@ -254,7 +282,11 @@ def _compare_replications(
     run_flags = dict(flags["run_flags"])
     time_limit = run_flags.pop("time_limit", None)
     single = [shared_run_options.flags[name] for name in run_flags]
-    single += [f"--{name}" for name in ("by", "out", "verbose") if flags[name]]
+    single += [f"--{name}" for name in ("out", "verbose") if flags[name]]
+    if flags["by"]:
+        raise ScenarioError(
+            "--replicates does not support --by: it shows no jobs of single runs; leave out one of them"
+        )
     if single:
         raise ScenarioError(
             f"--replicates does not support {single[0]}, which is for single runs; use --store DIR"
@@ -268,7 +300,7 @@ def _compare_replications(
         names, flags["scenario_flags"], flags["settings"], _outputs(flags)
     )
     messages = [f"not applicable: {name}: {reason}" for name, reason in exclusions.items()]
-    if flags["log"] and scenario.workload.recipe.__struct_config__.tag == "job-log":
+    if flags["log"] and scenario.workload.recipe.__struct_config__.tag in ("job-log", "site-logs"):
         messages.append("no row for the log: its schedule is shown beside single runs, without --replicates")
     with execution_arguments(flags) as execution:
         result = replicate(

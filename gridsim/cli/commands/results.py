@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import INT, SECONDS, NamingCommand, json_option
+from gridsim.cli.options import INT, SECONDS, NamingCommand, json_option, title_option
 from gridsim.cli.output import check_distinct, check_output, print_text
 from gridsim.cli.result_args import guard_display, named_files, parse_machines, parse_nodes
 from gridsim.cli.study_flags import check_figure, check_report, save_figure
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command("report")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--out", required=True, metavar="FILE", help="Output file (.html).")
-@click.option("--title", metavar="TEXT", help="Title of the page.  [the names of the results]")
+@title_option
 @json_option
 def report(paths: tuple[str, ...], out: str, title: str | None, as_json: bool) -> None:
     """Write a report on results (files, or folders of files): one HTML file that works offline.
@@ -35,10 +35,8 @@ def report(paths: tuple[str, ...], out: str, title: str | None, as_json: bool) -
     from gridsim.results.result import Result
     from gridsim.support.text import to_json
 
-    if title is not None and not title.strip():
-        raise ScenarioError(f"--title must not be empty, got {title!r}")
     files = named_files(paths)
-    check_report(out, "--out")
+    check_report(out, "--out", title)
     check_distinct([(f"PATH {file}", file) for file in files.values()], [("--out", out)])
     results = {name: Result.load(file) for name, file in files.items()}
     with guard_display(files.values()):

@@ -86,6 +86,7 @@ def run(
     bound: Any,
     out: str | None,
     report: str | None,
+    title: str | None,
     save_scenario: str | None,
     progress: bool | None,
     verbose: bool,
@@ -97,7 +98,7 @@ def run(
     out = output_file(out, name)
     if checkpoint_every is not None and checkpoint is None:
         checkpoint = "gridsim.checkpoint"
-    check_report(report)
+    check_report(report, title=title)
     outputs = [("--out", out), ("--save-scenario", save_scenario), ("--checkpoint", checkpoint)]
     scenario, schedulers, save = prepare([name], scenario_flags, settings, [*outputs, ("--report", report)])
     result = simulate(
@@ -109,7 +110,9 @@ def run(
         checkpoint_every=CHECKPOINT_EVERY if checkpoint_every is None else checkpoint_every,
     )
     save(save_scenario)
-    show_result(result, name, out=out, report=report, bound=bound, as_json=as_json, verbose=verbose)
+    show_result(
+        result, name, out=out, report=report, title=title, bound=bound, as_json=as_json, verbose=verbose
+    )
 
 
 @click.command(cls=NamingCommand)
@@ -204,6 +207,7 @@ def emulate(
     bound: Any,
     out: str | None,
     report: str | None,
+    title: str | None,
     save_scenario: str | None,
     as_json: bool,
     **options: Any,
@@ -212,9 +216,9 @@ def emulate(
     from gridsim.emulation.emulate import emulate as run_for_real
 
     out = output_file(out, name)
-    check_report(report)
+    check_report(report, title=title)
     outputs = [("--out", out), ("--save-scenario", save_scenario), ("--report", report)]
     scenario, schedulers, save = prepare([name], scenario_flags, settings, outputs)
     result = run_for_real(scenario, next(iter(schedulers.values())), **options)
     save(save_scenario)
-    show_result(result, name, out=out, report=report, bound=bound, as_json=as_json)
+    show_result(result, name, out=out, report=report, title=title, bound=bound, as_json=as_json)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -405,6 +405,46 @@ def result_from_log(
         },
         provenance={**provenance.describe(seed=0, files=files), **workload.remarks},
         scenario=scenario,
+    )
+
+
+def schedule_of_sites(schedules: Sequence[Result], scenario: Scenario) -> Result:
+    """Return the recorded schedules of the logs of all sites as one, with the jobs of `scenario` in order.
+
+    Parameters
+    ----------
+    schedules
+        The schedule of each site (`result_from_log`), which has the jobs at home there in order of release.
+    """
+    platform, jobs = scenario.platform, scenario.workload.realize(scenario.platform)
+    assert jobs.site is not None
+    rows = np.argsort(np.argsort(jobs.site, kind="stable"))  # of each job, if sites follow one another
+
+    def column(table: str, name: str) -> NDArray[Any]:
+        values: NDArray[Any] = np.concatenate([schedule.tables[table][name] for schedule in schedules])
+        return values[rows]
+
+    applications = {name: column("applications", name) for name in schedules[0].applications}
+    delay = jobs.release - applications["release"]
+    applications |= {name: applications[name] + delay for name in ("release", "first_start", "finish")}
+    applications["stretch_agg"] = applications["stretch"] * platform.aggregate_speed
+    busy, finish = applications["nodes_used"] * applications["run_time"], applications["finish"]
+    span = float(np.nanmax(finish) - applications["release"][0])
+    facts = {name: sum(s.facts[name] for s in schedules) for name in ("unknown_waits", "killed")}
+    first, missing = schedules[0], np.full(platform.nodes, np.nan)
+    files = {name: digest for schedule in schedules for name, digest in schedule.files_read.items()}
+    names = [schedule.scheduler["parameters"]["log"] for schedule in schedules]
+    return Result(
+        tables={
+            "applications": Table(applications),
+            "machines": Table({"speed": platform.speeds, "busy": missing, "utilization": missing}),
+            "log_jobs": Table({"job": column("log_jobs", "job")}),
+            "messages": first.messages,
+        },
+        facts={**facts, "utilization": total(busy) / (platform.nodes * span)},
+        scheduler={**first.scheduler, "parameters": {"log": ", ".join(names)}},
+        provenance={**provenance.describe(seed=0, files=files), **scenario.workload.remarks},
+        scenario=Scenario(platform, scenario.workload),
     )
 
 

@@ -46,10 +46,13 @@ class Estimate:
 
     def format(self, digits: int = 4) -> str:
         """Return the mean with the interval and the number of seeds; without an interval, with the note."""
+        mean, low, high = (
+            f"{float(f'{value:.{digits}g}'):.10g}" for value in (self.mean, self.low, self.high)
+        )
         if math.isnan(self.low):
-            return f"{self.mean:.{digits}g} (no interval: {self.note})"
+            return f"{mean} (no interval: {self.note})"
         count = f"n = {self.seeds}" + (f", {self.note}" if self.note else "")
-        return f"{self.mean:.{digits}g} [{self.low:.{digits}g}, {self.high:.{digits}g}] ({count})"
+        return f"{mean} [{low}, {high}] ({count})"
 
     __str__ = format
 

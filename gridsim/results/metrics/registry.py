@@ -749,6 +749,8 @@ def summary_values(result: Metrics, bound: BoundKind) -> dict[str, float | None]
 def default_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[str]:
     """Return the metrics to show for runs; the first is the one by which they are compared.
 
+    Those of messages are left out if no run sends any.
+
     Parameters
     ----------
     values
@@ -767,6 +769,8 @@ def default_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[
             break
     first, *others = DEFAULT_METRICS[measure]
     others += _COMMON_METRICS
+    if not any(run_values.get("messages") for run_values in values):
+        others = [name for name in others if name not in ("messages", "bytes")]
     names = [name for name in others if all(name in run_values for run_values in values)]
     names += [
         name
@@ -781,11 +785,20 @@ def display_name(name: str) -> str:
     return name.removesuffix("_agg").replace("_", " ")
 
 
-def heading(name: str, unit: str) -> str:
-    """Return the table heading of a metric: its name, and its unit if it has one."""
+def heading(name: str, unit: str, noun: str = "core") -> str:
+    """Return the table heading of a metric: its name, and its unit if it has one.
+
+    Parameters
+    ----------
+    noun
+        What the machines are called, "core" or "node".
+    """
     if name.endswith("_agg"):
         return f"{display_name(name)} ({name})"
     unit = unit.removeprefix("1").strip()
+    if name.endswith("_by_cores") and noun != "core":
+        unit = unit.replace("by its machines", f"by its {noun}s")
+        name = f"{display_name(name.removesuffix('_cores'))} {noun}s ({name})"
     if " (" in unit:  # the unit contains an explanation
         return f"{name}, {unit}"
     return f"{name} {unit if unit.startswith('(') else f'({unit})'}" if unit else name

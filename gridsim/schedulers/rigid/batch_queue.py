@@ -1,4 +1,4 @@
-"""One queue of rigid jobs for the whole grid, as in the batch systems of sites."""
+"""One queue of rigid jobs for the whole grid, or for each partition, as in the batch systems of sites."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gridsim.schedulers.rigid.decisions import WORDS, Replay, record_starts
 from gridsim.scheduling.contract import Foreseen, Policy, Run, Scheduler
 from gridsim.scheduling.jobs import JobQueuePolicy
 from gridsim.support.arguments import hint
-from gridsim.support.arrays import Floats, Integers
+from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS
 from gridsim.support.parameters import Limits
 
@@ -93,7 +93,8 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     partitions
         Number of machines of each partition, a table from names or a list.  A partition has machines with
         consecutive numbers, its own reservations, and the jobs of its queues; jobs that request more machines
-        are rejected.  Empty for one partition with all machines and jobs.
+        are rejected.  ``"sites"``: each site of the platform is a partition with the jobs at home there.
+        Empty for one partition with all machines and jobs.
     queue_partitions
         Partition of each queue: a table from names of queues to names of partitions, or a list of the
         partitions of all queues, from 0 on.  By default it is the partition of the same name, or, if
@@ -128,7 +129,7 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     kill: Literal["never", "at-limit"] = "never"
     user_limit: Annotated[int, Limits(low=1)] | None = None
     queue_limits: tuple[_Limit, ...] | dict[str, _Limit] = ()
-    partitions: tuple[_Size, ...] | dict[str, _Size] = ()
+    partitions: tuple[_Size, ...] | dict[str, _Size] | Literal["sites"] = ()
     queue_partitions: tuple[_Limit, ...] | dict[str, str] = ()
     age_weight: _Weight = 1.0
     max_age: Annotated[float, Limits(above=0, unit="s")] = 604_800.0
@@ -163,6 +164,8 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     def _check_partitions(self) -> None:
         """Raise ScenarioError if `queue_partitions` has a partition that does not exist."""
         path, places, partitions = f"{self.name}.queue_partitions", self.queue_partitions, self.partitions
+        if places and partitions == "sites":
+            raise ScenarioError(f'{path} must be empty with partitions="sites", got {places}')
         if places and isinstance(places, dict) != isinstance(partitions, dict):
             raise ScenarioError(f"{path} must be a table exactly if partitions is one, got {places}")
         if isinstance(places, dict):
@@ -185,7 +188,8 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     @property
     def discipline(self) -> str:
         """The order of the queue and its backfilling, in words."""
-        return f"{_ORDERS[self.order]}, {_BACKFILLING[self.backfill]}"
+        sites = ", a queue for each site" if self.partitions == "sites" else ""
+        return f"{_ORDERS[self.order]}, {_BACKFILLING[self.backfill]}{sites}"
 
     @property
     def is_baseline(self) -> bool:
@@ -253,7 +257,14 @@ class BatchQueuePolicy(JobQueuePolicy):
                     f"({parameters.name}), got a workload without users"
                 )
             arguments["users"] = np.unique(jobs.user, return_inverse=True)[1]
-        if parameters.queue_limits or parameters.partitions or parameters.queue_priorities:
+        has_sites = parameters.partitions == "sites"
+        if has_sites:
+            arguments |= self._sites()
+        if (
+            parameters.queue_limits
+            or parameters.queue_priorities
+            or (parameters.partitions and not has_sites)
+        ):
             arguments |= self._queues()
         is_predicted = parameters.estimate == "predicted" and parameters.order in ("sjf", "saf")
         if parameters.order in ("wfp", "unicef", "multifactor") or is_predicted:
@@ -318,23 +329,43 @@ class BatchQueuePolicy(JobQueuePolicy):
             )
         names, queues = jobs.members("queue")
         arguments: dict[str, Any] = {"queues": queues}
+        labels = [f"queue {name}" for name in names]
         if parameters.queue_limits:
             limits = np.array(self._of_queues("queue_limits", parameters.queue_limits, names))
             arguments["queue_limits"] = limits
             widest = np.where(limits, limits, jobs.width.max())
-            self._reject_wide("queue_limits", widest[queues], names, queues)
-        if parameters.partitions:
+            self._reject_wide("queue_limits", widest[queues], labels, queues)
+        if parameters.partitions and parameters.partitions != "sites":
             sizes, partition = self._partitions(names)
-            widest = sizes[partition]
-            if self.capacity is None:
-                self._reject_wide("partitions", widest[queues], names, queues)
-            else:
-                room = self.capacity.room(
-                    partition[queues], jobs.cores, jobs.gpus, jobs.tasks_per_machine, jobs.memory, sizes
-                )
-                self._reject_wide("partitions", room * (jobs.width // jobs.tasks), names, queues)
+            widest = self._widest(partition[queues], sizes)
+            self._reject_wide("partitions", widest, labels, queues)
             arguments |= {"sizes": sizes, "partition": partition[queues]}
         return arguments
+
+    def _sites(self) -> dict[str, Any]:
+        """Return the arguments of the kernel by which each site is a partition."""
+        jobs, path = self.run.applications, f"{self.parameters.name}.partitions"
+        if jobs.site is None or jobs.machine_site is None:
+            raise ScenarioError(
+                f'{path} = "sites" requires a platform of sites, such as that of several logs'
+            )
+        for i in first_true(jobs.site < 0):
+            raise ScenarioError(f"workload.site[{i}] must be known for {path}, got {jobs.site[i]}")
+        sizes = np.bincount(jobs.machine_site)
+        numbers, sites = np.unique(jobs.site, return_inverse=True)
+        widest = self._widest(jobs.site, sizes)
+        self._reject_wide("partitions", widest, [f"site {k}" for k in numbers.tolist()], sites)
+        return {"sizes": sizes, "partition": jobs.site}
+
+    def _widest(self, partition: Integers, sizes: Integers) -> Integers:
+        """Return the machines, or cores if jobs share machines, for each job in its partition: int64[jobs]."""
+        jobs = self.run.applications
+        if self.capacity is None:
+            return sizes[partition]
+        room = self.capacity.room(
+            partition, jobs.cores, jobs.gpus, jobs.tasks_per_machine, jobs.memory, sizes
+        )
+        return room * (jobs.width // jobs.tasks)
 
     def _partitions(self, names: list[str]) -> tuple[Integers, Integers]:
         """Return the machines of each partition, and the partition of each queue, int64."""
@@ -391,9 +422,9 @@ class BatchQueuePolicy(JobQueuePolicy):
         widest
             Machines that the parameter allows each job, or cores if jobs share machines, int64[jobs].
         names
-            Name of each queue.
+            Name of each group of jobs, such as a queue.
         queues
-            Queue of each job.
+            Group of each job.
 
         Raises
         ------
@@ -407,7 +438,7 @@ class BatchQueuePolicy(JobQueuePolicy):
             return
         for k, name in enumerate(names):
             if wide[queues == k].all():
-                noun, narrowest = f" of queue {name}" if name else "", jobs.width[queues == k].min()
+                noun, narrowest = f" of {name}" if name else "", jobs.width[queues == k].min()
                 raise ScenarioError(
                     f"{path} must allow some jobs{noun}, which request at least {narrowest} {unit}, got "
                     f"{widest[queues == k].max()}"

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridsim.errors import FileChanged, GridSimError, collect_warnings, text_of
+from gridsim.errors import FileChanged, GridSimError, collect_warnings, text_of, variant_label
 from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.registry import MetricFunction, metric_values
 from gridsim.scheduling.contract import Scheduler
@@ -44,6 +44,8 @@ class Cell:
         None to save no result.
     files
         SHA-256 that each trace file must have when it is read; None to accept any content.
+    label
+        Label of the scheduler in its study, which its warnings name; it is no part of the key.
     """
 
     scenario: Scenario
@@ -52,6 +54,7 @@ class Cell:
     time_limit: float | None = None
     keep: str | None = None
     files: Mapping[str, str] | None = None
+    label: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "time_limit", checked_limit(self.time_limit))  # as stores read it
@@ -106,7 +109,7 @@ def measure(cell: Cell) -> RunRecord:
     started = time.perf_counter()
     lost, values, digest, error, trace = False, {}, "", "", ""
     files: Mapping[str, str] = {}
-    with collect_warnings() as notes:
+    with collect_warnings() as notes, variant_label(cell.label, cell.scheduler.name):
         try:
             result = simulate(cell.scenario, cell.scheduler, time_limit=cell.time_limit)
             files = result.files_read

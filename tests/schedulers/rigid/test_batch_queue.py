@@ -81,6 +81,12 @@ def test_each_discipline_and_order_gives_a_result_of_its_own() -> None:
             {"queue_partitions": {"a": "b"}, "partitions": {"c": 1}},
             "backfill.queue_partitions.a must be one of c, got 'b'",
         ),
+        ({"partitions": "site"}, "backfill.partitions must be a list, a table or 'sites', got 'site'"),
+        ({"partitions": (2, 0)}, "backfill.partitions[1] must be a whole number >= 1, got 0"),
+        (
+            {"queue_partitions": (0,), "partitions": "sites"},
+            'backfill.queue_partitions must be empty with partitions="sites", got (0,)',
+        ),
         ({"queue_limits": {"a": -1}}, "backfill.queue_limits.a must be a whole number >= 0, got -1"),
     ],
 )
@@ -110,6 +116,7 @@ def test_contradictory_options_of_queues_are_rejected(parameters: dict[str, Any]
             {"queue_limits": {"2": 4}},
             "backfill.queue_limits must have names of queues of the workload (0, 1), got '2'",
         ),
+        ({"partitions": "sites"}, 'backfill.partitions = "sites" requires a platform of sites'),
         (
             {"partitions": {"0": 8}},
             "backfill.partitions must have the name of each queue that queue_partitions does not have, got 0",
@@ -134,6 +141,27 @@ def test_jobs_wider_than_a_limit_are_rejected(parameters: dict[str, Any], reject
         result = gs.simulate(scenario, queue, record=("schedule", "decisions"))
         assert resume_difference(scenario, queue, gs.simulate(scenario, queue, record=True)) is None
     assert validate_result(result) == [] and result.failed == rejected
+
+
+@pytest.mark.parametrize(("discipline", "factor"), [("easy", 0.5), ("conservative", 2.0)])
+def test_sites_as_partitions_are_as_each_site_by_itself(discipline: Any, factor: float) -> None:
+    """With EASY also if a seventh of the jobs outlive their estimates."""
+    numbers = range(60)
+    run = [10.0 + 37 * k % 90 for k in numbers]
+    workload = gs.Workload.jobs_of(
+        [7.0 * k for k in numbers],
+        [1 + 5 * k % 6 for k in numbers],
+        run,
+        [time * (2.0 if k % 7 else factor) for k, time in enumerate(run)],
+        site=[int(k % 4 == 0) for k in numbers],
+    )
+    scenario = gs.Scenario(gs.Platform.sites([7, 6]), workload)
+    together = gs.simulate(scenario, gs.BatchQueue(partitions="sites", backfill=discipline))
+    waits = together.applications["waiting"]
+    for k, alone in enumerate(scenario.by_site().values()):
+        expected = gs.simulate(alone, gs.BatchQueue(backfill=discipline)).applications["waiting"]
+        assert waits[[k == (i % 4 == 0) for i in numbers]].tolist() == expected.tolist()
+    assert waits.any()
 
 
 # -- by hand ------------------------------------------------------------------------------------------------
