@@ -797,7 +797,7 @@ def heading(name: str, unit: str, noun: str = "core") -> str:
         return f"{display_name(name)} ({name})"
     unit = unit.removeprefix("1").strip()
     if name.endswith("_by_cores") and noun != "core":
-        unit = unit.replace("by its machines", f"by its {noun}s")
+        unit = unit.replace("by its cores", f"by its {noun}s")
         name = f"{display_name(name.removesuffix('_cores'))} {noun}s ({name})"
     if " (" in unit:  # the unit contains an explanation
         return f"{name}, {unit}"

@@ -6,9 +6,9 @@ until ``times[i + 1]``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,6 @@ from gridsim.support.clock import NEVER, NS
 
 if TYPE_CHECKING:
     from gridsim.results.result import Result
-    from gridsim.results.table import Table
 
 #: The quantities of `over_time`.
 Quantity = Literal["active", "waiting", "busy"]
@@ -275,7 +274,7 @@ def positions_in(subset: NDArray[np.int64], machines: int) -> NDArray[np.int64]:
     return place
 
 
-def _cores_used(result: Result, schedule: Table) -> Integers:
+def _cores_used(result: Result, schedule: Mapping[str, NDArray[Any]]) -> Integers:
     """Return the number of cores of its machine that each row of a schedule uses: int64[rows]."""
     if not result.rigid:  # the tasks of a row run one after the other
         return np.ones(len(schedule["start"]), np.int64)

@@ -358,7 +358,7 @@ class BatchQueuePolicy(JobQueuePolicy):
         return {"sizes": sizes, "partition": jobs.site}
 
     def _widest(self, partition: Integers, sizes: Integers) -> Integers:
-        """Return the machines, or cores if jobs share machines, for each job in its partition: int64[jobs]."""
+        """Return the machines (cores if jobs share them) of the partition of each job: int64[jobs]."""
         jobs = self.run.applications
         if self.capacity is None:
             return sizes[partition]
