@@ -22,7 +22,7 @@ from gridsim.results.formats.job_logs import job_difference
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
-from gridsim.scheduling.registry import command, scheduler_from, summary_of
+from gridsim.scheduling.registry import command, scheduler_from
 from gridsim.studies.comparison_table import (
     cautions,
     comparison_table,
@@ -325,9 +325,7 @@ def _schedulers(results: Results) -> list[str]:
             f"{key} = {tables.text(results[name].scheduler['parameters'].get(key))}"
             for key in changes[type(scheduler)]
         )
-        parameters = {key: getattr(scheduler, key) for key in changed_fields(scheduler)}
-        summary = summary_of(type(scheduler), parameters)
-        lines.append(f"{name} ({values}): {summary}" if values else f"{name}: {summary}")
+        lines.append(f"{name} ({values}): {scheduler.summary}" if values else f"{name}: {scheduler.summary}")
     return lines
 
 

@@ -25,6 +25,7 @@ from gridsim.model.fault_events import Events
 from gridsim.model.time_zones import Zones
 from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.support.arrays import Floats, Integers
+from gridsim.support.docstrings import first_paragraph
 from gridsim.support.parameters import CheckedStruct
 from gridsim.support.random_streams import Streams
 from gridsim.support.state import Stateful
@@ -474,6 +475,11 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
 
     def _path(self) -> str:
         return self.name
+
+    @property
+    def summary(self) -> str:
+        """A sentence on the scheduler, for lists and reports: by default the first of its docstring."""
+        return first_paragraph(type(self)).partition("  ")[0]
 
     @property
     def is_baseline(self) -> bool:

@@ -18,7 +18,6 @@ from gridsim.errors import GridSimError, ScenarioError, text_of, variant_label
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support import imports as importing
 from gridsim.support.arguments import closest, hint, listed, short_repr, text
-from gridsim.support.docstrings import first_paragraph
 from gridsim.support.imports import current_name, first_code_name, import_object, plugins, stored_name
 from gridsim.support.parameters import changed_fields, fields_of, limits_of, literal_values
 
@@ -425,14 +424,6 @@ class _Entry:
 
 
 _REGISTRY: dict[str, _Entry] = {}
-
-
-def summary_of(cls: type[Scheduler], parameters: Mapping[str, Any]) -> str:
-    """Return a sentence on a scheduler: its queue discipline if it has one, else that on its class."""
-    if isinstance(getattr(cls, "discipline", None), property):
-        text = str(cls(**parameters).discipline)  # type: ignore[attr-defined]
-        return f"{text[0].upper()}{text[1:]}."
-    return first_paragraph(cls).partition("  ")[0]
 
 
 def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:

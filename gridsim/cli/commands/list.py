@@ -60,11 +60,11 @@ def _lines(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[str]:
 @_listing("schedulers", "name", "of", "nodes", "what")
 def schedulers() -> Iterator[Row]:
     """List the registered schedulers with a summary of each."""
-    from gridsim.scheduling.registry import registered, summary_of
+    from gridsim.scheduling.registry import registered
 
     for name, (cls, preset) in registered().items():
         values = ", ".join(f"{key}={value}" for key, value in preset.items())
-        summary = summary_of(cls, preset)
+        summary = cls(**preset).summary
         yield {
             "name": name,
             "of": "rigid jobs" if cls.rigid else "bags",

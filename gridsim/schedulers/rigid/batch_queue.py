@@ -186,10 +186,11 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
         return "list" if is_list and not self.queue_limits and not self.partitions else None
 
     @property
-    def discipline(self) -> str:
-        """The order of the queue and its backfilling, in words."""
+    def summary(self) -> str:
+        """A sentence on the order of the queue and its backfilling."""
         sites = ", a queue for each site" if self.partitions == "sites" else ""
-        return f"{_ORDERS[self.order]}, {_BACKFILLING[self.backfill]}{sites}"
+        text = f"{_ORDERS[self.order]}, {_BACKFILLING[self.backfill]}{sites}."
+        return f"{text[0].upper()}{text[1:]}"
 
     @property
     def is_baseline(self) -> bool:
