@@ -388,7 +388,6 @@ class Simulator:
                     gave_up = True
                     self.cases["gave up"] += 1
                 plan.taken.pop(job.number, None)
-                self.delayed.discard(job.number)
                 earliest = plan.earliest(job, self.idle(partition))
                 if at is not None and at > now and (earliest is None or earliest > at):
                     earliest = at  # more machines are planned than there are
@@ -398,8 +397,10 @@ class Simulator:
                     self.cases["moved"] += at is not None and earliest < at
                     self.reserved[job.number] = earliest
                     plan.add(job, earliest)
-                    if earliest == now + 1 and plan.fits(job, now, but=job.number):
-                        self.delayed.add(job.number)
+                    if earliest != at:
+                        self.delayed.discard(job.number)
+                        if earliest == now + 1 and plan.fits(job, now, but=job.number):
+                            self.delayed.add(job.number)
             if not gave_up:
                 return
             moving = True
