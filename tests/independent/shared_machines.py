@@ -162,7 +162,8 @@ class Simulator:
         self.reserved: dict[int, int] = {}
         #: Jobs that could have started by the estimates alone, and are reserved directly after that.
         self.delayed: set[int] = set()
-        self.is_early = False
+        #: Partitions in which a job has ended before its estimate at this instant.
+        self.early: set[int] = set()
         #: How often what happened.
         self.cases: Counter[str] = Counter()
         sizes = rules.partitions or (len(machines),)
@@ -175,6 +176,8 @@ class Simulator:
         for outage in self.outages:
             if outage.down == 0:
                 self.up[outage.machine] = False
+        self.rejected = {job.number for job in self.jobs if self.is_too_large(job)}
+        self.jobs = [job for job in self.jobs if job.number not in self.rejected]
         given = {job.release for job in self.jobs}
         given |= {t for outage in self.outages for t in (outage.down, outage.up) if t > 0}
         now = -1
@@ -184,7 +187,7 @@ class Simulator:
             *(t for k, t in self.reserved.items() if t > now and k not in self.delayed),
         }:
             now = min(times)
-            self.is_early = False
+            self.early.clear()
             self.end(now)
             self.release(now)
             self.examine(now)
@@ -201,20 +204,21 @@ class Simulator:
     def end(self, now: int) -> None:
         for job in [job for job in self.running if self.real_end(job) == now]:
             self.stop(job, now, completed=True)
-            self.is_early |= now < job.start + job.estimate
+            if now < job.start + job.estimate:
+                self.early.add(self.partition(job))
             self.runs[job.user].append(now - job.start)
+
+    def is_too_large(self, job: Job) -> bool:
+        limits = self.rules.queue_limits
+        return (
+            (self.rules.user_limit is not None and job.size > self.rules.user_limit)
+            or (len(limits) > 0 and 0 < limits[job.queue] < job.size)
+            or sum(self.whole[k].tasks(job) for k in self.partitions[self.partition(job)]) < job.tasks
+        )
 
     def release(self, now: int) -> None:
         for job in self.jobs:
             if job.release != now:
-                continue
-            limits = self.rules.queue_limits
-            if (
-                (self.rules.user_limit is not None and job.size > self.rules.user_limit)
-                or (limits and 0 < limits[job.queue] < job.size)
-                or sum(self.whole[k].tasks(job) for k in self.partitions[self.partition(job)]) < job.tasks
-            ):
-                self.rejected.add(job.number)
                 continue
             job.estimate = self.length(job) if self.rules.estimate == "run" else job.requested
             last = self.runs[job.user][-2:]
@@ -363,17 +367,16 @@ class Simulator:
             if at == now:
                 self.start_planned(job, partition, plan)
                 self.cases["backfilled"] += reservations > 0
-            elif reservations < self.rules.depth:
+            elif at is not None and reservations < self.rules.depth:
                 reservations += 1
-                if at is not None:
-                    plan.add(job, at)
+                plan.add(job, at)
 
     def examine_reserved(self, waiting: list[Job], partition: int, now: int) -> None:
         plan = self.plan(partition, now)
         for job in waiting:
             if job.number in self.reserved:
                 plan.add(job, self.reserved[job.number])
-        moving = self.is_early
+        moving = partition in self.early
         while True:
             gave_up = False
             for job in waiting:
