@@ -188,9 +188,9 @@ class Simulator:
         }:
             now = min(times)
             self.early.clear()
-            self.end(now)
-            self.release(now)
-            self.examine(now)
+            due = {t for k, t in self.reserved.items() if k not in self.delayed}
+            if self.end(now) + self.release(now) or now in due:
+                self.examine(now)
             if self.fail(now):
                 self.reserved.clear()
                 self.examine(now)
@@ -201,12 +201,14 @@ class Simulator:
     def real_end(self, job: Job) -> int:
         return job.start + self.length(job)
 
-    def end(self, now: int) -> None:
-        for job in [job for job in self.running if self.real_end(job) == now]:
+    def end(self, now: int) -> int:
+        ended = [job for job in self.running if self.real_end(job) == now]
+        for job in ended:
             self.stop(job, now, completed=True)
             if now < job.start + job.estimate:
                 self.early.add(self.partition(job))
             self.runs[job.user].append(now - job.start)
+        return len(ended)
 
     def is_too_large(self, job: Job) -> bool:
         limits = self.rules.queue_limits
@@ -216,16 +218,16 @@ class Simulator:
             or sum(self.whole[k].tasks(job) for k in self.partitions[self.partition(job)]) < job.tasks
         )
 
-    def release(self, now: int) -> None:
-        for job in self.jobs:
-            if job.release != now:
-                continue
+    def release(self, now: int) -> int:
+        released = [job for job in self.jobs if job.release == now]
+        for job in released:
             job.estimate = self.length(job) if self.rules.estimate == "run" else job.requested
             last = self.runs[job.user][-2:]
             if self.rules.estimate == "predicted" and len(last) == 2:
                 job.estimate = min(sum(last) // 2, job.requested)
                 self.cases["predicted"] += 1
             self.waiting.append(job)
+        return len(released)
 
     def fail(self, now: int) -> bool:
         """Let machines fail and recover, and return whether any did."""
