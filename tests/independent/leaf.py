@@ -1,6 +1,6 @@
 """A leaf of the fair tree with several cores, written from `fair_tree.md` and `model.md` of `docs/background` alone.
 
-All times are in ns, sizes in Mflop, speeds in Mflop/s.
+Times are in ns, sizes in Mflop, speeds in Mflop/s.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Core:
     application: int = -1
 
 
-#: Tasks that ran one after another on a core: application, number of tasks, start and end.
-Execution = tuple[int, int, int, int]
+#: An execution of a task: application, start, end, and whether it was completed.
+Execution = tuple[int, int, int, bool]
 
 
 class Leaf:
@@ -43,57 +43,55 @@ class Leaf:
         self.cores = [Core() for _ in range(cores)]
         self.queue: list[Share] = []
         self.executions: list[Execution] = []
-        self.last = [-1] * cores
         #: How often an arrival changed the order of what had waited before.
         self.reordered = 0
 
-    def duration(self, application: int) -> int:
-        return round(self.applications[application].task_size / self.speed * NS)
+    def run(self, arrivals: list[tuple[int, Share]], failure: int | None = None) -> None:
+        instants = {at for at, _ in arrivals} | ({failure} if failure is not None else set())
+        for instant in sorted(instants):
+            self.start_tasks(instant)
+            waited = list(self.queue)
+            if arrived := [share for at, share in arrivals if at == instant]:
+                self.queue += arrived
+                self.order(instant)
+                self.reordered += [share for share in self.queue if share in waited] != waited
+            if instant == failure:
+                self.fail(instant)
+        self.start_tasks(None)
 
-    def run(self, arrivals: list[tuple[int, Share]]) -> None:
-        for instant in sorted({at for at, _ in arrivals}):
-            self.advance(instant)
-            waited = [share.application for share in self.queue]
-            self.queue += [share for at, share in arrivals if at == instant]
-            self.order(instant)
-            still = [share.application for share in self.queue if share.application in waited]
-            self.reordered += still != waited
-        self.advance(None)
-
-    def advance(self, until: int | None) -> None:
-        """Start the tasks that start before `until`."""
+    def start_tasks(self, until: int | None) -> None:
+        """Start the tasks that start before `until`: the first one of the queue on the core that is idle first."""
         while self.queue:
-            k = min(range(len(self.cores)), key=lambda k: (self.cores[k].free, k))
-            start = self.cores[k].free
-            if until is not None and start >= until:
+            core, share = min(self.cores, key=lambda core: core.free), self.queue[0]
+            if until is not None and core.free >= until:
                 return
-            self.start(k, start)
+            start, core.free = core.free, core.free + round(self.run_time(share.application) * NS)
+            core.application = share.application
+            self.executions.append((share.application, start, core.free, True))
+            share.tasks -= 1
+            if not share.tasks:
+                self.queue.pop(0)
 
-    def start(self, k: int, now: int) -> None:
-        share, core = self.queue[0], self.cores[k]
-        end = now + self.duration(share.application)
-        row = self.last[k]
-        if row >= 0 and core.application == share.application and core.free == now:
-            application, tasks, start, _ = self.executions[row]
-            self.executions[row] = (application, tasks + 1, start, end)
-        else:
-            self.last[k] = len(self.executions)
-            self.executions.append((share.application, 1, now, end))
-        core.free, core.application = end, share.application
-        share.tasks -= 1
-        if not share.tasks:
-            self.queue.pop(0)
+    def fail(self, now: int) -> None:
+        self.queue.clear()
+        for core in self.cores:
+            core.free = now
+        rows = [row if row[2] <= now else (row[0], row[1], now, False) for row in self.executions]
+        self.executions = rows
 
     def order(self, now: int) -> None:
         """Order the queue by deadlines at the minimum stretch."""
         for core in self.cores:
-            if core.free < now:
-                core.free, core.application = now, -1
+            core.free = max(core.free, now)
         bound = self.least_stretch(now)
         stretch, last = bound, -1.0
         while stretch != last:
-            self.queue.sort(key=lambda share: (self.deadline(share, stretch), share.application))
-            stretch, last = max(bound, self.needed(now)), stretch
+            self.queue.sort(key=lambda share: self.deadline(share, stretch))
+            stretch, last = max(bound, self.needed_stretch()), stretch
+
+    def run_time(self, application: int) -> float:
+        """Return the run time of a task, in s."""
+        return self.applications[application].task_size / self.speed
 
     def deadline(self, share: Share, stretch: float) -> float:
         application = self.applications[share.application]
@@ -104,20 +102,15 @@ class Leaf:
         return (end - self.applications[application].release / NS) / self.applications[application].size
 
     def least_stretch(self, now: int) -> float:
-        """Return the stretch that running tasks have, and waiting ones would have on an idle core."""
-        bounds = [0.0]
-        bounds += [self.stretch(core.application, core.free / NS) for core in self.cores if core.free > now]
-        for share in self.queue:
-            end = (now + self.duration(share.application)) / NS
-            bounds.append(self.stretch(share.application, end))
-        return max(bounds)
+        """Return the largest stretch that a running task has, or a waiting one would have on an idle core."""
+        running = [self.stretch(core.application, core.free / NS) for core in self.cores if core.free > now]
+        waiting = (share.application for share in self.queue)
+        return max(0.0, *running, *(self.stretch(i, now / NS + self.run_time(i)) for i in waiting))
 
-    def needed(self, now: int) -> float:
+    def needed_stretch(self) -> float:
         """Return the stretch of the queue in its present order, on one processor of the speed of all cores."""
-        end = sum(max(core.free, now) for core in self.cores) / len(self.cores) / NS
-        needed = 0.0
+        end, needed = sum(core.free for core in self.cores) / len(self.cores) / NS, 0.0
         for share in self.queue:
-            work = share.tasks * self.applications[share.application].task_size
-            end += work / self.speed / len(self.cores)
+            end += share.tasks * self.run_time(share.application) / len(self.cores)
             needed = max(needed, self.stretch(share.application, end))
         return needed
