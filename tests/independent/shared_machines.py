@@ -369,9 +369,10 @@ class Simulator:
             if at == now:
                 self.start_planned(job, partition, plan)
                 self.cases["backfilled"] += reservations > 0
-            elif at is not None and reservations < self.rules.depth:
+            elif reservations < self.rules.depth and (at is not None or self.rules.depth == 1):
                 reservations += 1
-                plan.add(job, at)
+                if at is not None:
+                    plan.add(job, at)
 
     def examine_reserved(self, waiting: list[Job], partition: int, now: int) -> None:
         plan = self.plan(partition, now)
