@@ -1,4 +1,4 @@
-"""A leaf of the fair tree with several cores, written from `fair_tree.md` and `model.md` of `docs/background` alone.
+"""A leaf of the fair tree with several cores, written from its page and `docs/background/model.md` alone.
 
 Times are in ns, sizes in Mflop, speeds in Mflop/s.
 """
@@ -17,7 +17,7 @@ class Application:
     size: float
 
 
-@dataclass
+@dataclass(eq=False)
 class Share:
     """Tasks of an application that wait."""
 
@@ -60,7 +60,7 @@ class Leaf:
         self.start_tasks(None)
 
     def start_tasks(self, until: int | None) -> None:
-        """Start the tasks that start before `until`: the first one of the queue on the core that is idle first."""
+        """Start the tasks that start before `until`, in the order of the queue."""
         while self.queue:
             core, share = min(self.cores, key=lambda core: core.free), self.queue[0]
             if until is not None and core.free >= until:
@@ -108,7 +108,7 @@ class Leaf:
         return max(0.0, *running, *(self.stretch(i, now / NS + self.run_time(i)) for i in waiting))
 
     def needed_stretch(self) -> float:
-        """Return the stretch of the queue in its present order, on one processor of the speed of all cores."""
+        """Return the stretch of the queue in its order, on one processor of the speed of all cores."""
         end, needed = sum(core.free for core in self.cores) / len(self.cores) / NS, 0.0
         for share in self.queue:
             end += share.tasks * self.run_time(share.application) / len(self.cores)

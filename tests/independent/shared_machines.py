@@ -52,7 +52,7 @@ class Room:
             self.gpus += tasks * job.gpus
 
 
-@dataclass
+@dataclass(eq=False)
 class Job:
     number: int
     release: int
@@ -202,7 +202,7 @@ class Simulator:
         return job.start + self.length(job)
 
     def end(self, now: int) -> int:
-        ended = [job for job in self.running if self.real_end(job) == now]
+        ended = [job for job in self.jobs if job in self.running and self.real_end(job) == now]
         for job in ended:
             self.stop(job, now, completed=True)
             if now < job.start + job.estimate:

@@ -5,6 +5,8 @@ Given what arrives at a machine, the comparison covers the start and the end of 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 import gridsim as gs
@@ -15,7 +17,7 @@ RUNS = 200
 
 
 def draw(seed: int) -> tuple[gs.Scenario, list[int], dict[int, int]]:
-    """Draw up to 8 machines with 1 to 4 cores, some of which fail, and up to 15 bags with ties in time and size.
+    """Draw up to 8 machines with 1 to 4 cores, and up to 15 bags with ties in time and size.
 
     Returns the scenario, the number of cores of each machine, and when which machine fails (ns).
     """
@@ -29,6 +31,10 @@ def draw(seed: int) -> tuple[gs.Scenario, list[int], dict[int, int]]:
     tasks = np.ceil(np.exp(rng.uniform(-1, 2.5, bags)) * machines).astype(int)
     gap = (tasks * task_size).mean() / (speeds * cores).sum() * rng.choice([0.2, 0.5, 1.0])
     release = np.cumsum(rng.exponential(gap, bags) * (rng.random(bags) < 0.7))
+    network = gs.Network(latency=float(rng.choice([0.0, 0.001, 0.05, 1.0])))
+    if rng.random() < 0.3:  # shares arrive when tasks end
+        speeds[:], release = 1000.0, np.round(release, -1)
+        network = gs.Network(latency=0.0, bandwidth=math.inf)
     submitter = rng.integers(0, machines, bags)
     workload = gs.Workload.of(
         release.tolist(), tasks.tolist(), task_size.tolist(), submitter.tolist(), origin=0.0
@@ -40,7 +46,6 @@ def draw(seed: int) -> tuple[gs.Scenario, list[int], dict[int, int]]:
         down = [at / NS for at in failures.values()]
         faults = gs.Faults.of(list(failures), down, [at + float(rng.integers(0, 9)) for at in down])
     platform = gs.Platform.of(speeds.tolist(), cores=cores.tolist())
-    network = gs.Network(latency=float(rng.choice([0.0, 0.001, 0.05, 1.0])))
     return gs.Scenario(platform, workload, network, seed, faults=faults), cores.tolist(), failures
 
 
