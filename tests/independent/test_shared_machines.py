@@ -117,7 +117,7 @@ class Draw:
         for k in range(count):
             needs = [self.one(1, 1, 2, 3), self.one(0, 3, 8), self.one(0, 0, 0, 1), self.one(0, 1, 1, 2)]
             job = Job(
-                *(k, release[k] * NS, self.one(1, 2, 3, 6), run[k] * NS, int(run[k] * factor[k] * NS)),
+                *(k, release[k] * NS, self.one(1, 2, 3, 5, 8), run[k] * NS, int(run[k] * factor[k] * NS)),
                 *(needs if self.shared else [1, 0, 0, 1]),
                 exclusive=self.shared and self.happens(0.2),
                 user=users[k],
