@@ -1,1 +1,1 @@
-"""Simulators that were written from the documentation alone, and comparisons with them."""
+"""Simulators that were written from the documentation, and comparisons with them."""

@@ -1,4 +1,4 @@
-"""A batch queue, written from `docs/background/batch_queue.md` alone, for machines that jobs share or not.
+"""A batch queue, written from `docs/background/batch_queue.md`, for machines that jobs share or not.
 
 All times are in ns.
 """
