@@ -195,7 +195,7 @@ cdef class JobQueue(OrderedQueue):
         cdef int job
         self.wake_at = NEVER
         for k in range(self.partitions):
-            if not self._fill_profile(&self.profiles[k], k):
+            if not self._fill_plan(k):
                 return False
         for k in range(self.n_line):
             job = self.line[k]
@@ -494,7 +494,7 @@ cdef class JobQueue(OrderedQueue):
         cdef int reason, job
         if self.must_examine or profile.n == 0:
             # after a failure all reservations are recomputed
-            if not self._fill_profile(profile, p):
+            if not self._fill_plan(p):
                 return NO_MEMORY
             for k in range(self.n_line):
                 if self.partition[self.line[k]] == p:
@@ -513,6 +513,22 @@ cdef class JobQueue(OrderedQueue):
                     and not self.waits_for_end[job]):
                 self.wake_at = min(self.wake_at, self.reserved[job])
         return GO_ON
+
+    cdef bint _fill_plan(self, Py_ssize_t p) noexcept nogil:
+        """Fill the profile of partition p without reservations; return False if memory runs out.
+
+        As in a profile that is kept, machines of jobs that run beyond their estimates are free from now on.
+        """
+        cdef Profile* profile = &self.profiles[p]
+        cdef Py_ssize_t k = self.n_running - 1
+        if not self._fill_profile(profile, p):
+            return False
+        while k >= 0 and self.estimated_ends[k].at <= self.now:
+            if (self.partition[self.estimated_ends[k].job] == p
+                    and not profile_add(profile, self.now, self.now + 1, self.estimated_ends[k].nodes)):
+                return False
+            k -= 1
+        return True
 
     cdef int _place_line(self, Py_ssize_t p) noexcept nogil:
         """Go through the line once; set `is_compressible` again if a reservation was moved to a later start."""

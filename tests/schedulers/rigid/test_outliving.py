@@ -149,3 +149,11 @@ def test_overdue_job_is_expected_to_end_now() -> None:
     assert start_times(machines, jobs) == [0, 100, 2, 110, 110]
     # the true end of the first job is known, and the other jobs end before it
     assert start_times(machines, jobs, estimate="run") == [0, 100, 2, 20, 25]
+
+
+def test_failure_does_not_let_a_job_overtake_one_that_waits_for_an_overdue_job() -> None:
+    """Job 0 outlives its estimate when an idle machine fails, and jobs 1 and 2 get new reservations."""
+    jobs = gs.Workload.jobs_of([0, 1, 2], [2, 4, 4], [10, 10, 60], [2, 10, 60])
+    scenario = gs.Scenario(gs.Platform.equal(5), jobs, faults=gs.Faults.of([4], [5.0], [math.inf]))
+    result = gs.simulate(scenario, gs.BatchQueue(backfill="conservative"))
+    assert result.applications["first_start"].tolist() == [0.0, 10.0, 20.0]

@@ -1,0 +1,1 @@
+"""Simulators that were written from the documentation, and comparisons with them."""
