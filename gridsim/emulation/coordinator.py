@@ -355,7 +355,7 @@ class Coordinator(Part):
             self.engine.call_at(max(0, at - ahead), self._release, index, at)
         if self.setup.kill:
             assert self.scenario.faults is not None
-            blocks = self.scenario.faults.course(len(self.policy.run.speeds)).blocks
+            blocks = self.machines.fault_events(self.scenario.faults).blocks
             self._changes = (
                 row
                 for block in blocks

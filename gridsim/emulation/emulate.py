@@ -154,7 +154,7 @@ def _replace_faults(run: Coordinator) -> None:
         up.append(until / NS + origin if until < NEVER else math.inf)
     run.scenario = replace(run.scenario, faults=Faults.of(machine, down, up))
     # times of faults count from the origin of the scenario, as the clock does
-    outages = Outages(run.scenario.faults, run.scenario.platform.nodes, run.engine, run.network)
+    outages = Outages(run.scenario.faults, run.machines, run.engine, run.network)
     outages._next_time()
     outages._apply_before(run.engine.now + 1)
     run.outages = outages

@@ -299,12 +299,18 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("task", "int", "task", "number within the application"),
         Column("begin", "float", "Mflop", "work of the task done before this replica started"),
     ),
+    "schedule, of cores with queues of their own": (
+        Column("core", "int", "core", "number of the core of the machine; `nodes_used` then counts cores"),
+    ),
     "arrivals": (
         _MACHINE,
         _APPLICATION,
         _mandatory("tasks", "int", "tasks", "number of tasks; negative if they were withdrawn from the "
                    "queue"),
         _mandatory("time", "float", "s"),
+    ),
+    "arrivals, of cores with queues of their own": (
+        Column("core", "int", "core", "number of the core of the machine"),
     ),
     "decisions": (
         _mandatory("time", "float", "s"),

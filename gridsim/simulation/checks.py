@@ -142,25 +142,24 @@ def check_kind(
 
 
 def check_cores(
-    applications: Applications, scheduler: Scheduler, platform: Platform, load_profile: LoadProfile | None
+    applications: Applications, scheduler: Scheduler, platform: Platform, faults: Faults | None
 ) -> None:
     """Raise ScenarioError if machines have several cores and the run does not support that."""
     if platform.cores is None:
         return
-    if not scheduler.cores:
-        names = ", ".join(name for name, (kind, _) in registered().items() if kind().cores)
-        raise ScenarioError(
-            f"platform.cores must be 1 under {scheduler.name}, got up to {platform.cores.max()}; schedulers "
-            f"that support several cores: {names}"
-        )
-    for is_used, part in (
-        (applications.unequal or applications.estimate is not None, "tasks of different sizes"),
-        (applications.group is not None, "tasks that require memory, disk or a kind of machine"),
-        (applications.moves_data and platform.bandwidth is not None, "tasks that move data"),
-        (load_profile is not None, "fluctuation (background load)"),
+    is_separate = scheduler.cores == "separate"
+    for is_unsupported, part in (
+        (not scheduler.cores or (is_separate and applications.rigid), f"under {scheduler.name}"),
+        (
+            not is_separate and (applications.unequal or applications.estimate is not None),
+            "with tasks of different sizes",
+        ),
+        (applications.group is not None, "with tasks that require memory, disk or a kind of machine"),
+        (applications.moves_data and platform.bandwidth is not None, "with tasks that move data"),
+        (is_separate and faults is not None and faults.time_zones is not None, "with faults in time zones"),
     ):
-        if is_used:
-            raise ScenarioError(f"platform.cores must be 1 with {part}, got up to {platform.cores.max()}")
+        if is_unsupported:
+            raise ScenarioError(f"platform.cores must be 1 {part}, got up to {platform.cores.max()}")
 
 
 def check_speeds(

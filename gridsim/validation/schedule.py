@@ -22,6 +22,7 @@ from gridsim.validation.common import (
     is_close,
     is_emulated,
     overlaps,
+    queue_numbers,
     slowest_speeds,
     violations_where,
 )
@@ -35,7 +36,8 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     table, applications = result.tables["schedule"], result.applications
     speeds = result.scenario.platform.speeds
     u, i, n, done = (table[name] for name in ("machine", "application", "tasks", "completed"))
-    start, end = table["start"], table["end"]
+    start, end, queue = table["start"], table["end"], queue_numbers(result, "schedule")
+    cores = result.scenario.platform.cores
 
     def row_label(k: int) -> str:
         return f"schedule[{k}]"
@@ -50,6 +52,16 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
             f"{len(speeds)} machines"
         ),
     )
+    if "core" in table and cores is not None:
+        core = table["core"]
+        count = np.where(is_known, cores[np.where(is_known, u, 0)], 0)
+        violations += violations_where(
+            "unknown",
+            is_known & ~((core >= 0) & (core < count)),
+            row_label,
+            lambda k: f"core {core[k]} of machine {u[k]}, which has {count[k]} cores",
+        )
+        is_known &= (core >= 0) & (core < count)
     is_counted = (n >= 1) & ((done == n) | ((done == 0) & (n == 1)))
     violations += violations_where(
         "count",
@@ -64,7 +76,7 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         "time", ~is_timed, row_label, lambda k: f"starts at {start[k]} s, but ends at {end[k]} s"
     )
     valid_rows = np.flatnonzero(is_known & is_counted & is_timed)
-    u, i, n, done, start, end = (column[valid_rows] for column in (u, i, n, done, start, end))
+    u, i, n, done, start, end, queue = (column[valid_rows] for column in (u, i, n, done, start, end, queue))
 
     def valid_row_label(k: int) -> str:
         return row_label(int(valid_rows[k]))
@@ -92,6 +104,7 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         begin = table["begin"][valid_rows]
         copies = Copies(
             u,
+            queue,
             workload.offsets[i] + task_numbers,
             at,
             until,
@@ -145,9 +158,8 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         result, i, start, end, valid_row_label
     )
     is_cancelled = cancelled_jobs(result)[i]
-    cores = result.scenario.platform.cores
-    earlier, later = overlaps(u, start, end)
-    if cores is not None:
+    earlier, later = overlaps(queue, start, end)
+    if cores is not None and "core" not in table:
         violations += _check_cores(cores, u, start, end, valid_row_label)
     elif len(later):
         a, b = int(earlier[0]), int(later[0])
@@ -180,7 +192,7 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     if moves_data(result, workload):
         link_violations, output_time = check_links(result, workload, u, i, n, start, end, valid_row_label)
         violations += link_violations
-    violations += _check_agreement(result, u, i, done, start, end, output_time, is_overtaken)
+    violations += _check_agreement(result, u, queue, i, done, start, end, output_time, is_overtaken)
     violations += _check_resubmission(result, i, needs_no_failure)
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
         violations += _check_arrivals(result, u, i, n, start, valid_row_label)
@@ -441,6 +453,7 @@ def _is_between_tasks(down: Floats, up: Floats, start: float, end: float, tasks:
 def _check_agreement(
     result: Result,
     u: NDArray[np.int64],
+    queue: NDArray[np.int64],
     i: NDArray[np.int64],
     done: NDArray[np.int64],
     start: Floats,
@@ -482,11 +495,11 @@ def _check_agreement(
     # them are withdrawn
     arrivals = result.tables.get("arrivals")
     if arrivals is None or not len(arrivals):
-        ordered = np.sort(u * count + i)  # faster than numpy.unique, which hashes them
+        ordered = np.sort(queue * count + i)  # faster than numpy.unique, which hashes them
         pairs = ordered[np.diff(ordered, prepend=-1) != 0]
     else:
         pairs, pair_index = np.unique(
-            arrivals["machine"] * count + arrivals["application"], return_inverse=True
+            queue_numbers(result, "arrivals") * count + arrivals["application"], return_inverse=True
         )
         pairs = pairs[np.bincount(pair_index, arrivals["tasks"]) > 0]
     used = np.bincount((pairs % count)[pairs >= 0], minlength=count)[:count]
