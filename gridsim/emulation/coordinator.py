@@ -540,16 +540,16 @@ class Coordinator(Part):
 
     def on_ended(self, process: int, machine: int, application: int, task: int, end: int) -> None:
         """Record that a task is completed."""
-        self.ledger.record_end(machine, application, end)
+        self.ledger.record_end(machine, application, task, end)
 
     def on_interrupted(self, process: int, machine: int, application: int, task: int, now: int) -> None:
         """Record that a failure has interrupted a task."""
-        self.ledger.record_interruption(machine, application, now)
+        self.ledger.record_interruption(machine, application, task, now)
         self._record_held(process, application, [(task, task + 1)], 1)
 
     def on_undone(self, process: int, machine: int, application: int, task: int) -> None:
         """Record that the reported start of a task was cancelled by an earlier failure."""
-        self.ledger.record_cancelled_start(machine, application)
+        self.ledger.record_cancelled_start(machine, application, task)
         self._record_held(process, application, [(task, task + 1)], 1)
 
     def on_failed(self, process: int, machine: int) -> None:

@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
+
 from gridsim.emulation.coordinator import Coordinator
 from gridsim.emulation.part import Setup
 from gridsim.emulation.virtual import VirtualCoordinator
@@ -148,7 +150,8 @@ def _replace_faults(run: Coordinator) -> None:
     """Replace the faults in the scenario of the result by the outages of killed processes."""
     machine, down, up = [], [], []
     origin = run.scenario.workload.origin  # time 0 of the run's clock
-    for u, since, until in run.down_times:
+    down_times = [(int(run.machines.platform_machines(np.int64(u))), *times) for u, *times in run.down_times]
+    for u, since, until in dict.fromkeys(down_times):  # the cores of a machine are down together
         machine.append(u)
         down.append(since / NS + origin)
         up.append(until / NS + origin if until < NEVER else math.inf)

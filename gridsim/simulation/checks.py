@@ -150,10 +150,6 @@ def check_cores(
     is_separate = scheduler.cores == "separate"
     for is_unsupported, part in (
         (not scheduler.cores or (is_separate and applications.rigid), f"under {scheduler.name}"),
-        (
-            not is_separate and (applications.unequal or applications.estimate is not None),
-            "with tasks of different sizes",
-        ),
         (applications.group is not None, "with tasks that require memory, disk or a kind of machine"),
         (applications.moves_data and platform.bandwidth is not None, "with tasks that move data"),
         (is_separate and faults is not None and faults.time_zones is not None, "with faults in time zones"),

@@ -133,15 +133,15 @@ class RunMachines:
             if column not in known or known[column].unit != "machine":
                 yield column, values
                 continue
-            machine = self._machine(values)
+            machine = self.platform_machines(values)
             yield column, machine
             if column == "machine" and "core" in known:
                 yield "core", values - self._first_core[machine]
 
-    def _machine(self, core: Integers) -> Integers:
-        """Return the machine of each core; servers follow the machines, and negative numbers stay."""
-        assert self.platform_machine is not None
-        is_core = (core >= 0) & (core < self.count)
-        machine = self.platform_machine[np.where(is_core, core, 0)]
-        server = core - self.count + self.nodes
-        return np.where(is_core, machine, np.where(core < 0, core, server))
+    def platform_machines(self, machines: Integers) -> Integers:
+        """Return the machine of the platform of each; servers follow them, and negative numbers stay."""
+        if self.platform_machine is None:
+            return machines
+        is_core = (machines >= 0) & (machines < self.count)
+        of_core = self.platform_machine[np.where(is_core, machines, 0)]
+        return np.where(is_core, of_core, machines - np.where(machines < 0, 0, self.count - self.nodes))

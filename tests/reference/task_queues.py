@@ -144,6 +144,10 @@ class TaskQueues:
         """Return the speed of a machine, Mflop/s."""
         return self._machine[machine].speed
 
+    def cores_of(self, machine: int) -> int:
+        """Return the number of cores of a machine."""
+        return 1
+
     def work(self, machine: int, now: int) -> float:
         """Return the time that a machine needs for all its tasks from `now` ns, by their stated sizes, s."""
         self._advance(machine, now)

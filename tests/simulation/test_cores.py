@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import ScenarioError
-from gridsim.model.bag_workloads import Normal
 from gridsim.scheduling.nodes.adapter import NodeScheduler
 from gridsim.scheduling.registry import registered, scheduler_of
 from gridsim.testing.order import promised_order_violation
@@ -59,12 +58,25 @@ def scenarios(draw: st.DrawFn, min_cores: int = 1) -> gs.Scenario:
     )
 
 
+def with_unequal_tasks(scenario: gs.Scenario) -> gs.Scenario:
+    """Return the scenario with two bags of tasks of different sizes, whose numbers follow from its seed."""
+    sizes = [[6.0, 3.0, 1.0, 10.0, 2.5], [3.0] * scenario.seed + [8.0]]
+    return replace(scenario, workload=gs.Workload.of_tasks([0.0, 2.0], sizes, submitter=[0, 0]))
+
+
 @settings(max_examples=100, deadline=None)
-@given(scenario=scenarios(), name=st.sampled_from(NAMES), cohort_limit=st.sampled_from([None, 1]))
+@given(
+    scenario=scenarios(),
+    name=st.sampled_from(NAMES),
+    unequal=st.booleans(),
+    cohort_limit=st.sampled_from([None, 1]),
+)
 def test_all_forms_of_nodes_have_equal_and_valid_runs(
-    scenario: gs.Scenario, name: str, cohort_limit: int | None
+    scenario: gs.Scenario, name: str, unequal: bool, cohort_limit: int | None
 ) -> None:
     scheduler = scheduler_of("scheduler", name, {})
+    if unequal and scheduler.unequal:
+        scenario = with_unequal_tasks(scenario)
     forms: list[Any] = [None, *scheduler.node_forms, *["python"][: "interpreted" in scheduler.node_forms]]
     if isinstance(scheduler, NodeScheduler) and find_spec("numba") is None:
         forms.remove("compiled")
@@ -115,8 +127,7 @@ def test_separate_cores_equal_machines_of_one_core(
     if isinstance(scheduler, gs.WqrFt):  # by default it depends on the mean up time of the machines
         scheduler = msgspec.structs.replace(scheduler, checkpoint_interval=3.0)
     if unequal and scheduler.unequal:
-        sizes = [[6.0, 3.0, 1.0, 10.0, 2.5], [3.0] * scenario.seed + [8.0]]
-        scenario = replace(scenario, workload=gs.Workload.of_tasks([0.0, 2.0], sizes, submitter=[0, 0]))
+        scenario = with_unequal_tasks(scenario)
     if fluctuates and scheduler.fluctuating:
         scenario = replace(scenario, fluctuation=gs.Fluctuation.of([[0.5, 1.0, 0.25]], 1.5))
     shared = gs.simulate(scenario, scheduler, record="all")
@@ -203,7 +214,6 @@ def test_resumed_run_equals_the_whole_run() -> None:
     ("name", "changes", "message"),
     [
         ("rjss", {}, "under rjss"),
-        ("random", {"workload": gs.Workload.bags(3, spread=Normal(0.5))}, "with tasks of different sizes"),
         ("mct", {"faults": gs.Faults.zones()}, "with faults in time zones"),
     ],
 )

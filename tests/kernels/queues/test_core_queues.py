@@ -136,5 +136,3 @@ def test_a_machine_takes_no_task_that_one_core_cannot_run_in_time():
 def test_invalid_numbers_of_cores_are_rejected(cores, message):
     with pytest.raises((ValueError, TypeError), match=message):
         CoreQueues([1.0], cores=cores)
-    with pytest.raises(ValueError, match="CoreQueues does not support sizes or tasks"):
-        CoreQueues([1.0], cores=[1]).add_applications([0.0], [2.0], [1.0], sizes=np.ones(2), tasks=[2])

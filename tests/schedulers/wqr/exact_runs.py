@@ -95,7 +95,7 @@ class ExactRun:
         faults: Any = None
         if self.changes is not None:
             faults = SimpleNamespace(course=self.course, mean_up_time=lambda machines: 100.0)
-        outages = Outages(faults, RunMachines(gs.Platform.of(self.speeds), gs.WqrFt()), engine, network)
+        outages = Outages(faults, RunMachines(gs.Platform.equal(machines), gs.WqrFt()), engine, network)
         decisions = Decisions(gs.WqrFt.decision_words, 10_000) if self.records_decisions else None
         run = Run(
             engine=engine,
