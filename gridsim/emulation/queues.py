@@ -305,7 +305,7 @@ class MachineQueues(_Columns):
                 )
 
     def begin_tasks(self) -> None:
-        """Start the first tasks of machines with idle cores, after all tasks of this instant have been queued."""
+        """Start the first tasks on idle cores, after all tasks of this instant have been queued."""
         for machine in sorted(self.idle):
             for number, core in enumerate(self.of[machine].cores):
                 if core.running < 0 and self.of[machine].queue:

@@ -49,7 +49,7 @@ class CoreQueues(TaskQueues):
         return self._duration(u, core.task)
 
     def _planned_core_end(self, u: int, core: Core) -> int:
-        """Return when the task of a core should end by its stated size, or since when the core is idle, ns."""
+        """Return when the task of a core should end by its stated size, or since when it is idle, ns."""
         return core.end
 
     def _waiting_lengths(self, u: int) -> list[int]:
