@@ -170,22 +170,22 @@ cdef class CoreQueues(TaskQueues):
     cdef long long _next_end(self, Py_ssize_t u) noexcept nogil:
         """Return when the first of the running tasks ends, and of the waiting ones that idle cores take, ns."""
         cdef Py_ssize_t k, place = self.first[u]
-        cdef long long first = NEVER, taken = 0, length
+        cdef long long first = NEVER, n_taken = 0, length
         cdef int task = -1
         for k in range(self.first_core[u], self.first_core[u + 1]):
             if self.core_task[k] >= 0:
                 first = min(first, self.core_end[k])
             elif place < self.first[u] + self.count[u]:
                 if self.own_sizes:
-                    task = self._waiting_task(u, place) if taken == 0 else self.numbers.following(
+                    task = self._waiting_task(u, place) if n_taken == 0 else self.numbers.following(
                         task, self.owner[self.share[u, place, 0]])
                     length = self._length(u, task)
                 else:
                     length = self._duration(u, self.share[u, place, 0])
                 first = min(first, self.core_end[k] + length)
-                taken += 1
-                if taken == self.share[u, place, 1]:
-                    place, taken = place + 1, 0
+                n_taken += 1
+                if n_taken == self.share[u, place, 1]:
+                    place, n_taken = place + 1, 0
         return first
 
     cdef int _waiting_task(self, Py_ssize_t u, Py_ssize_t place) noexcept nogil:

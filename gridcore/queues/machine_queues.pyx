@@ -301,14 +301,24 @@ cdef class MachineQueues:
         machine, application
             Indices.
         tasks
-            Number of tasks of equal length that ran one after another without a gap; 1 for tasks with individual sizes.
+            Number of tasks of equal length that ran one after another without a gap; 1 for tasks with individual sizes,
+            and on machines with several cores.
         start, end
             ns.
         completed
             Equal to `tasks`, or 0 for one task that a failure interrupted at `end`.
         """
         cdef _Guard access = guard(&self.in_call)
-        return journal_tables.schedule(_rows(&self.run_log), merge=not self.own_sizes)
+        merges = np.zeros(self.machines, np.uint8)
+        cdef unsigned char[::1] is_merged = merges
+        cdef Py_ssize_t u
+        for u in range(self.machines):
+            is_merged[u] = not self._has_row_per_task(u)
+        return journal_tables.schedule(_rows(&self.run_log), merges.view(np.bool_))
+
+    cdef bint _has_row_per_task(self, Py_ssize_t u) noexcept nogil:
+        """Return whether the record of `u` has a row for each task: tasks have sizes of their own, or overlap."""
+        return self.own_sizes or self._cores(u) > 1
 
     def arrivals(self) -> dict[str, Integers]:
         """Return the arrivals so far, in order: int64[k] columns machine, application, tasks, time (ns).
@@ -796,7 +806,7 @@ cdef class MachineQueues:
         if self.log:
             journal_record(&self.completion_log, u, application, tasks, start, arrival, tasks)
         if self.record:
-            if self.own_sizes:  # one row per task
+            if self._has_row_per_task(u):
                 journal_add(&self.run_log)[0] = Row(u, application, tasks, start, end, tasks)
             else:
                 journal_record(&self.run_log, u, application, tasks, start, end, tasks)

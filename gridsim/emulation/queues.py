@@ -201,7 +201,7 @@ class MachineQueues(_Columns):
         -------
         Its entries and speed, the time from which it is free (s), and the stretch below which it cannot be.
         """
-        state, count, floor, ahead = self.of[machine], len(self.of[machine].cores), 0.0, 0
+        state, count, floor, busy_time = self.of[machine], len(self.of[machine].cores), 0.0, 0
 
         def stretch(application: int, end: float) -> float:
             return (end - self.release[application]) / self.size[application]
@@ -209,8 +209,8 @@ class MachineQueues(_Columns):
         for core in state.busy:
             if core.planned > at:
                 floor = max(floor, stretch(core.running, core.planned / NS))
-                ahead += core.planned - at
-        start, queue = at + round(ahead / count), []
+                busy_time += core.planned - at
+        start, queue = at + round(busy_time / count), []
         for i, tasks in _task_counts(state.queue):
             while tasks and start < edge:
                 start += max(1, self.planned(machine, i) // count)

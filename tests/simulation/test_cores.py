@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -18,6 +19,7 @@ from gridsim.scheduling.nodes.adapter import NodeScheduler
 from gridsim.scheduling.registry import registered, scheduler_of
 from gridsim.testing.order import promised_order_violation
 from gridsim.testing.resuming import resume_difference
+from gridsim.theory.formulas import mmc_wait
 from gridsim.validation.results import validate_result
 from tests.validation.test_jobs import with_columns
 
@@ -160,6 +162,40 @@ def test_one_machine_of_c_cores_equals_c_machines_that_pull(seed: int, cores: in
     assert shared.machines["busy"][0] == pytest.approx(pulled.machines["busy"].sum())
 
 
+def mean_wait(scheduler: gs.Scheduler, platform: gs.Platform, servers: int, seed: int) -> float:
+    """Return the mean wait (s) of exponential jobs at load 0.8, without messages that take time."""
+    draw, count = np.random.default_rng(seed), 40_000
+    release = np.cumsum(draw.exponential(1.0 / (0.8 * servers), count))
+    size = draw.exponential(1.0, count)
+    jobs = gs.Workload.of(release - release[0], np.ones(count, int), size, submitter=np.zeros(count, int))
+    result = gs.simulate(gs.Scenario(platform, jobs, gs.Network(latency=0.0)), scheduler)
+    table = result.applications
+    return float((table["finish"] - table["release"] - size)[count // 10 :].mean())
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize(
+    ("scheduler", "machines"),
+    [
+        (gs.Fcfs(mode="pull"), 2),
+        (gs.Fcfs(mode="ect"), 2),
+        (gs.WqrFt(max_replicas=1, checkpoint_interval=math.inf), 2),
+        (gs.JoinShortestQueue(instant=True), 1),
+        (gs.Random(instant=True), 1),
+        (gs.Fcfs(mode="random"), 1),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_cores_that_pull_wait_as_erlang_says(scheduler: gs.Scheduler, machines: int) -> None:
+    """Two machines of three cores are M/M/6 for a central list, and one machine for its own queue."""
+    servers = 6
+    platform = gs.Platform.equal(machines, 1.0, cores=servers // machines)
+    waits = [mean_wait(scheduler, platform, servers, seed) for seed in range(20)]
+    error = np.std(waits, ddof=1) / math.sqrt(len(waits))
+    expected = mmc_wait(servers, 0.8)
+    assert abs(np.mean(waits) - expected) < 4.0 * error < 0.1 * expected
+
+
 def test_separate_cores_share_a_network_interface() -> None:
     """A machine with 4 cores sends one message after another, and between its cores messages are free."""
     network = gs.Network(latency=0.0, bandwidth=100.0)
@@ -241,3 +277,63 @@ def test_cores_are_in_scenario_files() -> None:
         scenario = gs.Scenario(gs.Platform.equal(2, cores=cores), gs.Workload.of([0.0], [1], [1.0]))
         assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
     assert "cores" not in gs.Scenario(gs.Platform.equal(2), gs.Workload.of([0.0], [1], [1.0])).to_toml()
+
+
+class FillingNode(gs.NodeProgram):
+    """A node that keeps a task for each idle core, and passes the others to the next one."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        self.keep(view, application.number, tasks)
+
+    def on_task(self, view: Any, message: Any) -> None:
+        self.keep(view, message.application, message.tasks)
+
+    def keep(self, view: Any, application: int, tasks: int) -> None:
+        view.note("seen", node=view.node, cores=view.cores, running=view.running, waiting=view.waiting)
+        idle = view.cores - view.running - view.waiting
+        kept = tasks if view.node == view.machines - 1 else min(tasks, max(0, idle))
+        if kept > 0:
+            view.enqueue(application, kept)
+        if kept < tasks:
+            view.send(view.node + 1, "task", application=application, tasks=tasks - kept)
+
+
+class Filling(gs.NodeScheduler, frozen=True, kw_only=True):
+    name: ClassVar[str] = "filling"
+    policy = FillingNode
+    cores: ClassVar[bool] = True
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "task": gs.Message(100, moves_tasks=True, application=int, tasks=int)
+    }
+    tables: ClassVar[dict[str, dict[str, type]]] = {
+        "seen": {"node": int, "cores": int, "running": int, "waiting": int}
+    }
+
+
+def test_nodes_see_their_cores_and_running_tasks() -> None:
+    workload = gs.Workload.of([0.0, 1.0, 5.5], [5, 2, 2], [4000.0] * 3, submitter=[0, 0, 0])
+    network = gs.Network(latency=0.5, bandwidth=math.inf)
+    scenario = gs.Scenario(gs.Platform.equal(2, 1000.0, cores=[4, 2]), workload, network)
+    forms: tuple[Any, ...] = ("interpreted", "python", *["compiled"][: find_spec("numba") is not None])
+    results = [gs.simulate(scenario, Filling(), nodes=form) for form in forms]
+    results.append(gs.emulate(scenario, Filling(), processes=1, speedup=math.inf))
+    assert len({result.digest for result in results}) == 1
+    seen = results[0].tables["seen"]
+    rows = [tuple(seen[name].tolist()) for name in ("node", "cores", "running", "waiting")]
+    assert [*zip(*rows, strict=True)] == [
+        (0, 4, 0, 0),
+        (1, 2, 0, 0),
+        (0, 4, 4, 0),
+        (1, 2, 1, 0),  # one of two tasks waits from now on
+        (0, 4, 0, 0),
+    ]
+
+
+def test_bench_has_cores() -> None:
+    bench = gs.testing.Bench(Filling(), cores=3)
+    bench.release(0, tasks=5)
+    assert [item.fields["tasks"] for item in bench.sent] == [2]
+    bench.advance(0.5)
+    assert (bench.view.cores, bench.view.running, bench.view.waiting) == (3, 3, 0)
+    with pytest.raises(ScenarioError, match="^cores must be 1 for sparrow, whose nodes do not share"):
+        gs.testing.Bench(gs.Sparrow(), cores=3)
