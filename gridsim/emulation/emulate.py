@@ -150,8 +150,9 @@ def _replace_faults(run: Coordinator) -> None:
     """Replace the faults in the scenario of the result by the outages of killed processes."""
     machine, down, up = [], [], []
     origin = run.scenario.workload.origin  # time 0 of the run's clock
-    down_times = [(int(run.machines.platform_machines(np.int64(u))), *times) for u, *times in run.down_times]
-    for u, since, until in dict.fromkeys(down_times):  # the cores of a machine are down together
+    machines = run.machines.platform_machines(np.array([u for u, *_ in run.down_times], np.int64)).tolist()
+    rows = [(u, since, until) for u, (_, since, until) in zip(machines, run.down_times, strict=True)]
+    for u, since, until in dict.fromkeys(rows):  # the cores of a machine are down together
         machine.append(u)
         down.append(since / NS + origin)
         up.append(until / NS + origin if until < NEVER else math.inf)

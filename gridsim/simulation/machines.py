@@ -68,12 +68,13 @@ class RunMachines:
         if self.platform_machine is None:
             return applications
         cores, submitter = self._platform.cores, applications.submitter
+        assert cores is not None
         order = np.argsort(submitter, kind="stable")
         first = np.searchsorted(submitter[order], submitter[order])  # the first application of the submitter
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order)) - first
         is_machine = submitter >= 0
-        at_core = self._first_core[submitter] + rank % cores[submitter]  # type: ignore[index]
+        at_core = self._first_core[submitter] + rank % cores[submitter]
         rates: Floats | None = applications.rates
         if rates is not None:
             rates = self._spread(rates / cores)

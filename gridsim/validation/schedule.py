@@ -36,8 +36,8 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     table, applications = result.tables["schedule"], result.applications
     speeds = result.scenario.platform.speeds
     u, i, n, done = (table[name] for name in ("machine", "application", "tasks", "completed"))
-    start, end, queue = table["start"], table["end"], queue_numbers(result, "schedule")
-    cores = result.scenario.platform.cores
+    start, end = table["start"], table["end"]
+    queue, cores = queue_numbers(result, "schedule"), result.scenario.platform.cores
 
     def row_label(k: int) -> str:
         return f"schedule[{k}]"
@@ -76,7 +76,8 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         "time", ~is_timed, row_label, lambda k: f"starts at {start[k]} s, but ends at {end[k]} s"
     )
     valid_rows = np.flatnonzero(is_known & is_counted & is_timed)
-    u, i, n, done, start, end, queue = (column[valid_rows] for column in (u, i, n, done, start, end, queue))
+    u, i, n, done, start, end = (column[valid_rows] for column in (u, i, n, done, start, end))
+    queue = queue[valid_rows]
 
     def valid_row_label(k: int) -> str:
         return row_label(int(valid_rows[k]))
