@@ -95,11 +95,15 @@ cdef class Links(Transit):
         on `seed` and on the number of messages sent before it.
     level_of
         int64[nodes], 0..63; messages and bytes are also counted by the level of their sender.
+    interfaces
+        int64[machines], 0..machines - 1, the interface of each machine; machines that share one, as the cores of
+        a real machine do, must fail together.  None: each machine has its own.
     """
 
     def __cinit__(self, machine_of: ArrayLike, Py_ssize_t machines, *, long long latency, double bandwidth,
                   widths: ArrayLike, deferred: ArrayLike, bint fifo=True, keep: ArrayLike | None = None,
-                  level_of: ArrayLike | None = None, long long jitter=0, unsigned long long seed=0):
+                  level_of: ArrayLike | None = None, long long jitter=0, unsigned long long seed=0,
+                  interfaces: ArrayLike | None = None):
         if not 0 <= machines < 2**31:
             raise ValueError(f"machines must be in 0..{2**31 - 1}, got {machines}")
         self.machine_of = indices(machine_of, "machine_of", 0, machines)
@@ -136,6 +140,9 @@ cdef class Links(Transit):
         self.level_of = indices(levels, "level_of", 0, 64)
         if self.level_of.shape[0] != self.machine_of.shape[0]:
             raise ValueError(f"level_of must have {self.machine_of.shape[0]} entries, got {self.level_of.shape[0]}")
+        self.interfaces = indices(np.arange(machines) if interfaces is None else interfaces, "interfaces", 0, machines)
+        if self.interfaces.shape[0] != machines:
+            raise ValueError(f"interfaces must have {machines} entries, got {self.interfaces.shape[0]}")
         self._by_level = self.by_level = np.zeros((2, self.kinds, 64), np.int64)
         self.inner = np.zeros(self.kinds, np.uint8)
         self.down = np.zeros(machines, np.uint8)
@@ -345,7 +352,7 @@ cdef class Links(Transit):
         """
         cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
-        cdef Py_ssize_t k
+        cdef Py_ssize_t k, interface
         cdef long long at
         check_instant(now, "now")
         for k in range(u.shape[0]):
@@ -363,8 +370,9 @@ cdef class Links(Transit):
                 self.n_failures += 1
             self.failures[u[k], 0] = at
             self.incarnation[u[k]] += 1
-            self.up_free[u[k]] = min(self.up_free[u[k]], now)
-            self.down_free[u[k]] = min(self.down_free[u[k]], now)
+            interface = self.interfaces[u[k]]
+            self.up_free[interface] = min(self.up_free[interface], now)
+            self.down_free[interface] = min(self.down_free[interface], now)
             self.down[u[k]] = down
 
     def restore(self, machines: ArrayLike, long long now):

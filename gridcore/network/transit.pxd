@@ -35,7 +35,7 @@ cdef class Transit:
     cdef bint fifo
     cdef Py_ssize_t kinds, stride
     cdef long long[::1] machine_of
-    cdef const long long[::1] width, level_of
+    cdef const long long[::1] width, level_of, interfaces
     cdef unsigned char[::1] deferred, keep, down, is_detached
     cdef long long[::1] up_free, down_free
     cdef long long[:, ::1] failures     # per failure: its instant (ns), and the row of the machine's failure before it

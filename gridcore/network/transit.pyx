@@ -7,8 +7,8 @@ takes the bytes of the message as soon as the head is there and the interface is
 senders, a message sent later may arrive first.
 
 The kernel runs the first stage of everything in flight by itself, and stops where a delivery must be handled.
-Messages between nodes of one machine take no time and are not counted.  Without FIFO interfaces
-(``fifo=False``) messages do not wait: each takes the latency and its own transmission time.
+Messages between nodes of one machine, or of machines that share an interface, take no time and are not counted.
+Without FIFO interfaces (``fifo=False``) messages do not wait: each takes the latency and its own transmission time.
 
 A record is opaque except for its first two int64 fields, the receiving and the sending node.
 The reference implementation is `tests.reference.links`.
@@ -98,6 +98,8 @@ cdef class Transit:
                    long long transmission_time) except -1:
         cdef const long long* header = <const long long*> record
         cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
+        cdef Py_ssize_t interface = self.interfaces[source]
+        cdef bint is_local = interface == self.interfaces[target]
         cdef long long sequence = self.sequence, start
         if self.shared and self.owner[source] != self.rank:
             return 0  # the process of the sender sends it
@@ -108,23 +110,23 @@ cdef class Transit:
         cdef Message* m = &self.message[slot]
         m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
         m.source_incarnation, m.target_incarnation = self.incarnation[source], self.incarnation[target]
-        m.nbytes = <int> nbytes if source != target else -1
+        m.nbytes = -1 if is_local else <int> nbytes
         m.transmission_time, m.start = transmission_time, now
         m.lost = self.down[source]
         copy_words(self.data + slot * self.stride, record, self.width[kind])
-        if source != target and self.fifo:
-            start = max(now, self.up_free[source])
+        if self.fifo and not is_local:
+            start = max(now, self.up_free[interface])
             if start > LATEST:
                 raise OverflowError(f"messages of machine {source} must start by {LATEST} ns, got {start}")
             m.start = start
-            self.up_free[source] = start + transmission_time
+            self.up_free[interface] = start + transmission_time
         self.n_unused -= 1
         self.sequence += 1
         if self.message_log.max_rows:
             self.message_log.of_slot[slot] = -1
-            if source != target:
+            if not is_local:
                 self.message_log.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes)
-        if source == target:
+        if is_local:
             if self.shared:
                 self._post(now, header[1], -1)
             return pending_push(&self.queue[kind], now, sequence, slot)
@@ -177,7 +179,7 @@ cdef class Transit:
         self.n_unused -= 1
         slot = self.unused[self.n_unused]
         m = &self.message[slot]
-        is_counted = is_counted and source != target
+        is_counted = is_counted and self.interfaces[source] != self.interfaces[target]
         m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
         m.source_incarnation, m.target_incarnation = self.incarnation[source], self.incarnation[target]
         m.nbytes = <int> nbytes if is_counted else -1
@@ -230,8 +232,8 @@ cdef class Transit:
                 continue
             if self.windows is not None:
                 self._count_window(m.source, m.start, m.nbytes)
-            e.time = max(e.time, self.down_free[m.target]) + m.transmission_time
-            self.down_free[m.target] = e.time
+            e.time = max(e.time, self.down_free[self.interfaces[m.target]]) + m.transmission_time
+            self.down_free[self.interfaces[m.target]] = e.time
             if self.windows is not None:
                 self._count_window(m.target, e.time - m.transmission_time, m.nbytes)
             if self.deferred[m.kind]:

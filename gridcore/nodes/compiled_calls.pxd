@@ -56,6 +56,8 @@ cdef struct Context:
     int (*board_least)(PyObject*, long long, long long, long long, long long*) except -1
     int (*board_add)(PyObject*, long long, long long, long long, double, long long) except -1
     long long (*tasks_at)(PyObject*, long long) except -1
+    long long (*running)(PyObject*, long long) except -1
+    long long (*cores)(PyObject*, long long) except -1
     Contents* (*store)(PyObject*, long long, long long, long long, long long*, const StridedArray*) except NULL
     int (*set_array)(PyObject*, PyObject**, const StridedArray*) except -1
     const Contents* (*shared_array)(PyObject**) noexcept

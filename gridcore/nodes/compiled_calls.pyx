@@ -35,7 +35,8 @@ CONTEXT = (
     "task_size", "size", "release", "board_rows", "place", "send", "finish_send", "fail_size", "request", "later", "enqueue",
     "waiting", "work", "minimum_stretch", "timer", "timer_at", "timer_fields", "timer_fields_at", "cancel", "act",
     "check_known", "draw", "integer", "integers", "permute", "held", "take", "queued", "completed", "note", "decide",
-    "publish", "check_board", "board", "board_number", "board_least", "board_add", "tasks_at", "store", "set_array",
+    "publish", "check_board", "board", "board_number", "board_least", "board_add", "tasks_at", "running", "cores", "store",
+    "set_array",
     "shared_array", "sample", "slots", "extend_slots", "queue_push", "queue_pop", "queue_at", "queue_delete",
     "heap_push", "heap_pop", "heap_at", "map_find", "map_get", "map_put", "map_discard", "map_remove", "map_at", "map_next", "map_pop",
     "rows_clear", "iteration_error",
@@ -67,7 +68,8 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     c.held, c.take, c.queued, c.note, c.decide = held_tasks, take_tasks, queued_applications, add_note, add_decision
     c.board_rows = 0 if core.board is None else core.board.nodes
     c.publish, c.check_board, c.board, c.board_number = publish_number, check_board, read_board, read_number
-    c.board_least, c.board_add, c.tasks_at = find_least, add_to_number, count_tasks
+    c.board_least, c.board_add = find_least, add_to_number
+    c.tasks_at, c.running, c.cores = count_tasks, count_running, count_cores
     c.completed, c.store = completed_tasks, store_array
     c.sample, c.slots, c.extend_slots = sample_cells, change_slots, extend_reservation
     c.set_array, c.shared_array = set_array, contents_at
@@ -208,6 +210,16 @@ cdef long long count_waiting(PyObject* core, long long node) except -1:
 cdef long long count_tasks(PyObject* core, long long node) except -1:
     cdef NodeActions c = <NodeActions> core
     return c._tasks_at(c.links.machine_of[node])
+
+
+cdef long long count_running(PyObject* core, long long node) except -1:
+    cdef NodeActions c = <NodeActions> core
+    return c._running_at(c.links.machine_of[node])
+
+
+cdef long long count_cores(PyObject* core, long long node) except -1:
+    cdef NodeActions c = <NodeActions> core
+    return c.queues._cores(c.links.machine_of[node])
 
 
 cdef double remaining_time(PyObject* core, long long node) except -1.0:

@@ -96,6 +96,7 @@ cdef class NodeActions:
 
     cdef int _catch_up(self, Py_ssize_t machine) except -1
     cdef long long _tasks_at(self, Py_ssize_t machine) except -1
+    cdef long long _running_at(self, Py_ssize_t machine) except -1
     cdef double _work(self, Py_ssize_t machine) except -1.0
     cdef double _minimum_stretch(self, Py_ssize_t machine) except -1.0
     cdef object _sample(self, Py_ssize_t machine, grid, long long release)

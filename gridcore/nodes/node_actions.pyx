@@ -243,10 +243,13 @@ cdef class NodeActions:
         return 0
 
     cdef long long _tasks_at(self, Py_ssize_t machine) except -1:
-        cdef TaskQueues queues = self.queues
+        cdef long long running = self._running_at(machine)
+        return self.queues.waiting[machine] + running
+
+    cdef long long _running_at(self, Py_ssize_t machine) except -1:
         self._catch_up(machine)
         # even an idle machine starts a task only at the end of the instant at which it is enqueued
-        return queues.waiting[machine] + queues._running_count(machine, self.now)
+        return self.queues._running_count(machine, self.now)
 
     cdef double _work(self, Py_ssize_t machine) except -1.0:
         return self.queues._work(machine, self.now)

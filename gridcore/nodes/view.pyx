@@ -141,7 +141,7 @@ cdef class View:
         cdef NodeActions core = self.core
         if core is None:
             return object.__repr__(self)
-        parts = [f"machine {self.machine}", f"{self.waiting} waiting and {self.tasks - self.waiting} running tasks"]
+        parts = [f"machine {self.machine}", f"{self.waiting} waiting and {self.running} running tasks"]
         tasks = [f"{count} of application {index}" for index, count in core.held_by(self.node).items() if count]
         if tasks:
             parts.append(f"tasks to place: {', '.join(tasks)}")
@@ -209,7 +209,7 @@ cdef class View:
 
     @property
     def waiting(self) -> int:
-        """The number of tasks that wait here; a running task does not count."""
+        """The number of tasks that wait here; running tasks do not count."""
         cdef Py_ssize_t machine = self._machine()
         self.core._catch_up(machine)
         return self.core.queues.waiting[machine]
@@ -218,6 +218,16 @@ cdef class View:
     def tasks(self) -> int:
         """The number of tasks that wait or run here."""
         return self.core._tasks_at(self._machine())
+
+    @property
+    def running(self) -> int:
+        """The number of tasks that run here."""
+        return self.core._running_at(self._machine())
+
+    @property
+    def cores(self) -> int:
+        """The number of cores of this machine, each of which runs one task at a time."""
+        return self.core.queues._cores(self._machine())
 
     @property
     def work(self) -> float:
@@ -301,7 +311,7 @@ cdef class View:
 
     @property
     def queued(self) -> tuple[tuple[int, int], ...]:
-        """The waiting tasks: (application, tasks) pairs in the order of the queue, without the running task.
+        """The waiting tasks: (application, tasks) pairs in the order of the queue, without running tasks.
 
         Tasks that were enqueued after the queue was last ordered are at its end.
         """

@@ -10,9 +10,11 @@ cdef class CoreQueues(TaskQueues):
     cdef long long[::1] core_task, core_end
     cdef long long[::1] waiting_time        # per machine: the durations of its waiting tasks in sum, ns
 
+    cdef long long _core_length(self, Py_ssize_t u, Py_ssize_t core) noexcept nogil
+    cdef long long _planned_core_end(self, Py_ssize_t u, Py_ssize_t core) noexcept nogil
+    cdef int _waiting_task(self, Py_ssize_t u, Py_ssize_t place) noexcept nogil
     cdef Py_ssize_t _next_core(self, Py_ssize_t u, bint only_busy) noexcept nogil
     cdef void _start(self, Py_ssize_t u, Py_ssize_t core, long long at) noexcept nogil
     cdef void _set_running(self, Py_ssize_t u) noexcept nogil
     cdef void _begin_at(self, Py_ssize_t u, long long now) noexcept nogil
     cdef long long _drain_bound(self, Py_ssize_t u) noexcept nogil
-    cdef long long _first_end(self, Py_ssize_t u) noexcept nogil

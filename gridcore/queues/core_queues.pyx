@@ -19,7 +19,6 @@ from libc.math cimport llrint
 from gridcore.common.arguments cimport _Guard, guard, indices
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.queues.availability cimport Grid
-from gridcore.queues.edf cimport Queue
 from gridcore.queues.journal cimport journal_record
 from gridcore.queues.task_queues cimport Scratch, TaskQueues
 
@@ -67,8 +66,9 @@ cdef class CoreQueues(TaskQueues):
             raise ValueError(f"cores must have {self.machines} entries, one for each machine, got {len(counts)}")
         self.core_counts = counts
         self.first_core = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
-        self.core_task = np.full(int(self.first_core[self.machines]), -1, np.int64)
-        self.core_end = np.zeros(self.core_task.shape[0], np.int64)
+        self.n_cores = self.first_core[self.machines]
+        self.core_task = np.full(self.n_cores, -1, np.int64)
+        self.core_end = np.zeros(self.n_cores, np.int64)
         self.waiting_time = np.zeros(self.machines, np.int64)
 
     @property
@@ -76,15 +76,22 @@ cdef class CoreQueues(TaskQueues):
         """The number of cores of each machine, int64[machines], a copy."""
         return np.array(self.core_counts)
 
-    def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike,
-                         whose: ArrayLike | None = None, *, sizes: ArrayLike | None = None,
-                         tasks: ArrayLike | None = None):
-        """Append applications as `TaskQueues.add_applications` does, without `sizes` and `tasks`."""
-        if sizes is not None or tasks is not None:
-            raise ValueError("CoreQueues does not support sizes or tasks")
-        super().add_applications(release, size, task_size, whose)
-
     # -- the cores ----------------------------------------------------------------------------------------
+
+    cdef Py_ssize_t _cores(self, Py_ssize_t u) noexcept nogil:
+        return self.core_counts[u]
+
+    cdef long long _core_length(self, Py_ssize_t u, Py_ssize_t core) noexcept nogil:
+        """Return the time (ns) that the task of a busy core takes."""
+        if self.own_sizes:
+            return self._length(u, self.numbers.running[core])
+        return self._duration(u, <int> self.core_task[core])
+
+    cdef long long _planned_core_end(self, Py_ssize_t u, Py_ssize_t core) noexcept nogil:
+        """Return when the task of a core should end by its estimated size, or since when the core is idle, ns."""
+        if not self.own_sizes or self.core_task[core] < 0:
+            return self.core_end[core]
+        return self.core_end[core] - self._core_length(u, core) + self._duration(u, <int> self.core_task[core])
 
     cdef Py_ssize_t _next_core(self, Py_ssize_t u, bint only_busy) noexcept nogil:
         """Return the core of `u` that ends its task or is idle first, busy cores first at one instant; -1 for none."""
@@ -113,8 +120,10 @@ cdef class CoreQueues(TaskQueues):
                 continue
             if at > until:
                 break
-            length = self._duration(u, application)
+            length = self._core_length(u, k)
             self.core_task[k] = -1
+            if self.own_sizes:
+                self.numbers.running[k] = -1
             self._complete(u, application, 1, at - length, at, at)
         self._set_running(u)
 
@@ -122,7 +131,11 @@ cdef class CoreQueues(TaskQueues):
         """Start the first waiting task of `u` on an idle core at `at` ns."""
         cdef Py_ssize_t f = self.first[u]
         cdef int application = self.share[u, f, 0]
-        cdef long long length = self._duration(u, application), owner = self.owner[application]
+        cdef long long length, owner = self.owner[application]
+        if self.own_sizes:
+            length = self._length(u, self.numbers.begin(u, owner, core))
+        else:
+            length = self._duration(u, application)
         if self.first_start[owner] < 0 or at < self.first_start[owner]:
             self.first_start[owner] = at
         self._mark_used(u, <int> owner)
@@ -154,28 +167,43 @@ cdef class CoreQueues(TaskQueues):
             count += self.core_task[k] >= 0 and self.core_end[k] > now
         return count
 
-    cdef long long _first_end(self, Py_ssize_t u) noexcept nogil:
+    cdef long long _next_end(self, Py_ssize_t u) noexcept nogil:
         """Return when the first of the running tasks ends, and of the waiting ones that idle cores take, ns."""
         cdef Py_ssize_t k, place = self.first[u]
-        cdef long long first = NEVER, taken = 0
+        cdef long long first = NEVER, n_taken = 0, length
+        cdef int task = -1
         for k in range(self.first_core[u], self.first_core[u + 1]):
             if self.core_task[k] >= 0:
                 first = min(first, self.core_end[k])
             elif place < self.first[u] + self.count[u]:
-                first = min(first, self.core_end[k] + self._duration(u, self.share[u, place, 0]))
-                taken += 1
-                if taken == self.share[u, place, 1]:
-                    place, taken = place + 1, 0
+                if self.own_sizes:
+                    task = self._waiting_task(u, place) if n_taken == 0 else self.numbers.following(
+                        task, self.owner[self.share[u, place, 0]])
+                    length = self._length(u, task)
+                else:
+                    length = self._duration(u, self.share[u, place, 0])
+                first = min(first, self.core_end[k] + length)
+                n_taken += 1
+                if n_taken == self.share[u, place, 1]:
+                    place, n_taken = place + 1, 0
         return first
 
-    cdef long long _next_end(self, Py_ssize_t u) noexcept nogil:
-        return self._first_end(u)
+    cdef int _waiting_task(self, Py_ssize_t u, Py_ssize_t place) noexcept nogil:
+        """Return the number of the task that starts first of the share at `place`, if tasks have individual sizes."""
+        cdef Py_ssize_t k
+        cdef long long owner = self.owner[self.share[u, place, 0]]
+        cdef int task = self.numbers.first(u, owner)
+        for k in range(self.first[u], place):
+            if self.owner[self.share[u, k, 0]] == owner:  # a resubmitted bag of the same application goes first
+                for _ in range(self.share[u, k, 1]):
+                    task = self.numbers.following(task, owner)
+        return task
 
     cdef long long _drain_bound(self, Py_ssize_t u) noexcept nogil:
         """Return a lower bound of when `u` will have completed all its tasks, ns; it is exact if none waits."""
         cdef Py_ssize_t k
         cdef long long cores = self.core_counts[u], bound = self.waiting_time[u] // cores, last = 0
-        cdef long long earliest = NEVER
+        cdef long long earliest = NEVER, length
         for k in range(self.first_core[u], self.first_core[u + 1]):
             bound += self.core_end[k] // cores
             earliest = min(earliest, self.core_end[k])
@@ -183,8 +211,12 @@ cdef class CoreQueues(TaskQueues):
                 last = max(last, self.core_end[k])
         if self.count[u] == 0:
             return last
+        if self.own_sizes:
+            length = self._length(u, self._waiting_task(u, self.first[u]))
+        else:
+            length = self._duration(u, self.share[u, self.first[u], 0])
         # a task that waits now ends later than any core is idle
-        return max(max(last, bound), earliest + self._duration(u, self.share[u, self.first[u], 0]))
+        return max(max(last, bound), earliest + length)
 
     cdef void _update(self, Py_ssize_t u) noexcept nogil:
         self.idle_at[u] = self._drain_bound(u)
@@ -200,21 +232,21 @@ cdef class CoreQueues(TaskQueues):
                 self.core_end[k] = max(self.core_end[k], now)
 
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1:
-        cdef long long length = self._duration(u, application)
         self._advance(u, now)
         self._begin_at(u, now)
-        if tasks > (LATEST - max(self.free_at[u], now) - self.waiting_time[u]) // length:
+        if tasks > (LATEST - max(self.free_at[u], now) - self.waiting_time[u]) // self._longest_length(u, application):
             raise OverflowError(f"tasks of application {application} on machine {u} must end before 2**62 ns")
-        TaskQueues._enqueue(self, u, application, tasks, now)
-        self.waiting_time[u] += tasks * length
-        self._update(u)
-        return 0
+        return TaskQueues._enqueue(self, u, application, tasks, now)
 
-    cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil:
-        tasks = TaskQueues._withdraw(self, u, application, tasks, now)
-        self.waiting_time[u] -= tasks * self._duration(u, application)
-        self._update(u)
-        return tasks
+    cdef long long _bind(self, Py_ssize_t u, int application, long long tasks) noexcept nogil:
+        cdef long long time = TaskQueues._bind(self, u, application, tasks)
+        self.waiting_time[u] += time
+        return time
+
+    cdef long long _unbind(self, Py_ssize_t u, int application, long long tasks) noexcept nogil:
+        cdef long long time = TaskQueues._unbind(self, u, application, tasks)
+        self.waiting_time[u] -= time
+        return time
 
     cdef dict _interrupt(self, Py_ssize_t u, long long now):
         cdef Py_ssize_t k
@@ -222,12 +254,14 @@ cdef class CoreQueues(TaskQueues):
         left = {}
         for k in range(self.first_core[u], self.first_core[u + 1]):
             if self.core_task[k] >= 0:
-                owner, length = self.owner[self.core_task[k]], self._duration(u, <int> self.core_task[k])
+                owner, length = self.owner[self.core_task[k]], self._core_length(u, k)
                 left[owner] = left.get(owner, 0) + 1
                 self.busy_time[u] -= self.core_end[k] - now
                 self.interrupted[u] += 1
                 if self.record:
                     journal_record(&self.run_log, u, <int> owner, 1, self.core_end[k] - length, now, 0)
+                if self.own_sizes:
+                    self.numbers.release_running(k)
             self.core_task[k], self.core_end[k] = -1, now
         self.running[u] = -1
         self.waiting_time[u] = 0  # the machine also loses its waiting tasks
@@ -235,17 +269,13 @@ cdef class CoreQueues(TaskQueues):
 
     # -- queries of the scheduler -------------------------------------------------------------------------
 
-    cdef double _work(self, Py_ssize_t u, long long now) noexcept nogil:
+    cdef double _running_time(self, Py_ssize_t u, long long now) noexcept nogil:
         cdef Py_ssize_t k
-        cdef double left = 0.0, size = 0.0
-        self._advance(u, now)
-        self._update(u)
-        for k in range(self.first[u], self.first[u] + self.count[u]):
-            size += self.task_size[self.share[u, k, 0]] * self.share[u, k, 1]
+        cdef double time = 0.0
         for k in range(self.first_core[u], self.first_core[u + 1]):
-            if self.core_task[k] >= 0:
-                left += (self.core_end[k] - now) / 1e9
-        return (left + size / self.speed[u]) / self.core_counts[u]
+            if self.core_task[k] >= 0 and self._planned_core_end(u, k) > now:
+                time += (self._planned_core_end(u, k) - now) / 1e9
+        return time
 
     cdef bint _fits_alone(self, Py_ssize_t u, double seconds, double task_size) noexcept nogil:
         return seconds * self.speed[u] >= task_size
@@ -260,45 +290,19 @@ cdef class CoreQueues(TaskQueues):
                     if not self._fits_alone(u, g.stretch[i] * g.size[j], g.task_size[k]):
                         out[(i * g.n_size + j) * g.n_task_size + k] = 0
 
-    cdef void _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil:
-        cdef Py_ssize_t k, n = 0
-        cdef const int* row = &self.share[u, self.first[u], 0]
-        cdef long long cores = self.core_counts[u], edge = at + inclusive, start, tasks, length, end
-        cdef double ahead = 0.0, least = 0.0
+    cdef long long _first_free(self, Py_ssize_t u, long long at, double* floor) noexcept nogil:
+        cdef Py_ssize_t k
+        cdef double ahead = 0.0
+        cdef long long end
         cdef int i
         for k in range(self.first_core[u], self.first_core[u + 1]):
-            end = self.core_end[k]
-            i = <int> self.core_task[k]
-            if self.count[u] == 0:
-                end = max(end, at) if i >= 0 else at
+            end, i = self._planned_core_end(u, k), <int> self.core_task[k]
+            if i >= 0 and end > at:
+                floor[0] = max(floor[0], (end / 1e9 - self.release[i]) / self.size[i])
+            elif self.count[u] == 0 or (i >= 0 and self.own_sizes):
+                end = at  # nothing waits for the core, or its task runs for longer than estimated
             ahead += <double> (end - at)
-            if i >= 0 and self.core_end[k] > at:
-                least = max(least, (self.core_end[k] / 1e9 - self.release[i]) / self.size[i])
-        start = at + llrint(ahead / cores)
-        for k in range(self.count[u]):
-            i, tasks = row[2 * k], row[2 * k + 1]
-            if start < edge:
-                length = max(1, self._duration(u, i) // cores)
-                tasks -= min(tasks, (at - start) // length)
-                start += (row[2 * k + 1] - tasks) * length
-                if tasks > 0 and start < edge:
-                    start += length
-                    tasks -= 1
-                    least = max(least, (start / 1e9 - self.release[i]) / self.size[i])
-                if tasks == 0:
-                    continue
-            if cores > 1:
-                least = max(least, (at / 1e9 + self.task_size[i] / self.speed[u] - self.release[i]) / self.size[i])
-            s.release[n] = self.release[i]
-            s.size[n] = self.size[i]
-            s.work[n] = tasks * self.task_size[i]
-            s.order[n] = <int> n
-            n += 1
-        q.n = n
-        q.release, q.size, q.work = s.release, s.size, s.work
-        q.speed = self.speed[u] * cores
-        q.free_at = max(start, at) / 1e9
-        q.floor = least
+        return at + llrint(ahead / self.core_counts[u])
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
@@ -307,17 +311,21 @@ cdef class CoreQueues(TaskQueues):
         return {**super().getstate(), **read_only({"core_task": np.asarray(self.core_task),
                                                    "core_end": np.asarray(self.core_end)})}
 
+    cdef object _core_tasks(self, state, running):
+        return read(state, _STATE, cores=self.n_cores, applications=self.n_applications)["core_task"]
+
     def setstate(self, state):
         """Restore a state of `getstate`, as `TaskQueues.setstate` does."""
         cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, j
-        entries = read(state, _STATE, cores=self.core_task.shape[0], applications=self.n_applications)
+        entries = read(state, _STATE, cores=self.n_cores, applications=self.n_applications)
         access = None  # the next call guards the queues itself
         super().setstate(state)
         self.core_task, self.core_end = entries["core_task"], entries["core_end"]
+        if self.own_sizes:
+            np.asarray(self.core_task)[np.asarray(self.numbers.running) < 0] = -1
+        waiting_time = self._idle_times(self.numbers, self.share, self.count, np.zeros(self.machines, np.int64))
+        self.waiting_time = waiting_time
         for k in range(self.machines):
-            self.waiting_time[k] = 0
-            for j in range(self.first[k], self.first[k] + self.count[k]):
-                self.waiting_time[k] += self.share[k, j, 1] * self._duration(k, self.share[k, j, 0])
             self._set_running(k)
             self._update(k)

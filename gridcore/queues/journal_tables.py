@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridcore.common.arrays import Integers
+from gridcore.common.arrays import Bools, Integers
 
 COLUMNS = ("machine", "application", "tasks", "start", "end", "completed")
 
@@ -17,16 +17,15 @@ def columns(rows: Integers) -> dict[str, Integers]:
     return dict(zip(COLUMNS, rows.T.copy(), strict=True))
 
 
-def schedule(rows: Integers, *, merge: bool = True) -> dict[str, Integers]:
-    """Return runs sorted by machine and start; with `merge`, runs without a gap between them form one row."""
+def schedule(rows: Integers, merges: Bools) -> dict[str, Integers]:
+    """Return runs by machine and start; those without a gap are one row if the machine `merges` them."""
     if not len(rows):
         return columns(rows)
     table = columns(rows[np.lexsort((rows[:, 3], rows[:, 0]))])
-    if not merge:
-        return table
     is_complete = table["completed"] > 0
     continues = np.zeros(len(rows), bool)
     continues[1:] = is_complete[1:] & is_complete[:-1] & (table["start"][1:] == table["end"][:-1])
+    continues &= merges[table["machine"]]
     for name in ("machine", "application"):
         continues[1:] &= table[name][1:] == table[name][:-1]
     first = np.flatnonzero(~continues)

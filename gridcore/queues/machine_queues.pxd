@@ -8,6 +8,7 @@ from gridcore.queues.task_numbers cimport TaskNumbers
 cdef class MachineQueues:
     cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines
+    cdef Py_ssize_t n_cores             # of all machines, one each except in `gridcore.queues.core_queues`
     cdef readonly str watch
     cdef public bint log
     cdef bint each_task
@@ -52,10 +53,17 @@ cdef class MachineQueues:
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1
     cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil
     cdef int _make_room(self, Py_ssize_t u) except -1
+    cdef Py_ssize_t _cores(self, Py_ssize_t u) noexcept nogil
+    cdef bint _has_row_per_task(self, Py_ssize_t u) noexcept nogil
+    cdef object _core_tasks(self, state, running)
+    cdef long long _bind(self, Py_ssize_t u, int application, long long tasks) noexcept nogil
+    cdef long long _unbind(self, Py_ssize_t u, int application, long long tasks) noexcept nogil
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil
+    cdef long long _longest_length(self, Py_ssize_t u, int application) noexcept nogil
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil
     cdef int _catch_up(self, long long until) except -1
     cdef double _work(self, Py_ssize_t u, long long now) noexcept nogil
+    cdef double _running_time(self, Py_ssize_t u, long long now) noexcept nogil
     cdef long long _length(self, Py_ssize_t u, int task) noexcept nogil
     cdef long long _planned_end(self, Py_ssize_t u) noexcept nogil
     cdef long long _running_count(self, Py_ssize_t u, long long now) noexcept nogil

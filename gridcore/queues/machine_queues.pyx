@@ -83,7 +83,7 @@ cdef class MachineQueues:
         self.speed = doubles_copy(speed, "speed")
         check_array(self.speed, "speed", POSITIVE)
         cdef Py_ssize_t n = self.speed.shape[0]
-        self.machines = n
+        self.machines = self.n_cores = n
         self.watch, self.log, self.record = watch, log, record
         self.each_task = watch == "completion"
         self.capacity = 4
@@ -194,7 +194,7 @@ cdef class MachineQueues:
         elif sizes is None or (self.n_applications and not self.own_sizes):
             raise ValueError("sizes must be given for all applications, or for none")
         elif not self.own_sizes:
-            self.numbers, self.own_sizes = TaskNumbers(self.machines), True
+            self.numbers, self.own_sizes = TaskNumbers(self.machines, self.n_cores), True
         if self.own_sizes:
             checked, counts = doubles(sizes, "sizes"), integers(tasks, "tasks")
             check_array(checked, "sizes", POSITIVE)
@@ -262,6 +262,12 @@ cdef class MachineQueues:
         self._check_machine(machine)
         return self.speed[machine]
 
+    def cores_of(self, Py_ssize_t machine) -> int:
+        """Return the number of cores of `machine`."""
+        cdef _Guard access = guard(&self.in_call)
+        self._check_machine(machine)
+        return self._cores(machine)
+
     def work(self, Py_ssize_t machine, long long now) -> float:
         """Return the time (s) that `machine` needs from `now` ns for its running and waiting tasks, by stated sizes."""
         cdef _Guard access = guard(&self.in_call)
@@ -270,14 +276,22 @@ cdef class MachineQueues:
 
     cdef double _work(self, Py_ssize_t u, long long now) noexcept nogil:
         cdef Py_ssize_t k
-        cdef double left = 0.0, size = 0.0
+        cdef double size = 0.0
         self._advance(u, now)
         self._update(u)
         for k in range(self.first[u], self.first[u] + self.count[u]):
             size += self.task_size[self.share[u, k, 0]] * self.share[u, k, 1]
+        return (self._running_time(u, now) + size / self.speed[u]) / self._cores(u)
+
+    cdef double _running_time(self, Py_ssize_t u, long long now) noexcept nogil:
+        """Return how long `u` runs the running tasks from `now` ns by their estimated sizes, in sum over its cores, s."""
         if self.running[u] >= 0 and self._planned_end(u) > now:
-            left = (self._planned_end(u) - now) / 1e9
-        return left + size / self.speed[u]
+            return (self._planned_end(u) - now) / 1e9
+        return 0.0
+
+    cdef Py_ssize_t _cores(self, Py_ssize_t u) noexcept nogil:
+        """Return the number of cores of `u`."""
+        return 1
 
     def schedule(self) -> dict[str, Integers]:
         """Return the runs so far, as columns int64[k] by machine and start; empty without ``record``.
@@ -287,14 +301,24 @@ cdef class MachineQueues:
         machine, application
             Indices.
         tasks
-            Number of tasks of equal length that ran one after another without a gap; 1 for tasks with individual sizes.
+            Number of tasks of equal length that ran one after another without a gap; 1 for tasks with individual sizes,
+            and on machines with several cores.
         start, end
             ns.
         completed
             Equal to `tasks`, or 0 for one task that a failure interrupted at `end`.
         """
         cdef _Guard access = guard(&self.in_call)
-        return journal_tables.schedule(_rows(&self.run_log), merge=not self.own_sizes)
+        merges = np.zeros(self.machines, np.uint8)
+        cdef unsigned char[::1] is_merged = merges
+        cdef Py_ssize_t u
+        for u in range(self.machines):
+            is_merged[u] = not self._has_row_per_task(u)
+        return journal_tables.schedule(_rows(&self.run_log), merges.view(np.bool_))
+
+    cdef bint _has_row_per_task(self, Py_ssize_t u) noexcept nogil:
+        """Return whether the record of `u` has a row for each task: tasks have sizes of their own, or overlap."""
+        return self.own_sizes or self._cores(u) > 1
 
     def arrivals(self) -> dict[str, Integers]:
         """Return the arrivals so far, in order: int64[k] columns machine, application, tasks, time (ns).
@@ -357,8 +381,9 @@ cdef class MachineQueues:
         waiting = np.zeros(n, np.int64)
         np.add.at(waiting, machine, shares[:, 1])
         if self.own_sizes:
-            numbers = self.numbers.read_state(state, machine, np.asarray(self.owner)[shares[:, 0]], shares[:, 1], running)
-            running[np.asarray(numbers.running) < 0] = -1
+            tasks = self._core_tasks(state, running)
+            numbers = self.numbers.read_state(state, machine, np.asarray(self.owner)[shares[:, 0]], shares[:, 1], tasks)
+            tasks[np.asarray(numbers.running) < 0] = -1
         capacity = max(4, int(count.max(initial=0)))
         share = np.zeros((n, capacity, 2), np.int32)
         share[np.arange(capacity) < count[:, None]] = shares
@@ -382,6 +407,10 @@ cdef class MachineQueues:
             self.change[k], self.heap[k], self.position[k] = NEVER, <int> k, <int> k
         for k in range(n):
             self._update(k)
+
+    cdef object _core_tasks(self, state, running):
+        """Return the application of the task of each core in a state, int[cores], negative if it runs none."""
+        return running
 
     cdef _places(self):
         """Return bool[machines, capacity], which places of `share` are in use."""
@@ -492,16 +521,13 @@ cdef class MachineQueues:
         if self.sparse:
             pairs_add(&self.pairs, pair_of(u, self.owner[application]))
         cdef Py_ssize_t f = self.first[u], n = self.count[u], k
-        cdef long long length = self._duration(u, application)
-        cdef long long longest = _nanoseconds(self.numbers.largest_size / self.speed[u]) if self.own_sizes else length
         cdef bint idle = n == 0 and self.running[u] < 0
         cdef long long start = max(self.free_at[u], now) if idle else self.idle_at[u]
-        cdef long long end = start
         cdef Py_ssize_t owner = self.owner[application]
         if self.own_sizes and tasks > self.numbers.free[owner]:
             raise ValueError(f"tasks must be at most {self.numbers.free[owner]}, the tasks of application {application} "
                              f"that are in no queue, got {tasks}")
-        if tasks > (NEVER - 1 - start) // longest:
+        if tasks > (NEVER - 1 - start) // self._longest_length(u, application):
             raise OverflowError(f"tasks of application {application} on machine {u} must end before 2**63 - 1 ns")
         for k in range(f, f + n):
             if self.share[u, k, 0] == application:
@@ -520,12 +546,7 @@ cdef class MachineQueues:
             self.count[u] += 1
         if idle:
             self.free_at[u] = start
-        if self.own_sizes:
-            for k in range(tasks):
-                end += self._length(u, self.numbers.bind(u, owner))
-        else:
-            end += tasks * length
-        self.idle_at[u] = end
+        self.idle_at[u] = start + self._bind(u, application, tasks)
         self.enqueued += tasks
         self.waiting[u] += tasks
         if self.record:
@@ -558,11 +579,7 @@ cdef class MachineQueues:
             k += 1
         tasks = min(tasks, <long long> self.share[u, k, 1]) if k < end else 0
         if tasks > 0:
-            if self.own_sizes:
-                for j in range(tasks):
-                    self.idle_at[u] -= self._length(u, self.numbers.release_last(u, self.owner[application]))
-            else:
-                self.idle_at[u] -= tasks * self._duration(u, application)
+            self.idle_at[u] -= self._unbind(u, application, tasks)
             self.share[u, k, 1] -= <int> tasks
             if self.share[u, k, 1] == 0:
                 for j in range(k, end - 1):
@@ -576,6 +593,24 @@ cdef class MachineQueues:
                 journal_record(&self.arrival_log, u, <int> self.owner[application], -tasks, now, now, 0)
         self._update(u)
         return tasks
+
+    cdef long long _bind(self, Py_ssize_t u, int application, long long tasks) noexcept nogil:
+        """Bind tasks of `application` to the queue of `u`, and return how long they take one after another, ns."""
+        cdef long long k, time = 0
+        if not self.own_sizes:
+            return tasks * self._duration(u, application)
+        for k in range(tasks):
+            time += self._length(u, self.numbers.bind(u, self.owner[application]))
+        return time
+
+    cdef long long _unbind(self, Py_ssize_t u, int application, long long tasks) noexcept nogil:
+        """Withdraw the last bound tasks of `application` from `u`, and return how long they take, ns."""
+        cdef long long k, time = 0
+        if not self.own_sizes:
+            return tasks * self._duration(u, application)
+        for k in range(tasks):
+            time += self._length(u, self.numbers.release_last(u, self.owner[application]))
+        return time
 
     cdef int _make_room(self, Py_ssize_t u) except -1:
         """Move the queue of `u` to the front of its row, or double the rows of all machines."""
@@ -614,7 +649,7 @@ cdef class MachineQueues:
                 self._mark_used(m, <int> application)
             lost += [(m, *row) for row in sorted(left.items())]
             if self.own_sizes:
-                self.numbers.release_all(m)
+                self.numbers.release_waiting(m)
             self.first[m] = self.count[m] = 0
             self.waiting[m] = 0
             self.free_at[m] = self.idle_at[m] = now
@@ -632,6 +667,8 @@ cdef class MachineQueues:
         if self.record:
             length = self._length(u, self.numbers.running[u]) if self.own_sizes else self._duration(u, self.running[u])
             journal_record(&self.run_log, u, <int> application, 1, self.free_at[u] - length, now, 0)
+        if self.own_sizes:
+            self.numbers.release_running(u)
         self.interrupted[u] += 1
         self.running[u] = -1
         return {application: 1}
@@ -690,6 +727,10 @@ cdef class MachineQueues:
         """Return the time (ns) that task number `task` takes on `u` by its true size."""
         return _nanoseconds(self.numbers.size[task] / self.speed[u])
 
+    cdef long long _longest_length(self, Py_ssize_t u, int application) noexcept nogil:
+        """Return the longest time (ns) that a task of `application` can take on `u` by its true size."""
+        return _nanoseconds(self.numbers.largest_size / self.speed[u]) if self.own_sizes else self._duration(u, application)
+
     cdef long long _planned_end(self, Py_ssize_t u) noexcept nogil:
         """Return when the running task of `u` should end by its estimated size, ns."""
         if not self.own_sizes or self.running[u] < 0:
@@ -727,7 +768,7 @@ cdef class MachineQueues:
                 self.first_start[owner] = at
             self._mark_used(u, <int> owner)
             if self.own_sizes:
-                n_completed, length = 0, self._length(u, self.numbers.begin(u, owner))
+                n_completed, length = 0, self._length(u, self.numbers.begin(u, owner, u))
             else:
                 n_completed = min(<long long> self.share[u, f, 1], (until - at) // length)
             if n_completed > 0:
@@ -765,7 +806,7 @@ cdef class MachineQueues:
         if self.log:
             journal_record(&self.completion_log, u, application, tasks, start, arrival, tasks)
         if self.record:
-            if self.own_sizes:  # one row per task
+            if self._has_row_per_task(u):
                 journal_add(&self.run_log)[0] = Row(u, application, tasks, start, end, tasks)
             else:
                 journal_record(&self.run_log, u, application, tasks, start, end, tasks)

@@ -9,14 +9,17 @@ cdef class TaskNumbers:
     cdef int[::1] free                  # per application: number of tasks that are in no queue
     cdef int[::1] first_returned        # per application: the last task that left a queue unstarted, -1: none
     cdef int[::1] after                 # per task: the next task in a queue or in the list of returned tasks
-    cdef int[::1] head, tail, running   # per machine, -1 for none
+    cdef int[::1] head, tail            # per machine: its first and last waiting task, -1 for none
+    cdef int[::1] running               # per core, those of a machine one after another; -1 for none
 
     cdef int add(self, const double[::1] sizes, const long long[::1] tasks) except -1
     cdef int bind(self, Py_ssize_t machine, Py_ssize_t application) noexcept nogil
     cdef int first(self, Py_ssize_t machine, Py_ssize_t application) noexcept nogil
-    cdef int begin(self, Py_ssize_t machine, Py_ssize_t application) noexcept nogil
+    cdef int following(self, int task, Py_ssize_t application) noexcept nogil
+    cdef int begin(self, Py_ssize_t machine, Py_ssize_t application, Py_ssize_t core) noexcept nogil
     cdef int release_last(self, Py_ssize_t machine, Py_ssize_t application) noexcept nogil
-    cdef void release_all(self, Py_ssize_t machine) noexcept nogil
+    cdef void release_running(self, Py_ssize_t core) noexcept nogil
+    cdef void release_waiting(self, Py_ssize_t machine) noexcept nogil
     cdef Py_ssize_t application_of(self, int task) noexcept nogil
     cdef void _append(self, Py_ssize_t machine, int task) noexcept nogil
     cdef bint _is_of(self, int task, Py_ssize_t application) noexcept nogil

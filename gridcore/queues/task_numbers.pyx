@@ -15,7 +15,7 @@ from gridcore.common.state import ArrayEntry, check_total, read
 __all__ = ["TaskNumbers"]
 
 _STATE = {
-    "running_task": ArrayEntry(np.int32, ("machines",), (-1, "tasks")),
+    "running_task": ArrayEntry(np.int32, ("cores",), (-1, "tasks")),
     "fresh": ArrayEntry(np.int32, ("applications",), (0, None)),
     "queued_tasks": ArrayEntry(np.int32, limits=(0, "tasks")),
     "returned_tasks": ArrayEntry(np.int32, limits=(0, "tasks")),
@@ -25,15 +25,15 @@ _STATE = {
 @cython.final
 @cython.auto_pickle(False)
 cdef class TaskNumbers:
-    """The numbers and sizes of the tasks of all applications, queued on `machines` machines."""
+    """The numbers and sizes of the tasks of all applications, queued on `machines` machines and run by `cores` cores."""
 
-    def __cinit__(self, Py_ssize_t machines):
+    def __cinit__(self, Py_ssize_t machines, Py_ssize_t cores):
         self.size = np.zeros(0)
         self.offset = np.zeros(1, np.int64)
         self.n_enqueued = self.free = self.first_returned = self.after = np.zeros(0, np.int32)
         self.head = np.full(machines, -1, np.int32)
         self.tail = np.full(machines, -1, np.int32)
-        self.running = np.full(machines, -1, np.int32)
+        self.running = np.full(cores, -1, np.int32)
 
     cdef int add(self, const double[::1] sizes, const long long[::1] tasks) except -1:
         """Append applications with `tasks` tasks; `sizes` (Mflop) has the sizes of all tasks, by application."""
@@ -82,17 +82,22 @@ cdef class TaskNumbers:
     cdef int first(self, Py_ssize_t machine, Py_ssize_t application) noexcept nogil:
         """Return the first waiting task of `application` on `machine`; there must be one."""
         cdef int task = self.head[machine]
+        return task if self._is_of(task, application) else self.following(task, application)
+
+    cdef int following(self, int task, Py_ssize_t application) noexcept nogil:
+        """Return the waiting task of `application` that follows `task` on its machine; there must be one."""
+        task = self.after[task]
         while not self._is_of(task, application):
             task = self.after[task]
         return task
 
-    cdef int begin(self, Py_ssize_t machine, Py_ssize_t application) noexcept nogil:
-        """Start the task that `first` returns, and return it."""
+    cdef int begin(self, Py_ssize_t machine, Py_ssize_t application, Py_ssize_t core) noexcept nogil:
+        """Start the task that `first` returns on `core`, and return it."""
         cdef int task = self.head[machine], previous = -1
         while not self._is_of(task, application):
             previous, task = task, self.after[task]
         self._unlink(machine, previous, task)
-        self.running[machine] = task
+        self.running[core] = task
         return task
 
     cdef void _unlink(self, Py_ssize_t machine, int previous, int task) noexcept nogil:
@@ -120,17 +125,19 @@ cdef class TaskNumbers:
         self.first_returned[application] = task
         self.free[application] += 1
 
-    cdef void release_all(self, Py_ssize_t machine) noexcept nogil:
-        """Remove all tasks from `machine`, including the running one."""
-        cdef int task = self.running[machine], following
-        if task >= 0:
-            self._release(task, self.application_of(task))
-        task = self.head[machine]
+    cdef void release_running(self, Py_ssize_t core) noexcept nogil:
+        """Return the task that runs on `core`, which must have one, to its application."""
+        self._release(self.running[core], self.application_of(self.running[core]))
+        self.running[core] = -1
+
+    cdef void release_waiting(self, Py_ssize_t machine) noexcept nogil:
+        """Remove all waiting tasks from `machine`."""
+        cdef int task = self.head[machine], following
         while task >= 0:
             following = self.after[task]
             self._release(task, self.application_of(task))
             task = following
-        self.running[machine] = self.head[machine] = self.tail[machine] = -1
+        self.head[machine] = self.tail[machine] = -1
 
     cdef Py_ssize_t application_of(self, int task) noexcept nogil:
         """Return the application of a task."""
@@ -171,7 +178,7 @@ cdef class TaskNumbers:
         machine, application, tasks
             int64[k], the shares in the queues of all machines, by machine.
         running
-            int32[machines], negative if a machine runs no task.
+            int32[cores], negative if a core runs no task.
 
         Raises
         ------
@@ -180,8 +187,8 @@ cdef class TaskNumbers:
         """
         cdef Py_ssize_t k, machines = self.head.shape[0]
         cdef int task
-        cdef TaskNumbers numbers = TaskNumbers(machines)
-        entries = read(state, _STATE, machines=machines, applications=self.applications, tasks=self.size.shape[0])
+        cdef TaskNumbers numbers = TaskNumbers(machines, self.running.shape[0])
+        entries = read(state, _STATE, cores=self.running.shape[0], applications=self.applications, tasks=self.size.shape[0])
         offset, queued, returned = np.asarray(self.offset), entries["queued_tasks"], entries["returned_tasks"]
         running_task = np.where(running >= 0, entries["running_task"], -1).astype(np.int32)
         placed = np.concatenate((queued, returned, running_task[running_task >= 0])).astype(np.int64)

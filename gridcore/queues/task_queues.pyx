@@ -280,25 +280,24 @@ cdef class TaskQueues(MachineQueues):
         """
         cdef Py_ssize_t k, n = 0
         cdef const int* row = &self.share[u, self.first[u], 0]
-        cdef long long start = self._planned_end(u), tasks, length
+        cdef double floor = 0.0
+        cdef long long cores = self._cores(u), start = self._first_free(u, at, &floor), tasks, length
         cdef long long edge = at + inclusive
-        cdef int i, running = self.running[u]
-        if running >= 0 and start <= at:
-            running = -1
-            if self.own_sizes:  # the task has run for longer than estimated, and may end now
-                start = at
+        cdef int i
         for k in range(self.count[u]):
             i, tasks = row[2 * k], row[2 * k + 1]
             if start < edge:
-                length = self._duration(u, i)
+                length = max(1, self._duration(u, i) // cores)
                 tasks -= min(tasks, (at - start) // length)
                 start += (row[2 * k + 1] - tasks) * length
                 if tasks > 0 and start < edge:
-                    running = i
                     start += length
                     tasks -= 1
+                    floor = max(floor, (start / 1e9 - self.release[i]) / self.size[i])
                 if tasks == 0:
                     continue
+            if cores > 1:  # one of them must run the task
+                floor = max(floor, (at / 1e9 + self.task_size[i] / self.speed[u] - self.release[i]) / self.size[i])
             s.release[n] = self.release[i]
             s.size[n] = self.size[i]
             s.work[n] = tasks * self.task_size[i]
@@ -306,6 +305,20 @@ cdef class TaskQueues(MachineQueues):
             n += 1
         q.n = n
         q.release, q.size, q.work = s.release, s.size, s.work
-        q.speed = self.speed[u]
+        q.speed = self.speed[u] * cores
         q.free_at = max(start, at) / 1e9
-        q.floor = max(0.0, (q.free_at - self.release[running]) / self.size[running]) if running >= 0 else 0.0
+        q.floor = floor
+
+    cdef long long _first_free(self, Py_ssize_t u, long long at, double* floor) noexcept nogil:
+        """Return when `u` will have run its running tasks, on average over its cores, ns.
+
+        `floor` becomes the minimum stretch of those that run beyond `at`.
+        """
+        cdef long long end = self._planned_end(u)
+        cdef int running = self.running[u]
+        if running < 0:
+            return end
+        if end <= at:
+            return at if self.own_sizes else end  # it has run for longer than estimated, and may end now
+        floor[0] = max(floor[0], (end / 1e9 - self.release[running]) / self.size[running])
+        return end

@@ -355,7 +355,7 @@ class Coordinator(Part):
             self.engine.call_at(max(0, at - ahead), self._release, index, at)
         if self.setup.kill:
             assert self.scenario.faults is not None
-            blocks = self.scenario.faults.course(len(self.policy.run.speeds)).blocks
+            blocks = self.machines.fault_events(self.scenario.faults).blocks
             self._changes = (
                 row
                 for block in blocks
@@ -540,16 +540,16 @@ class Coordinator(Part):
 
     def on_ended(self, process: int, machine: int, application: int, task: int, end: int) -> None:
         """Record that a task is completed."""
-        self.ledger.record_end(machine, application, end)
+        self.ledger.record_end(machine, application, task, end)
 
     def on_interrupted(self, process: int, machine: int, application: int, task: int, now: int) -> None:
         """Record that a failure has interrupted a task."""
-        self.ledger.record_interruption(machine, application, now)
+        self.ledger.record_interruption(machine, application, task, now)
         self._record_held(process, application, [(task, task + 1)], 1)
 
     def on_undone(self, process: int, machine: int, application: int, task: int) -> None:
         """Record that the reported start of a task was cancelled by an earlier failure."""
-        self.ledger.record_cancelled_start(machine, application)
+        self.ledger.record_cancelled_start(machine, application, task)
         self._record_held(process, application, [(task, task + 1)], 1)
 
     def on_failed(self, process: int, machine: int) -> None:

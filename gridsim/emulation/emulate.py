@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
+
 from gridsim.emulation.coordinator import Coordinator
 from gridsim.emulation.part import Setup
 from gridsim.emulation.virtual import VirtualCoordinator
@@ -148,13 +150,15 @@ def _replace_faults(run: Coordinator) -> None:
     """Replace the faults in the scenario of the result by the outages of killed processes."""
     machine, down, up = [], [], []
     origin = run.scenario.workload.origin  # time 0 of the run's clock
-    for u, since, until in run.down_times:
+    machines = run.machines.platform_machines(np.array([u for u, *_ in run.down_times], np.int64)).tolist()
+    rows = [(u, since, until) for u, (_, since, until) in zip(machines, run.down_times, strict=True)]
+    for u, since, until in dict.fromkeys(rows):  # the cores of a machine are down together
         machine.append(u)
         down.append(since / NS + origin)
         up.append(until / NS + origin if until < NEVER else math.inf)
     run.scenario = replace(run.scenario, faults=Faults.of(machine, down, up))
     # times of faults count from the origin of the scenario, as the clock does
-    outages = Outages(run.scenario.faults, run.scenario.platform.nodes, run.engine, run.network)
+    outages = Outages(run.scenario.faults, run.machines, run.engine, run.network)
     outages._next_time()
     outages._apply_before(run.engine.now + 1)
     run.outages = outages

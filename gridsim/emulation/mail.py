@@ -87,7 +87,8 @@ class EmulatedMail(Mail):
             self.core.machines[to],
             self.counters,
         )
-        is_outside, start, due = sender_machine != receiver_machine, now, now
+        is_outside = links.interfaces[sender_machine] != links.interfaces[receiver_machine]
+        start = due = now
         self._sent += kind.delay < 0
         if kind.delay > 0:
             due = self.engine.clock() + kind.delay
@@ -131,8 +132,9 @@ class EmulatedMail(Mail):
         transmission = links.transmission_time(nbytes)
         if not self.has_interfaces:
             return now, now + latency + transmission
-        start = max(now, links.up_free[machine])
-        links.up_free[machine] = start + transmission
+        interface = links.interfaces[machine]
+        start = max(now, links.up_free[interface])
+        links.up_free[interface] = start + transmission
         return start, start + latency
 
     def _drawn_jitter(self) -> int:
@@ -171,7 +173,8 @@ class EmulatedMail(Mail):
             core.unqueued_tasks.setdefault(message.application, TaskSet()).add(tasks)
         now, due = self.engine.clock(), packed._due
         sender_machine, receiver_machine = core.machines[message.sender], core.machines[node]
-        is_outside, links = sender_machine != receiver_machine, self.counters
+        links = self.counters
+        is_outside = links.interfaces[sender_machine] != links.interfaces[receiver_machine]
         is_modelled = is_outside and self.process.modelled
         if due < now and is_modelled and kind.delay != 0:
             self.lags[0] += 1
@@ -211,7 +214,8 @@ class EmulatedMail(Mail):
                 incarnation = _LOST  # the loss is reported at the time at which the head would have arrived
             else:
                 transmission = links.transmission_time(self.core.size_of(node, kind, message))
-                due = links.down_free[machine] = max(due, links.down_free[machine]) + transmission
+                interface = links.interfaces[machine]
+                due = links.down_free[interface] = max(due, links.down_free[interface]) + transmission
             self._add(kind, (due, number, node, incarnation, is_outside, message))
             first = min(first, NEVER if kind in self.deferred else due)
         return min(first, self._heads[0][0] if self._heads else NEVER)

@@ -28,20 +28,28 @@ class Counters:
         Whether each kind is deferred.
     bandwidth
         Bandwidth of the interfaces, bytes/s.
+    interfaces
+        The interface of each machine.
     """
 
     windows = None
     unlogged = 0
 
     def __init__(
-        self, machine_of: Integers, machines: int, deferred: Sequence[bool], bandwidth: float
+        self,
+        machine_of: Integers,
+        machines: int,
+        deferred: Sequence[bool],
+        bandwidth: float,
+        interfaces: Sequence[int],
     ) -> None:
+        self.interfaces = interfaces
         self.machines, self.machine_of, self.bandwidth = machines, machine_of.tolist(), bandwidth
         self.deferred, kinds = deferred, len(deferred)
         self.sent, self.delivered, self.dropped, self.traffic = np.zeros((4, kinds), np.int64)
         self.bytes_out, self.bytes_in = np.zeros((2, machines), np.int64)
         self.by_level = np.zeros((2, kinds, _LEVELS), np.int64)
-        #: Times at which the interfaces of each machine are free to send, and to receive, ns.
+        #: Times at which each interface is free to send, and to receive, ns.
         self.up_free, self.down_free = [0] * machines, [0] * machines
         #: Times at which the incarnations of each machine ended, ns, and whether it is down.
         self.ends: list[list[int]] = [[] for _ in range(machines)]
@@ -106,7 +114,8 @@ class Counters:
             ends.append(ends[-1] if self.down[machine] else now)
             self.down[machine] = down
             for free in (self.up_free, self.down_free):
-                free[machine] = min(free[machine], now)
+                interface = self.interfaces[machine]
+                free[interface] = min(free[interface], now)
 
     def restore(self, machines: Any, now: int) -> None:
         """Mark machines as up again."""
@@ -173,8 +182,13 @@ class EmulatedTransport(Transport):
     reports: Callable[..., None] | None = None
 
     def _connect(self) -> Links:
+        interfaces = self._padded_interfaces()
         counters = (Counters if self.reports is None else ReportingCounters)(
-            self._machine_of, self.machines, [kind.deferred for kind in self._kinds], self.network.bandwidth
+            self._machine_of,
+            self.machines,
+            [kind.deferred for kind in self._kinds],
+            self.network.bandwidth,
+            range(self.machines) if interfaces is None else interfaces.tolist(),
         )
         if isinstance(counters, ReportingCounters) and self.reports is not None:
             counters.tell = self.reports

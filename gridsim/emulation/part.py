@@ -84,8 +84,13 @@ class Part(Simulation):
     def make_engine(self) -> tuple[Engine, Transport]:
         """Create the real-time engine and the network of the run."""
         engine, scenario = RealTimeEngine(self.setup.speedup), self.setup.scenario
-        nodes = scenario.platform.nodes
-        network = EmulatedTransport(engine, scenario.network, nodes, seed=scenario.seed)
+        network = EmulatedTransport(
+            engine,
+            scenario.network,
+            self.machines.count,
+            interfaces=self.machines.platform_machine,
+            seed=scenario.seed,
+        )
         if self.setup.kill and self.number != COORDINATOR:
             network.reports = self.tell
         return engine, network
@@ -107,8 +112,8 @@ class Part(Simulation):
 
     def place(self, machine_of: Sequence[int]) -> list[int]:
         """Return the process of each node; neighbouring machines share one, and servers are in the last."""
-        machines, processes = self.scenario.platform.nodes, self.setup.processes
-        of = np.minimum(np.asarray(machine_of) * processes // machines, processes - 1)
+        processes, machine = self.setup.processes, self.machines.platform_machines(np.asarray(machine_of))
+        of = np.minimum(machine * processes // self.machines.nodes, processes - 1)
         processes_of_nodes: list[int] = of.tolist()
         return processes_of_nodes
 

@@ -82,8 +82,8 @@ class Share:
         self.application, self.tasks = application, TaskSet()
 
 
-class Machine:
-    """One machine, with its waiting tasks in order and its running task.
+class Core:
+    """One core of a machine, with its running task.
 
     Attributes
     ----------
@@ -92,14 +92,28 @@ class Machine:
     start, end, planned
         Start of the running task, its end, and its planned end by the stated size, ns.
     incarnation
-        Number of tasks that have started on the machine.
+        Number of tasks that have started on the core.
     """
 
-    __slots__ = ("end", "incarnation", "planned", "queue", "running", "start", "task")
+    __slots__ = ("end", "incarnation", "planned", "running", "start", "task")
 
     def __init__(self) -> None:
-        self.queue: list[Share] = []
         self.running, self.task, self.start, self.end, self.planned, self.incarnation = -1, 0, 0, 0, 0, 0
+
+
+class Machine:
+    """One machine, with its waiting tasks in order and its cores."""
+
+    __slots__ = ("cores", "queue")
+
+    def __init__(self, cores: int) -> None:
+        self.queue: list[Share] = []
+        self.cores = [Core() for _ in range(cores)]
+
+    @property
+    def busy(self) -> list[Core]:
+        """The cores that run a task."""
+        return [core for core in self.cores if core.running >= 0]
 
 
 class MachineQueues(_Columns):
@@ -111,6 +125,8 @@ class MachineQueues(_Columns):
         Engine of the process, whose clock is used.
     tell
         Function that sends a report to the coordinator.
+    cores
+        int64[machines], number of cores of each machine; None for one each.
 
     Attributes
     ----------
@@ -124,6 +140,7 @@ class MachineQueues(_Columns):
         *,
         engine: RealTimeEngine,
         tell: Callable[..., None],
+        cores: Any = None,
         order: str = "edf",
         watch: str = "idle",
         log: bool = False,
@@ -133,11 +150,11 @@ class MachineQueues(_Columns):
         super().__init__(speed)
         self.engine, self.tell, self.edf, self.log = engine, tell, order == "edf", log
         self.watch, self.tolerance = watch, tolerance
-        self.of = [Machine() for _ in self.speed]
+        counts = [1] * self.machines if cores is None else np.asarray(cores).tolist()
+        self.of = [Machine(count) for count in counts]
         self.running = 0
-        self._ends: list[
-            tuple[int, int, int]
-        ] = []  # heap of (end of a task in ns, machine, incarnation of the machine)
+        #: Heap of the ends of tasks: time (ns), machine, core, incarnation of the core.
+        self._ends: list[tuple[int, int, int, int]] = []
         self._completions = dict[tuple[int, int], int]()  # machine, application -> tasks
 
     # -- queries of nodes -----------------------------------------------------------------------------------
@@ -149,71 +166,94 @@ class MachineQueues(_Columns):
     def queue(self, machine: int) -> tuple[Rows, Rows, int, int]:
         """Return (applications, tasks, running application or -1, its end in ns) of a machine."""
         state = self.of[machine]
-        rows = np.array(_task_counts(state.queue), np.int64).reshape(-1, 2)
-        return rows[:, 0], rows[:, 1], state.running, state.end
+        rows, busy = np.array(_task_counts(state.queue), np.int64).reshape(-1, 2), state.busy
+        running = busy[0].running if busy else -1
+        return rows[:, 0], rows[:, 1], running, max(core.end for core in state.cores)
+
+    def cores_of(self, machine: int) -> int:
+        """Return the number of cores of a machine."""
+        return len(self.of[machine].cores)
 
     def running_count(self, machine: int, now: int) -> int:
-        """Return the number of tasks that a machine runs after `now` ns: 0 or 1."""
-        state = self.of[machine]
-        return int(state.running >= 0 and state.end > now)
+        """Return the number of tasks that a machine runs after `now` ns."""
+        return sum(core.end > now for core in self.of[machine].busy)
 
     def is_busy(self, machines: Any) -> list[bool]:
         """Return whether each of `machines` has tasks."""
-        return [self.of[machine].running >= 0 or bool(self.of[machine].queue) for machine in machines]
+        return [bool(self.of[machine].busy or self.of[machine].queue) for machine in machines]
 
     def work(self, machine: int, now: int) -> float:
         """Return the time that a machine needs for all its tasks, s."""
         state = self.of[machine]
         size = sum(self.task_size[share.application] * len(share.tasks) for share in state.queue)
-        left = max(0, state.planned - now) / NS if state.running >= 0 else 0.0
-        return left + size / self.speed[machine]
+        left = sum(max(0, core.planned - now) / NS for core in state.busy)
+        return (left + size / self.speed[machine]) / len(state.cores)
 
-    def _queue(self, machine: int, at: int, queue: list[list[int]], running: int, end: int) -> dict[str, Any]:
-        busy = running >= 0 and end > at
-        return {
+    def _processor(self, machine: int, at: int, edge: int) -> tuple[dict[str, Any], float, float]:
+        """Return the queue of a machine at `at` ns as that of one processor, as `CoreQueues` plans with it.
+
+        Parameters
+        ----------
+        edge
+            Instant (ns) before which tasks have started.
+
+        Returns
+        -------
+        Its entries and speed, the time from which it is free (s), and the stretch below which it cannot be.
+        """
+        state, count, floor, busy_time = self.of[machine], len(self.of[machine].cores), 0.0, 0
+
+        def stretch(application: int, end: float) -> float:
+            return (end - self.release[application]) / self.size[application]
+
+        for core in state.busy:
+            if core.planned > at:
+                floor = max(floor, stretch(core.running, core.planned / NS))
+                busy_time += core.planned - at
+        start, queue = at + round(busy_time / count), []
+        for i, tasks in _task_counts(state.queue):
+            while tasks and start < edge:
+                start += max(1, self.planned(machine, i) // count)
+                tasks -= 1
+                if start > at:
+                    floor = max(floor, stretch(i, start / NS))
+            if tasks:
+                queue.append((i, tasks))
+                if count > 1:
+                    floor = max(floor, stretch(i, at / NS + self.task_size[i] / self.speed[machine]))
+        entries = {
             "release": [self.release[i] for i, _ in queue],
             "size": [self.size[i] for i, _ in queue],
             "work": [tasks * self.task_size[i] for i, tasks in queue],
-            "speed": self.speed[machine],
-            "running_release": self.release[running] if busy else None,
-            "running_size": self.size[running] if busy else None,
+            "speed": self.speed[machine] * count,
         }
+        return entries, max(start, at) / NS, floor
 
     def minimum_stretch(self, machines: Any, now: int) -> list[float]:
         """Return the minimum stretch of the waiting and running tasks of each machine; inf without tasks."""
         return [self._minimum_stretch(machine, now) for machine in machines]
 
     def _minimum_stretch(self, machine: int, now: int) -> float:
-        state = self.of[machine]
-        if state.running < 0 and not state.queue:
+        if not self.is_busy([machine])[0]:
             return math.inf
-        free = max(state.planned, now) if state.running >= 0 else now
         options: dict[str, Any] = {"method": "bisection", "rtol": self.tolerance} if self.tolerance else {}
-        asked = self._queue(machine, now, _task_counts(state.queue), state.running, state.planned)
-        return float(optimal_stretch(**asked, now=free / NS, **options))
+        entries, free_at, floor = self._processor(machine, now, now)
+        return max(floor, float(optimal_stretch(**entries, now=free_at, **options)))
 
     def summaries(self, machines: Any, grid: Any, now: int, *, cell: int) -> list[NDArray[np.uint32]]:
         """Return the number of further tasks, released at `cell` ns, that each machine can take."""
         return [self._sample(machine, grid, now, cell) for machine in machines]
 
     def _sample(self, machine: int, grid: Any, now: int, release: int) -> NDArray[np.uint32]:
-        state = self.of[machine]
-        queue, running = _task_counts(state.queue), state.running
-        end = max(state.planned, now) if running >= 0 else now
-        floor = 0.0
-        if release > now and (queue or running >= 0):
-            floor = self._minimum_stretch(machine, now)
-        while end <= release and queue:  # a task that starts exactly at `release` counts as started
-            running = queue[0][0]
-            end += self.planned(machine, running)
-            queue[0][1] -= 1
-            if not queue[0][1]:
-                del queue[0]
-        end = max(end, release)
-        asked = self._queue(machine, release, queue, running, end)
-        cells = sample_availability(grid, release / NS, **asked, free_at=end / NS)
-        if floor:
-            cells[grid.stretch * (1 + 1e-12) < floor] = 0
+        # a task that starts exactly at `release` counts as started
+        entries, free_at, floor = self._processor(machine, release, release + 1)
+        if release > now and self.is_busy([machine])[0]:
+            floor = max(floor, self._minimum_stretch(machine, now))
+        cells = sample_availability(grid, release / NS, **entries, free_at=free_at)
+        cells[grid.stretch * (1 + 1e-12) < floor] = 0
+        if self.cores_of(machine) > 1:  # one of them must run each task
+            seconds = (grid.stretch[:, None] * grid.size)[:, :, None]
+            cells[seconds * self.speed[machine] < grid.task_size] = 0
         return cells
 
     # -- actions of nodes -----------------------------------------------------------------------------------
@@ -265,23 +305,27 @@ class MachineQueues(_Columns):
                 )
 
     def begin_tasks(self) -> None:
-        """Start the first task of each idle machine, after all tasks of this instant have been queued."""
+        """Start the first tasks on idle cores, after all tasks of this instant have been queued."""
         for machine in sorted(self.idle):
-            state = self.of[machine]
-            if state.running >= 0 or not state.queue:
-                continue
-            first = state.queue[0]
-            ((state.task, _),) = first.tasks.take(1)
-            if not first.tasks:
-                del state.queue[0]
-            state.running, state.start = first.application, self.engine.moment()
-            state.end = state.start + self.run_time(machine, state.running, state.task)
-            state.planned = state.start + self.planned(machine, state.running)
-            state.incarnation += 1
-            self.running += 1
-            self.tell("began", machine, state.running, state.task, state.start)
-            heappush(self._ends, (state.end, machine, state.incarnation))
+            for number, core in enumerate(self.of[machine].cores):
+                if core.running < 0 and self.of[machine].queue:
+                    self._begin(machine, number, core)
         self.idle.clear()
+
+    def _begin(self, machine: int, number: int, core: Core) -> None:
+        """Start the first task of a machine on its idle core `number`."""
+        queue = self.of[machine].queue
+        first = queue[0]
+        ((core.task, _),) = first.tasks.take(1)
+        if not first.tasks:
+            del queue[0]
+        core.running, core.start = first.application, self.engine.moment()
+        core.end = core.start + self.run_time(machine, core.running, core.task)
+        core.planned = core.start + self.planned(machine, core.running)
+        core.incarnation += 1
+        self.running += 1
+        self.tell("began", machine, core.running, core.task, core.start)
+        heappush(self._ends, (core.end, machine, number, core.incarnation))
 
     def next_change(self) -> int:
         """Return the time of the next end of a task, ns; `NEVER` if no task runs."""
@@ -289,25 +333,26 @@ class MachineQueues(_Columns):
             heappop(self._ends)
         return self._ends[0][0] if self._ends else NEVER
 
-    def _runs(self, end: int, machine: int, incarnation: int) -> bool:
-        return self.of[machine].running >= 0 and self.of[machine].incarnation == incarnation
+    def _runs(self, end: int, machine: int, number: int, incarnation: int) -> bool:
+        core = self.of[machine].cores[number]
+        return core.running >= 0 and core.incarnation == incarnation
 
     def due(self, now: int) -> Rows:
         """End the tasks that are due by `now` ns; return their machines, ascending."""
         machines = list[int]()
         while self.next_change() <= now:
-            _, machine, _ = heappop(self._ends)
-            state = self.of[machine]
-            application, state.running = state.running, -1
+            _, machine, number, _ = heappop(self._ends)
+            core = self.of[machine].cores[number]
+            application, core.running = core.running, -1
             self.running -= 1
             self.tasks_done += 1
             self.idle.add(machine)
             machines.append(machine)
-            self.tell("ended", machine, application, state.task, state.end)
+            self.tell("ended", machine, application, core.task, core.end)
             if self.log:
                 done = self._completions
                 done[machine, application] = done.get((machine, application), 0) + 1
-        return np.array(sorted(machines), np.int64)
+        return np.array(sorted({*machines}), np.int64)
 
     def finish(self) -> None:
         """Run all tasks to their ends without notifying nodes."""
@@ -332,18 +377,19 @@ class MachineQueues(_Columns):
             for share in state.queue:
                 left[share.application] = len(share.tasks)
                 self._hold(share.application, share.tasks.take_all())
-            if state.running >= 0:
-                if state.start < now:
-                    self.tell("interrupted", machine, state.running, state.task, now)
+            for core in state.busy:
+                if core.start < now:
+                    self.tell("interrupted", machine, core.running, core.task, now)
                 else:  # the task was started before the earlier failure of the machine was known here
-                    self.tell("undone", machine, state.running, state.task)
-                left[state.running] = left.get(state.running, 0) + 1
-                self._hold(state.running, [(state.task, state.task + 1)])
+                    self.tell("undone", machine, core.running, core.task)
+                left[core.running] = left.get(core.running, 0) + 1
+                self._hold(core.running, [(core.task, core.task + 1)])
                 self.running -= 1
+                core.running = -1
             lost += [(machine, i, left[i]) for i in sorted(left)]
             if state.queue:
                 self.tell("failed", machine)
-            state.queue, state.running = [], -1
+            state.queue = []
         return _columns(lost, 3)
 
 
@@ -364,7 +410,7 @@ class Ledger(_Columns):
         self.options = options
         self.arrival_rows: list[tuple[int, int, int, int]] = []
         self.schedule_rows: list[tuple[int, int, int, int, int, int]] = []
-        self.running: dict[int, tuple[int, int, int]] = {}  # machine -> (application, task, start)
+        self.running: dict[tuple[int, int, int], int] = {}  # machine, application, task -> start
         self.waits: dict[tuple[int, int], TaskSet] = {}  # machine, application -> tasks
         n = self.machines
         self.waiting, self.peak = [0] * n, [0] * n
@@ -393,23 +439,23 @@ class Ledger(_Columns):
 
     def record_start(self, machine: int, application: int, task: int, start: int) -> None:
         """Record that a task has started."""
-        self.running[machine] = application, task, start
+        self.running[machine, application, task] = start
         self._remove_waiting(machine, application, [(task, task + 1)])
 
-    def record_end(self, machine: int, application: int, end: int) -> None:
+    def record_end(self, machine: int, application: int, task: int, end: int) -> None:
         """Record that a task is completed."""
-        *_, start = self.running.pop(machine)
+        start = self.running.pop((machine, application, task))
         self.schedule_rows.append((machine, application, 1, start, end, 1))
         self.tasks_done += 1
 
-    def record_interruption(self, machine: int, application: int, now: int) -> None:
+    def record_interruption(self, machine: int, application: int, task: int, now: int) -> None:
         """Record that a failure has interrupted a task."""
-        *_, start = self.running.pop(machine)
+        start = self.running.pop((machine, application, task))
         self.schedule_rows.append((machine, application, 1, start, now, 0))
 
-    def record_cancelled_start(self, machine: int, application: int) -> None:
+    def record_cancelled_start(self, machine: int, application: int, task: int) -> None:
         """Record that the reported start of a task was cancelled by an earlier failure."""
-        del self.running[machine]
+        del self.running[machine, application, task]
 
     def next_change(self) -> int:
         """Return `NEVER`: the coordinator has no machines."""
@@ -428,18 +474,17 @@ class Ledger(_Columns):
         for machine in machines:
             for application, tasks in self.record_failure(machine).items():
                 lost.setdefault(application, TaskSet()).add(tasks)
-            if machine not in self.running:
-                continue
-            application, task, start = self.running[machine]
-            end = start + self.run_time(machine, application, task)
-            if end <= now:  # the task had ended before the kill
-                self.record_end(machine, application, end)
-                continue
-            if start < now:
-                self.record_interruption(machine, application, now)
-            else:
-                self.record_cancelled_start(machine, application)
-            lost.setdefault(application, TaskSet()).add([(task, task + 1)])
+            for _, application, task in [key for key in self.running if key[0] == machine]:
+                start = self.running[machine, application, task]
+                end = start + self.run_time(machine, application, task)
+                if end <= now:  # the task had ended before the kill
+                    self.record_end(machine, application, task, end)
+                    continue
+                if start < now:
+                    self.record_interruption(machine, application, task, now)
+                else:
+                    self.record_cancelled_start(machine, application, task)
+                lost.setdefault(application, TaskSet()).add([(task, task + 1)])
         return lost
 
     def record_failure(self, machine: int) -> dict[int, Parts]:

@@ -67,7 +67,10 @@ class Transport:
     network
         The network model.
     machines
-        Number of machines of the platform.
+        Number of machines of the run.
+    interfaces
+        int64[machines], the interface of each machine, by which the accounting counts; None if each machine
+        has its own.
     seed
         Seed of the jitter of messages.
     log
@@ -87,11 +90,13 @@ class Transport:
         network: Network,
         machines: int,
         *,
+        interfaces: NDArray[np.int64] | None = None,
         seed: int = 0,
         log: int = 0,
         logged_nodes: Sequence[int] | None = None,
     ) -> None:
         self._engine, self.network, self._machines, self._seed = engine, network, machines, seed
+        self._interfaces = interfaces
         self._log, self._logged_nodes = log, logged_nodes
         self._application_of: NDArray[np.int64] | None = None
         self.delays: dict[str, float] = {}
@@ -261,6 +266,7 @@ class Transport:
             fifo=self.network.interfaces == "fifo",
             keep=[kind.keep for kind in self._kinds],
             level_of=self._level_of,
+            interfaces=self._padded_interfaces(),
         )
         if self._log:
             nodes = np.arange(len(self._machine_of))
@@ -270,6 +276,13 @@ class Transport:
                 None if self._logged_nodes is None else np.isin(nodes, self._logged_nodes),
             )
         return links
+
+    def _padded_interfaces(self) -> NDArray[np.int64] | None:
+        """Return the interface of each machine, servers included; None if each machine has its own."""
+        if self._interfaces is None:
+            return None
+        servers = np.arange(self.machines - self._machines)
+        return np.append(self._interfaces, self._interfaces[-1] + 1 + servers)
 
     def check_transfer(self, name: str, nbytes: int) -> None:
         """Raise ScenarioError if a message takes longer than `MAX_TRANSFER_TIME` on an interface.
@@ -408,9 +421,19 @@ class Transport:
         return message_table(self.links, self.kinds, applications, self._application_of)
 
     def interfaces(self) -> dict[str, NDArray[np.int64]]:
-        """Return the bytes that each machine has sent and received, in columns bytes_out and bytes_in."""
+        """Return the bytes that each interface has sent and received, in columns bytes_out and bytes_in."""
         columns = {"bytes_out": self.links.bytes_out, "bytes_in": self.links.bytes_in}
-        return {name: column[: self._machines].copy() for name, column in columns.items()}
+        return {name: self._by_interface(column) for name, column in columns.items()}
+
+    def _by_interface(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the sum of counts of machines for each interface of the platform."""
+        counts = counts[: self._machines]
+        if self._interfaces is None:
+            return counts.copy()
+        sums: NDArray[np.int64] = np.add.reduceat(
+            counts, np.flatnonzero(np.diff(self._interfaces, prepend=-1)), axis=0
+        )
+        return sums
 
     def watch(self, first: int, last: int) -> None:
         """Record the use of interfaces from `first` to `last` ns (at least 1 s), if `record_use` is set.
@@ -433,7 +456,7 @@ class Transport:
         self._span = last - first
 
     def use(self) -> dict[str, NDArray[np.float64]]:
-        """Return the share of the bandwidth that each machine used, in and out together (at most about 2).
+        """Return the used share of each bandwidth, in and out together (at most about 2).
 
         Returns
         -------
@@ -444,7 +467,7 @@ class Transport:
         """
         if self.links.windows is None:
             return {}
-        windows = self.links.windows[: self._machines]
+        windows = self._by_interface(self.links.windows)
         tens = np.add.reduceat(windows, np.arange(0, windows.shape[1], 10), axis=1)
         bandwidth = self.network.bandwidth
         return {

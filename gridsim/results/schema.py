@@ -75,7 +75,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
                    "over size / aggregate speed"),
         _mandatory("resubmitted", "int", "tasks", "tasks that had to be placed again"),
         _mandatory("nodes_used", "int", "machines", "machines that received tasks of it and kept at "
-                   "least one"),
+                   "least one; cores, where the scheduler takes cores for machines"),
         Column("level", "int", "level", "fair tree only: depth of the router that accepted it, 0 for the "
                "root, -1 without routers"),
     ),
@@ -145,8 +145,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("tasks", "int", "tasks", "tasks completed on it"),
         Column("interrupted", "int", "tasks", "tasks that ran on it when it failed; a rigid job that "
                "loses a machine, or is cancelled while it runs, is interrupted on all its machines"),
-        Column("peak_queue", "int", "tasks", "maximum number of tasks in its queue; 0 if machines have "
-               "no queue (`mincent`, `fcfs-pull`)"),
+        Column("peak_queue", "int", "tasks", "maximum number of tasks in its queue, or in that of one of its "
+               "cores; 0 if machines have no queue (`mincent`, `fcfs-pull`)"),
         Column("bytes_out", "int", "B", "bytes sent to other machines"),
         Column("bytes_in", "int", "B", "bytes delivered from other machines"),
         Column("use_mean", "float", "1", "bytes in and out / bandwidth, from the first to the last "
@@ -307,12 +307,18 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("task", "int", "task", "number within the application"),
         Column("begin", "float", "Mflop", "work of the task done before this replica started"),
     ),
+    "schedule, of cores with queues of their own": (
+        Column("core", "int", "core", "number of the core of the machine"),
+    ),
     "arrivals": (
         _MACHINE,
         _APPLICATION,
         _mandatory("tasks", "int", "tasks", "number of tasks; negative if they were withdrawn from the "
                    "queue"),
         _mandatory("time", "float", "s"),
+    ),
+    "arrivals, of cores with queues of their own": (
+        Column("core", "int", "core", "number of the core of the machine"),
     ),
     "decisions": (
         _mandatory("time", "float", "s"),

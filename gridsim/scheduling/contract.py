@@ -440,8 +440,10 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     unequal: ClassVar[bool] = False
     #: Whether it supports jobs and tasks that require certain machines (`Applications.machines_for`).
     constraints: ClassVar[bool] = False
-    #: Whether it supports machines with several cores (`Run.cores`).
-    cores: ClassVar[bool] = False
+    #: How it runs bags on machines with several cores.  ``"separate"``: each core is a machine in its `Run`,
+    #: of the same speed, fate and network interface as the others of its machine, and with nodes of its own;
+    #: True: a machine has one queue, of which each core runs a task (`Run.cores`); False: it does not.
+    cores: ClassVar[bool | Literal["separate"]] = "separate"
     #: The columns of `gridsim.model.applications.JOB_TIMES` that it supports in rigid jobs.
     job_times: ClassVar[tuple[JobTime, ...]] = ()
     #: Whether it may reject rigid jobs without deadlines even if there are enough machines.

@@ -38,13 +38,11 @@ def task_queues(
     Raises
     ------
     ScenarioError
-        If tasks move data, or machines have several cores, and the run has queues of its own, as an emulation
-        does.
+        If tasks move data and the run has queues of its own, as an emulation does.
     """
     if run.cores is not None:
-        if run.queues is not None:
-            raise ScenarioError("an emulation does not support platform.cores: its machines have one core")
-        return CoreQueues(pad(run.speeds), cores=pad(run.cores), **options)
+        shared: Callable[..., TaskQueues] = run.queues or CoreQueues
+        return shared(pad(run.speeds), cores=pad(run.cores), **options)
     if run.bandwidth is not None:
         if run.queues is not None:
             raise ScenarioError("an emulation does not support platform.bandwidth: its tasks move no data")

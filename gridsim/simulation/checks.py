@@ -143,35 +143,46 @@ def check_kind(
 
 
 def check_cores(
-    applications: Applications, scheduler: Scheduler, platform: Platform, load_profile: LoadProfile | None
+    applications: Applications, scheduler: Scheduler, platform: Platform, faults: Faults | None
 ) -> None:
     """Raise ScenarioError if machines have several cores or GPUs and the run does not support that."""
     if not platform.is_shared:
         return
     if platform.gpus is not None and not applications.rigid:
         raise ScenarioError(f"platform.gpus must be 0 for bags of tasks, got up to {platform.gpus.max()}")
-    if not scheduler.cores:
-        name, values = "cores", platform.cores
-        if values is None:
-            name, values = "gpus", platform.gpus
-        assert values is not None
-        kinds = (entry for entry in registered().items() if entry[1][0].rigid == applications.rigid)
-        names = ", ".join(name for name, (kind, _) in kinds if kind().cores)
-        raise ScenarioError(
-            f"platform.{name} must be {int(name == 'cores')} under {scheduler.name}, got up to "
-            f"{values.max()}; schedulers that support several cores: {names}"
-        )
+    is_separate = scheduler.cores == "separate"
     if applications.rigid:
+        if is_separate:
+            _check_separate_jobs(applications, scheduler, platform)
         return
     assert platform.cores is not None
-    for is_used, part in (
-        (applications.unequal or applications.estimate is not None, "tasks of different sizes"),
-        (applications.group is not None, "tasks that require memory, disk or a kind of machine"),
-        (applications.moves_data and platform.bandwidth is not None, "tasks that move data"),
-        (load_profile is not None, "fluctuation (background load)"),
+    for is_unsupported, part in (
+        (not scheduler.cores, f"under {scheduler.name}"),
+        (applications.group is not None, "with tasks that require memory, disk or a kind of machine"),
+        (applications.moves_data and platform.bandwidth is not None, "with tasks that move data"),
+        (is_separate and faults is not None and faults.time_zones is not None, "with faults in time zones"),
     ):
-        if is_used:
-            raise ScenarioError(f"platform.cores must be 1 with {part}, got up to {platform.cores.max()}")
+        if is_unsupported:
+            raise ScenarioError(f"platform.cores must be 1 {part}, got up to {platform.cores.max()}")
+
+
+def _check_separate_jobs(applications: Applications, scheduler: Scheduler, platform: Platform) -> None:
+    """Raise ScenarioError if jobs need more than a number of cores, anywhere, and cores are machines."""
+    per_machine, hint = applications.tasks_per_machine, "; backfill supports it"
+    cores = 1 if platform.cores is None else platform.cores.max()
+    for name, column, neutral in (
+        ("cores", applications.cores, 1),
+        ("gpus", applications.gpus, 0),
+        ("memory", applications.memory, 0.0),
+        ("exclusive", applications.exclusive, 0),
+        ("tasks_per_machine", np.ones(1, np.int64) if per_machine is None else per_machine, 0),
+    ):
+        if column is not None and (column != neutral).any():
+            value = column[column != neutral][0]
+            raise ScenarioError(
+                f"workload.{name} must be {neutral:g} under {scheduler.name}, for which each of up to {cores} "
+                f"cores is a machine, got {value:g}{hint}"
+            )
 
 
 def check_carbon(applications: Applications, scenario: Scenario) -> None:

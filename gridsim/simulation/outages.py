@@ -9,11 +9,11 @@ import numpy as np
 
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.transport import Transport
-from gridsim.model.fault_events import CLOCK_END, Events, FaultEvents
+from gridsim.model.fault_events import CLOCK_END, Events
 from gridsim.model.faults import Faults
 from gridsim.scheduling.contract import FAULT_PRIORITY, Policy
+from gridsim.simulation.machines import RunMachines
 from gridsim.support.arrays import Integers
-from gridsim.support.clock import NEVER
 from gridsim.support.state import check_names
 
 
@@ -29,8 +29,6 @@ class Outages:
     ----------
     up
         bool[machines], which machines are up now.
-    failures
-        int64[machines], the number of failures of each machine so far.
     all_failed_at
         Time in ns at which the run ended because the last machine had failed for good; None if a machine is
         up or will recover.
@@ -41,23 +39,30 @@ class Outages:
         The changes that happened last, in order, unless the policy takes them in blocks.
     """
 
-    def __init__(self, faults: Faults | None, machines: int, engine: Engine, network: Transport) -> None:
-        self.up = np.ones(machines, np.bool_)
-        self.failures = np.zeros(machines, np.int64)
+    def __init__(
+        self, faults: Faults | None, machines: RunMachines, engine: Engine, network: Transport
+    ) -> None:
+        count, self._machines = machines.count, machines
+        self.up = np.ones(count, np.bool_)
+        self._failures = np.zeros(count, np.int64)
         self.all_failed_at: int | None = None
         # Per machine: the sum over its outages of (time of recovery - time of failure), ns.  During an
         # outage, only the time of failure has been subtracted.
-        self._down = np.zeros(machines, np.int64)
+        self._down = np.zeros(count, np.int64)
         # A buffer of `_handle_changes`; between its calls all entries are False.
-        self._is_recovered = np.zeros(machines, np.bool_)
+        self._is_recovered = np.zeros(count, np.bool_)
         self._engine, self._network, self._faults = engine, network, faults
-        never = FaultEvents(np.full(machines, NEVER, np.int64), iter(()))
-        fault_events = never if faults is None else faults.course(machines)
+        fault_events = machines.fault_events(faults)
         self.first, self._blocks = fault_events.first, fault_events.blocks
         self._block_count = 0
         # `_position` is the number of changes of the current block that have happened.
         self._block, self._position = Events.empty(), 0
         self.changes = self._block
+
+    @property
+    def failures(self) -> Integers:
+        """The number of failures of each machine of the platform so far: int64[nodes]."""
+        return self._machines.of_platform(self._failures)
 
     @property
     def now(self) -> int:
@@ -94,15 +99,14 @@ class Outages:
             self.all_failed_at = self.now
 
     def down_time(self, until: int) -> Integers:
-        """Return the time that each machine was down before `until`: int64[machines], ns.
+        """Return the time that each machine of the platform was down before `until`: int64[nodes], ns.
 
         Parameters
         ----------
         until
             A time, ns; at least `now`.
         """
-        result: Integers = self._down + np.where(self.up, 0, until)
-        return result
+        return self._machines.of_platform(self._down + np.where(self.up, 0, until))
 
     def availability(self) -> dict[str, Any] | None:
         """Return the availability of machines so far; None if the scenario has no faults.
@@ -118,7 +122,7 @@ class Outages:
         now = max(1, self.now)
         down = self.down_time(now)
         return {
-            "at_start": int((self.first > 0).sum()),
+            "at_start": int((self._machines.of_platform(self.first) > 0).sum()),
             "never": int((down >= now).sum()),
             "mean": float(1.0 - down.mean() / now),
         }
@@ -140,7 +144,7 @@ class Outages:
         rows = self._block[self._position : end]
         self._position = end
         joins = (rows.time == 0) & (rows.until > 0)  # a machine that joins late has not failed
-        np.add.at(self.failures, rows.machine[~rows.up & ~joins], 1)
+        np.add.at(self._failures, rows.machine[~rows.up & ~joins], 1)
         np.add.at(self._down, rows.machine, np.where(rows.up, rows.time, -rows.time))
         self.up[rows.machine] = rows.up  # the last change of a machine counts
         return rows
@@ -177,7 +181,7 @@ class Outages:
     @property
     def mean_up_time(self) -> float:
         """The approximate mean time that a machine is up between failures, s."""
-        return math.inf if self._faults is None else self._faults.mean_up_time(len(self.up))
+        return math.inf if self._faults is None else self._faults.mean_up_time(self._machines.nodes)
 
     def take(self) -> Events | None:
         """Record all changes of the current block; return the next block, None if there is none."""
@@ -199,7 +203,7 @@ class Outages:
         self._apply_before(self.now)
         return {
             "up": self.up,
-            "failures": self.failures,
+            "failures": self._failures,
             "down": self._down,
             "taken": self._block_count,
             "at": self._position,
@@ -215,7 +219,7 @@ class Outages:
         """
         check_names(self, state, ("up", "failures", "down", "taken", "at"))
         # Arrays are written in place, because other objects refer to the first two.
-        self.up[...], self.failures[...], self._down[...] = state["up"], state["failures"], state["down"]
+        self.up[...], self._failures[...], self._down[...] = state["up"], state["failures"], state["down"]
         if state["taken"] < self._block_count:
             raise ValueError(f"state['taken'] must be at least {self._block_count}, got {state['taken']}")
         while self._block_count < state["taken"]:

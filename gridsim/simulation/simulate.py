@@ -41,6 +41,7 @@ from gridsim.simulation.checks import (
     record_tables,
     unfinished_tasks,
 )
+from gridsim.simulation.machines import RunMachines
 from gridsim.simulation.outages import Outages
 from gridsim.simulation.tables import application_table, machine_table
 from gridsim.support import provenance
@@ -392,7 +393,7 @@ class Simulation(Stateful):
             data=self.bandwidth is not None,
         )
         check_speeds(applications, scheduler, platform, scenario.faults)
-        check_cores(applications, scheduler, platform, load_profile)
+        check_cores(applications, scheduler, platform, scenario.faults)
         check_carbon(applications, scenario)
         check_nodes(scheduler, options.nodes)
         self.observations = None if options.observe is None else Observations(options.observe)
@@ -401,8 +402,9 @@ class Simulation(Stateful):
             self.recorder = Recorder(options.record_nodes, options.diary_limit)
         check_size(applications, platform, scenario.network.latency, load_profile, self.bandwidth)
 
+        self.machines = machines = RunMachines(platform, scheduler)
         self.engine, self.network = engine, network = self.make_engine()
-        self.outages = Outages(scenario.faults, platform.nodes, engine, network)
+        self.outages = Outages(scenario.faults, machines, engine, network)
         self.released = _Releases()
         self.decisions = self._decisions()
         engine.on("release", self.released.release, priority=0, phase=TIMER)
@@ -411,8 +413,8 @@ class Simulation(Stateful):
             Run(
                 engine=engine,
                 network=network,
-                speeds=platform.speeds,
-                applications=applications,
+                speeds=machines.speeds,
+                applications=machines.applications(applications),
                 streams=self.streams,
                 up=frozen(self.outages.up[:]),  # a read-only view, since only the outages may change it
                 faults=scenario.faults is not None,
@@ -424,13 +426,13 @@ class Simulation(Stateful):
                 recorder=self.recorder,
                 patience=options.events_limit or 0,
                 feed=None if scenario.faults is None else self.outages,
-                load_profile=load_profile,
+                load_profile=machines.load_profile(load_profile),
                 bandwidth=self.bandwidth,
-                cores=platform.cores,
+                cores=machines.cores,
                 gpus=platform.gpus,
                 zones=None if scenario.faults is None else scenario.faults.time_zones,
                 share=self.sharing,
-                attributes=platform.attributes,
+                attributes=machines.attributes(platform.attributes),
                 **self.kernel_factories(),
             )
         )
@@ -450,14 +452,19 @@ class Simulation(Stateful):
         """Return the engine and the network of the run."""
         options, scenario = self.options, self.scenario
         engine = Engine(cohort_limit=options.cohort_limit)
-        nodes = scenario.platform.nodes
         log, logged_nodes = 0, None
         if "messages" in options.recordings:
             log = options.messages_limit
         elif "events" in options.recordings:  # the diary has the arrival of each message
             log, logged_nodes = min(options.diary_limit, MAX_MESSAGES), options.record_nodes
         transport = Transport(
-            engine, scenario.network, nodes, seed=scenario.seed, log=log, logged_nodes=logged_nodes
+            engine,
+            scenario.network,
+            self.machines.count,
+            interfaces=self.machines.platform_machine,
+            seed=scenario.seed,
+            log=log,
+            logged_nodes=logged_nodes,
         )
         return engine, transport
 
@@ -696,7 +703,8 @@ class Simulation(Stateful):
                 f"{unfinished_count} tasks unfinished: faults must leave a machine up until the end"
                 f"{self._holders_text()}"
             )
-        tables = check_contract(outcome, applications, platform.nodes, engine.now)
+        tables = check_contract(outcome, applications, self.machines.count, engine.now)
+        outcome = self.machines.outcome(outcome)
         if (limit := self.options.time_limit) is not None:
             # the clock may have stopped at the last placement, before the last task is completed
             late = np.flatnonzero(outcome.applications["finish"] / NS > limit)
@@ -756,9 +764,9 @@ class Simulation(Stateful):
             "applications": application_table(outcome, applications, platform),
             "machines": machines,
             "messages": Table(messages),
-            **tables,
+            **self.machines.tables(tables),
         }
-        servers = network.machines - platform.nodes
+        servers = network.machines - self.machines.count
         try:  # these checks also guarantee that a written result can be read
             check_columns(tables)
             check_rows(tables, servers)

@@ -81,6 +81,8 @@ class Bench:
         themselves.
     speed
         The speed of each machine, Mflop/s.
+    cores
+        The number of cores of each machine, for a scheduler with one queue for them (`Scheduler.cores`).
     seed
         Seed of the random streams of nodes.
 
@@ -124,13 +126,19 @@ class Bench:
         form: NodeForm = "interpreted",
         workload: Workload | None = None,
         speed: float = SPEED,
+        cores: int = 1,
         seed: int = 0,
     ) -> None:
         integer("machines", machines, low=1)
         if not isinstance(scheduler, Scheduler):
             raise ScenarioError(f"scheduler must be a Scheduler object, got {scheduler!r}")
         check_nodes(scheduler, form)
-        platform = Platform.equal(machines, real("speed", speed, above=0, unit="Mflop/s"))
+        platform = Platform.equal(machines, real("speed", speed, above=0, unit="Mflop/s"), cores=cores)
+        if platform.cores is not None and scheduler.cores is not True:
+            raise ScenarioError(
+                f"cores must be 1 for {scheduler.name}, whose nodes do not share the cores of a machine "
+                f"(Scheduler.cores), got {cores}"
+            )
         if workload is None:
             workload = Workload.of([0.0] * APPLICATIONS, TASKS, SPEED, [0] * APPLICATIONS, origin=0.0)
         self._applications = workload.realize(platform)
@@ -141,6 +149,7 @@ class Bench:
             engine=self._engine,
             network=Transport(self._engine, Network(), machines, seed=seed),
             speeds=platform.speeds,
+            cores=platform.cores,
             applications=self._applications,
             streams=Streams(seed),
             nodes="interpreted" if form == "python" else form,

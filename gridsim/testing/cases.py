@@ -121,6 +121,7 @@ def scenarios(
     fluctuating: bool = False,
     constraints: bool = False,
     moves_data: bool = False,
+    cores: bool | str = False,
     crowded: bool = False,
     reachable: bool = False,
     job_times: tuple[JobTime, ...] = (),
@@ -149,6 +150,8 @@ def scenarios(
         of the scenarios.
     moves_data
         Whether tasks fetch and send data over links of machines in some of the scenarios.
+    cores
+        Whether machines have several cores in some of the scenarios of bags (`Scheduler.cores`).
     reachable
         Whether there are owner absences instead of failures.
     job_times
@@ -171,6 +174,8 @@ def scenarios(
         cases = cases.flatmap(_with_capacity_needs)
     if moves_data and not (rigid or faults or reachable):
         cases = cases.flatmap(_with_moved_data)
+    if cores and not rigid:
+        cases = cases.flatmap(_with_cores)
     if horizon is not None:
         cases = cases.map(lambda scenario: compress(scenario, horizon))
     return cases.flatmap(_with_background_load) if fluctuating else cases
@@ -234,6 +239,21 @@ def _with_moved_data(draw: st.DrawFn, scenario: Scenario) -> Scenario:
     return dataclasses.replace(
         scenario, platform=scenario.platform.linked(links), workload=Workload(new_recipe)
     )
+
+
+def _with_cores(scenario: Scenario) -> st.SearchStrategy[Scenario]:
+    """Draw the number of cores of each machine, unless tasks move data or need attributes of machines."""
+    platform = scenario.platform
+    if platform.bandwidth is not None or platform.attributes is not None:
+        return st.just(scenario)
+    counts = st.lists(st.sampled_from((1, 2, 4)), min_size=platform.nodes, max_size=platform.nodes)
+    return (st.none() | st.none() | counts.map(tuple)).map(lambda cores: with_cores(scenario, cores))
+
+
+def with_cores(scenario: Scenario, cores: tuple[int, ...] | None) -> Scenario:
+    """Return the scenario with these numbers of cores of machines; None for one each."""
+    recipe = msgspec.structs.replace(scenario.platform.recipe, cores=cores)
+    return dataclasses.replace(scenario, platform=Platform(recipe))
 
 
 @st.composite

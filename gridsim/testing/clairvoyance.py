@@ -30,6 +30,7 @@ from gridsim.support.columns import ArrayColumn
 from gridsim.support.random_streams import Streams
 from gridsim.testing.cases import span
 from gridsim.testing.run_limits import LIMITS, OTHER_FUTURE, skip_endless
+from gridsim.validation.common import queue_numbers
 
 #: The parts of the future that a scheduler may foresee.
 FORESIGHT_KINDS: tuple[Foreseen, ...] = get_args(Foreseen)
@@ -346,21 +347,32 @@ def _rows(result: Result, table: str, at: int, run_end: int) -> list[tuple[Any, 
     source = result.tables[table]
     columns = {name: source[name] for name in _COLUMNS[table] if name in source}
     columns |= {name: _ns(columns[name]) for name in ("time", "start", "end") if name in columns}
+    if table in ("schedule", "arrivals"):
+        columns["machine"] = queue_numbers(result, table)
     is_earlier = columns[_COLUMNS[table][0]] < at
     rows = sorted(zip(*(column[is_earlier].tolist() for column in columns.values()), strict=True))
-    return _truncated_rows(rows, at, run_end) if table == "schedule" else rows
+    if table != "schedule":
+        return rows
+    has_row_per_task = "cores" in result.machines and "core" not in source
+    return _truncated_rows(rows if has_row_per_task else _merged_rows(rows), at, run_end)
 
 
 def _truncated_rows(rows: list[tuple[Any, ...]], at: int, run_end: int) -> list[tuple[Any, ...]]:
     """Return the rows of a schedule, in order, without the ends at `at` ns or later.
-
-    Rows of consecutive tasks are merged, since a failure splits them.
 
     Parameters
     ----------
     run_end
         The end of the shorter of two runs (ns).
     """
+    return sorted(
+        row if row[3] < (at if row[5] else min(at, run_end)) else (*row[:3], *_OPEN_END, *row[6:])
+        for row in rows
+    )
+
+
+def _merged_rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return the rows of a schedule with those of consecutive tasks merged, since a failure splits them."""
     # machine, application, task (if known), end -> merged row
     merged_rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for start, machine, application, end, tasks, completed, *copy_columns in rows:
@@ -372,7 +384,4 @@ def _truncated_rows(rows: list[tuple[Any, ...]], at: int, run_end: int) -> list[
             row = (*previous[:3], end, previous[4] + tasks, previous[5] + completed)
             copy_columns = list(previous[6:])
         merged_rows[(*key, end)] = (*row, *copy_columns)
-    return sorted(
-        row if row[3] < (at if row[5] else min(at, run_end)) else (*row[:3], *_OPEN_END, *row[6:])
-        for row in merged_rows.values()
-    )
+    return [*merged_rows.values()]

@@ -35,6 +35,7 @@ from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.testing.action_log import first_difference
+from gridsim.testing.cases import with_cores
 from gridsim.testing.decision_checks import machine_count, uninformed_action
 from gridsim.testing.introspection import OwnCode
 from gridsim.testing.perturbations import (
@@ -67,7 +68,8 @@ def locality_violation(
 ) -> str | None:
     """Describe the first action that a change alters before the machine can know it; None if none.
 
-    The scenario is run without its failures, with tasks of equal sizes, and with long latencies.
+    The scenario is run without its failures, on machines of one core, with tasks of equal sizes, and with
+    long latencies.
     Parameters that the scheduler derives from platform and workload before the run (`Scheduler.explicit`)
     stay the same.
 
@@ -82,6 +84,7 @@ def locality_violation(
     """
     if scenario.platform.nodes < 2:
         return None
+    scenario = with_cores(scenario, None)
     applications = scenario.workload.realize(scenario.platform)
     if applications.task_sizes is not None:
         # unequal tasks get their sizes in order of arrival at any machine, although no message tells this

@@ -14,6 +14,7 @@ from gridcore.queues.task_queues import TaskQueues
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.support.clock import NEVER
+from gridsim.validation.common import queue_numbers
 from gridsim.validation.order import order_violations
 
 
@@ -32,6 +33,7 @@ def promised_order_violation(result: Result, order: str) -> str | None:
         excluded_machines += arrivals["machine"][arrivals["tasks"] < 0].tolist()
     if excluded_machines:
         result = _without_machines(result, excluded_machines)
+    result = _with_machine_per_queue(result)
     if order == "fcfs":
         return next((f"{item.where} {item.message}" for item in order_violations(result)), None)
     if "largest_task" in result.applications:
@@ -86,6 +88,19 @@ def _without_machines(result: Result, excluded_machines: list[int]) -> Result:
         tables[name] = Table({column: table[column][is_included] for column in table})
     filtered_result.tables = {**result.tables, **tables}
     return filtered_result
+
+
+def _with_machine_per_queue(result: Result) -> Result:
+    """Return the result with each core as a machine, if each has a queue of its own."""
+    if "core" not in result.tables["schedule"]:
+        return result
+    expanded_result, cores = copy(result), result.machines["cores"]
+    tables = {"machines": Table({"speed": np.repeat(result.machines["speed"], cores)})}
+    for name in ("schedule", "arrivals"):
+        table = result.tables[name]
+        tables[name] = Table({**dict(table.items()), "machine": queue_numbers(result, name)})
+    expanded_result.tables = {**result.tables, **tables}
+    return expanded_result
 
 
 def _list_order_violation(result: Result) -> str | None:

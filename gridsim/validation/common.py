@@ -34,6 +34,20 @@ def is_declared(result: Any, table: str) -> bool:
     return table in result.tables and all(name in result.tables[table] for name in TABLES[table])
 
 
+def queue_numbers(result: Any, table: str) -> Integers:
+    """Return the task queue of each row of ``schedule`` or ``arrivals``.
+
+    It is the number of the machine or, if each core has a queue, of the core, counted over all machines.
+    """
+    machine: Integers = result.tables[table]["machine"]
+    cores = result.scenario.platform.cores
+    if "core" not in result.tables[table] or cores is None:
+        return machine
+    first_core = np.cumsum(cores) - cores
+    queue: Integers = first_core[np.clip(machine, 0, len(cores) - 1)] + result.tables[table]["core"]
+    return queue
+
+
 def is_close(a: NDArray[Any], b: NDArray[Any], slack: Any = NS) -> NDArray[np.bool_]:
     """Return a mask of the times (s) that are equal, up to `slack` s and rounding of floats."""
     are_close: NDArray[np.bool_] = np.abs(a - b) <= slack + ROUNDING * np.maximum(np.abs(a), np.abs(b))

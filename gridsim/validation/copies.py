@@ -31,6 +31,8 @@ class Copies:
 
     Parameters
     ----------
+    queue
+        The machine or, if the run has its cores as machines, the core, which keeps local checkpoints.
     task
         Task numbers, consecutive over all applications.
     begin
@@ -42,6 +44,7 @@ class Copies:
     """
 
     machine: Integers
+    queue: Integers
     task: Integers
     start: Integers
     end: Integers
@@ -387,13 +390,13 @@ def _check_moves(
     is_continuation = is_move.copy()
     task, work_done, cost_left, host = -1, 0.0, 0, -1
     for k in np.lexsort((rows.start, rows.task)).tolist():
-        u = int(rows.machine[k])
+        u, queue = int(rows.machine[k]), int(rows.queue[k])
         if rows.task[k] != task:
-            task, work_done, cost_left, host = int(rows.task[k]), 0.0, 0, u
+            task, work_done, cost_left, host = int(rows.task[k]), 0.0, 0, queue
         else:
             is_continuation[k] = True
-        if u != host:
-            host, cost_left, is_move[k] = u, cost, True
+        if queue != host:
+            host, cost_left, is_move[k] = queue, cost, True
         done_before[k] = work_done
         durations[k] = cost_left + max(1, round((sizes[task] - work_done) / speeds[u] * 1e9))
         run_time = int(rows.end[k] - rows.start[k])
@@ -491,12 +494,12 @@ def _local_checkpoint_work(rows: Copies, rules: CheckpointRules, work_at: _Check
     It is the checkpoint of the last copy that the machine lost, if that was a copy of the same task.
     """
     available = np.zeros(len(rows.task))
-    order = np.lexsort((rows.start, rows.machine))
+    order = np.lexsort((rows.start, rows.queue))
     lost = ~(rows.completed | overtaken_copies(rows))[order]
     last = np.maximum.accumulate(np.where(lost, np.arange(len(order)), -1))
     last = np.r_[np.int64(-1), last][:-1]  # the last lost row before each row
     rows_with_loss, lost_rows = order[last >= 0], order[last[last >= 0]]
-    same = (rows.machine[rows_with_loss] == rows.machine[lost_rows]) & (
+    same = (rows.queue[rows_with_loss] == rows.queue[lost_rows]) & (
         rows.task[rows_with_loss] == rows.task[lost_rows]
     )
     rows_with_loss, lost_rows = rows_with_loss[same], lost_rows[same]

@@ -17,6 +17,7 @@ from gridsim.validation.common import (
     differences,
     is_declared,
     is_emulated,
+    queue_numbers,
     violations_where,
 )
 
@@ -67,7 +68,7 @@ def _check_bytes(result: Result) -> list[Violation]:
 
 
 def _check_peak_queue(result: Result) -> list[Violation]:
-    """Check the longest queues of machines against the arrivals and starts.
+    """Check the longest queue of each machine against the arrivals and starts.
 
     If tasks of a row differ in size or machines change their speed, the starts within a row are unknown, so
     nothing is checked.  A failure empties the queue of a machine; if another event happens at that instant,
@@ -94,12 +95,15 @@ def _check_peak_queue(result: Result) -> list[Violation]:
         schedule["start"][rows] + position * ((schedule["end"] - schedule["start"]) / schedule["tasks"])[rows]
     )
     machine = np.concatenate((arrivals["machine"], schedule["machine"][rows]))
+    queue = np.concatenate((queue_numbers(result, "arrivals"), queue_numbers(result, "schedule")[rows]))
     change = np.concatenate((arrivals["tasks"], np.full(len(rows), -1)))
     at = np.rint(np.concatenate((arrivals["time"], begins)) / NS)
     incarnation, unclear = _failure_counts(result, machine, at)
-    order = np.lexsort((change, at, incarnation, machine))
-    machine, incarnation, change, at = machine[order], incarnation[order], change[order], at[order]
-    starts_group = np.append(True, (np.diff(machine) != 0) | (np.diff(incarnation) != 0))
+    order = np.lexsort((change, at, incarnation, queue))
+    machine, queue, incarnation, change, at = (
+        column[order] for column in (machine, queue, incarnation, change, at)
+    )
+    starts_group = np.append(True, (np.diff(queue) != 0) | (np.diff(incarnation) != 0))
     waiting = np.cumsum(change)
     waiting -= (waiting - change)[np.flatnonzero(starts_group)][np.cumsum(starts_group) - 1]
     last = np.append((np.diff(at) != 0) | starts_group[1:], True)
@@ -276,7 +280,10 @@ def _check_searches(result: Result) -> list[Violation]:
     violations += _check_time_order("search", "searches", "ended", ended)
     if not violations:
         hosts, machines = result.tables["hosts"], len(result.machines)
-        remote_hosts = np.bincount(hosts["client"][hosts["client"] != hosts["host"]], minlength=machines)
+        is_remote = hosts["client"] != hosts["host"]
+        if (cores := result.scenario.platform.cores) is not None:
+            is_remote |= cores[hosts["client"]] > 1  # the host may be another core of the client's machine
+        remote_hosts = np.bincount(hosts["client"][is_remote], minlength=machines)
         actual = np.bincount(table["client"], table["found"], machines).astype(np.int64)
         source = "the table hosts has"
         violations = differences(

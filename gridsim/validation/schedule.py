@@ -22,6 +22,7 @@ from gridsim.validation.common import (
     is_close,
     is_emulated,
     overlaps,
+    queue_numbers,
     slowest_speeds,
     violations_where,
 )
@@ -36,6 +37,7 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     speeds = result.scenario.platform.speeds
     u, i, n, done = (table[name] for name in ("machine", "application", "tasks", "completed"))
     start, end = table["start"], table["end"]
+    queue, cores = queue_numbers(result, "schedule"), result.scenario.platform.cores
 
     def row_label(k: int) -> str:
         return f"schedule[{k}]"
@@ -50,6 +52,16 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
             f"{len(speeds)} machines"
         ),
     )
+    if "core" in table and cores is not None:
+        core = table["core"]
+        count = np.where(is_known, cores[np.where(is_known, u, 0)], 0)
+        violations += violations_where(
+            "unknown",
+            is_known & ~((core >= 0) & (core < count)),
+            row_label,
+            lambda k: f"core {core[k]} of machine {u[k]}, which has {count[k]} cores",
+        )
+        is_known &= (core >= 0) & (core < count)
     # the tasks of a rigid job on a machine run together, others one after the other
     is_counted = (n >= 1) & ((done == n) | ((done == 0) & (result.rigid | (n == 1))))
     violations += violations_where(
@@ -66,6 +78,7 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     )
     valid_rows = np.flatnonzero(is_known & is_counted & is_timed)
     u, i, n, done, start, end = (column[valid_rows] for column in (u, i, n, done, start, end))
+    queue = queue[valid_rows]
 
     def valid_row_label(k: int) -> str:
         return row_label(int(valid_rows[k]))
@@ -93,6 +106,7 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         begin = table["begin"][valid_rows]
         copies = Copies(
             u,
+            queue,
             workload.offsets[i] + task_numbers,
             at,
             until,
@@ -149,11 +163,10 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         result, i, start, end, valid_row_label
     )
     is_cancelled = cancelled_jobs(result)[i]
-    cores = result.scenario.platform.cores
-    earlier, later = overlaps(u, start, end)
+    earlier, later = overlaps(queue, start, end)
     if result.rigid and result.scenario.platform.is_shared:
         violations += _check_shares(result, workload, u, i, n, start, end, valid_row_label)
-    elif cores is not None:
+    elif cores is not None and "core" not in table:
         used = np.ones(len(u), np.int64)
         violations += _check_use("tasks", used, cores, u, start, end, valid_row_label)
     elif len(later):
@@ -162,7 +175,7 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         violations.append(Violation("overlap", len(later), valid_row_label(b), message))
     runs = np.unique(np.stack((i, start)), axis=1, return_inverse=True)[1] if result.rigid else None
     if runs is not None:
-        violations += _check_common_starts(result, u, i, runs.ravel(), n, done, valid_row_label)
+        violations += _check_common_starts(result, u, queue, i, runs.ravel(), n, done, valid_row_label)
         run_time = np.rint(workload.task_size[i] / slowest_speeds(speeds, u, i, start) * 1e9)
         if "terminated" in applications:
             run_time = np.rint(applications["run_time"][i] * 1e9)
@@ -191,7 +204,7 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     at_once = n if result.rigid else np.ones_like(n)
     width = at_once if workload.cores is None else at_once * workload.cores[i]
     violations += _check_agreement(
-        result, u, i, done, start, end, output_time, is_overtaken, tasks_at_once=at_once, width=width
+        result, u, queue, i, done, start, end, output_time, is_overtaken, tasks_at_once=at_once, width=width
     )
     violations += _check_resubmission(result, i, needs_no_failure)
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
@@ -399,6 +412,7 @@ def _check_jobs_run_to_end(
 def _check_common_starts(
     result: Result,
     u: NDArray[np.int64],
+    queue: NDArray[np.int64],
     i: NDArray[np.int64],
     run_index: NDArray[np.int64],
     n: NDArray[np.int64],
@@ -419,7 +433,7 @@ def _check_common_starts(
             f"{completed[run_index[k]]:.0f} of them, but requires {job_sizes[i[k]]}"
         ),
     )
-    pairs = np.stack((run_index, u))
+    pairs = np.stack((run_index, queue))
     _, first = np.unique(pairs, axis=1, return_index=True)
     is_duplicate = np.ones(len(u), np.bool_)
     is_duplicate[first] = False
@@ -508,6 +522,7 @@ def _is_between_tasks(down: Floats, up: Floats, start: float, end: float, tasks:
 def _check_agreement(
     result: Result,
     u: NDArray[np.int64],
+    queue: NDArray[np.int64],
     i: NDArray[np.int64],
     done: NDArray[np.int64],
     start: Floats,
@@ -554,11 +569,11 @@ def _check_agreement(
     # them are withdrawn
     arrivals = result.tables.get("arrivals")
     if arrivals is None or not len(arrivals):
-        ordered = np.sort(u * count + i)  # faster than numpy.unique, which hashes them
+        ordered = np.sort(queue * count + i)  # faster than numpy.unique, which hashes them
         pairs = ordered[np.diff(ordered, prepend=-1) != 0]
     else:
         pairs, pair_index = np.unique(
-            arrivals["machine"] * count + arrivals["application"], return_inverse=True
+            queue_numbers(result, "arrivals") * count + arrivals["application"], return_inverse=True
         )
         pairs = pairs[np.bincount(pair_index, arrivals["tasks"]) > 0]
     used = np.bincount((pairs % count)[pairs >= 0], minlength=count)[:count]

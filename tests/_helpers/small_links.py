@@ -30,7 +30,7 @@ def counters(one):
     return {name: getattr(one, name).tolist() for name in COUNTERS}
 
 
-def make(module, machine_of, machines, latency=10, bandwidth=1e9, fifo=True, jitter=0):
+def make(module, machine_of, machines, latency=10, bandwidth=1e9, fifo=True, jitter=0, interfaces=None):
     return module.Links(
         machine_of,
         machines,
@@ -42,5 +42,6 @@ def make(module, machine_of, machines, latency=10, bandwidth=1e9, fifo=True, jit
         keep=KEEP,
         jitter=jitter,
         seed=7,
+        interfaces=interfaces,
         level_of=[node % 3 for node in range(len(machine_of))],
     )

@@ -92,9 +92,9 @@ def run_in_virtual_time(
     return result_of(coordinator)
 
 
-def bags(**further: Any) -> gs.Scenario:
+def bags(cores: Any = None, **further: Any) -> gs.Scenario:
     workload = gs.Workload.bags(applications=6, interarrival=40.0, tasks_per_node=1.5, seed=2)
-    return gs.Scenario(gs.Platform.desktop_grid(nodes=30, seed=1), workload, seed=3, **further)
+    return gs.Scenario(gs.Platform.desktop_grid(nodes=30, seed=1, cores=cores), workload, seed=3, **further)
 
 
 def rigid(asked: float = 1.0) -> gs.Scenario:
@@ -131,6 +131,20 @@ def test_emulations_in_virtual_time_have_the_digests_of_simulations_with_failure
     emulated = run_in_virtual_time(scenario, scheduler)
     simulated = gs.simulate(scenario, scheduler, nodes="interpreted")
     assert emulated.digest == simulated.digest and emulated.applications["resubmitted"].sum() > 0
+
+
+@pytest.mark.parametrize("faults", [None, FAULTS], ids=["up", "failures"])
+@pytest.mark.parametrize(
+    "name", ["fair-tree", "join-shortest-queue", "least-work", "sparrow", "eagle", "WQR-FT", "work-stealing"]
+)
+def test_emulated_machines_with_several_cores_have_the_digests_of_simulations(
+    name: str, faults: gs.Faults | None
+) -> None:
+    scenario = bags(cores=[1 + k % 4 for k in range(30)], faults=None if name == "fair-tree" else faults)
+    scheduler = make_scheduler(name, OWN.get(name))
+    emulated = run_in_virtual_time(scenario, scheduler)
+    assert validate_result(emulated) == []
+    assert emulated.digest == gs.simulate(scenario, scheduler, nodes="interpreted").digest
 
 
 @pytest.mark.parametrize("name", ["dgs-asap", "zorilla"])

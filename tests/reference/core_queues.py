@@ -21,10 +21,17 @@ __all__ = ["CoreQueues"]
 
 @dataclass
 class Core:
-    """A core: its task (an application) or -1, and when the task ends or since when the core is idle, ns."""
+    """A core: its task (an application) or -1, and when the task ends or since when the core is idle, ns.
+
+    Attributes
+    ----------
+    number
+        The task's application and number, if tasks have sizes of their own (`tests.reference.own_sizes`).
+    """
 
     task: int = -1
     end: int = 0
+    number: tuple[int, int] = (-1, -1)
 
 
 class CoreQueues(TaskQueues):
@@ -36,6 +43,19 @@ class CoreQueues(TaskQueues):
 
     def _busy(self, u: int) -> list[Core]:
         return [core for core in self._cores[u] if core.task >= 0]
+
+    def _core_length(self, u: int, core: Core) -> int:
+        """Return the duration of the task of a busy core, ns."""
+        return self._duration(u, core.task)
+
+    def _planned_core_end(self, u: int, core: Core) -> int:
+        """Return when the task of a core should end by its stated size, or since when it is idle, ns."""
+        return core.end
+
+    def _waiting_lengths(self, u: int) -> list[int]:
+        """Return the duration of each waiting task, in the order in which they start, ns."""
+        queue = self._machine[u].queue
+        return [self._duration(u, share.application) for share in queue for _ in range(share.tasks)]
 
     def _show_running(self, u: int) -> None:
         busy = self._busy(u)
@@ -50,14 +70,17 @@ class CoreQueues(TaskQueues):
             if first is not None and (not m.queue or idle is None or first.end <= idle.end):
                 if first.end > until:
                     break
-                m.running = first.task  # its length is that of the completed run
-                self._complete(u, first.task, first.end)
-                first.task = -1
+                self._end_on(u, first)
             elif m.queue and idle is not None and idle.end < until:
                 self._start_on(u, idle)
             else:
                 break
         self._show_running(u)
+
+    def _end_on(self, u: int, core: Core) -> None:
+        self._machine[u].running = core.task  # its length is that of the completed run
+        self._complete(u, core.task, core.end)
+        core.task = -1
 
     def _start_on(self, u: int, core: Core) -> None:
         m = self._machine[u]
@@ -91,7 +114,7 @@ class CoreQueues(TaskQueues):
                 m.busy -= core.end - now
                 m.interrupted += 1
                 if self.record:
-                    start = core.end - self._duration(u, core.task)
+                    start = core.end - self._core_length(u, core)
                     self._run_log.append((u, self._owner(core.task), start, now, False))
             left: dict[int, int] = {}
             for application, count in tasks:
@@ -107,12 +130,17 @@ class CoreQueues(TaskQueues):
         self._advance(machine, now)
         return sum(core.end > now for core in self._busy(machine))
 
+    def cores_of(self, machine: int) -> int:
+        """Return the number of cores of a machine."""
+        return len(self._cores[machine])
+
     def work(self, machine: int, now: int) -> float:
         """Return the time (s) that a machine needs for its tasks from `now` ns if cores share them evenly."""
         self._advance(machine, now)
         m = self._machine[machine]
         size = sum(self._application[share.application].task_size * share.tasks for share in m.queue)
-        left = sum((core.end - now) / 1e9 for core in self._busy(machine))
+        ends = (self._planned_core_end(machine, core) for core in self._busy(machine))
+        left = sum(max(0, end - now) / 1e9 for end in ends)
         return (left + size / m.speed) / len(self._cores[machine])
 
     def _change(self, u: int) -> int:
@@ -121,11 +149,10 @@ class CoreQueues(TaskQueues):
             return NEVER
         cores = [Core(core.task, core.end) for core in self._cores[u]]
         ends = [core.end for core in cores if core.task >= 0]
-        for share in self._machine[u].queue:
-            for _ in range(share.tasks):
-                core = min(cores, key=lambda core: core.end)
-                core.end += self._duration(u, share.application)
-                ends.append(core.end)
+        for length in self._waiting_lengths(u):
+            core = min(cores, key=lambda core: core.end)
+            core.end += length
+            ends.append(core.end)
         return min(ends) if self.watch == "completion" else max(ends)
 
     # -- queries of the scheduler -----------------------------------------------------------------------
@@ -170,17 +197,19 @@ class CoreQueues(TaskQueues):
     def _projected_queue(self, u: int, at: int) -> edf.Queue:
         return self._as_processor(u, at, at + 1)
 
+    def _first_free(self, u: int, core: Core, at: int) -> int:
+        """Return when a core is free for the tasks that wait at `at` ns."""
+        return core.end if self._machine[u].queue else max(core.end, at) if core.task >= 0 else at
+
     def _as_processor(self, u: int, at: int, edge: int) -> edf.Queue:
         """Return the queue of `u` at `at` ns as that of one processor that starts tasks before `edge`."""
         m, cores = self._machine[u], self._cores[u]
         count, floor = len(cores), 0.0
-        ends = [core.end for core in cores]
-        if not m.queue:
-            ends = [max(core.end, at) if core.task >= 0 else at for core in cores]
+        ends = [self._first_free(u, core, at) for core in cores]
         for core in self._busy(u):
-            i = self._application[core.task]
-            if core.end > at:
-                floor = max(floor, (core.end / 1e9 - i.release) / i.size)
+            i, end = self._application[core.task], self._planned_core_end(u, core)
+            if end > at:
+                floor = max(floor, (end / 1e9 - i.release) / i.size)
         start = at + round(math.fsum(float(end - at) for end in ends) / count)
         left = [(share.application, share.tasks) for share in m.queue]
         waiting = []

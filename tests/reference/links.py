@@ -38,11 +38,12 @@ class Message:
     latency: int = 0
     passage: dict[str, int] | None = None
     is_counted: bool = True
+    is_internal: bool = False
 
     @property
     def is_local(self) -> bool:
         """Whether the message does not count, because it is local or of a kind that is not counted."""
-        return self.source == self.target or not self.is_counted
+        return self.is_internal or not self.is_counted
 
 
 class Links:
@@ -62,8 +63,10 @@ class Links:
         level_of: ArrayLike | None = None,
         jitter: int = 0,
         seed: int = 0,
+        interfaces: ArrayLike | None = None,
     ) -> None:
         self._machine_of = integers(machine_of)
+        self._interfaces = integers(np.arange(machines) if interfaces is None else interfaces)
         self._fifo = fifo
         self._jitter, self._seed = jitter, seed
         self._width = integers(widths)
@@ -102,6 +105,7 @@ class Links:
             source, target = self._machine_of[sender], self._machine_of[node]
             m = Message(self._sequence, kind, node, source, target, now, length, nbytes, record.copy())
             m.latency = self._delay(self._sequence)
+            m.is_internal = self._interfaces[source] == self._interfaces[target]
             self._sequence += 1
             self._flight.append(m)
             m.lost = self._down[source] or self._down[target]
@@ -109,8 +113,8 @@ class Links:
                 m.end = now
                 continue
             if self._fifo:
-                m.start = max(now, self._up_free[source])
-                self._up_free[source] = m.start + m.length
+                m.start = max(now, self._up_free[self._interfaces[source]])
+                self._up_free[self._interfaces[source]] = m.start + m.length
             else:
                 m.end = now + m.latency + m.length
             self._count_sent(m, sender, now)
@@ -141,6 +145,7 @@ class Links:
         source, target = self._machine_of[sender], self._machine_of[node]
         m = Message(number, kind, node, source, target, now, 0, nbytes, record[0].copy(), now + delay)
         m.is_counted, m.lost = is_counted, self._down[source] or self._down[target]
+        m.is_internal = self._interfaces[source] == self._interfaces[target]
         self._flight.append(m)
         if not m.is_local:
             self._count_sent(m, sender, now)
@@ -186,9 +191,10 @@ class Links:
                 self._end(m, DROPPED)
                 continue
             self._count_window(m.source, m.start, m.nbytes)
-            begin = max(m.start + m.latency, self._down_free[m.target])
+            interface = self._interfaces[m.target]
+            begin = max(m.start + m.latency, self._down_free[interface])
             self._count_window(m.target, begin, m.nbytes)
-            m.end = self._down_free[m.target] = begin + m.length
+            m.end = self._down_free[interface] = begin + m.length
 
     def _first_end(self) -> int:
         ends = [m.end for m in self._flight if m.end is not None and not self._is_deferred[m.kind]]
@@ -281,8 +287,9 @@ class Links:
         for u in failing:
             self._down[u] = down
         for u in failing:
-            self._up_free[u] = min(self._up_free[u], now)
-            self._down_free[u] = min(self._down_free[u], now)
+            interface = self._interfaces[u]
+            self._up_free[interface] = min(self._up_free[interface], now)
+            self._down_free[interface] = min(self._down_free[interface], now)
             for m in self._flight:
                 # a deferred message that has arrived before waits to be drained, and is not lost
                 if m.target == u and (m.end is None or m.end >= now):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridcore.common.state import NEVER
+from tests.reference.core_queues import Core, CoreQueues
 from tests.reference.task_queues import Integers, TaskQueues
 
 
@@ -102,3 +103,50 @@ class OwnSizes(TaskQueues):
         if m.running < 0:
             return m.free_at
         return m.free_at - self._running_length(u) + self._duration(u, m.running)
+
+
+class CoreOwnSizes(OwnSizes, CoreQueues):
+    """Reference implementation of `gridcore.queues.core_queues.CoreQueues`, with ``sizes`` and ``tasks``."""
+
+    def _start_on(self, u: int, core: Core) -> None:
+        task = self._next_task(u)
+        super()._start_on(u, core)
+        self._tasks[u].remove(task)
+        core.number = task
+
+    def _end_on(self, u: int, core: Core) -> None:
+        self._run[u] = core.number
+        super()._end_on(u, core)
+
+    def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers, Integers]:
+        running = {}
+        for u in np.asarray(machines).tolist():
+            self._advance(u, now)
+            running[u] = [core.number for core in self._busy(u)]
+        lost = CoreQueues.fail(self, machines, now)
+        for u, tasks in running.items():
+            for application, number in [*tasks, *self._tasks[u]]:
+                self._lost_tasks[application].append(number)
+            self._tasks[u] = []
+        return lost
+
+    def _core_length(self, u: int, core: Core) -> int:
+        return self._length(u, core.number)
+
+    def _planned_core_end(self, u: int, core: Core) -> int:
+        if core.task < 0:
+            return core.end
+        return core.end - self._core_length(u, core) + self._duration(u, core.task)
+
+    def _first_free(self, u: int, core: Core, at: int) -> int:
+        if core.task < 0:
+            return super()._first_free(u, core, at)
+        return max(at, self._planned_core_end(u, core))
+
+    def _waiting_lengths(self, u: int) -> list[int]:
+        tasks = [*self._tasks[u]]
+        lengths = []
+        for share in self._machine[u].queue:
+            own = [task for task in tasks if task[0] == share.application]
+            lengths += [self._length(u, task) for task in own]
+        return lengths

@@ -144,6 +144,10 @@ class TaskQueues:
         """Return the speed of a machine, Mflop/s."""
         return self._machine[machine].speed
 
+    def cores_of(self, machine: int) -> int:
+        """Return the number of cores of a machine."""
+        return 1
+
     def work(self, machine: int, now: int) -> float:
         """Return the time that a machine needs for all its tasks from `now` ns, by their stated sizes, s."""
         self._advance(machine, now)
@@ -157,7 +161,8 @@ class TaskQueues:
         rows: list[list[int]] = []
         for u, i, start, end, completed in sorted(self._run_log, key=lambda row: (row[0], row[2])):
             last = rows[-1] if rows else None
-            if completed and last and last[5] and last[:2] == [u, i] and last[4] == start:
+            is_single = self.cores_of(u) == 1
+            if is_single and completed and last and last[5] and last[:2] == [u, i] and last[4] == start:
                 last[2], last[4], last[5] = last[2] + 1, end, last[5] + 1
             else:
                 rows.append([u, i, 1, start, end, int(completed)])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,20 +15,35 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import ScenarioError
-from gridsim.model.bag_workloads import Normal
+from gridsim.scheduling.nodes.adapter import NodeScheduler
+from gridsim.scheduling.registry import registered, scheduler_of
+from gridsim.testing.order import promised_order_violation
 from gridsim.testing.resuming import resume_difference
+from gridsim.theory.formulas import mmc_wait
 from gridsim.validation.results import validate_result
 from tests.validation.test_jobs import with_columns
 
-NAMES = ("fair-tree", "random", "round-robin", "power-of-d", "join-shortest-queue", "least-work")
+#: The schedulers of bags that support several cores, and those of them that send no messages.
+NAMES = [
+    name
+    for name in registered()
+    if not (scheduler := scheduler_of("scheduler", name, {})).rigid and scheduler.cores
+]
+CENTRALIZED = [
+    name
+    for name in NAMES
+    if not (scheduler := scheduler_of("scheduler", name, {})).decentralized
+    and not isinstance(scheduler, NodeScheduler)
+    and scheduler.cores == "separate"
+]
 
 
 @st.composite
-def scenarios(draw: st.DrawFn) -> gs.Scenario:
+def scenarios(draw: st.DrawFn, min_cores: int = 1) -> gs.Scenario:
     """Draw bags on machines of which some have several cores."""
     machines, count = draw(st.integers(1, 8)), draw(st.integers(1, 8))
     numbers: dict[str, Any] = {"min_size": count, "max_size": count}
-    cores = draw(st.lists(st.integers(1, 4), min_size=machines, max_size=machines))
+    cores = draw(st.lists(st.integers(min_cores, 4), min_size=machines, max_size=machines))
     speeds = draw(st.lists(st.sampled_from([1.0, 2.0, 3.0]), min_size=machines, max_size=machines))
     bags = gs.Workload.of(
         sorted(draw(st.lists(st.sampled_from([0.0, 1.0, 2.5, 10.0]), **numbers))),
@@ -42,18 +60,89 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
     )
 
 
-@settings(max_examples=60, deadline=None)
-@given(scenario=scenarios(), name=st.sampled_from(NAMES))
-def test_all_forms_of_nodes_have_equal_and_valid_runs(scenario: gs.Scenario, name: str) -> None:
-    forms: tuple[Any, ...] = ("interpreted", "python")
-    if name == "fair-tree" or find_spec("numba") is not None:  # its nodes are compiled without Numba
-        forms += ("compiled",)
-    results = [gs.simulate(scenario, name, nodes=form, record="schedule") for form in forms]
+def with_unequal_tasks(scenario: gs.Scenario) -> gs.Scenario:
+    """Return the scenario with two bags of tasks of different sizes, whose numbers follow from its seed."""
+    sizes = [[6.0, 3.0, 1.0, 10.0, 2.5], [3.0] * scenario.seed + [8.0]]
+    return replace(scenario, workload=gs.Workload.of_tasks([0.0, 2.0], sizes, submitter=[0, 0]))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    scenario=scenarios(),
+    name=st.sampled_from(NAMES),
+    unequal=st.booleans(),
+    cohort_limit=st.sampled_from([None, 1]),
+)
+def test_all_forms_of_nodes_have_equal_and_valid_runs(
+    scenario: gs.Scenario, name: str, unequal: bool, cohort_limit: int | None
+) -> None:
+    scheduler = scheduler_of("scheduler", name, {})
+    if unequal and scheduler.unequal:
+        scenario = with_unequal_tasks(scenario)
+    forms: list[Any] = [None, *scheduler.node_forms, *["python"][: "interpreted" in scheduler.node_forms]]
+    if isinstance(scheduler, NodeScheduler) and find_spec("numba") is None:
+        forms.remove("compiled")
+    if not scheduler.failures:
+        scenario = replace(scenario, faults=None)
+    results = [gs.simulate(scenario, scheduler, nodes=form, record="schedule") for form in forms]
+    results.append(gs.simulate(scenario, scheduler, record="all", cohort_limit=cohort_limit))
     assert len({result.digest for result in results}) == 1
-    assert validate_result(results[0]) == []
-    cores = scenario.platform.cores
-    assert ("cores" in results[0].machines) == (cores is not None)
+    order = scheduler.promised_order
+    for result in (results[0], results[-1]):
+        assert validate_result(result) == []
+        assert order is None or promised_order_violation(result, order) is None
+    cores, tables = scenario.platform.cores, results[0].tables
+    assert ("cores" in tables["machines"]) == (cores is not None)
+    assert ("core" in tables["schedule"]) == (cores is not None and scheduler.cores == "separate")
     assert results[0].max_stretch >= results[0].bound().stretch * (1 - 1e-9)
+
+
+def one_core_each(scenario: gs.Scenario) -> gs.Scenario:
+    """Return the scenario with a machine for each core; submitters do not matter."""
+    cores, faults = scenario.platform.cores, scenario.faults
+    assert cores is not None
+    machine_of = np.repeat(np.arange(len(cores)), cores)
+    if faults is not None:
+        listed: Any = faults.recipe
+        rows = zip(listed.machine, listed.down, listed.up, strict=True)
+        failures = [(k, down, up) for u, down, up in rows for k in np.flatnonzero(machine_of == u).tolist()]
+        faults = gs.Faults.of(*zip(*failures, strict=True))
+    return replace(
+        scenario,
+        platform=gs.Platform.of(scenario.platform.speeds[machine_of].tolist()),
+        faults=faults,
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    scenario=scenarios(min_cores=2),
+    name=st.sampled_from(CENTRALIZED),
+    unequal=st.booleans(),
+    fluctuates=st.booleans(),
+)
+def test_separate_cores_equal_machines_of_one_core(
+    scenario: gs.Scenario, name: str, unequal: bool, fluctuates: bool
+) -> None:
+    """Schedulers without messages start each task when and where they would on machines of one core."""
+    scheduler = scheduler_of("scheduler", name, {})
+    if isinstance(scheduler, gs.WqrFt):  # by default it depends on the mean up time of the machines
+        scheduler = msgspec.structs.replace(scheduler, checkpoint_interval=3.0)
+    if unequal and scheduler.unequal:
+        scenario = with_unequal_tasks(scenario)
+    if fluctuates and scheduler.fluctuating:
+        scenario = replace(scenario, fluctuation=gs.Fluctuation.of([[0.5, 1.0, 0.25]], 1.5))
+    shared = gs.simulate(scenario, scheduler, record="all")
+    single = gs.simulate(one_core_each(scenario), scheduler, record="schedule")
+    assert validate_result(shared) == []
+    for column in ("first_start", "finish", "resubmitted", "nodes_used"):
+        np.testing.assert_array_equal(shared.applications[column], single.applications[column])
+    schedule, cores = shared.tables["schedule"], shared.machines["cores"]
+    core = (np.cumsum(cores) - cores)[schedule["machine"]] + schedule["core"]
+    np.testing.assert_array_equal(core, single.tables["schedule"]["machine"])
+    for column in ("application", "start", "end", "completed"):
+        np.testing.assert_array_equal(schedule[column], single.tables["schedule"][column])
+    assert shared.provenance["origin"] == single.provenance["origin"]
 
 
 @settings(max_examples=30, deadline=None)
@@ -71,6 +160,57 @@ def test_one_machine_of_c_cores_equals_c_machines_that_pull(seed: int, cores: in
     for name in ("first_start", "finish"):
         assert (shared.applications[name] == pulled.applications[name]).all()
     assert shared.machines["busy"][0] == pytest.approx(pulled.machines["busy"].sum())
+
+
+def mean_wait(scheduler: gs.Scheduler, platform: gs.Platform, servers: int, seed: int) -> float:
+    """Return the mean wait (s) of exponential jobs at load 0.8, without messages that take time."""
+    draw, count = np.random.default_rng(seed), 40_000
+    release = np.cumsum(draw.exponential(1.0 / (0.8 * servers), count))
+    size = draw.exponential(1.0, count)
+    jobs = gs.Workload.of(release - release[0], np.ones(count, int), size, submitter=np.zeros(count, int))
+    result = gs.simulate(gs.Scenario(platform, jobs, gs.Network(latency=0.0)), scheduler)
+    table = result.applications
+    return float((table["finish"] - table["release"] - size)[count // 10 :].mean())
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize(
+    ("scheduler", "machines"),
+    [
+        (gs.Fcfs(mode="pull"), 2),
+        (gs.Fcfs(mode="ect"), 2),
+        (gs.WqrFt(max_replicas=1, checkpoint_interval=math.inf), 2),
+        (gs.JoinShortestQueue(instant=True), 1),
+        (gs.Random(instant=True), 1),
+        (gs.Fcfs(mode="random"), 1),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_cores_that_pull_wait_as_erlang_says(scheduler: gs.Scheduler, machines: int) -> None:
+    """Two machines of three cores are M/M/6 for a central list, and one machine for its own queue."""
+    servers = 6
+    platform = gs.Platform.equal(machines, 1.0, cores=servers // machines)
+    waits = [mean_wait(scheduler, platform, servers, seed) for seed in range(20)]
+    error = np.std(waits, ddof=1) / math.sqrt(len(waits))
+    expected = mmc_wait(servers, 0.8)
+    assert abs(np.mean(waits) - expected) < 4.0 * error < 0.1 * expected
+
+
+def test_separate_cores_share_a_network_interface() -> None:
+    """A machine with 4 cores sends one message after another, and between its cores messages are free."""
+    network = gs.Network(latency=0.0, bandwidth=100.0)
+    bags = gs.Workload.of([0.0] * 8, [1] * 8, [4000.0] * 8, submitter=[0] * 8)
+    result = gs.simulate(
+        gs.Scenario(gs.Platform.of([1000.0] * 2, cores=[4, 4]), bags, network), "sparrow", record="messages"
+    )
+    log = result.tables["message_log"]
+    for end, side in (("sender", "sent"), ("receiver", "delivered")):
+        assert set(log[end].tolist()) <= {0, 1}
+        assert np.isfinite(log[side]).all()
+    assert (log["sender"] != log["receiver"]).all()
+    arrivals = np.sort(log["delivered"][log["receiver"] == 1])
+    assert (np.diff(arrivals) > log["bytes"].min() / 100.0 - 1e-9).all()
+    assert result.machines["bytes_out"].sum() == log["bytes"].sum()
 
 
 def bags(**arguments: Any) -> gs.Scenario:
@@ -106,15 +246,16 @@ def test_resumed_run_equals_the_whole_run() -> None:
     assert resume_difference(bags(), gs.FairTree(), result, **options) is None
 
 
-def test_runs_without_support_are_refused() -> None:
-    message = (
-        "^platform.cores must be 1 under WQR-FT, got up to 4; schedulers that support several cores: fair"
-    )
-    with pytest.raises(ScenarioError, match=message):
-        gs.simulate(bags(), "WQR-FT")
-    unequal = gs.Workload.bags(3, 1.0, 2.0, 0.0, 10.0, spread=Normal(0.5))
-    with pytest.raises(ScenarioError, match="^platform.cores must be 1 with tasks of different sizes, got"):
-        gs.simulate(gs.Scenario(gs.Platform.equal(2, cores=4), unequal), "random")
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("rjss", {}, "under rjss"),
+        ("mct", {"faults": gs.Faults.zones()}, "with faults in time zones"),
+    ],
+)
+def test_runs_without_support_are_refused(name: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError, match=f"^platform.cores must be 1 {message}, got up to 4$"):
+        gs.simulate(replace(bags(), **changes), name)
 
 
 @pytest.mark.parametrize(
@@ -136,3 +277,63 @@ def test_cores_are_in_scenario_files() -> None:
         scenario = gs.Scenario(gs.Platform.equal(2, cores=cores), gs.Workload.of([0.0], [1], [1.0]))
         assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
     assert "cores" not in gs.Scenario(gs.Platform.equal(2), gs.Workload.of([0.0], [1], [1.0])).to_toml()
+
+
+class FillingNode(gs.NodeProgram):
+    """A node that keeps a task for each idle core, and passes the others to the next one."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        self.keep(view, application.number, tasks)
+
+    def on_task(self, view: Any, message: Any) -> None:
+        self.keep(view, message.application, message.tasks)
+
+    def keep(self, view: Any, application: int, tasks: int) -> None:
+        view.note("seen", node=view.node, cores=view.cores, running=view.running, waiting=view.waiting)
+        idle = view.cores - view.running - view.waiting
+        kept = tasks if view.node == view.machines - 1 else min(tasks, max(0, idle))
+        if kept > 0:
+            view.enqueue(application, kept)
+        if kept < tasks:
+            view.send(view.node + 1, "task", application=application, tasks=tasks - kept)
+
+
+class Filling(gs.NodeScheduler, frozen=True, kw_only=True):
+    name: ClassVar[str] = "filling"
+    policy = FillingNode
+    cores: ClassVar[bool] = True
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "task": gs.Message(100, moves_tasks=True, application=int, tasks=int)
+    }
+    tables: ClassVar[dict[str, dict[str, type]]] = {
+        "seen": {"node": int, "cores": int, "running": int, "waiting": int}
+    }
+
+
+def test_nodes_see_their_cores_and_running_tasks() -> None:
+    workload = gs.Workload.of([0.0, 1.0, 5.5], [5, 2, 2], [4000.0] * 3, submitter=[0, 0, 0])
+    network = gs.Network(latency=0.5, bandwidth=math.inf)
+    scenario = gs.Scenario(gs.Platform.equal(2, 1000.0, cores=[4, 2]), workload, network)
+    forms: tuple[Any, ...] = ("interpreted", "python", *["compiled"][: find_spec("numba") is not None])
+    results = [gs.simulate(scenario, Filling(), nodes=form) for form in forms]
+    results.append(gs.emulate(scenario, Filling(), processes=1, speedup=math.inf))
+    assert len({result.digest for result in results}) == 1
+    seen = results[0].tables["seen"]
+    rows = [tuple(seen[name].tolist()) for name in ("node", "cores", "running", "waiting")]
+    assert [*zip(*rows, strict=True)] == [
+        (0, 4, 0, 0),
+        (1, 2, 0, 0),
+        (0, 4, 4, 0),
+        (1, 2, 1, 0),  # one of two tasks waits from now on
+        (0, 4, 0, 0),
+    ]
+
+
+def test_bench_has_cores() -> None:
+    bench = gs.testing.Bench(Filling(), cores=3)
+    bench.release(0, tasks=5)
+    assert [item.fields["tasks"] for item in bench.sent] == [2]
+    bench.advance(0.5)
+    assert (bench.view.cores, bench.view.running, bench.view.waiting) == (3, 3, 0)
+    with pytest.raises(ScenarioError, match="^cores must be 1 for sparrow, whose nodes do not share"):
+        gs.testing.Bench(gs.Sparrow(), cores=3)

@@ -130,9 +130,11 @@ def test_partitions_reject_jobs_that_have_no_room() -> None:
 @pytest.mark.parametrize(
     ("scheduler", "message"),
     [
-        (gs.BatchQueue(backfill="conservative"), "backfill.backfill must be 'none' or 'easy' on machines"),
-        (gs.BatchQueue(depth=2), "backfill.depth must be 1 on machines that jobs share"),
-        (gs.DgsAsap(), "platform.cores must be 1 under dgs-asap, got up to 4; .*: backfill"),
+        (gs.BatchQueue(backfill="conservative"), "workload.tasks_per_machine must be 0 under backfill, for"),
+        (
+            gs.DgsAsap(),
+            "workload.tasks_per_machine must be 0 under dgs-asap, for which each of up to 4 cores",
+        ),
     ],
 )
 def test_runs_without_support_are_refused(scheduler: gs.Scheduler, message: str) -> None:

@@ -36,7 +36,7 @@ def rows_of(drawn: list[tuple[Any, ...]]) -> Copies:
     machine, task, start, duration = (np.array(column, np.int64) for column in columns[:4])
     completed = np.array(columns[4], np.bool_)
     begin = np.where(np.array(columns[5], np.bool_), np.arange(len(drawn)) * 1e-9, 0.0)
-    return Copies(machine, task, start, start + duration, completed, begin, lambda k: f"row {k}")
+    return Copies(machine, machine, task, start, start + duration, completed, begin, lambda k: f"row {k}")
 
 
 @st.composite
@@ -133,9 +133,9 @@ def test_too_many_concurrent_copies_to_check_are_rejected() -> None:
     count, rules = 300_000, CheckpointRules(10, 1, 0, False)
     none, times = np.zeros(count, np.int64), np.arange(count)
     work = np.full(count, 1e3)
-    rows = Copies(none, none, times, times + 1, none > 0, np.zeros(count), str)
+    rows = Copies(none, none, none, times, times + 1, none > 0, np.zeros(count), str)
     assert _check_begins(rows, rules, work, SIZES, SPEEDS) == []
-    rows = Copies(none, none, times, np.full(count, 10**6), none > 0, np.zeros(count), str)
+    rows = Copies(none, none, none, times, np.full(count, 10**6), none > 0, np.zeros(count), str)
     with pytest.raises(ScenarioError, match=r"facts.checkpoint_interval .* got 4\.5\d+e\+10"):
         _check_begins(rows, rules, work, SIZES, SPEEDS)
 

@@ -128,9 +128,9 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
         return "list" if self.mode == "pull" else "fifo"
 
     @property
-    def cores(self) -> bool:  # type: ignore[override]
-        """Whether machines may have several cores; the ready times of ``"ect"`` are those of one core."""
-        return self.mode == "random"
+    def cores(self) -> bool | Literal["separate"]:  # type: ignore[override]
+        """How machines with several cores run; ``"random"`` binds tasks to the queue of a machine."""
+        return True if self.mode == "random" else "separate"
 
     @property
     def constraints(self) -> bool:  # type: ignore[override]

@@ -68,7 +68,7 @@ class Classic(NodeScheduler, frozen=True, kw_only=True):
     decision_words: ClassVar[DecisionTexts] = _PLACED
     truths: ClassVar[Mapping[str, TruthOf]] = {"placed": tasks_at}
     kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {"task": _TASK}
-    cores: ClassVar[bool] = True
+    cores: ClassVar[bool | Literal["separate"]] = True
 
     instant: bool = False
 
@@ -142,7 +142,7 @@ class BoardPlacement(BoardScheduler, frozen=True, kw_only=True):
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     decision_words: ClassVar[DecisionTexts] = _PLACED
     truths: ClassVar[Mapping[str, TruthOf]] = {"placed": tasks_at}
-    cores: ClassVar[bool] = True
+    cores: ClassVar[bool | Literal["separate"]] = True
 
     choices: _Number = 0
     instant: bool = False
@@ -191,7 +191,7 @@ class JoinIdleQueue(Classic, frozen=True, kw_only=True):
     name: ClassVar[str] = "join-idle-queue"
     policy: ClassVar[type[NodeProgram]] = IdleNode
     kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {"task": _TASK, "free": partial(Message, _SHORT)}
-    cores: ClassVar[bool] = False  # a machine with an idle core is not idle
+    cores: ClassVar[bool | Literal["separate"]] = "separate"
 
     dispatchers: _Number = 0
     room: _Count = 256
@@ -214,7 +214,7 @@ class WorkStealing(Classic, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "work-stealing"
     policy: ClassVar[type[NodeProgram]] = StealingNode
-    cores: ClassVar[bool] = False  # a machine with an idle core steals nothing
+    cores: ClassVar[bool | Literal["separate"]] = "separate"
     decision_words: ClassVar[DecisionTexts] = _STEALING
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"kept": "keeps", "gave": "gives"}
     truths: ClassVar[Mapping[str, TruthOf]] = {}

@@ -392,9 +392,9 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         return self.maintenance == "ideal" and (self.data == "ignored" or not self.release_cell)
 
     @property
-    def cores(self) -> bool:  # type: ignore[override]
-        """True if machines may have several cores, which requires the ideal repair."""
-        return self.maintenance == "ideal"
+    def cores(self) -> bool | Literal["separate"]:  # type: ignore[override]
+        """How machines with several cores run; with the ideal repair a leaf has one queue for its cores."""
+        return True if self.maintenance == "ideal" else "separate"
 
     @property
     def constraints(self) -> bool:  # type: ignore[override]

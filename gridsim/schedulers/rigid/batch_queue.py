@@ -117,7 +117,6 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "backfill"
     decentralized: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
-    cores: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = WORDS
 
     backfill: Literal["none", "easy", "conservative"] = "easy"
@@ -193,6 +192,11 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
         return f"{text[0].upper()}{text[1:]}"
 
     @property
+    def cores(self) -> bool | Literal["separate"]:  # type: ignore[override]
+        """How jobs run on machines with several cores: EASY and no backfilling let them share machines."""
+        return True if self.backfill != "conservative" and self.depth == 1 else "separate"
+
+    @property
     def is_baseline(self) -> bool:
         """Whether the scheduler serves as a baseline: only EASY, the queue that sites use."""
         return self.backfill == "easy"
@@ -220,7 +224,6 @@ class BatchQueuePolicy(JobQueuePolicy):
         self.capacity: MachineCapacity | None = None
         if run.cores is not None or run.gpus is not None:
             self.capacity = MachineCapacity.of(len(run.speeds), run.cores, run.attributes, run.gpus)
-            self._check_shared()
         #: Whether each job is rejected: a limit or its partition has fewer machines than it requests.
         self.rejected = np.zeros(len(tasks), np.bool_)
         discipline = self._discipline()
@@ -289,15 +292,6 @@ class BatchQueuePolicy(JobQueuePolicy):
                 priorities = self._of_queues("queue_priorities", parameters.queue_priorities, names)
                 arguments["weights"]["base"] += np.array(priorities, np.float64)[queues]
         return arguments if self.capacity is None else arguments | self._sharing(self.capacity)
-
-    def _check_shared(self) -> None:
-        """Raise ScenarioError if a parameter is not supported on machines that jobs share."""
-        for name, allowed in (("backfill", ("none", "easy")), ("depth", (1,))):
-            if (value := getattr(self.parameters, name)) not in allowed:
-                raise ScenarioError(
-                    f"{self.parameters.name}.{name} must be {' or '.join(map(repr, allowed))} on machines "
-                    f"that jobs share (platform.cores, platform.gpus), got {value!r}"
-                )
 
     def _sharing(self, capacity: MachineCapacity) -> dict[str, Any]:
         """Return the arguments of the kernel about what machines have and what jobs take."""

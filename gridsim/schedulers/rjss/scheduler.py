@@ -41,6 +41,7 @@ class _Walker(ProgramScheduler, frozen=True, kw_only=True):
     """Base class of RJSS and its competitors."""
 
     unequal: ClassVar[bool] = True
+    cores: ClassVar[bool] = False
     failures: ClassVar[bool] = False
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     policy: ClassVar[type[NodeProgram]] = RjssNode

@@ -563,6 +563,18 @@ def _view_tasks(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     return call_core(context, builder, view.context, "tasks_at", I64, view.node)
 
 
+@define_attribute(ViewType, "running", types.int64)
+def _view_running(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
+    return call_core(context, builder, view.context, "running", I64, view.node)
+
+
+@define_attribute(ViewType, "cores", types.int64)
+def _view_cores(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
+    return call_core(context, builder, view.context, "cores", I64, view.node)
+
+
 @define_attribute(ViewType, "work", types.float64)
 def _view_work(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)

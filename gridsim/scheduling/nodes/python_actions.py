@@ -247,14 +247,18 @@ class PythonActions(BoardActions):
         return self.queues.queue(machine)
 
     def waiting_at(self, machine: int) -> int:
-        """Return the number of tasks that wait at `machine`; a running task does not count."""
+        """Return the number of tasks that wait at `machine`; running tasks do not count."""
         _, tasks, _, _ = self.queue(machine)
         return int(tasks.sum())
 
     def tasks_at(self, machine: int) -> int:
         """Return the number of tasks that wait or run at `machine`."""
+        return self.waiting_at(machine) + self.running_at(machine)
+
+    def running_at(self, machine: int) -> int:
+        """Return the number of tasks that `machine` runs."""
         # even an idle machine starts a task only at the end of the instant at which the task is enqueued
-        return self.waiting_at(machine) + self.queues.running_count(machine, self.now)
+        return self.queues.running_count(machine, self.now)
 
     def work_of(self, machine: int) -> float:
         """Return the time (s) that `machine` needs for its running and waiting tasks."""

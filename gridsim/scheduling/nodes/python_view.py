@@ -44,8 +44,7 @@ class PythonView:
 
     def __repr__(self) -> str:
         core, node = self._core, self._node
-        running = self.tasks - self.waiting
-        parts = [f"machine {self.machine}", f"{self.waiting} waiting and {running} running tasks"]
+        parts = [f"machine {self.machine}", f"{self.waiting} waiting and {self.running} running tasks"]
         holdings = [f"{tasks} of application {i}" for i, tasks in core.held_by(node).items() if tasks]
         if holdings:
             parts.append(f"tasks to place: {', '.join(holdings)}")
@@ -110,13 +109,23 @@ class PythonView:
 
     @property
     def waiting(self) -> int:
-        """The number of tasks that wait here; a running task does not count."""
+        """The number of tasks that wait here; running tasks do not count."""
         return self._core.waiting_at(self.machine)
 
     @property
     def tasks(self) -> int:
         """The number of tasks that wait or run here."""
         return self._core.tasks_at(self.machine)
+
+    @property
+    def running(self) -> int:
+        """The number of tasks that run here."""
+        return self._core.running_at(self.machine)
+
+    @property
+    def cores(self) -> int:
+        """The number of cores of this machine, each of which runs one task at a time."""
+        return self._core.queues.cores_of(self.machine)
 
     @property
     def work(self) -> float:

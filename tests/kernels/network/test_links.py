@@ -40,9 +40,11 @@ class Program(RuleBasedStateMachine):
         bandwidth=bandwidths,
         fifo=st.booleans(),
         jitter=st.sampled_from([0, 0, 1, 20]),
+        interfaces=st.just(range(4)) | st.lists(st.integers(0, 3), min_size=4, max_size=4),
     )
-    def start(self, limit, machine_of, latency, bandwidth, fifo, jitter):
-        self.settings = machine_of, 4, latency, bandwidth, fifo, min(jitter, latency)
+    def start(self, limit, machine_of, latency, bandwidth, fifo, jitter, interfaces):
+        self.settings = machine_of, 4, latency, bandwidth, fifo, min(jitter, latency), interfaces
+        self.interface_of = interfaces
         self.kernels = [make(module, *self.settings) for module in (links, reference)]
         self.limit = limit
         if limit is not None:
@@ -60,7 +62,8 @@ class Program(RuleBasedStateMachine):
         rows = data.draw(st.lists(st.tuples(node, node), min_size=1, max_size=6))
         self.tag += 100
         self.call("send", self.now, kind, records(kind, rows, self.tag), nbytes)
-        self.remote[kind] += sum(self.machine_of[a] != self.machine_of[b] for a, b in rows)
+        ends = [[self.interface_of[self.machine_of[node]] for node in row] for row in rows]
+        self.remote[kind] += sum(a != b for a, b in ends)
 
     @rule(step=st.integers(0, 60))
     def run(self, step):

@@ -92,6 +92,16 @@ ERRORS = [
         ValueError,
         r"^level_of\[0\] must be in 0\.\.63, got",
     ),
+    (
+        lambda m, x: m.Links([0], 2, **GOOD, interfaces=[0]),
+        ValueError,
+        "^interfaces must have 2 entries, got 1",
+    ),
+    (
+        lambda m, x: m.Links([0], 1, **GOOD, interfaces=[1]),
+        ValueError,
+        r"^interfaces\[0\] must be in 0\.\.0, got 1",
+    ),
     (lambda m, x: x.move([0, 1], [0]), ValueError, "^nodes and machines must be equally long, got 2 and 1"),
     (lambda m, x: x.detach([2]), ValueError, r"^nodes\[0\] must be in 0\.\.1, got 2"),
     (lambda m, x: x.move([2], [0]), ValueError, r"^nodes\[0\] must be in 0\.\.1, got 2"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -136,5 +135,3 @@ def test_a_machine_takes_no_task_that_one_core_cannot_run_in_time():
 def test_invalid_numbers_of_cores_are_rejected(cores, message):
     with pytest.raises((ValueError, TypeError), match=message):
         CoreQueues([1.0], cores=cores)
-    with pytest.raises(ValueError, match="CoreQueues does not support sizes or tasks"):
-        CoreQueues([1.0], cores=[1]).add_applications([0.0], [2.0], [1.0], sizes=np.ones(2), tasks=[2])

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from gridcore.common.state import NEVER
+from gridcore.queues.core_queues import CoreQueues
 from gridcore.queues.task_queues import TaskQueues
-from tests._helpers.small_queues import assert_same_values, quarters, speeds, steps
-from tests.reference.own_sizes import OwnSizes
+from tests._helpers.small_queues import GRID, assert_same_values, quarters, speeds, steps
+from tests.reference.own_sizes import CoreOwnSizes, OwnSizes
 
 SIZES = st.lists(st.lists(quarters, min_size=1, max_size=6), min_size=1, max_size=3)
 
@@ -19,23 +20,29 @@ SIZES = st.lists(st.lists(quarters, min_size=1, max_size=6), min_size=1, max_siz
 class Program(RuleBasedStateMachine):
     """The kernel and its reference implementation with the same calls."""
 
+    kernel_class, reference_class, max_cores = TaskQueues, OwnSizes, None
+
     @initialize(
         speed=st.lists(speeds, min_size=1, max_size=3),
         order=st.sampled_from(["edf", "fifo"]),
         watch=st.sampled_from(["idle", "completion"]),
         sizes=SIZES,
         task_size=quarters,
+        data=st.data(),
     )
-    def start(self, speed, order, watch, sizes, task_size):
+    def start(self, speed, order, watch, sizes, task_size, data):
         self.options = {"order": order, "watch": watch, "log": True, "record": True}
+        if self.max_cores is not None:
+            counts = st.lists(st.integers(1, self.max_cores), min_size=len(speed), max_size=len(speed))
+            self.options["cores"] = data.draw(counts, label="cores")
         self.speed, self.sizes, self.task_size = speed, sizes, task_size
-        self.kernel, self.reference = self.new_queues(), OwnSizes(speed, **self.options)
+        self.kernel, self.reference = self.new_queues(), self.reference_class(speed, **self.options)
         self.now = 0
         n = len(sizes)
         self.reference.add(np.zeros(n), np.full(n, 8.0), np.full(n, task_size), sizes)
 
     def new_queues(self):
-        queues, n = TaskQueues(self.speed, **self.options), len(self.sizes)
+        queues, n = self.kernel_class(self.speed, **self.options), len(self.sizes)
         queues.add_applications(
             np.zeros(n),
             np.full(n, 8.0),
@@ -82,14 +89,19 @@ class Program(RuleBasedStateMachine):
 
     @rule()
     def advance_to_next_change(self):
-        at = self.call_both("next_change")
+        at = self.kernel.next_change()
+        exact = self.reference.next_change()
+        assert at == exact or (self.max_cores and self.options["watch"] == "idle" and at < exact < NEVER)
         if at < NEVER:
             self.now = max(self.now, at)
             self.call_both("due", self.now)
+            self.call_both("catch_up", self.now)
 
     @rule()
     def ask(self):
         self.call_both("minimum_stretch", range(len(self.speed)), self.now)
+        if self.max_cores is not None:
+            self.call_both("summaries", range(len(self.speed)), GRID, self.now)
         for machine in range(len(self.speed)):
             self.call_both("work", machine, self.now)
         for name in ("totals", "schedule", "arrivals"):
@@ -108,8 +120,14 @@ class Program(RuleBasedStateMachine):
         self.kernel = restored
 
 
-TestProgram = Program.TestCase
-TestProgram.settings = settings(stateful_step_count=25, deadline=None)
+class CoreProgram(Program):
+    """Machines with several cores."""
+
+    kernel_class, reference_class, max_cores = CoreQueues, CoreOwnSizes, 3
+
+
+TestProgram, TestCores = Program.TestCase, CoreProgram.TestCase
+TestProgram.settings = TestCores.settings = settings(stateful_step_count=25, deadline=None)
 
 
 def with_sizes():

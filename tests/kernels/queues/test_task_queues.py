@@ -152,6 +152,7 @@ class Program(RuleBasedStateMachine):
         for machine in machines:
             self.call_both("work", machine, self.now)
             self.call_both("speed_of", machine)
+            self.call_both("cores_of", machine)
             self.call_both("running_count", machine, self.now)
         self.call_both("summaries", machines, GRID, self.now, cell=self.now + data.draw(steps))
         new = [data.draw(x) for x in (quarters, sizes, quarters)]

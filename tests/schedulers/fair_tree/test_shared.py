@@ -27,9 +27,11 @@ LONG = settings(QUICK, max_examples=5_000)
 PARTS = st.integers(2, 3)
 
 
-def scenario(nodes: int = 40, faults: gs.Faults | None = None, **network: Any) -> gs.Scenario:
+def scenario(
+    nodes: int = 40, faults: gs.Faults | None = None, cores: int | None = None, **network: Any
+) -> gs.Scenario:
     return gs.Scenario(
-        platform=gs.Platform.desktop_grid(nodes=nodes, seed=1),
+        platform=gs.Platform.desktop_grid(nodes=nodes, seed=1, cores=cores),
         workload=gs.Workload.bags(applications=8, interarrival=20.0, tasks_per_node=3.0, seed=1),
         network=gs.Network(**network),
         faults=faults,
@@ -45,7 +47,7 @@ def check_parts(given: gs.Scenario, scheduler: gs.FairTree, parts: int) -> None:
 
 
 @QUICK
-@given(scenarios(max_nodes=40), fair_trees(), PARTS)
+@given(scenarios(max_nodes=40, cores=True), fair_trees(), PARTS)
 def test_result_does_not_depend_on_processes(
     arguments: gs.Scenario, scheduler: gs.FairTree, parts: int
 ) -> None:
@@ -73,9 +75,11 @@ def test_large_messages_are_sent_in_parts(network: dict[str, Any]) -> None:
     assert run_in_parts(case, scheduler, 3, capacity=2**14).tables == gs.simulate(case, scheduler).tables
 
 
-def test_shared_run_equals_a_single_process() -> None:
-    alone = gs.simulate(scenario(), gs.FairTree())
-    together = gs.simulate(scenario(), gs.FairTree(), processes=2)
+@pytest.mark.parametrize("cores", [None, 3])
+def test_shared_run_equals_a_single_process(cores: int | None) -> None:
+    case = scenario(cores=cores)
+    alone = gs.simulate(case, gs.FairTree())
+    together = gs.simulate(case, gs.FairTree(), processes=2)
     assert together.tables == alone.tables
     assert (together.digest, together.provenance["processes"]) == (alone.digest, 2)
 

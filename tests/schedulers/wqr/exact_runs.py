@@ -22,6 +22,7 @@ from gridsim.model.fault_events import Events, FaultEvents
 from gridsim.results.decisions import Decisions
 from gridsim.schedulers.wqr.selections import Machines, Tasks
 from gridsim.scheduling.contract import Run
+from gridsim.simulation.machines import RunMachines
 from gridsim.simulation.outages import Outages
 from gridsim.support.clock import NEVER
 from gridsim.support.random_streams import Streams
@@ -94,7 +95,7 @@ class ExactRun:
         faults: Any = None
         if self.changes is not None:
             faults = SimpleNamespace(course=self.course, mean_up_time=lambda machines: 100.0)
-        outages = Outages(faults, machines, engine, network)
+        outages = Outages(faults, RunMachines(gs.Platform.equal(machines), gs.WqrFt()), engine, network)
         decisions = Decisions(gs.WqrFt.decision_words, 10_000) if self.records_decisions else None
         run = Run(
             engine=engine,
