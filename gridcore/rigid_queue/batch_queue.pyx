@@ -32,10 +32,7 @@ utility-based job scheduling on Blue Gene/P systems" (2009: WFP and UNICEF).  Th
 `tests.reference.batch_queue`.
 """
 
-from libc.math cimport INFINITY, exp, exp2, log2
-from libc.stdlib cimport free, qsort
-from libc.string cimport memmove
-from libc.math cimport INFINITY, exp, exp2, log2
+from libc.math cimport INFINITY, exp, exp2, log2, log10
 from libc.stdlib cimport free, qsort
 from libc.string cimport memmove, memset
 
@@ -43,6 +40,7 @@ from gridcore.common.arguments cimport _Guard, check_lengths, guard, indices
 from gridcore.common.instants cimport NEVER
 from gridcore.common.bits cimport count_bits, highest_bit
 from gridcore.common.memory cimport reallocate
+from gridcore.common.release_queue cimport ReleaseQueue
 from gridcore.rigid_queue.occupancy cimport Occupancy, occupancy_span, occupancy_unset
 from gridcore.rigid_queue.runs cimport (
     COMING, GO_ON, LAST_END, NO_MEMORY, TOO_LATE, WAITING, JobRuns,
@@ -77,9 +75,10 @@ cdef int _compare_turns(const void* one, const void* two) noexcept nogil:
 
 # the dynamic orders
 cdef enum:
-    STATIC, SHORTEST, SMALLEST, WFP, UNICEF, WEIGHTED
+    STATIC, SHORTEST, SMALLEST, WFP, UNICEF, WEIGHTED, LAST, F1
 
-_ORDERS = {None: STATIC, "sjf": SHORTEST, "saf": SMALLEST, "wfp": WFP, "unicef": UNICEF, "multifactor": WEIGHTED}
+_ORDERS = {None: STATIC, "sjf": SHORTEST, "saf": SMALLEST, "wfp": WFP, "unicef": UNICEF, "multifactor": WEIGHTED,
+           "lcfs": LAST, "f1": F1}
 
 
 cdef class JobQueue(JobRuns):
@@ -103,10 +102,11 @@ cdef class JobQueue(JobRuns):
         Whether a reservation is of machines, those of the lowest numbers that are free at the shadow time: a job that
         is started before and ends later takes others.  It requires a `depth` of 1.
     ranks
-        int64[jobs], the place of each job in the order of the queue, a permutation; None for the order of numbers.
+        int64[jobs], the place of each job in the order of the queue, a permutation; None for the order of numbers, or
+        with `releases` that of submissions.
     order
-        An order that may change: "sjf" and "saf" (by the estimates, which may be predictions), "wfp", "unicef" or
-        "multifactor"; None for a static one.
+        An order that may change: "sjf" and "saf" (by the estimates, which may be predictions), "wfp", "unicef",
+        "multifactor", or "lcfs" and "f1" (by the submissions); None for a static one.
     weights
         For "multifactor": numbers by name, ``age``, ``size`` and ``share`` (each 0 by default), ``age_limit`` and
         ``half_life`` (s, a week by default), and ``base``, float64[jobs], which is added.
@@ -126,6 +126,9 @@ cdef class JobQueue(JobRuns):
         int64[partitions], the machines of each partition, whose machines have consecutive numbers; None for one.
     partition
         int64[jobs], the partition of each job.
+    releases
+        The submissions of all jobs, some of which follow the ends of others (`gridcore.ReleaseQueue`); None if jobs are
+        submitted by `submit`.
     log
         Whether to keep every run for `starts`.
 
@@ -142,7 +145,8 @@ cdef class JobQueue(JobRuns):
     cdef bint simple
     cdef int order
     cdef const long long[::1] requests
-    cdef const int[::1] rank, at_rank      # the place of each job in a static order, and the job at each place
+    cdef int[::1] rank, at_rank            # the place of each job in a static order, and the job at each place
+    cdef bint ranks_submissions            # whether places are those of submissions, which `releases` decide
     cdef const int[::1] user, queue_of
     # by user: the run times of the last jobs, 0 for none; the machines in use; and the time used, decayed, as of an
     # instant, machine-seconds
@@ -175,7 +179,7 @@ cdef class JobQueue(JobRuns):
                   order: str | None=None, weights: dict[str, Any] | None=None, bint predicted=False,
                   users: ArrayLike | None=None, long long limit=0, queues: ArrayLike | None=None,
                   queue_limits: ArrayLike | None=None, sizes: ArrayLike | None=None,
-                  partition: ArrayLike | None=None, bint log=False):
+                  partition: ArrayLike | None=None, ReleaseQueue releases=None, bint log=False):
         if order not in _ORDERS:
             raise ValueError(f"order must be one of {', '.join(map(repr, _ORDERS))}, got {order!r}")
         if depth < 0:
@@ -184,7 +188,8 @@ cdef class JobQueue(JobRuns):
             raise ValueError(f"concrete requires a depth of 1, got {depth}")
         if limit < 0:
             raise ValueError(f"limit must be >= 0, got {limit}")
-        self._set_up(machines, nodes, run, estimate, sizes, partition, log)
+        self._set_up(machines, nodes, run, estimate, sizes, partition, releases, log)
+        self.ranks_submissions = releases is not None and ranks is None
         self.depth, self.order, self.limit = depth, _ORDERS[order], limit
         self.conservative, self.concrete, self.predicted = conservative, concrete, predicted
         self.requests = np.array(self.estimate)
@@ -284,6 +289,11 @@ cdef class JobQueue(JobRuns):
         return {**JobRuns._limits(self), "reserved": (-1, LAST_END + 1), "waits_for_end": FLAG,
                 "is_compressible": FLAG, "used": AMOUNT}
 
+    cdef void _rank_joined(self, known) except *:
+        if self.ranks_submissions:
+            np.asarray(self.rank)[known] = np.arange(len(known))
+            np.asarray(self.at_rank)[:len(known)] = known
+
     cdef int _rebuild_queue(self, known) except -1:
         self.wake_at = NEVER               # whatever the state says: reserved starts decide
         # the tail follows the last submitted job, even if that job is no longer waiting
@@ -323,7 +333,10 @@ cdef class JobQueue(JobRuns):
     cdef void _join(self, int job, bint is_new) noexcept nogil:
         """Insert the job into the queue at its place."""
         cdef Py_ssize_t low = 0, high = self.n_line, middle
-        cdef int place = self.rank[job]
+        cdef int place
+        if is_new and self.ranks_submissions:
+            self.rank[job], self.at_rank[self.n_joined] = <int> self.n_joined, job
+        place = self.rank[job]
         if is_new and self.predicted:
             self._predict(job)
         if self.simple:
@@ -728,6 +741,11 @@ cdef class JobQueue(JobRuns):
                 self.turns[k].key = (wait / duration) ** 3 * self.nodes[job]
             elif self.order == UNICEF:
                 self.turns[k].key = INFINITY if self.nodes[job] == 1 else wait / (log2(self.nodes[job]) * duration)
+            elif self.order == LAST:
+                self.turns[k].key = self.rank[job]
+            elif self.order == F1:
+                self.turns[k].key = -(log10(duration / 1e9) * self.nodes[job]
+                                      + 870.0 * log10(max(1.0, self.submitted[job] / 1e9)))
             else:
                 self.turns[k].key = self._priority(job, wait / 1e9, total)
         qsort(self.turns, self.n_line, sizeof(Turn), _compare_turns)

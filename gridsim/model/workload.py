@@ -11,7 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import OPTIONAL_COLUMNS, PER_APPLICATION, Applications, ListedWorkload
+from gridsim.model.applications import (
+    OPTIONAL_COLUMNS,
+    PER_APPLICATION,
+    Applications,
+    Columns,
+    ListedWorkload,
+)
 from gridsim.model.bag_workloads import (
     BagRecipe,
     ListRecipe,
@@ -52,6 +58,20 @@ def _column(value: Any, count: int) -> Any:
     if isinstance(value, str):
         return [value] * count
     return np.full(count, value) if isinstance(value, (int, float, np.number)) else value
+
+
+def _in_order(predecessors: Integers, offsets: Integers, order: Integers) -> Columns:
+    """Return the predecessors of applications in `order`, numbered in this order; {} if there are none."""
+    if not len(predecessors):
+        return {}
+    counts, number = np.diff(offsets)[order], np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    begins = np.cumsum(counts) - counts
+    places = np.repeat(offsets[order] - begins, counts) + np.arange(len(predecessors))
+    return {
+        "predecessors": number[predecessors[places]],
+        "predecessor_offsets": np.append(begins, len(predecessors)),
+    }
 
 
 def _means_and_sums(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Floats, Floats | None]:
@@ -234,6 +254,13 @@ class Workload(WorkloadConstructors):
                     del columns[name]
         release_ns = release_ns[order]
         columns["size"] = size
+        if "predecessors" in columns:
+            columns |= _in_order(columns.pop("predecessors"), columns.pop("predecessor_offsets"), order)
+        if "predecessors" in columns:
+            columns.setdefault("think_time", np.zeros(len(order)))
+            columns["stated_release"] = np.rint(release * NS) / NS
+        else:
+            columns.pop("think_time", None)
         for name in set(PER_APPLICATION) & set(columns):
             columns[name] = columns[name][order]
         columns |= {"release_ns": release_ns, "release": release_ns / NS}

@@ -30,6 +30,7 @@ from gridsim.support.random_streams import Streams
 from gridsim.support.state import Stateful
 
 if TYPE_CHECKING:
+    from gridcore.common.release_queue import ReleaseQueue
     from gridcore.queues.task_queues import TaskQueues
 
 
@@ -176,6 +177,10 @@ class Run:
     cores
         int64[machines], the number of cores of each machine, each of which runs one task at a time; None if
         each machine has one.
+    releases
+        The releases, some of which follow the ends of other applications; None if each is known.  The policy
+        must call ``run.releases.end(applications, now)`` when `applications` end, at that instant, unless its
+        kernel does so.  A release in `applications` is final once it has happened.
     core, queues
         Factories that replace `gridcore.nodes.message_core.NodeCore` and
         `gridcore.queues.task_queues.TaskQueues` if node programs do not run in simulated time; `core` also in
@@ -206,6 +211,7 @@ class Run:
     attributes: Attributes | None = None
     bandwidth: Floats | None = None
     cores: Integers | None = None
+    releases: ReleaseQueue | None = None
     core: Callable[..., Any] | None = None
     queues: Callable[..., Any] | None = None
     observations: Any = None
@@ -438,6 +444,8 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     constraints: ClassVar[bool] = False
     #: Whether it supports machines with several cores (`Run.cores`).
     cores: ClassVar[bool] = False
+    #: Whether it supports applications that are released after others have ended (`Run.releases`).
+    dependencies: ClassVar[bool] = False
     #: The columns of `gridsim.model.applications.JOB_TIMES` that it supports in rigid jobs.
     job_times: ClassVar[tuple[JobTime, ...]] = ()
     #: Whether it may reject rigid jobs without deadlines even if there are enough machines.

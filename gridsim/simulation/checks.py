@@ -131,6 +131,16 @@ def check_kind(
             "faults do not support tasks that need memory or disk that only some machines have: all of these "
             "machines might be down"
         )
+    if applications.predecessors is not None and not scheduler.dependencies:
+        names_of = (
+            name
+            for name, (kind, _) in registered().items()
+            if kind().dependencies and kind.rigid == scheduler.rigid
+        )
+        raise ScenarioError(
+            f"{scheduler.name} does not support workload.after; schedulers that support it: "
+            f"{', '.join(names_of)}"
+        )
     for name in JOB_TIMES:
         if getattr(applications, name) is not None and name not in scheduler.job_times:
             raise ScenarioError(
@@ -381,7 +391,7 @@ def check_invariants(
     may_end_later = has_cancelled or outages.failures.any() or "ended" in outcome.machines
     end = max(last, outages.now if may_end_later else 0)
     cores: Integers | int = 1 if platform.cores is None else platform.cores
-    busy, span = outcome.machines["busy"], max(0, end - int(release[0]))
+    busy, span = outcome.machines["busy"], max(0, end - int(release.min()))
     for u in first_true((busy < 0) | (busy > span * cores)):
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but the run took {span} ns")
     end = max(last, outages.now)

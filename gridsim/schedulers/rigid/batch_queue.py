@@ -108,6 +108,7 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "backfill"
     decentralized: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
+    dependencies: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = WORDS
 
     backfill: Literal["none", "easy", "conservative"] = "easy"
@@ -210,10 +211,14 @@ class BatchQueuePolicy(JobQueuePolicy):
             self.durations,
             self.estimate,
             **discipline,
+            releases=run.releases,
             log=self.needs_log,
         )
-        jobs = np.flatnonzero(~self.rejected)
-        self.queue.submit(jobs, run.applications.release_ns[jobs])
+        if run.releases is not None:
+            run.releases.skip(np.flatnonzero(self.rejected))
+        else:
+            jobs = np.flatnonzero(~self.rejected)
+            self.queue.submit(jobs, run.applications.release_ns[jobs])
         if run.faults:
             run.engine.add_source(self)
 
@@ -242,7 +247,8 @@ class BatchQueuePolicy(JobQueuePolicy):
         if parameters.queue_limits or parameters.partitions or parameters.queue_priorities:
             arguments |= self._queues()
         is_predicted = parameters.estimate == "predicted" and parameters.order in ("sjf", "saf")
-        if parameters.order in ("wfp", "unicef", "multifactor") or is_predicted:
+        is_by_release = self.run.releases is not None and parameters.order in ("lcfs", "f1")
+        if parameters.order in ("wfp", "unicef", "multifactor") or is_predicted or is_by_release:
             arguments["order"] = parameters.order
         elif parameters.order != "fcfs":
             keys = self._static_keys()
@@ -391,6 +397,7 @@ class BatchQueuePolicy(JobQueuePolicy):
         is_replayed = (parameters.order, parameters.reserve, parameters.depth) == ("fcfs", "counts", 1)
         is_replayed &= parameters.backfill != "conservative" and parameters.user_limit is None
         is_replayed &= not parameters.queue_limits and not parameters.partitions
+        is_replayed &= self.run.releases is None
         if not is_replayed or parameters.estimate == "predicted":
             record_starts(self.run.decisions, jobs.release_ns, jobs.tasks, runs)
             return
