@@ -380,7 +380,7 @@ class Result(Metrics):
     def _release_span(self) -> float:
         """Time from the first to the last release, s."""
         release = self.applications["release"]
-        return float(release[-1] - release[0])
+        return float(release.max() - release.min())
 
     @property
     def jobs_of_log(self) -> NDArray[np.int64] | None:

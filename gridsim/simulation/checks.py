@@ -41,7 +41,8 @@ _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 # Names of further columns of result tables, which a scheduler's own columns must not have.
 _APPLICATION_NAMES = (
     "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
-    "waiting", "slowdown", "smallest_task", "largest_task", *SHOWN_COLUMNS,
+    "waiting", "slowdown", "smallest_task", "largest_task", "predecessors",
+    *SHOWN_COLUMNS,
 )  # fmt: skip
 _MACHINE_NAMES = (
     "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",

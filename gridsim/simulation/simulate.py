@@ -395,6 +395,8 @@ class Simulation(Stateful):
         )
         check_speeds(applications, scheduler, platform, scenario.faults)
         check_cores(applications, scheduler, platform, load_profile)
+        if applications.predecessors is not None and options.processes > 1:
+            raise ScenarioError(f"processes must be 1 with workload.after, got {options.processes}")
         check_nodes(scheduler, options.nodes)
         self.observations = None if options.observe is None else Observations(options.observe)
         self.recorder = None
