@@ -143,6 +143,8 @@ def check_kind(
             f"{', '.join(names_of)}"
         )
     for name in JOB_TIMES:
+        if getattr(applications, name) is not None and applications.predecessors is not None:
+            raise ScenarioError(f"workload.after does not support workload.{name}")
         if getattr(applications, name) is not None and name not in scheduler.job_times:
             raise ScenarioError(
                 f"{scheduler.name} does not support workload.{name}; schedulers that support it: "

@@ -189,7 +189,8 @@ class JobQueue:
     def _queue(self) -> list[int]:
         """Return the waiting jobs of the partition in their order."""
         waiting = (job for job in self._waiting if self._partition[job] == self._examined)
-        return sorted(waiting, key=lambda job: (-self._key(job), self._ranks[job]))
+        ranks = self._ranks if self._order is None else range(self.jobs)
+        return sorted(waiting, key=lambda job: (-self._key(job), ranks[job]))
 
     def _key(self, job: int) -> float:
         wait, nodes = self.now - self._submitted[job], self._nodes[job]

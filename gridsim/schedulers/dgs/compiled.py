@@ -82,6 +82,7 @@ class CompiledDgs(RigidAdapter):
         self.forget = self.environment.forget
         columns = self.job_columns()
         nodes = self.new_nodes(columns)
+        nodes.releases = self.run.releases
         self.records = CompiledRecords(nodes, columns)
         return nodes
 

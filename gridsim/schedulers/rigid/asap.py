@@ -54,6 +54,7 @@ class Asap(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "asap"
     decentralized: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
+    dependencies: ClassVar[bool] = True
     constraints: ClassVar[bool] = True
     job_times: ClassVar[tuple[JobTime, ...]] = JOB_TIMES
     decision_words: ClassVar[DecisionTexts] = {

@@ -572,7 +572,8 @@ class PythonCore(PythonActions):
         if self.followed is not None:
             due = self.followed.take(self.now)
             self.released += len(due)
-            self.queues.release_applications(due)
+            if self.queues.n_applications:  # rigid jobs do not wait in task queues
+                self.queues.release_applications(due)
         else:
             while self.next_release() <= self.now:
                 self.released += 1
