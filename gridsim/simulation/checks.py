@@ -135,8 +135,8 @@ def check_kind(
     if applications.predecessors is not None and not scheduler.dependencies:
         names_of = (
             name
-            for name, (kind, _) in registered().items()
-            if kind().dependencies and kind.rigid == scheduler.rigid
+            for name, (kind, preset) in registered().items()
+            if kind.rigid == scheduler.rigid and kind(**preset).dependencies
         )
         raise ScenarioError(
             f"{scheduler.name} does not support workload.after; schedulers that support it: "

@@ -75,6 +75,11 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
         return self.mode == "once"
 
     @property
+    def dependencies(self) -> bool:  # type: ignore[override]
+        """Whether applications may follow the ends of others; the list of ``"replan"`` does not support this."""
+        return self.mode == "once"
+
+    @property
     def constraints(self) -> bool:  # type: ignore[override]
         return self.mode == "once"
 
@@ -131,6 +136,11 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
     def cores(self) -> bool:  # type: ignore[override]
         """Whether machines may have several cores; the ready times of ``"ect"`` are those of one core."""
         return self.mode == "random"
+
+    @property
+    def dependencies(self) -> bool:  # type: ignore[override]
+        """Whether applications may follow the ends of others; the list of ``"pull"`` does not support this."""
+        return self.mode != "pull"
 
     @property
     def constraints(self) -> bool:  # type: ignore[override]
