@@ -177,14 +177,13 @@ cdef class ReleaseQueue:
             self.end_one(ids[k], now)
 
     def close(self, long long now) -> None:
-        """Release all others at `now`, ns, or later, since nothing more happens; they are not taken."""
+        """End all released applications at `now`, ns, and those after them at their releases: nothing runs any more."""
         cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         for k in range(self.applications):
-            if self.status[k] < RELEASED:
-                self.status[k], self.at[k] = OVER, max(self.at[k], now)
-                self.seconds[k] = self.at[k] / 1e9
-        self.n_due = 0
+            self.end_one(k, now)
+        while (k := self.take_one(NEVER)) >= 0:
+            self.end_one(k, self.at[k])
 
     def getstate(self) -> dict[str, Any]:
         """Return the changes since construction, as described in `gridcore.common.state`."""

@@ -91,7 +91,7 @@ def _without_machines(result: Result, excluded_machines: list[int]) -> Result:
 def _list_order_violation(result: Result) -> str | None:
     table = result.tables["schedule"]
     last = -np.inf
-    for application in range(len(result.applications)):
+    for application in np.argsort(result.applications["release"], kind="stable").tolist():
         start = table["start"][table["application"] == application]
         if not len(start):  # the job was rejected, or cancelled before its start
             continue

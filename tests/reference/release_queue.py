@@ -26,12 +26,9 @@ class ReleaseQueue:
         self._ends: dict[int, int] = {}
         self._released: dict[int, int] = {}  # in order of release
         self._skipped: set[int] = set()
-        self._closed = -1
 
     def _due(self) -> list[tuple[int, int]]:
         """Return the releases that are known and still to come, with the applications."""
-        if self._closed >= 0:
-            return []
         return sorted(
             (self._at(i), i)
             for i in range(self.applications)
@@ -44,7 +41,7 @@ class ReleaseQueue:
 
     @property
     def release(self) -> Any:
-        at = [self._released.get(i, max(self._at(i), self._closed)) for i in range(self.applications)]
+        at = [self._released.get(i, self._at(i)) for i in range(self.applications)]
         return np.array(at, np.int64)
 
     @property
@@ -74,4 +71,6 @@ class ReleaseQueue:
                 self._ends.setdefault(i, now)
 
     def close(self, now: int) -> None:
-        self._closed = now
+        self.end(list(self._released), now)
+        while (due := self._due()) and self.take(due[0][0]) is not None:
+            self.end([due[0][1]], due[0][0])
