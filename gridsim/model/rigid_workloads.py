@@ -28,6 +28,7 @@ from gridsim.model.attributes import (
 )
 from gridsim.model.platform import Platform
 from gridsim.model.resampling import Blocks, resample
+from gridsim.optimization.chains import earliest_ends
 from gridsim.support.arguments import normalise, one_of, real, sequence
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.columns import FloatColumn, IntColumn, TextColumn
@@ -145,6 +146,12 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         Blocks of jobs that are drawn with replacement with `seed`: ``"weeks"``, as many as the log has, put
         one after another; or ``"users"``, as many as it has, with all their jobs.  None for the jobs of the
         log.  A utilization then is that of the drawn jobs.
+    after
+        The job after whose end, and a think time, a job is released, instead of at its submission:
+        ``"none"``; ``"preceding"``, the preceding job that the log states (fields 17 and 18 of SWF), if it is
+        one of the jobs; ``"user"``, the previous job of the same user, if that had ended before the
+        submission (a closed loop).  The think time is then the time between these in the log.  Other jobs are
+        released at their submissions.  It does not support `utilization`, `copies` and `resample`.
     """
 
     path: FilePath
@@ -159,9 +166,15 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
     at_home: bool = False
     constraints: Constraints | None = None
     resample: Blocks | None = None
+    after: Literal["none", "preceding", "user"] = "none"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, default in (("utilization", None), ("copies", 1), ("resample", None)):
+            if self.after != "none" and (value := getattr(self, name)) != default:
+                raise ScenarioError(
+                    f"workload.{name} must be {default} with workload.after = {self.after!r}, got {value!r}"
+                )
         real("workload.end", self.end, above=self.start, unit="s", finite=False)
         check_constraints(self.constraints)
 
@@ -208,6 +221,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             max_nodes=self.max_nodes,
             utilization=max(share / copies, math.ulp(0.0)) if share and is_scaled_by_log else None,
             machines=machines if is_scaled_by_log else None,
+            after=self.after,
         )
         streams = Streams(self.seed)
         if self.resample is not None:
@@ -233,6 +247,9 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             **{name: np.tile(jobs[name], copies) for name in _LOG_COLUMNS if name in jobs},
             **_name_columns(_names_of_log(self.path), self.resample),
         }
+        if self.after != "none":
+            is_equal = platform.extremes[0] == platform.extremes[1]
+            columns |= _with_predecessors(jobs, release, jobs["run_time"] if is_equal else 0.0 * release)
         requirements = draw_requirements(self.constraints, self.seed, len(release))
         return _columns(platform, _known(columns), np.tile(jobs["run_time"], copies), requirements)
 
@@ -470,17 +487,20 @@ def _jobs_of_log(
     max_nodes: int | None = None,
     utilization: float | None = None,
     machines: int | None = None,
+    after: Literal["none", "preceding", "user"] = "none",
 ) -> Columns:
     """Return the jobs of a log: `_LOG_COLUMNS`, release (s on its clock), run_time (s), and unix_start.
 
     The last one has a single entry, the UNIX time at which the clock begins; NaN if the header has none.  The
-    other parameters are those of `gridsim.traces.rigid.derive_jobs`.
+    other parameters are those of `gridsim.traces.rigid.derive_jobs`, and `JobLogRecipe.after`; with it, there
+    are also the fields of `gridsim.traces.dependencies.Predecessors`.
 
     Raises
     ------
     ScenarioError
         If there is no job.
     """
+    from gridsim.traces.dependencies import preceding_jobs, previous_jobs
     from gridsim.traces.info import load_jobs
     from gridsim.traces.rigid import derive_jobs, warn_missing_requests
 
@@ -493,6 +513,7 @@ def _jobs_of_log(
         max_nodes=max_nodes,
         utilization=utilization,
         machines=machines,
+        uses_preceding=after == "preceding",
     )
     if not len(jobs):
         raise ScenarioError(
@@ -500,7 +521,13 @@ def _jobs_of_log(
             "known time, got none"
         )
     warn_missing_requests(log, jobs)
+    predecessors: Columns = {}
+    if after != "none":
+        find = preceding_jobs if after == "preceding" else previous_jobs
+        job, think_time, is_submitted = find(log, jobs)
+        predecessors = {"before": job, "think_time": think_time, "is_submitted": is_submitted}
     return {
+        **predecessors,
         "release": jobs.release,
         "tasks": jobs.nodes,
         "run_time": jobs.run_time,
@@ -509,6 +536,24 @@ def _jobs_of_log(
         "user": log.jobs["user"][jobs.row].astype(np.int64),
         "queue": log.jobs["queue"][jobs.row].astype(np.int64),
         "unix_start": np.array([_unix_start(log.header)]),
+    }
+
+
+def _with_predecessors(jobs: Columns, release: Floats, run_time: Floats) -> Columns:
+    """Return the columns of jobs that follow others; the order remains that of the submissions, `release`.
+
+    The stated release of such a job is the earliest one: if no job before it has to wait, in whole s.
+    """
+    before, think_time = jobs["before"], jobs["think_time"]
+    offsets = np.append(0, np.cumsum(before >= 0))
+    earliest = np.where(jobs["is_submitted"], release, 0.0)
+    ends = earliest_ends(earliest, run_time, before[before >= 0], offsets, think_time)
+    return {
+        "release": np.where(jobs["is_submitted"], release, np.floor(ends - run_time)),
+        "order": release,
+        "predecessors": before[before >= 0],
+        "predecessor_offsets": offsets,
+        "think_time": think_time,
     }
 
 

@@ -190,6 +190,7 @@ class Workload(WorkloadConstructors):
         first and the last submission of the jobs of a log, if they are released as recorded.  ``clock`` is
         the meaning of time 0 for a log, or for a list that does not begin at 0 s.  ``cores`` says that
         machines are nodes.
+        ``after`` says after which jobs those of a log are released.
         ``sample`` says that jobs of a log were drawn.
         """
         recipe, lines = self.recipe, {}
@@ -211,6 +212,9 @@ class Workload(WorkloadConstructors):
             lines["cores"] = (
                 f"machines of sites are nodes of {procs} processors, so sizes of jobs are in nodes"
             )
+        if isinstance(recipe, JobLogRecipe) and recipe.after != "none":
+            which = "preceding job" if recipe.after == "preceding" else "previous job of their user"
+            lines["after"] = f"jobs are released a think time after the {which}, if the log has one"
         if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.resample is not None:
             lines["sample"] = f"{recipe.resample} of the {noun}, drawn with replacement"
         if self.origin:
@@ -233,7 +237,7 @@ class Workload(WorkloadConstructors):
                 f"got {float(columns['release'][i])!r}"
             )
         release_ns = np.rint(release * NS).astype(np.int64)
-        order = np.argsort(release_ns, kind="stable")
+        order = np.argsort(columns.pop("order", release_ns), kind="stable")
         tasks = columns["tasks"]
         if "task_sizes" in columns:
             sizes = columns.pop("task_sizes")
