@@ -12,7 +12,7 @@ cdef class ReleaseQueue:
     cdef const long long[::1] think
     cdef const int[::1] successors         # the applications after each one
     cdef const long long[::1] offsets      # where its successors begin
-    cdef unsigned char[::1] skipped
+    cdef unsigned char[::1] is_skipped
     cdef int[::1] open                     # by application: how many of its predecessors have not ended
     cdef char[::1] status
     cdef long long[::1] at
@@ -21,7 +21,6 @@ cdef class ReleaseQueue:
     cdef Py_ssize_t n_due
 
     cdef void _push(self, Py_ssize_t application) noexcept nogil
-    cdef bint is_awaited(self, Py_ssize_t application) noexcept nogil
     cdef long long first(self) noexcept nogil
     cdef Py_ssize_t take_one(self, long long now) noexcept nogil
     cdef void end_one(self, Py_ssize_t application, long long now) noexcept nogil

@@ -49,17 +49,17 @@ cdef class ReleaseQueue:
         self.applications = n = self.at.shape[0]
         if n >= 2**31 - 1:
             raise ValueError(f"release must have fewer than {2**31 - 1} entries, got {n}")
-        before = indices(predecessors, "predecessors", 0, n)
+        numbers = indices(predecessors, "predecessors", 0, n)
         begins = indices(offsets, "offsets", 0, 2**62)
         check_lengths(n + 1, len(begins), "release and one more", "offsets")
-        check_offsets(begins, len(before))
+        check_offsets(begins, len(numbers))
         self.think = indices(think, "think", 0, LATEST + 1)
         check_lengths(n, self.think.shape[0], "release", "think")
-        self.skipped = np.zeros(n, np.uint8)
+        self.is_skipped = np.zeros(n, np.uint8)
         counts = np.diff(begins)
-        order = np.argsort(before, kind="stable")
+        order = np.argsort(numbers, kind="stable")
         self.successors = np.repeat(np.arange(n, dtype=np.int32), counts)[order]
-        self.offsets = np.append(0, np.cumsum(np.bincount(before, minlength=n))).astype(np.int64)
+        self.offsets = np.append(0, np.cumsum(np.bincount(numbers, minlength=n))).astype(np.int64)
         self.open = counts.astype(np.int32)
         self.status = np.zeros(n, np.int8)
         self.seconds = np.asarray(self.at) / 1e9
@@ -80,10 +80,6 @@ cdef class ReleaseQueue:
         heap_push(self.due, self.n_due, entry)
         self.n_due += 1
 
-    cdef bint is_awaited(self, Py_ssize_t application) noexcept nogil:
-        """Return whether an application has a successor."""
-        return self.offsets[application] < self.offsets[application + 1]
-
     cdef long long first(self) noexcept nogil:
         """Return the next release that is known, ns; NEVER if none is."""
         return self.due[0].at if self.n_due else NEVER
@@ -100,7 +96,7 @@ cdef class ReleaseQueue:
             self.n_due -= 1
             self.status[application] = RELEASED
             self.seconds[application] = self.at[application] / 1e9
-            if not self.skipped[application]:
+            if not self.is_skipped[application]:
                 return application
             self.end_one(application, self.at[application])
         return -1
@@ -130,11 +126,6 @@ cdef class ReleaseQueue:
         """Release of each application, s, read-only; the stated one until it is released."""
         return read_only({"seconds": np.asarray(self.seconds)})["seconds"]
 
-    @property
-    def awaited(self) -> NDArray[np.bool_]:
-        """Whether each application has successors."""
-        return np.diff(np.asarray(self.offsets)) > 0
-
     def skip(self, applications: ArrayLike) -> None:
         """Let `applications`, int64[k], end when they are released, without being taken; they are not in the state.
 
@@ -144,7 +135,7 @@ cdef class ReleaseQueue:
             If an application is invalid.
         """
         cdef _Guard access = guard(&self.in_call)
-        np.asarray(self.skipped)[indices(applications, "applications", 0, self.applications)] = 1
+        np.asarray(self.is_skipped)[indices(applications, "applications", 0, self.applications)] = 1
 
     def next_release(self) -> int:
         """Return the next release that is known, ns; 2**63 - 1 if none is."""

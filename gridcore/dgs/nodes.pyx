@@ -567,7 +567,7 @@ cdef class DgsNodes(Negotiations):
         if self.record or self.resubmitted[job]:
             self.adapter.record_run(job)
         negotiation_drop(&self.negotiation[job])
-        if self.releases is not None:
+        if self.releases is not None and job < self.releases.applications:
             self.releases.end_one(job, end)
         self.n_unfinished -= 1
         if self.n_unfinished == 0:

@@ -33,7 +33,7 @@ cdef class NodeEvents(NodeActions):
     cdef unsigned char[::1] up
     cdef const long long[::1] home, submission_nodes, release, submitter, tasks
     cdef Py_ssize_t released
-    cdef ReleaseQueue followed          # the releases instead, if some follow the ends of other applications; or None
+    cdef ReleaseQueue release_queue          # the releases instead, if some follow the ends of other applications; or None
     cdef long long total
     cdef ActiveSet start, end
     cdef DueTimer* due_timers

@@ -854,8 +854,8 @@ cdef class NodeEvents(NodeActions):
     @cython.final
     cdef inline long long _next_release(self) noexcept:
         """Return the instant (ns) of the next release; `NEVER` if there is none."""
-        if self.followed is not None:
-            return self.followed.first()
+        if self.release_queue is not None:
+            return self.release_queue.first()
         return self.release[self.released] if self.released < self.release.shape[0] else NEVER
 
     @cython.final
@@ -863,8 +863,8 @@ cdef class NodeEvents(NodeActions):
         """Release the applications that are due, each at its submitter."""
         cdef Py_ssize_t first = self.released, k
         cdef list due
-        if self.followed is not None:
-            due = self.followed.take(self.now)
+        if self.release_queue is not None:
+            due = self.release_queue.take(self.now)
             self.released += len(due)
             for k in due if self.queues.releases is not None else ():
                 self.queues._release(k)

@@ -793,7 +793,8 @@ cdef class MachineQueues:
         self.tasks_done += tasks
         if arrival > self.finish[application]:
             self.finish[application] = arrival
-        if self.releases is not None and self.completed[application] == self.task_counts[application]:
+        if (self.releases is not None and application < self.task_counts.shape[0]
+                and self.completed[application] == self.task_counts[application]):
             self.releases.end_one(application, self.finish[application])
         if self.log:
             journal_record(&self.completion_log, u, application, tasks, start, arrival, tasks)

@@ -440,6 +440,8 @@ cdef class JobRuns:
                 job = -1
                 if self.releases is not None:
                     job = self.releases.take_one(at)
+                    if job >= 0 and self.status[job] != UNKNOWN:
+                        continue           # a state from a file may say so
                 elif self.n_joined < self.n_coming and self.coming_at[self.n_joined] <= at:
                     job = self.coming[self.n_joined]
                 if job < 0:

@@ -402,6 +402,8 @@ class WorkloadConstructors:
         disk: float | Iterable[float] | NDArray[Any] | None = None,
         *,
         origin: float | None = None,
+        after: Iterable[int | Iterable[int]] | NDArray[Any] | None = None,
+        think_time: float | Iterable[float] | NDArray[Any] | None = None,
     ) -> Workload:
         """Return a workload: a list of applications.
 
@@ -431,6 +433,12 @@ class WorkloadConstructors:
             Time at which a run begins, s, on the clock of the releases; by default the first release.  Times
             of the run count from it.  With an earlier origin, failures and status messages precede the first
             release.
+        after
+            Those that must have ended before an entry is released (completed, or for jobs also rejected,
+            cancelled or killed): their numbers, from 0 on in the order of these lists, as one list per entry; a
+            number stands for a list of one.  `release` is then the earliest release.
+        think_time
+            Time from the last end of those in `after` to the release, s, one entry per application or job.
         """
 
     @classmethod
@@ -442,6 +450,8 @@ class WorkloadConstructors:
         estimate: float | Iterable[float] | NDArray[Any] | None = None,
         *,
         origin: float | None = None,
+        after: Iterable[int | Iterable[int]] | NDArray[Any] | None = None,
+        think_time: float | Iterable[float] | NDArray[Any] | None = None,
     ) -> Workload:
         """Return a workload: a list of applications with the size of every task.
 
@@ -463,6 +473,12 @@ class WorkloadConstructors:
             Time at which a run begins, s, on the clock of the releases; by default the first release.  Times
             of the run count from it.  With an earlier origin, failures and status messages precede the first
             release.
+        after
+            Those that must have ended before an entry is released (completed, or for jobs also rejected,
+            cancelled or killed): their numbers, from 0 on in the order of these lists, as one list per entry; a
+            number stands for a list of one.  `release` is then the earliest release.
+        think_time
+            Time from the last end of those in `after` to the release, s, one entry per application or job.
         """
 
     @classmethod
@@ -556,6 +572,7 @@ class WorkloadConstructors:
         constraints: Constraints | None = None,
         *,
         resample: Literal['weeks', 'users'] | None = None,
+        after: Literal['none', 'preceding', 'user'] = 'none',
     ) -> Workload:
         """Return a workload: the rigid jobs of a job log, such as SWF or sacct, released as recorded, the first at 0 s.
 
@@ -589,6 +606,12 @@ class WorkloadConstructors:
             Blocks of jobs that are drawn with replacement with `seed`: ``"weeks"``, as many as the log has, put
             one after another; or ``"users"``, as many as it has, with all their jobs.  None for the jobs of the
             log.  A utilization then is that of the drawn jobs.
+        after
+            The job after whose end, and a think time, a job is released, instead of at its submission:
+            ``"none"``; ``"preceding"``, the preceding job that the log states (fields 17 and 18 of SWF), if it is
+            one of the jobs; ``"user"``, the previous job of the same user, if that had ended before the
+            submission (a closed loop).  The think time is then the time between these in the log.  Other jobs are
+            released at their submissions.  It does not support `utilization`, `copies` and `resample`.
         """
 
     @classmethod
@@ -642,6 +665,8 @@ class WorkloadConstructors:
         kinds: str | Iterable[str] | NDArray[Any] | None = None,
         *,
         origin: float | None = None,
+        after: Iterable[int | Iterable[int]] | NDArray[Any] | None = None,
+        think_time: float | Iterable[float] | NDArray[Any] | None = None,
         user: int | Iterable[int] | NDArray[Any] | None = None,
         queue: int | Iterable[int] | NDArray[Any] | None = None,
         site: int | Iterable[int] | NDArray[Any] | None = None,
@@ -689,6 +714,12 @@ class WorkloadConstructors:
             Time at which a run begins, s, on the clock of the releases; by default the first release.  Times
             of the run count from it.  With an earlier origin, failures and status messages precede the first
             release.
+        after
+            Those that must have ended before an entry is released (completed, or for jobs also rejected,
+            cancelled or killed): their numbers, from 0 on in the order of these lists, as one list per entry; a
+            number stands for a list of one.  `release` is then the earliest release.
+        think_time
+            Time from the last end of those in `after` to the release, s, one entry per application or job.
         """
 
 class FaultsConstructors:

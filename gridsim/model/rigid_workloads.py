@@ -525,7 +525,7 @@ def _jobs_of_log(
     if after != "none":
         find = preceding_jobs if after == "preceding" else previous_jobs
         job, think_time, is_submitted = find(log, jobs)
-        predecessors = {"before": job, "think_time": think_time, "is_submitted": is_submitted}
+        predecessors = {"predecessor": job, "think_time": think_time, "is_submitted": is_submitted}
     return {
         **predecessors,
         "release": jobs.release,
@@ -544,14 +544,14 @@ def _with_predecessors(jobs: Columns, release: Floats, run_time: Floats) -> Colu
 
     The stated release of such a job is the earliest one: if no job before it has to wait, in whole s.
     """
-    before, think_time = jobs["before"], jobs["think_time"]
-    offsets = np.append(0, np.cumsum(before >= 0))
+    predecessor, think_time = jobs["predecessor"], jobs["think_time"]
+    offsets = np.append(0, np.cumsum(predecessor >= 0))
     earliest = np.where(jobs["is_submitted"], release, 0.0)
-    ends = earliest_ends(earliest, run_time, before[before >= 0], offsets, think_time)
+    ends = earliest_ends(earliest, run_time, predecessor[predecessor >= 0], offsets, think_time)
     return {
         "release": np.where(jobs["is_submitted"], release, np.floor(ends - run_time)),
         "order": release,
-        "predecessors": before[before >= 0],
+        "predecessors": predecessor[predecessor >= 0],
         "predecessor_offsets": offsets,
         "think_time": think_time,
     }

@@ -23,7 +23,7 @@ def earliest_ends(
         int64[sum], the predecessors of all applications, and int64[n + 1]: those of application i are at
         ``offsets[i]`` to ``offsets[i + 1]``; without a circle.
     """
-    before, counts = predecessors.tolist(), np.diff(offsets)
+    numbers, counts = predecessors.tolist(), np.diff(offsets)
     order = np.argsort(predecessors, kind="stable")
     after = np.repeat(np.arange(len(counts)), counts)[order].tolist()
     begins = np.searchsorted(predecessors[order], np.arange(len(counts) + 1)).tolist()
@@ -31,7 +31,7 @@ def earliest_ends(
     free = np.flatnonzero(counts == 0).tolist()
     while free:
         i = free.pop()
-        last = max((ends[j] + think[i] for j in before[starts[i] : starts[i + 1]]), default=0.0)
+        last = max((ends[j] + think[i] for j in numbers[starts[i] : starts[i + 1]]), default=0.0)
         ends[i] = float(max(release[i], last) + duration[i])
         for j in after[begins[i] : begins[i + 1]]:
             left[j] -= 1

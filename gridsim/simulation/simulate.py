@@ -375,14 +375,14 @@ class Simulation(Stateful):
             raise FileChanged(f"{scenario.paths[-1]} must not change while it is read")
         #: Trace file -> SHA-256 of its content when it was read for this run, or earlier for the platform.
         self.files = {file: (read | files)[file] for file in paths}
-        _LAST_WORKLOAD.store(scenario, files, self.realized)
+        _LAST_WORKLOAD.store(scenario, files, self.input_applications)
 
     def _set_up(
         self, scenario: Scenario, scheduler: Scheduler, options: Options, cached: Applications | None
     ) -> None:
         platform = scenario.platform
         applications = scenario.workload.realize(platform) if cached is None else cached
-        self.realized = applications
+        self.input_applications = applications
         load_profile = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
         #: Bandwidth of the link of each machine, bytes/s; None if tasks move no data.
         self.bandwidth = platform.bandwidth if applications.moves_data else None

@@ -39,8 +39,8 @@ def preceding_jobs(log: JobLog, jobs: RigidJobs) -> Predecessors:
     follows = (preceding > 0) | ((preceding == 0) & (jobs.job == 0).any())
     order = np.argsort(jobs.job, kind="stable")
     place = np.searchsorted(jobs.job[order], preceding, side="right") - 1
-    before = order[np.maximum(place, 0)]
-    is_known = follows & (jobs.job[before] == preceding) & (before < np.arange(len(jobs)))
+    earlier = order[np.maximum(place, 0)]
+    is_known = follows & (jobs.job[earlier] == preceding) & (earlier < np.arange(len(jobs)))
     unknown = Remark(
         log.jobs["line"][jobs.row][follows & ~is_known],
         "jobs with a preceding job (field 17) that is not before them in the workload, released at their "
@@ -48,7 +48,7 @@ def preceding_jobs(log: JobLog, jobs: RigidJobs) -> Predecessors:
     )
     warn_remarks(log.path, [unknown], 4)
     return Predecessors(
-        np.where(is_known, before, -1),
+        np.where(is_known, earlier, -1),
         np.where(is_known & (think > 0), think, 0.0),
         ~is_known | (think < 0),
     )
@@ -63,13 +63,13 @@ def previous_jobs(log: JobLog, jobs: RigidJobs) -> Predecessors:
     """
     count, wait = len(jobs), log.jobs["wait"][jobs.row]
     order = np.lexsort((np.arange(count), jobs.user))
-    before = np.full(count, -1)
+    previous = np.full(count, -1)
     is_next = (jobs.user[order][1:] == jobs.user[order][:-1]) & (jobs.user[order][1:] >= 0)
-    before[order[1:][is_next]] = order[:-1][is_next]
+    previous[order[1:][is_next]] = order[:-1][is_next]
     end = np.where(wait >= 0, jobs.release + wait + jobs.run_time, np.inf)
-    think = jobs.release - end[before]
-    is_known = (before >= 0) & (think >= 0)
+    think = jobs.release - end[previous]
+    is_known = (previous >= 0) & (think >= 0)
     if not (wait >= 0).any():
         remark = Remark(log.jobs["line"][jobs.row], "jobs of unknown wait, released at their submissions")
         warn_remarks(log.path, [remark], 4)
-    return Predecessors(np.where(is_known, before, -1), np.where(is_known, think, 0.0), ~is_known)
+    return Predecessors(np.where(is_known, previous, -1), np.where(is_known, think, 0.0), ~is_known)

@@ -133,20 +133,20 @@ def _check_digest(result: Result) -> list[Violation]:
 
 def _check_releases(result: Result, workload: Applications) -> list[Violation]:
     """Check that applications with predecessors are released when these have ended and they have thought."""
-    table, offsets, before = result.applications, workload.predecessor_offsets, workload.predecessors
-    if offsets is None or before is None or len(table) != len(workload):
+    table, offsets, predecessors = result.applications, workload.predecessor_offsets, workload.predecessors
+    if offsets is None or predecessors is None or len(table) != len(workload):
         return []
     assert workload.think_time is not None
     release, counts = table["release"], np.diff(offsets)
     rows = np.flatnonzero(counts)
     # the last end; those without an end, such as rejected jobs, ended at some time from their release on
     has_end = ~np.isnan(table["finish"])
-    ends = np.where(has_end, table["finish"], table["release"])[before]
+    ends = np.where(has_end, table["finish"], table["release"])[predecessors]
     expected = workload.release.copy()
     last = np.maximum.reduceat(ends, offsets[rows]) + workload.think_time[rows]
     expected[rows] = np.maximum(expected[rows], last)
     is_exact = np.ones(len(table), np.bool_)
-    is_exact[rows] = np.logical_and.reduceat(has_end[before], offsets[rows])
+    is_exact[rows] = np.logical_and.reduceat(has_end[predecessors], offsets[rows])
     is_wrong = ~is_close(release, expected) & (is_exact | (release < expected))
     return violations_where(
         "before predecessors",

@@ -15,6 +15,7 @@ from gridcore import (
     JobQueue,
     ManualQueue,
     PullQueue,
+    ReleaseQueue,
     SlotSchedules,
     StepProfile,
     SummaryGrid,
@@ -60,6 +61,15 @@ def backfill(jobs: int = 600) -> JobQueue:
     nodes, run = rng.integers(1, 90, jobs), rng.integers(1, 50, jobs) * SECOND
     queue = JobQueue(100, nodes, run, run * 2, log=True)
     queue.submit(np.arange(jobs), np.arange(jobs) * SECOND)
+    return queue
+
+
+def releases(applications: int = 600) -> ReleaseQueue:
+    """Return releases in chains of two, half of which have ended."""
+    second = np.arange(applications // 2)
+    offsets = np.concatenate((np.zeros(applications - len(second), np.int64), np.arange(len(second) + 1)))
+    queue = ReleaseQueue(np.arange(applications), second, offsets, np.full(applications, SECOND))
+    queue.end(queue.take(applications // 4), applications)
     return queue
 
 
@@ -186,7 +196,7 @@ def objects() -> dict[str, Any]:
     walks = Simulation(streams(), gs.Rjss(k=0.3), Options())
     nodes = policy(bags(), gs.ExpandingRing())
     return {
-        "JobQueue": backfill(), "ManualQueue": manual_queue(), "StepProfile": profile(),
+        "ReleaseQueue": releases(), "JobQueue": backfill(), "ManualQueue": manual_queue(), "StepProfile": profile(),
         "WorkQueue": work_queue(), "PullQueue": pull()[0],
         "DataQueues": data_queues(20), "CoreQueues": core_queues(20),
         "TaskQueues": tree.queues, "SummaryTree": tree.tree, "Links": walks.network.links,
@@ -308,6 +318,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "bind_earliest": lambda: (at := FREE.copy(), gridcore.bind_earliest(at, SPEED, 50.0, 3000, 0), at),
     "map_batch": lambda: gridcore.map_batch(ETC, COUNTS, np.zeros(60), "sufferage"),
     "map_in_turn": lambda: gridcore.map_in_turn(ETC, COUNTS, np.zeros(60), "kpb"),
+    "ReleaseQueue": lambda: (queue := releases(), queue.take(NEVER), queue.release)[1:],
     "JobQueue": run_backfill,
     "ManualQueue": lambda: start_in_order(queue := manual_queue(), NEVER - 1) and queue.starts(),
     "StepProfile": lambda: (profile().earliest(90, 10), *profile().steps()),

@@ -44,10 +44,6 @@ class ReleaseQueue:
         at = [self._released.get(i, self._at(i)) for i in range(self.applications)]
         return np.array(at, np.int64)
 
-    @property
-    def awaited(self) -> Any:
-        return np.array([any(i in before for before in self._before) for i in range(self.applications)], bool)
-
     def skip(self, applications: ArrayLike) -> None:
         self._skipped |= set(integers(applications))
 
@@ -72,5 +68,6 @@ class ReleaseQueue:
 
     def close(self, now: int) -> None:
         self.end(list(self._released), now)
-        while (due := self._due()) and self.take(due[0][0]) is not None:
-            self.end([due[0][1]], due[0][0])
+        while due := self._due():
+            now = due[0][0]
+            self.end(self.take(now), now)

@@ -337,7 +337,7 @@ class Adapter(CorePolicy):
             at_once=parameters.at_once,
             home=layout.home,
             releases=layout.releases,
-            followed=run.releases,
+            release_queue=run.releases,
             until=self.until,
             slots=None if self.environment is None else self.environment.slots,
             jobs=self.node_jobs,

@@ -110,7 +110,7 @@ class PythonCore(PythonActions):
         at_once: bool = False,
         home: Integers | None = None,
         releases: Integers | None = None,
-        followed: ReleaseQueue | None = None,
+        release_queue: ReleaseQueue | None = None,
         until: str = "done",
         slots: Callable[[int], Any] | None = None,
         jobs: Callable[[int], Any] | None = None,
@@ -147,7 +147,7 @@ class PythonCore(PythonActions):
         self.views: dict[int, PythonView] = {}
         self.total, self.until = sum(self.tasks), until
         # the releases instead, if some follow the ends of other applications
-        self.followed = followed
+        self.release_queue = release_queue
         self.released = 0  # number of applications released so far
         self.events, self.finished, self.placed_at = 0, False, -1
         self.limit = NEVER  # time of the next event of the engine, up to which `advance` runs, ns
@@ -402,8 +402,8 @@ class PythonCore(PythonActions):
 
     def next_release(self) -> int:
         """Return the instant (ns) of the next release; `NEVER` if there is none."""
-        if self.followed is not None:
-            return self.followed.next_release()
+        if self.release_queue is not None:
+            return self.release_queue.next_release()
         return self.release[self.released] if self.released < len(self.release) else NEVER
 
     def _due_phase(self) -> Phase:
@@ -569,8 +569,8 @@ class PythonCore(PythonActions):
     def take_releases(self) -> None:
         """Release the applications that are due."""
         first, due = self.released, list[int]()
-        if self.followed is not None:
-            due = self.followed.take(self.now)
+        if self.release_queue is not None:
+            due = self.release_queue.take(self.now)
             self.released += len(due)
             if self.queues.n_applications:  # rigid jobs do not wait in task queues
                 self.queues.release_applications(due)
