@@ -95,6 +95,8 @@ PULL = Part(
     ("free_at", "now", "machines", "applications", "log"),
     written=frozenset({"run.left", "run_released.left"}),
 )
+
+
 def _offsets(c: Context) -> Any:
     """Draw where the predecessors of each application begin."""
     offsets = np.append(0, np.cumsum(c.s.bytes(c.sizes["applications"]).astype(np.int64) % 3))
@@ -107,7 +109,9 @@ RELEASES = Part(
     {
         "release": lambda c: c.s.bytes(c.size("applications", 0, 12)).astype(np.int64) % 64,
         "offsets": _offsets,
-        "predecessors": lambda c: c.s.bytes(c.sizes["sum"]).astype(np.int64) % max(1, c.sizes["applications"]),
+        "predecessors": lambda c: (
+            c.s.bytes(c.sizes["sum"]).astype(np.int64) % max(1, c.sizes["applications"])
+        ),
         "think": integers(0, 30, "applications"),
     },
     {

@@ -185,7 +185,7 @@ cdef class MachineQueues:
             wider[:, :self.used.shape[1]] = self.used
             self.used = wider
 
-    def follow(self, ReleaseQueue releases not None, tasks: ArrayLike):
+    def follow(self, releases, tasks: ArrayLike):
         """Report the end of each application to `releases`: it ends when its `tasks`, int64[k], are completed.
 
         Each completion is then a change (`next_change`).  It is called once, after the applications were added.
@@ -196,10 +196,13 @@ cdef class MachineQueues:
             If `releases` or `tasks` are of another number of applications.
         """
         cdef _Guard access = guard(&self.in_call)
+        cdef ReleaseQueue queue = releases
+        if queue is None:
+            raise TypeError("releases must be a ReleaseQueue, got None")
         self.task_counts = indices(tasks, "tasks", 1, 2**62)
         check_lengths(self.n_applications, self.task_counts.shape[0], "applications", "tasks")
-        check_lengths(self.n_applications, releases.applications, "applications", "releases")
-        self.releases = releases
+        check_lengths(self.n_applications, queue.applications, "applications", "releases")
+        self.releases = queue
 
     cdef void _release(self, Py_ssize_t application) noexcept nogil:
         """Take over the release of an application from `releases`."""

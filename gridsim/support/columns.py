@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.support.arrays import Floats, Integers
+from gridsim.support.arrays import Integers
 
 #: Number of entries that the repr of a column shows.
 _REPR_ENTRIES = 3

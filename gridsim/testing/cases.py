@@ -194,10 +194,11 @@ def compress(scenario: Scenario, horizon: float) -> Scenario:
             recipe, **{name: _scale(value, factor) for name, value in columns.items() if value is not None}
         )
 
-    times = ("release", "think_time", "not_before", "deadline", "cancel_at", "run_time", "requested", "task_size", "sizes")
+    times = ("release", "think_time", "not_before", "deadline", "cancel_at")
+    sizes = ("run_time", "requested", "task_size", "sizes")
     return dataclasses.replace(
         scenario,
-        workload=Workload(scale_fields(recipe, *times)),
+        workload=Workload(scale_fields(recipe, *times, *sizes)),
         faults=None
         if scenario.faults is None
         else dataclasses.replace(scenario.faults, recipe=scale_fields(faults, "down", "up")),

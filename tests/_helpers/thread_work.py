@@ -196,7 +196,8 @@ def objects() -> dict[str, Any]:
     walks = Simulation(streams(), gs.Rjss(k=0.3), Options())
     nodes = policy(bags(), gs.ExpandingRing())
     return {
-        "ReleaseQueue": releases(), "JobQueue": backfill(), "ManualQueue": manual_queue(), "StepProfile": profile(),
+        "ReleaseQueue": releases(),
+        "JobQueue": backfill(), "ManualQueue": manual_queue(), "StepProfile": profile(),
         "WorkQueue": work_queue(), "PullQueue": pull()[0],
         "DataQueues": data_queues(20), "CoreQueues": core_queues(20),
         "TaskQueues": tree.queues, "SummaryTree": tree.tree, "Links": walks.network.links,

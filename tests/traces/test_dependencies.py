@@ -97,9 +97,7 @@ def test_a_log_of_gridsim_comes_back_in_a_closed_loop(scheduler: str, tmp_path: 
     assert second.applications["first_start"] == pytest.approx(start, abs=1.0)
     # the log of the replay states the preceding jobs
     job_logs.to_swf(second, log)
-    third = gs.simulate(
-        gs.Scenario(PLATFORM, gs.Workload.jobs_from_log(log, after="preceding")), scheduler
-    )
+    third = gs.simulate(gs.Scenario(PLATFORM, gs.Workload.jobs_from_log(log, after="preceding")), scheduler)
     assert third.applications["first_start"] == pytest.approx(start, abs=1.0)
 
 
@@ -109,9 +107,7 @@ def test_a_faster_grid_lets_users_submit_earlier(tmp_path: Path) -> None:
     assert result.applications["release"].tolist() == [0.0, 200.0]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("utilization", 0.5), ("copies", 2), ("resample", "users")]
-)
+@pytest.mark.parametrize(("name", "value"), [("utilization", 0.5), ("copies", 2), ("resample", "users")])
 def test_changed_submissions_do_not_support_predecessors(name: str, value: Any) -> None:
     with pytest.raises(gs.ScenarioError, match=rf"workload\.{name} must be .* with workload\.after = 'user'"):
         gs.Workload.jobs_from_log("a.swf", after="user", **{name: value})
