@@ -206,6 +206,7 @@ cdef class SummaryTree:
 
     def set_releases(self, release: ArrayLike):
         """Set the releases (float64[k], s) of the first k applications."""
+        cdef _Guard access = guard(&self.in_call)
         cdef const double[::1] r = doubles(release, "release")
         if r.shape[0] > self.release.shape[0]:
             raise ValueError(f"release must have at most {self.release.shape[0]} entries, got {r.shape[0]}")

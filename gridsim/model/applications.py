@@ -58,7 +58,8 @@ class Column(NamedTuple):
 
 #: The columns that a recipe generates: the name of an attribute of `Applications` -> array.  Applications are
 #: in any order, and columns that a workload does not have are absent.  Always present are release (s), tasks,
-#: submitter, and task_size or task_sizes.  ``order`` has keys by which they are numbered, by default releases.
+#: submitter, and task_size or task_sizes.  They are numbered in ascending order of
+#: ``order``, by default of release.
 Columns = dict[str, NDArray[Any]]
 
 

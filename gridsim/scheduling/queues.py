@@ -38,8 +38,8 @@ def task_queues(
     Raises
     ------
     ScenarioError
-        If tasks move data, machines have several cores, or releases follow ends, and the run has queues of its own, as an emulation
-        does.
+        If tasks move data, machines have several cores, or releases follow ends, and the run has queues
+        of its own, as an emulation does.
     """
     if run.cores is not None:
         if run.queues is not None:

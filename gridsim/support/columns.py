@@ -263,7 +263,7 @@ class RaggedColumn(ArrayColumn):
 class NumbersColumn(RaggedColumn):
     """Column of rows of whole numbers: values int64[sum of counts]; a number stands for a row of one."""
 
-    hints = (tuple[int, ...], int)
+    hints: ClassVar[tuple[Any, type]] = (tuple[int, ...], int)
     _flat = IntColumn
 
     @classmethod

@@ -76,7 +76,7 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
 
     @property
     def dependencies(self) -> bool:  # type: ignore[override]
-        """Whether applications may follow the ends of others; the list of ``"replan"`` does not support this."""
+        """Whether applications may follow the ends of others; not from the list of ``"replan"``."""
         return self.mode == "once"
 
     @property
@@ -139,7 +139,7 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
 
     @property
     def dependencies(self) -> bool:  # type: ignore[override]
-        """Whether applications may follow the ends of others; the list of ``"pull"`` does not support this."""
+        """Whether applications may follow the ends of others; not from the list of ``"pull"``."""
         return self.mode != "pull"
 
     @property
