@@ -199,7 +199,7 @@ class RaggedColumn(ArrayColumn):
         If the counts do not add up to the number of values.
     """
 
-    hints = (tuple[float, ...], float)
+    hints: ClassVar[tuple[Any, type]] = (tuple[float, ...], float)
     #: Type of the column of all values.
     _flat: ClassVar[type[FlatColumn]] = FloatColumn
 
@@ -263,7 +263,7 @@ class RaggedColumn(ArrayColumn):
 class NumbersColumn(RaggedColumn):
     """Column of rows of whole numbers: values int64[sum of counts]; a number stands for a row of one."""
 
-    hints: ClassVar[tuple[Any, type]] = (tuple[int, ...], int)
+    hints = (tuple[int, ...], int)
     _flat = IntColumn
 
     @classmethod
