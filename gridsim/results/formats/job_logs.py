@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -221,7 +222,9 @@ def _users_and_preceding_jobs(
 ) -> tuple[NDArray[np.int64] | None, tuple[list[str], list[str]] | None]:
     """Return the users of rigid jobs, and their preceding jobs and think times as text; None if unknown."""
     try:
-        jobs = result.scenario.workload.realize(result.scenario.platform)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TraceWarning)  # the run has reported them
+            jobs = result.scenario.workload.realize(result.scenario.platform)
     except (GridSimError, OSError):  # a log that the workload was read from is gone
         return None, None
     if jobs.predecessors is None or jobs.predecessor_offsets is None:
