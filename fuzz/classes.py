@@ -95,6 +95,34 @@ PULL = Part(
     ("free_at", "now", "machines", "applications", "log"),
     written=frozenset({"run.left", "run_released.left"}),
 )
+
+
+def _offsets(c: Context) -> Any:
+    """Draw where the predecessors of each application begin."""
+    offsets = np.append(0, np.cumsum(c.s.bytes(c.sizes["applications"]).astype(np.int64) % 3))
+    c.sizes["sum"] = int(offsets[-1])
+    return offsets
+
+
+RELEASES = Part(
+    "ReleaseQueue",
+    {
+        "release": lambda c: c.s.bytes(c.size("applications", 0, 12)).astype(np.int64) % 64,
+        "offsets": _offsets,
+        "predecessors": lambda c: (
+            c.s.bytes(c.sizes["sum"]).astype(np.int64) % max(1, c.sizes["applications"])
+        ),
+        "think": integers(0, 30, "applications"),
+    },
+    {
+        "take": {"now": integer(0, 255)},
+        "end": {"applications": indices_in("applications", "k"), "now": integer(0, 255)},
+        "skip": {"applications": indices_in("applications", "k")},
+        "close": {"now": integer(0, 255)},
+        "next_release": {},
+    },
+    ("applications", "release"),
+)
 BACKFILL = Part(
     "JobQueue",
     {

@@ -5,6 +5,7 @@ from .centralized.earliest_ends import bind_earliest as bind_earliest
 from .centralized.mapping import map_batch as map_batch
 from .centralized.mapping import map_in_turn as map_in_turn
 from .centralized.pull_queue import PullQueue as PullQueue
+from .common.release_queue import ReleaseQueue as ReleaseQueue
 from .common.state import NEVER as NEVER
 from .dgs.overlay import Views as Views
 from .dgs.slots import SlotSchedules as SlotSchedules

@@ -7,6 +7,7 @@ own.
 
 from libc.stdlib cimport free, qsort
 
+from gridcore.common.release_queue cimport ReleaseQueue
 from gridcore.common.arguments cimport _Guard, guard, plain
 from gridcore.common.instants cimport LATEST, NEVER, later_by
 from gridcore.dgs.decision_log cimport DgsDecisionLog
@@ -63,6 +64,7 @@ cdef class DgsNodes(Negotiations):
     cdef SlotSchedules schedules
     cdef Views views
     cdef object adapter
+    cdef public ReleaseQueue releases   #: the releases to which ends of jobs are reported, or None
     cdef DgsDecisionLog log
     cdef long long[::1] as_of           # scratch
     # numbers of the kinds of messages; -1: no job outlives its reservations
@@ -565,6 +567,8 @@ cdef class DgsNodes(Negotiations):
         if self.record or self.resubmitted[job]:
             self.adapter.record_run(job)
         negotiation_drop(&self.negotiation[job])
+        if self.releases is not None and job < self.releases.applications:
+            self.releases.end_one(job, end)
         self.n_unfinished -= 1
         if self.n_unfinished == 0:
             self.adapter.end_if_over()

@@ -160,6 +160,8 @@ cdef class FairTreeNodes(Handlers):
         return 0
 
     cdef int _event(self, NodeActions core, Py_ssize_t event, Py_ssize_t node, const long long* arguments) except -1:
+        if event == ON_RELEASE:
+            self.tree.release[arguments[0]] = core.now / 1e9  # unknown before, if it follows ends of others
         if event == ON_RELEASE or event == ON_LOST:
             return self._submit(core, node, arguments[0], arguments[1], event == ON_LOST)
         return self._touch(core, node)

@@ -87,7 +87,8 @@ cdef class SummaryTree:
     # applications
     cdef bint common_release
     cdef double longest                 # Mflop, the last sample of the task size
-    cdef const double[::1] size, task_size, release
+    cdef const double[::1] size, task_size
+    cdef double[::1] release
     cdef long long[::1] size_sample, task_size_sample
     cdef const double[::1] speed
     cdef Node* node

@@ -204,6 +204,14 @@ cdef class SummaryTree:
         free(self.limits)
         free(self.capacities)
 
+    def set_releases(self, release: ArrayLike):
+        """Set the releases (float64[k], s) of the first k applications."""
+        cdef _Guard access = guard(&self.in_call)
+        cdef const double[::1] r = doubles(release, "release")
+        if r.shape[0] > self.release.shape[0]:
+            raise ValueError(f"release must have at most {self.release.shape[0]} entries, got {r.shape[0]}")
+        np.asarray(self.release)[:r.shape[0]] = r
+
     def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike):
         """Append applications: release (s), total size (Mflop), task size (Mflop); indices are consecutive."""
         cdef _Guard access = guard(&self.in_call)

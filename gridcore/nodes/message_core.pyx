@@ -23,6 +23,7 @@ from libc.string cimport memset
 
 cimport cython
 
+from gridcore.common.release_queue cimport ReleaseQueue
 from gridcore.common.arguments cimport _Guard, check_lengths, guard, indices, integers
 from gridcore.common.memory cimport reallocate
 from gridcore.common.instants cimport LATEST, NEVER
@@ -91,6 +92,8 @@ cdef class NodeCore(SharedEvents):
         bool[nodes], which nodes are up; it changes as they fail and recover.
     release, submitter, tasks
         int64[applications], ns, machine, number; release ascending.
+    release_queue
+        The releases instead of `release`, if some follow the ends of other applications (`TaskQueues.follow`).
     home
         int64[machines], the home node of each machine, which handles the events of its queue; by default the node of
         the same number.
@@ -150,7 +153,9 @@ cdef class NodeCore(SharedEvents):
                   seed: int, report_lost: Callable[[int, int, int], None], add_note: Callable[..., None],
                   record_decision: Callable[..., None] | None, convert: Callable[..., Any], error_type: type[Exception],
                   compiled_form=None, observe: Callable[[int, int, NDArray[np.uint8]], None] | None = None,
-                  bint at_once=False, home: ArrayLike | None = None, releases: ArrayLike | None = None, str until="done",
+                  bint at_once=False, home: ArrayLike | None = None, releases: ArrayLike | None = None,
+                  ReleaseQueue release_queue=None,
+                  str until="done",
                   slots: Callable[[int], Any] | None = None, jobs: Callable[[int], Any] | None = None,
                   environment: Callable[[int], Any] | None = None, Board board=None,
                   report_endless: Callable[..., Exception], Py_ssize_t only_node=-1, Py_ssize_t threads=1):
@@ -207,10 +212,15 @@ cdef class NodeCore(SharedEvents):
         self.release = indices(release, "release", 0, LATEST)
         self.tasks = indices(tasks, "tasks", 0, 2**31)
         self.submitter = indices(submitter, "submitter", 0, self.submission_nodes.shape[0])
+        self.release_queue = release_queue
+        if queues.releases is not None and queues.releases is not release_queue:
+            raise ValueError("release_queue must be the one that queues follow")
+        if release_queue is not None:
+            check_lengths(self.submitter.shape[0], release_queue.applications, "submitter", "release_queue")
         if not self.release.shape[0] == self.submitter.shape[0] == self.tasks.shape[0]:
             raise ValueError(f"release, submitter and tasks must be equally long, got {self.release.shape[0]}, "
                              f"{self.submitter.shape[0]}, {self.tasks.shape[0]}")
-        for k in np.flatnonzero(np.diff(self.release) < 0)[:1]:
+        for k in np.flatnonzero(np.diff(self.release) < 0)[:1] if self.release_queue is None else ():
             raise ValueError(f"release must not decrease, got {self.release[k + 1]} after {self.release[k]}")
         self.total = int(np.sum(self.tasks)) if self.tasks.shape[0] else 0
         self.make_application, self.seed, self.applications = application, seed, {}

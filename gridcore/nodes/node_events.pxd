@@ -2,6 +2,7 @@
 
 from cpython.ref cimport PyObject
 
+from gridcore.common.release_queue cimport ReleaseQueue
 from gridcore.nodes.compiled_calls cimport Context
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.kinds cimport MessageKind, TimerKind
@@ -32,6 +33,7 @@ cdef class NodeEvents(NodeActions):
     cdef unsigned char[::1] up
     cdef const long long[::1] home, submission_nodes, release, submitter, tasks
     cdef Py_ssize_t released
+    cdef ReleaseQueue release_queue          # the releases instead, if some follow the ends of other applications; or None
     cdef long long total
     cdef ActiveSet start, end
     cdef DueTimer* due_timers
@@ -121,6 +123,8 @@ cdef class NodeEvents(NodeActions):
     cdef int _take_turns(self) except -1
     cdef int _reorder(self, Py_ssize_t n) except -1
 
+    cdef inline long long _next_release(self) noexcept
+    cdef int _release_due(self) except -1
     cdef int _release_or_fire(self) except -1
     cdef Py_ssize_t _take_due(self, Timers* timers, long long per_node, long long per_name) except -1
     cdef int _fire(self, int slot) except -1

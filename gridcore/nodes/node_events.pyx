@@ -430,8 +430,7 @@ cdef class NodeEvents(NodeActions):
         first = min(first, timers_first(&self.application_timers))
         if self.queues.machines:
             first = min(first, self.queues.change[self.queues.heap[0]])
-        if self.released < self.release.shape[0]:
-            first = min(first, self.release[self.released])
+        first = min(first, self._next_release())
         # the links must not run beyond the next event, whose messages may overtake messages in flight
         return min(first, self.links._advance(min(first, min(self.limit, self.horizon))))
 
@@ -447,7 +446,7 @@ cdef class NodeEvents(NodeActions):
             return DELIVERIES
         if self._has_pending_acts() or timers_first(&self.turns) <= self.now:
             return ACTS
-        if self.released < self.release.shape[0] and self.release[self.released] <= self.now:
+        if self._next_release() <= self.now:
             return TIMERS
         if self.direct_kinds.shape[0] and self._next_direct() >= 0:
             return TIMERS
@@ -853,8 +852,34 @@ cdef class NodeEvents(NodeActions):
     # -- releases and timers ----------------------------------------------------------------------------------
 
     @cython.final
+    cdef inline long long _next_release(self) noexcept:
+        """Return the instant (ns) of the next release; `NEVER` if there is none."""
+        if self.release_queue is not None:
+            return self.release_queue.first()
+        return self.release[self.released] if self.released < self.release.shape[0] else NEVER
+
+    @cython.final
+    cdef int _release_due(self) except -1:
+        """Release the applications that are due, each at its submitter."""
+        cdef Py_ssize_t first = self.released, k
+        cdef list due
+        if self.release_queue is not None:
+            due = self.release_queue.take(self.now)
+            self.released += len(due)
+            for k in due if self.queues.releases is not None else ():
+                self.queues._release(k)
+        else:
+            while self.released < self.release.shape[0] and self.release[self.released] <= self.now:
+                self.released += 1
+            due = list(range(first, self.released))
+        self._count(self.n_kinds + ON_RELEASE, self.submission_nodes[self.submitter[<Py_ssize_t> due[0]]], len(due))
+        for k in due:
+            self._give(k, self.tasks[k], "on_release")
+        return self._drain()
+
+    @cython.final
     cdef int _release_or_fire(self) except -1:
-        cdef Py_ssize_t first = self.released, k, n = 0
+        cdef Py_ssize_t k, n = 0
         cdef int number
         self._begin_step(TIMERS, 0)
         if self.direct_kinds.shape[0]:
@@ -864,14 +889,8 @@ cdef class NodeEvents(NodeActions):
                     break
                 self._take_direct(number)
                 n += 1
-        if first < self.release.shape[0] and self.release[first] <= self.now:
-            while self.released < self.release.shape[0] and self.release[self.released] <= self.now:
-                self.released += 1
-            self._count(self.n_kinds + ON_RELEASE, self.submission_nodes[self.submitter[first]], self.released - first)
-            for k in range(first, self.released):
-                self._give(k, self.tasks[k], "on_release")
-            self._drain()
-            return 0
+        if self._next_release() <= self.now:
+            return self._release_due()
         if n:
             return 0
         n = self._take_due(&self.timers, len(self.timer_kinds), 1)

@@ -1,5 +1,6 @@
 """C-level contract of the machines' queues."""
 
+from gridcore.common.release_queue cimport ReleaseQueue
 from gridcore.queues.journal cimport Journal
 from gridcore.queues.pairs cimport Pairs
 from gridcore.queues.task_numbers cimport TaskNumbers
@@ -21,7 +22,8 @@ cdef class MachineQueues:
     cdef long long[::1] free_at, idle_at, waiting, peak, busy_time, done, interrupted
     # per application
     cdef readonly Py_ssize_t n_applications
-    cdef const double[::1] release, size, task_size
+    cdef double[::1] release
+    cdef const double[::1] size, task_size
     cdef const long long[::1] owner     # the application of a resubmitted bag; for an application, its own index
     cdef TaskNumbers numbers            # of tasks that differ in size; None if the tasks of an application are equal
     cdef bint own_sizes
@@ -31,6 +33,9 @@ cdef class MachineQueues:
     cdef unsigned char[:, ::1] used
     cdef bint sparse
     cdef Pairs pairs
+    # if applications follow the ends of others: their releases, and the number of tasks of each application; else None
+    cdef ReleaseQueue releases
+    cdef const long long[::1] task_counts
     cdef Journal completion_log         # completions that `advance` has not returned
     cdef Journal run_log, arrival_log   # if `record`: runs, and tasks enqueued or withdrawn
     cdef readonly bint record
@@ -38,6 +43,7 @@ cdef class MachineQueues:
     cdef long long[::1] change
     cdef int[::1] heap, position
 
+    cdef void _release(self, Py_ssize_t application) noexcept nogil
     cdef _add_sizes(self, own, sizes, tasks)
     cdef dict _columns(self)
     cdef _all_used(self)

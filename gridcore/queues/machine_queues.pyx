@@ -185,6 +185,38 @@ cdef class MachineQueues:
             wider[:, :self.used.shape[1]] = self.used
             self.used = wider
 
+    def follow(self, releases, tasks: ArrayLike):
+        """Report the end of each application to `releases`: it ends when its `tasks`, int64[k], are completed.
+
+        Each completion is then a change (`next_change`).  It is called once, after the applications were added.
+
+        Raises
+        ------
+        ValueError
+            If `releases` or `tasks` are of another number of applications.
+        """
+        cdef _Guard access = guard(&self.in_call)
+        cdef ReleaseQueue queue = releases
+        if queue is None:
+            raise TypeError("releases must be a ReleaseQueue, got None")
+        self.task_counts = indices(tasks, "tasks", 1, 2**62)
+        check_lengths(self.n_applications, self.task_counts.shape[0], "applications", "tasks")
+        check_lengths(self.n_applications, queue.applications, "applications", "releases")
+        self.releases = queue
+
+    cdef void _release(self, Py_ssize_t application) noexcept nogil:
+        """Take over the release of an application from `releases`."""
+        self.release[application] = self.releases.seconds[application]
+
+    def release_applications(self, applications: ArrayLike):
+        """Take over the releases of `applications`, int64[k], from the releases that the queues follow."""
+        cdef _Guard access = guard(&self.in_call)
+        cdef long long application
+        if self.releases is None:
+            raise ValueError("release_applications requires releases to follow")
+        for application in indices(applications, "applications", 0, self.releases.applications):
+            self._release(application)
+
     cdef _add_sizes(self, is_new, sizes, tasks):
         """Add the sizes of the tasks of new applications; `is_new` is bool[k], False for resubmitted bags."""
         if (sizes is None) != (tasks is None):
@@ -400,6 +432,8 @@ cdef class MachineQueues:
                 pairs_mark(&self.pairs, pair_of(machine, application))
             self._add_pairs()
         journal_fill(&self.completion_log, entries["ended"])
+        if self.releases is not None:
+            np.asarray(self.release)[:self.releases.applications] = self.releases.seconds
         journal_fill(&self.run_log, entries["ran"])
         journal_fill(&self.arrival_log, entries["came"])
         self.enqueued, self.tasks_done = entries["enqueued"], entries["tasks_done"]
@@ -803,6 +837,9 @@ cdef class MachineQueues:
         self.tasks_done += tasks
         if arrival > self.finish[application]:
             self.finish[application] = arrival
+        if (self.releases is not None and application < self.task_counts.shape[0]
+                and self.completed[application] == self.task_counts[application]):
+            self.releases.end_one(application, self.finish[application])
         if self.log:
             journal_record(&self.completion_log, u, application, tasks, start, arrival, tasks)
         if self.record:
@@ -841,7 +878,7 @@ cdef class MachineQueues:
         """Set the next change of `u` and move it in the heap."""
         cdef long long at = NEVER
         if self.running[u] >= 0 or self.count[u] > 0:
-            at = self._next_end(u) if self.each_task else self.idle_at[u]
+            at = self._next_end(u) if self.each_task or self.releases is not None else self.idle_at[u]
         if at == self.change[u]:
             return
         self.change[u] = at

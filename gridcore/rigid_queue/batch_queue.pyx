@@ -38,6 +38,7 @@ from libc.string cimport memset
 from gridcore.common.instants cimport NEVER
 from gridcore.common.bits cimport count_bits, highest_bit
 from gridcore.common.memory cimport reallocate
+from gridcore.common.release_queue cimport ReleaseQueue
 from gridcore.rigid_queue.occupancy cimport Occupancy, occupancy_span, occupancy_unset
 from gridcore.rigid_queue.ordered_queue cimport OrderedQueue
 from gridcore.rigid_queue.runs cimport GO_ON, LAST_END, NO_MEMORY, TOO_LATE, WAITING
@@ -77,10 +78,11 @@ cdef class JobQueue(OrderedQueue):
         Whether a reservation is of machines, those of the lowest numbers that are free at the shadow time: a job that
         is started before and ends later takes others.  It requires a `depth` of 1.
     ranks
-        int64[jobs], the place of each job in the order of the queue, a permutation; None for the order of numbers.
+        int64[jobs], the place of each job in the order of the queue, a permutation; None for the order of numbers, or
+        with `releases` that of submissions.
     order
-        An order that may change: "sjf" and "saf" (by the estimates, which may be predictions), "wfp", "unicef" or
-        "multifactor"; None for a static one.
+        An order that may change: "sjf" and "saf" (by the estimates, which may be predictions), "wfp", "unicef",
+        "multifactor", or "lcfs" and "f1" (by the submissions); None for a static one.
     weights
         For "multifactor": numbers by name, ``age``, ``size`` and ``share`` (each 0 by default), ``age_limit`` and
         ``half_life`` (s, a week by default), and ``base``, float64[jobs], which is added.
@@ -100,6 +102,9 @@ cdef class JobQueue(OrderedQueue):
         int64[partitions], the machines of each partition, whose machines have consecutive numbers; None for one.
     partition
         int64[jobs], the partition of each job.
+    releases
+        The submissions of all jobs, some of which follow the ends of others (`gridcore.ReleaseQueue`); None if jobs are
+        submitted by `submit`.
     log
         Whether to keep every run for `starts`.
 
@@ -114,7 +119,6 @@ cdef class JobQueue(OrderedQueue):
     # a static order, no limits, one partition, and at most one reservation, of a machine count rather than
     # particular machines; the waiting jobs are not in `line` then
     cdef bint simple
-    cdef const int[::1] at_rank            # the job at each place of a static order
     # by job: its reserved start, -1 for none
     cdef long long[::1] reserved
     cdef Profile* profiles                 # by partition
@@ -134,19 +138,16 @@ cdef class JobQueue(OrderedQueue):
                   order: str | None=None, weights: dict[str, Any] | None=None, bint predicted=False,
                   users: ArrayLike | None=None, long long limit=0, queues: ArrayLike | None=None,
                   queue_limits: ArrayLike | None=None, sizes: ArrayLike | None=None,
-                  partition: ArrayLike | None=None, bint log=False):
+                  partition: ArrayLike | None=None, ReleaseQueue releases=None, bint log=False):
         if depth < 0:
             raise ValueError(f"depth must be >= 0, got {depth}")
         if concrete and (depth != 1 or conservative):
             raise ValueError(f"concrete requires a depth of 1, got {depth}")
-        self._set_up("nodes", machines, nodes, run, estimate, sizes, partition, log)
+        self._set_up("nodes", machines, nodes, run, estimate, sizes, partition, releases, log)
         self._set_up_machines()
         self.width, self.total_width = self.nodes, self.machines
         self._set_up_order(ranks, order, weights, predicted, users, limit, queues, queue_limits)
         self.depth, self.conservative, self.concrete = depth, conservative, concrete
-        at_rank = np.empty(self.jobs, np.int32)
-        at_rank[np.asarray(self.rank)] = np.arange(self.jobs, dtype=np.int32)
-        self.at_rank = at_rank
         self.simple = not (conservative or concrete or self.order or limit or queue_limits is not None
                            or depth > 1 or self.partitions > 1)
         self.line = np.zeros(0 if self.simple else self.jobs + 1, np.int32)

@@ -11,6 +11,7 @@ from gridcore.common.arguments cimport _Guard, guard, indices
 from gridcore.common.bits cimport lowest_bit
 from gridcore.common.heap cimport heap_push
 from gridcore.common.instants cimport LATEST, NEVER
+from gridcore.common.release_queue cimport ReleaseQueue
 from gridcore.rigid_queue.occupancy cimport Occupancy, occupancy_take_one
 from gridcore.rigid_queue.runs cimport (
     ENDED, LAST_END, NO_MEMORY, PAUSE, RUNNING, WAITING, JobRuns,
@@ -41,6 +42,9 @@ cdef class ManualQueue(JobRuns):
         int64[partitions], the machines of each partition, whose machines have consecutive numbers; None for one.
     partition
         int64[jobs], the partition of each job.
+    releases
+        The submissions of all jobs, some of which follow the ends of others (`gridcore.ReleaseQueue`); None if jobs are
+        submitted by `submit`.
     log
         Whether to keep every run for `starts`.
 
@@ -54,8 +58,9 @@ cdef class ManualQueue(JobRuns):
     cdef Py_ssize_t n_changed
 
     def __cinit__(self, machines: SupportsIndex, nodes: ArrayLike, run: ArrayLike, estimate: ArrayLike, *,
-                  sizes: ArrayLike | None=None, partition: ArrayLike | None=None, bint log=False):
-        self._set_up("nodes", machines, nodes, run, estimate, sizes, partition, log)
+                  sizes: ArrayLike | None=None, partition: ArrayLike | None=None,
+                  ReleaseQueue releases=None, bint log=False):
+        self._set_up("nodes", machines, nodes, run, estimate, sizes, partition, releases, log)
         self._set_up_machines()
         self.changed = np.zeros(2 * self.jobs, np.int32)
         self._clear()
@@ -190,6 +195,7 @@ cdef class ManualQueue(JobRuns):
                 heap_push(self.ends, left, self.ends[k])
                 left += 1
         self._forget_end(<int> job)
+        self._handle_over(<int> job)
 
     def reject_job(self, Py_ssize_t job) -> None:
         """Remove a waiting job, which never runs.
@@ -203,6 +209,7 @@ cdef class ManualQueue(JobRuns):
         self._check(job, WAITING, "waiting")
         self.status[job] = ENDED
         self.ended += 1
+        self._handle_over(<int> job)
 
     cdef int _check(self, Py_ssize_t job, char status, str condition) except -1:
         if not 0 <= job < self.jobs:

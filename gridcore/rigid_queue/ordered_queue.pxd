@@ -11,7 +11,8 @@ cdef class OrderedQueue(JobRuns):
     cdef readonly bint predicted
     cdef int order
     cdef const long long[::1] requests
-    cdef const int[::1] rank               # the place of each job in a static order
+    cdef int[::1] rank, at_rank            # the place of each job in a static order, and the job at each place
+    cdef bint ranks_submissions            # whether places are those of submissions, which `releases` decide
     cdef const int[::1] width              # by job: the machines or cores that count for limits, shares and orders
     cdef long long total_width             # of all machines
     cdef const int[::1] user, queue_of

@@ -8,7 +8,7 @@ Source: Tang et al., "Fault-aware, utility-based job scheduling on Blue Gene/P s
 et al., "Backfilling using system-generated predictions rather than user runtime estimates" (2007).
 """
 
-from libc.math cimport INFINITY, exp, exp2, log2
+from libc.math cimport INFINITY, exp, exp2, log2, log10
 from libc.stdlib cimport free, qsort
 from libc.string cimport memmove
 
@@ -33,9 +33,10 @@ cdef int _compare_turns(const void* one, const void* two) noexcept nogil:
 
 # the dynamic orders
 cdef enum:
-    STATIC, SHORTEST, SMALLEST, WFP, UNICEF, WEIGHTED
+    STATIC, SHORTEST, SMALLEST, WFP, UNICEF, WEIGHTED, LAST, F1
 
-_ORDERS = {None: STATIC, "sjf": SHORTEST, "saf": SMALLEST, "wfp": WFP, "unicef": UNICEF, "multifactor": WEIGHTED}
+_ORDERS = {None: STATIC, "sjf": SHORTEST, "saf": SMALLEST, "wfp": WFP, "unicef": UNICEF, "multifactor": WEIGHTED,
+           "lcfs": LAST, "f1": F1}
 
 
 cdef void sort_turns(Turn* turns, Py_ssize_t n) noexcept nogil:
@@ -87,7 +88,10 @@ cdef class OrderedQueue(JobRuns):
             check_lengths(self.jobs, len(rank), self.sizes_name, "ranks")
             if (np.bincount(rank, minlength=self.jobs) != 1).any():
                 raise ValueError(f"ranks must be a permutation of 0..{self.jobs - 1}, got {rank[:8].tolist()}")
-        self.rank = rank
+        at_rank = np.empty(self.jobs, np.int32)
+        at_rank[rank] = np.arange(self.jobs, dtype=np.int32)
+        self.rank, self.at_rank = rank, at_rank
+        self.ranks_submissions = self.releases is not None and ranks is None
         needs_users = predicted or limit > 0 or order == "multifactor"
         if needs_users and users is None:
             raise ValueError("predictions, limits and shares require users, got None")
@@ -157,12 +161,19 @@ cdef class OrderedQueue(JobRuns):
     cdef dict _limits(self):
         return {**JobRuns._limits(self), "used": AMOUNT}
 
+    cdef void _rank_joined(self, known) except *:
+        if self.ranks_submissions:
+            np.asarray(self.rank)[known] = np.arange(len(known))
+            np.asarray(self.at_rank)[:len(known)] = known
+
     # -- events of the runs ---------------------------------------------------------------------------------
 
     cdef void _empty_queue(self) noexcept nogil:
         self.n_line = 0
 
     cdef void _join(self, int job, bint is_new) noexcept nogil:
+        if is_new and self.ranks_submissions:
+            self.rank[job], self.at_rank[self.n_joined] = <int> self.n_joined, job
         if is_new and self.predicted:
             self._predict(job)
         self._insert(job)
@@ -245,6 +256,11 @@ cdef class OrderedQueue(JobRuns):
                 self.turns[k].key = (wait / duration) ** 3 * self.width[job]
             elif self.order == UNICEF:
                 self.turns[k].key = INFINITY if self.width[job] == 1 else wait / (log2(self.width[job]) * duration)
+            elif self.order == LAST:
+                self.turns[k].key = self.rank[job]
+            elif self.order == F1:
+                self.turns[k].key = -(log10(duration / 1e9) * self.width[job]
+                                      + 870.0 * log10(max(1.0, self.submitted[job] / 1e9)))
             else:
                 self.turns[k].key = self._priority(job, wait / 1e9, total)
         sort_turns(self.turns, self.n_line)

@@ -1,6 +1,7 @@
 """Declarations of the runs of rigid jobs, which `runs.pyx` defines."""
 
 from gridcore.common.heap cimport Entry
+from gridcore.common.release_queue cimport ReleaseQueue
 from gridcore.rigid_queue.occupancy cimport Occupancy
 from gridcore.rigid_queue.run_log cimport RunLog
 from gridcore.rigid_queue.steps cimport Profile
@@ -39,6 +40,7 @@ cdef class JobRuns:
     cdef int[::1] coming
     cdef long long[::1] coming_at
     cdef Py_ssize_t n_coming, n_joined
+    cdef ReleaseQueue releases             # the submissions instead, if some follow the ends of others; else None
     # the running jobs by their ends, and by their estimated ends.  The latter are in descending order, ties by
     # descending number: most jobs that start or end are short, so few entries are moved
     cdef Entry* ends
@@ -54,7 +56,8 @@ cdef class JobRuns:
     cdef long long wake_at                 # an instant at which the queue must be examined; NEVER for none
     cdef RunLog history
 
-    cdef int _set_up(self, str sizes_name, machines, nodes, run, estimate, sizes, partition, bint log) except -1
+    cdef int _set_up(self, str sizes_name, machines, nodes, run, estimate, sizes, partition, releases,
+                      bint log) except -1
     cdef int _set_up_running(self, Py_ssize_t limit) except -1
     cdef int _set_up_machines(self) except -1
     cdef dict _columns(self)
@@ -64,6 +67,8 @@ cdef class JobRuns:
     cdef void _before_start(self, int job) noexcept nogil
     cdef void _before_leave(self, int job) noexcept nogil
     cdef bint _after_end(self, int job) noexcept nogil
+    cdef void _handle_over(self, int job) noexcept nogil
+    cdef void _rank_joined(self, known) except *
     cdef void _empty_queue(self) noexcept nogil
     cdef int _rebuild_queue(self, known) except -1
     cdef void _clear(self) noexcept nogil

@@ -15,6 +15,7 @@ from gridcore.common.bits cimport lowest_bit
 from gridcore.common.heap cimport Entry, heap_pop, heap_push
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.memory cimport reallocate
+from gridcore.common.release_queue cimport ReleaseQueue
 from gridcore.rigid_queue.occupancy cimport (
     Occupancy, Span, occupancy_add, occupancy_clear, occupancy_free, occupancy_make, occupancy_mark,
     occupancy_meets, occupancy_remove, occupancy_return, occupancy_take, occupancy_take_one,
@@ -59,7 +60,8 @@ cdef class JobRuns:
             raise TypeError("JobRuns is a base class; use JobQueue or ManualQueue")
         self.wake_at = NEVER
 
-    cdef int _set_up(self, str sizes_name, machines, nodes, run, estimate, sizes, partition, bint log) except -1:
+    cdef int _set_up(self, str sizes_name, machines, nodes, run, estimate, sizes, partition, releases,
+                     bint log) except -1:
         """Allocate memory for the jobs, after a check of the arguments; see the subclasses."""
         if isinstance(machines, bool) or not isinstance(machines, int | np.integer) or not 1 <= machines < 2**31:
             raise ValueError(f"machines must be in 1..{2**31 - 1}, got {machines!r}")
@@ -78,6 +80,9 @@ cdef class JobRuns:
         partition = np.zeros(self.jobs, np.int64) if partition is None else indices(
             partition, "partition", 0, len(sizes))
         check_lengths(self.jobs, len(partition), sizes_name, "partition")
+        if releases is not None:
+            self.releases = releases
+            check_lengths(self.jobs, self.releases.applications, sizes_name, "releases")
         self.partitions = len(sizes)
         self.partition = partition.astype(np.int32)
         self.partition_of_machine = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
@@ -165,6 +170,14 @@ cdef class JobRuns:
     cdef bint _after_end(self, int job) noexcept nogil:
         """Handle that a job has ended; return False if memory runs out."""
         return True
+
+    cdef void _handle_over(self, int job) noexcept nogil:
+        """Handle that a job ended now, or was rejected: jobs may be submitted after it."""
+        if self.releases is not None:
+            self.releases.end_one(job, self.now)
+
+    cdef void _rank_joined(self, known) except *:
+        """Restore the places of the submitted jobs, int64[k] in order of submission, if these determine places."""
 
     cdef void _empty_queue(self) noexcept nogil:
         """Remove all jobs from the queue."""
@@ -352,6 +365,8 @@ cdef class JobRuns:
         self.n_coming, self.n_joined = len(known), int((status > COMING).sum())
         np.asarray(self.coming)[:self.n_coming] = known
         np.asarray(self.coming_at)[:self.n_coming] = coming_at[known]
+        if self.releases is not None:
+            self._rank_joined(known[np.argsort(np.asarray(self.submitted)[known], kind="stable")])
         for k in range(self.jobs):
             if self.status[k] == WAITING:
                 self._join(<int> k, False)
@@ -379,7 +394,7 @@ cdef class JobRuns:
     def submit(self, jobs: ArrayLike, now: ArrayLike):
         """Put `jobs` (int64[k], ascending) at the end of the queue at `now` ns; nothing starts before `run`.
 
-        A job is submitted once, and never after one with a higher number.
+        A job is submitted once, and never after one with a higher number.  A queue with `releases` submits all jobs itself.
 
         Parameters
         ----------
@@ -400,6 +415,8 @@ cdef class JobRuns:
         cdef long long earliest = max(self.now, self.coming_at[self.n_coming - 1] if self.n_coming else 0)
         cdef long long instant = 0
         cdef bint is_array = not isinstance(now, int | np.integer)
+        if self.releases is not None:
+            raise ValueError("jobs must be submitted by releases, which the queue has")
         if is_array:
             at = integers(now, "now")
             check_lengths(ids.shape[0], at.shape[0], "jobs", "now")
@@ -498,12 +515,15 @@ cdef class JobRuns:
         """Run to `until` ns, or until the queue is left to the caller; return why."""
         cdef long long at
         cdef int reason
+        cdef Py_ssize_t job
         while until >= self.now:
             at = NEVER
             if self.n_running > 0:
                 at = self.ends[0].at
             if self.n_joined < self.n_coming and self.coming_at[self.n_joined] < at:
                 at = self.coming_at[self.n_joined]
+            if self.releases is not None:
+                at = min(at, self.releases.first())
             at = min(at, self.wake_at)
             if self.must_examine:
                 at = self.now
@@ -514,10 +534,19 @@ cdef class JobRuns:
             while self.n_running > 0 and self.ends[0].at <= at:
                 if not self._end():
                     return NO_MEMORY
-            while self.n_joined < self.n_coming and self.coming_at[self.n_joined] <= at:
-                self.submitted[self.coming[self.n_joined]] = at
-                self.status[self.coming[self.n_joined]] = WAITING
-                self._join(self.coming[self.n_joined], True)
+            while True:
+                job = -1
+                if self.releases is not None:
+                    job = self.releases.take_one(at)
+                    if job >= 0 and self.status[job] != UNKNOWN:
+                        continue           # a state from a file may say so
+                elif self.n_joined < self.n_coming and self.coming_at[self.n_joined] <= at:
+                    job = self.coming[self.n_joined]
+                if job < 0:
+                    break
+                self.submitted[job] = at
+                self.status[job] = WAITING
+                self._join(<int> job, True)
                 self.n_joined += 1
             reason = self._examine()
             if reason == NO_MEMORY or reason == TOO_LATE:
@@ -592,6 +621,7 @@ cdef class JobRuns:
         self.ended += 1
         heap_pop(self.ends, self.n_running)
         self._forget_end(job)
+        self._handle_over(job)
         return self._after_end(job)
 
     cdef bint _leave(self, int job, bint completed) noexcept nogil:

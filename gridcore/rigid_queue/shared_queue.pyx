@@ -30,6 +30,7 @@ from libc.string cimport memset
 from gridcore.common.arguments cimport _Guard, check_lengths, guard, indices
 from gridcore.common.instants cimport NEVER
 from gridcore.common.memory cimport reallocate
+from gridcore.common.release_queue cimport ReleaseQueue
 from gridcore.rigid_queue.ordered_queue cimport OrderedQueue
 from gridcore.rigid_queue.run_log cimport runlog_add, runlog_add_part, runlog_last
 from gridcore.rigid_queue.runs cimport GO_ON, LAST_END, NO_MEMORY, TOO_LATE
@@ -122,6 +123,8 @@ cdef class SharedQueue(OrderedQueue):
         int64[partitions], the machines of each partition, whose machines have consecutive numbers; None for one.
     partition
         int64[jobs], the partition of each job.
+    releases
+        The releases, if some jobs follow others; as for `gridcore.JobQueue`.
     log
         Whether to keep every run for `starts`.
 
@@ -157,7 +160,8 @@ cdef class SharedQueue(OrderedQueue):
                   bint backfill=True, ranks: ArrayLike | None=None, order: str | None=None,
                   weights: dict[str, Any] | None=None, bint predicted=False, users: ArrayLike | None=None,
                   long long limit=0, queues: ArrayLike | None=None, queue_limits: ArrayLike | None=None,
-                  sizes: ArrayLike | None=None, partition: ArrayLike | None=None, bint log=False):
+                  sizes: ArrayLike | None=None, partition: ArrayLike | None=None,
+                  ReleaseQueue releases=None, bint log=False):
         cdef Py_ssize_t k
         cdef const long long[::1] cores_of, memory_of, gpus_of
         self.unused = -1
@@ -167,7 +171,7 @@ cdef class SharedQueue(OrderedQueue):
         numbers = indices(cores, "cores", 1, _MOST_CORES + 1)
         if not 1 <= numbers.sum() <= _MOST_CORES:
             raise ValueError(f"cores must add up to 1..{_MOST_CORES}, got {numbers.sum()}")
-        self._set_up("tasks", len(numbers), tasks, run, estimate, sizes, partition, log)
+        self._set_up("tasks", len(numbers), tasks, run, estimate, sizes, partition, releases, log)
         cores_of = numbers
         memory_of = self._amounts(memory, "memory", "cores", self.machines, 0, _MOST_BYTES, _MOST_BYTES)
         gpus_of = self._amounts(gpus, "gpus", "cores", self.machines, 0, _MOST_CORES, _MOST_CORES)

@@ -14,7 +14,7 @@ from gridsim.model.attributes import Requirements, Texts
 from gridsim.support.arguments import normalise, sequence
 from gridsim.support.arrays import Bools, Floats, Integers, first_true
 from gridsim.support.clock import NEVER, NS
-from gridsim.support.columns import FlatColumn, FloatColumn, IntColumn
+from gridsim.support.columns import FlatColumn, FloatColumn, IntColumn, NumbersColumn
 from gridsim.support.parameters import Limits, Recipe, column_of, fields_of
 from gridsim.support.state import kept_in_checkpoints
 
@@ -44,7 +44,9 @@ class Column(NamedTuple):
         Whether the table ``applications`` of a result has it.
     """
 
-    per: Literal["application", "task", "machine", "group", "user", "queue", "account"] = "application"
+    per: Literal["application", "task", "machine", "group", "user", "queue", "account", "predecessor"] = (
+        "application"
+    )
     is_time: bool = False
     neutral: float | Literal["release"] | None = None
     in_results: bool = True
@@ -58,7 +60,8 @@ class Column(NamedTuple):
 
 #: The columns that a recipe generates: the name of an attribute of `Applications` -> array.  Applications are
 #: in any order, and columns that a workload does not have are absent.  Always present are release (s), tasks,
-#: submitter, and task_size or task_sizes.
+#: submitter, and task_size or task_sizes.  They are numbered in ascending order of
+#: ``order``, by default of release.
 Columns = dict[str, NDArray[Any]]
 
 
@@ -136,6 +139,14 @@ class Applications:
         float64[n], time by which a rigid job must have ended, or it is rejected, s; inf for none.
     cancel_at
         float64[n], time at which the user of a rigid job cancels it unless it has ended, s; inf for never.
+    predecessors, predecessor_offsets
+        int64[sum], the applications that must have ended before each one is released, and int64[n + 1]: those
+        of application i are at ``predecessor_offsets[i]`` to ``predecessor_offsets[i + 1]``.  In a run,
+        `release` is then the stated release until the application is released.
+    think_time
+        float64[n], time from the last end of its predecessors to the release of an application, s.
+    stated_release
+        float64[n], the earliest release of each application, s, if it has predecessors.
     """
 
     release_ns: Integers
@@ -173,6 +184,10 @@ class Applications:
     not_before: Floats | None = _optional(is_time=True, neutral="release")
     deadline: Floats | None = _optional(is_time=True, neutral=math.inf)
     cancel_at: Floats | None = _optional(is_time=True, neutral=math.inf)
+    predecessors: Integers | None = _optional(per="predecessor", in_results=False)
+    predecessor_offsets: Integers | None = _optional(per="predecessor", in_results=False)
+    think_time: Floats | None = _optional(in_results=False)
+    stated_release: Floats | None = _optional()
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -305,12 +320,20 @@ class ListedWorkload(Recipe, frozen=True, kw_only=True):
         Time at which a run begins, s, on the clock of the releases; by default the first release.  Times
         of the run count from it.  With an earlier origin, failures and status messages precede the first
         release.
+    after
+        Those that must have ended before an entry is released (completed, or for jobs also rejected,
+        cancelled or killed): their numbers, from 0 on in the order of these lists, as one list per entry; a
+        number stands for a list of one.  `release` is then the earliest release.
+    think_time
+        Time from the last end of those in `after` to the release, s, one entry per application or job.
     """
 
     part: ClassVar[str] = "workload"
 
     release: Annotated[FloatColumn, Limits(low=0, unit="s")]
     origin: Annotated[float, Limits(low=0, unit="s")] | None = None
+    after: Annotated[NumbersColumn, Limits(low=0)] | None = None
+    think_time: Annotated[FloatColumn, Limits(low=0, high=1e9, unit="s")] | None = None
 
     def __post_init__(self) -> None:
         release = self.release
@@ -348,6 +371,10 @@ class ListedWorkload(Recipe, frozen=True, kw_only=True):
             raise ScenarioError(
                 f"workload.origin must be at most the first release, {first!r} s, got {self.origin!r}"
             )
+        if self.after is not None:
+            check_predecessors(self.after.values, self.after.offsets)
+        elif self.think_time is not None:
+            raise ScenarioError("workload.think_time requires workload.after, got none")
 
     def listed_columns(self, machines: int) -> Columns:
         """Return the fields that are columns of `Applications`, and the machines of submissions.
@@ -364,12 +391,63 @@ class ListedWorkload(Recipe, frozen=True, kw_only=True):
             for name in Applications.__slots__
             if (column := getattr(self, name, None)) is not None
         }
+        if self.after is not None:
+            columns["predecessors"] = np.array(self.after.values)
+            columns["predecessor_offsets"] = np.array(self.after.offsets)
         submitter = columns.setdefault("submitter", np.arange(len(self.release), dtype=np.int64) % machines)
         for i in first_true(submitter >= machines):
             raise ScenarioError(
                 f"workload.submitter[{i}] must be a machine in 0..{machines - 1}, got {submitter[i]}"
             )
         return columns
+
+
+def check_predecessors(predecessors: Integers, offsets: Integers) -> None:
+    """Raise ScenarioError if an application must wait for itself, or for one that does not exist.
+
+    Parameters
+    ----------
+    predecessors, offsets
+        The predecessors of all applications, and where those of each begin, as in `Applications`.
+    """
+    count = len(offsets) - 1
+    of = np.repeat(np.arange(count), np.diff(offsets))
+    for k in first_true((predecessors >= count) | (predecessors == of)):
+        place = f"workload.after[{of[k]}][{k - offsets[of[k]]}]"
+        others = " other than its own" if predecessors[k] == of[k] else ""
+        raise ScenarioError(f"{place} must be a number in 0..{count - 1}{others}, got {predecessors[k]}")
+    circle = _circle(predecessors, offsets, of)
+    if circle:
+        shown = [*circle[:8], *(["..."] if len(circle) > 8 else []), circle[0]]
+        raise ScenarioError(
+            f"workload.after must have no circle, got {len(circle)} that wait for each other: "
+            f"{' after '.join(map(str, shown))}"
+        )
+
+
+def _circle(predecessors: Integers, offsets: Integers, of: Integers) -> list[int]:
+    """Return applications of which each must wait for the next, and the last for the first; [] if none do."""
+    successors = of[np.argsort(predecessors, kind="stable")].tolist()
+    begins = np.searchsorted(np.sort(predecessors), np.arange(len(offsets))).tolist()
+    open_counts = np.diff(offsets)
+    free = np.flatnonzero(open_counts == 0).tolist()
+    left = open_counts.tolist()
+    while free:
+        i = free.pop()
+        for successor in successors[begins[i] : begins[i + 1]]:
+            left[successor] -= 1
+            if not left[successor]:
+                free.append(successor)
+    if not any(left):
+        return []
+    path: dict[int, None] = {}
+    i = next(i for i, count in enumerate(left) if count)
+    while i not in path:
+        path[i] = None
+        before = predecessors[offsets[i] : offsets[i + 1]].tolist()
+        i = next(j for j in before if left[j])
+    circle = list(path)
+    return circle[circle.index(i) :]
 
 
 def durations(applications: Applications, speed: float) -> Integers:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args
 
 from gridsim.model.distributions import Range, amount_of
 from gridsim.support.arguments import listed
-from gridsim.support.columns import FloatColumn, IntColumn, RaggedColumn, TextColumn
+from gridsim.support.columns import FloatColumn, IntColumn, NumbersColumn, RaggedColumn, TextColumn
 from gridsim.support.docstrings import parameter_entries
 from gridsim.support.parameters import CheckedStruct, FilePath, Text, fields_of
 
@@ -25,6 +25,7 @@ _ARGUMENTS: dict[Any, str] = {
     FloatColumn: "float | Iterable[float] | NDArray[Any]",
     IntColumn: "int | Iterable[int] | NDArray[Any]",
     TextColumn: "str | Iterable[str] | NDArray[Any]",
+    NumbersColumn: "Iterable[int | Iterable[int]] | NDArray[Any]",
     RaggedColumn: "Iterable[Iterable[float]] | NDArray[Any]",
     Text: "str",
     FilePath: "str | os.PathLike[str]",

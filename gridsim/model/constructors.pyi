@@ -477,6 +477,8 @@ class WorkloadConstructors:
         disk: float | Iterable[float] | NDArray[Any] | None = None,
         *,
         origin: float | None = None,
+        after: Iterable[int | Iterable[int]] | NDArray[Any] | None = None,
+        think_time: float | Iterable[float] | NDArray[Any] | None = None,
     ) -> Workload:
         """Return a workload: a list of applications.
 
@@ -506,6 +508,12 @@ class WorkloadConstructors:
             Time at which a run begins, s, on the clock of the releases; by default the first release.  Times
             of the run count from it.  With an earlier origin, failures and status messages precede the first
             release.
+        after
+            Those that must have ended before an entry is released (completed, or for jobs also rejected,
+            cancelled or killed): their numbers, from 0 on in the order of these lists, as one list per entry; a
+            number stands for a list of one.  `release` is then the earliest release.
+        think_time
+            Time from the last end of those in `after` to the release, s, one entry per application or job.
         """
 
     @classmethod
@@ -517,6 +525,8 @@ class WorkloadConstructors:
         estimate: float | Iterable[float] | NDArray[Any] | None = None,
         *,
         origin: float | None = None,
+        after: Iterable[int | Iterable[int]] | NDArray[Any] | None = None,
+        think_time: float | Iterable[float] | NDArray[Any] | None = None,
     ) -> Workload:
         """Return a workload: a list of applications with the size of every task.
 
@@ -538,6 +548,12 @@ class WorkloadConstructors:
             Time at which a run begins, s, on the clock of the releases; by default the first release.  Times
             of the run count from it.  With an earlier origin, failures and status messages precede the first
             release.
+        after
+            Those that must have ended before an entry is released (completed, or for jobs also rejected,
+            cancelled or killed): their numbers, from 0 on in the order of these lists, as one list per entry; a
+            number stands for a list of one.  `release` is then the earliest release.
+        think_time
+            Time from the last end of those in `after` to the release, s, one entry per application or job.
         """
 
     @classmethod
@@ -635,6 +651,7 @@ class WorkloadConstructors:
         *,
         resample: Literal['weeks', 'users'] | None = None,
         exclusive: bool = False,
+        after: Literal['none', 'preceding', 'user'] = 'none',
     ) -> Workload:
         """Return a workload: the rigid jobs of a job log, such as SWF or sacct, released as recorded, the first at 0 s.
 
@@ -670,6 +687,12 @@ class WorkloadConstructors:
             log.  A utilization then is that of the drawn jobs.
         exclusive
             If jobs share machines: whether the machines of each job run no other job.
+        after
+            The job after whose end, and a think time, a job is released, instead of at its submission:
+            ``"none"``; ``"preceding"``, the preceding job that the log states (fields 17 and 18 of SWF), if it is
+            one of the jobs; ``"user"``, the previous job of the same user, if that had ended before the
+            submission (a closed loop).  The think time is then the time between these in the log.  Other jobs are
+            released at their submissions.  It does not support `utilization`, `copies` and `resample`.
         """
 
     @classmethod
@@ -731,6 +754,8 @@ class WorkloadConstructors:
         kinds: str | Iterable[str] | NDArray[Any] | None = None,
         *,
         origin: float | None = None,
+        after: Iterable[int | Iterable[int]] | NDArray[Any] | None = None,
+        think_time: float | Iterable[float] | NDArray[Any] | None = None,
         user: int | Iterable[int] | NDArray[Any] | None = None,
         queue: int | Iterable[int] | NDArray[Any] | None = None,
         site: int | Iterable[int] | NDArray[Any] | None = None,
@@ -789,6 +814,12 @@ class WorkloadConstructors:
             Time at which a run begins, s, on the clock of the releases; by default the first release.  Times
             of the run count from it.  With an earlier origin, failures and status messages precede the first
             release.
+        after
+            Those that must have ended before an entry is released (completed, or for jobs also rejected,
+            cancelled or killed): their numbers, from 0 on in the order of these lists, as one list per entry; a
+            number stands for a list of one.  `release` is then the earliest release.
+        think_time
+            Time from the last end of those in `after` to the release, s, one entry per application or job.
         """
 
 class FaultsConstructors:

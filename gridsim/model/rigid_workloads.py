@@ -27,6 +27,7 @@ from gridsim.model.attributes import (
 from gridsim.model.capacity import MachineCapacity
 from gridsim.model.platform import MAX_CORES, Platform
 from gridsim.model.resampling import Blocks, resample
+from gridsim.optimization.chains import earliest_ends
 from gridsim.support.arguments import normalise, one_of, real, sequence
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.columns import FloatColumn, IntColumn, TextColumn
@@ -154,6 +155,12 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         log.  A utilization then is that of the drawn jobs.
     exclusive
         If jobs share machines: whether the machines of each job run no other job.
+    after
+        The job after whose end, and a think time, a job is released, instead of at its submission:
+        ``"none"``; ``"preceding"``, the preceding job that the log states (fields 17 and 18 of SWF), if it is
+        one of the jobs; ``"user"``, the previous job of the same user, if that had ended before the
+        submission (a closed loop).  The think time is then the time between these in the log.  Other jobs are
+        released at their submissions.  It does not support `utilization`, `copies` and `resample`.
     """
 
     path: FilePath
@@ -169,9 +176,15 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
     constraints: Constraints | None = None
     resample: Blocks | None = None
     exclusive: bool = False
+    after: Literal["none", "preceding", "user"] = "none"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, default in (("utilization", None), ("copies", 1), ("resample", None)):
+            if self.after != "none" and (value := getattr(self, name)) != default:
+                raise ScenarioError(
+                    f"workload.{name} must be {default} with workload.after = {self.after!r}, got {value!r}"
+                )
         real("workload.end", self.end, above=self.start, unit="s", finite=False)
         check_constraints(self.constraints)
 
@@ -206,6 +219,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             max_nodes=self.max_nodes,
             utilization=max(share / copies, math.ulp(0.0)) if share and is_scaled_by_log else None,
             machines=machines if is_scaled_by_log else None,
+            after=self.after,
         )
         streams = Streams(self.seed)
         if self.resample is not None:
@@ -232,6 +246,9 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             **_name_columns(_names_of_log(self.path), self.resample),
             **_as_tasks(platform, len(release), self.procs_per_node, exclusive=self.exclusive),
         }
+        if self.after != "none":
+            is_equal = platform.extremes[0] == platform.extremes[1]
+            columns |= _with_predecessors(jobs, release, jobs["run_time"] if is_equal else 0.0 * release)
         requirements = draw_requirements(self.constraints, self.seed, len(release))
         return _columns(platform, _known(columns), np.tile(jobs["run_time"], copies), requirements)
 
@@ -561,17 +578,20 @@ def _jobs_of_log(
     max_nodes: int | None = None,
     utilization: float | None = None,
     machines: int | None = None,
+    after: Literal["none", "preceding", "user"] = "none",
 ) -> Columns:
     """Return the jobs of a log: `_LOG_COLUMNS`, release (s on its clock), run_time (s), and unix_start.
 
     The last one has a single entry, the UNIX time at which the clock begins; NaN if the header has none.  The
-    other parameters are those of `gridsim.traces.rigid.derive_jobs`.
+    other parameters are those of `gridsim.traces.rigid.derive_jobs`, and `JobLogRecipe.after`; with it, there
+    are also the fields of `gridsim.traces.dependencies.Predecessors`.
 
     Raises
     ------
     ScenarioError
         If there is no job.
     """
+    from gridsim.traces.dependencies import preceding_jobs, previous_jobs
     from gridsim.traces.info import load_jobs
     from gridsim.traces.jobs import unix_start
     from gridsim.traces.rigid import derive_jobs, warn_missing_requests
@@ -585,6 +605,7 @@ def _jobs_of_log(
         max_nodes=max_nodes,
         utilization=utilization,
         machines=machines,
+        uses_preceding=after == "preceding",
     )
     if not len(jobs):
         raise ScenarioError(
@@ -592,7 +613,13 @@ def _jobs_of_log(
             "known time, got none"
         )
     warn_missing_requests(log, jobs)
+    predecessors: Columns = {}
+    if after != "none":
+        find = preceding_jobs if after == "preceding" else previous_jobs
+        job, think_time, is_submitted = find(log, jobs)
+        predecessors = {"predecessor": job, "think_time": think_time, "is_submitted": is_submitted}
     return {
+        **predecessors,
         "release": jobs.release,
         "tasks": jobs.nodes,
         "run_time": jobs.run_time,
@@ -612,6 +639,24 @@ def _submissions(path: str, start: float, end: float) -> tuple[JobLog, float, fl
     elapsed = submit - submit.min(initial=math.inf)
     submit = submit[(elapsed >= start) & (elapsed < end)]
     return (log, float(submit[0]), float(submit[-1])) if len(submit) else None
+
+
+def _with_predecessors(jobs: Columns, release: Floats, run_time: Floats) -> Columns:
+    """Return the columns of jobs that follow others; the order remains that of the submissions, `release`.
+
+    The stated release of such a job is the earliest one: if no job before it has to wait, in whole s.
+    """
+    predecessor, think_time = jobs["predecessor"], jobs["think_time"]
+    offsets = np.append(0, np.cumsum(predecessor >= 0))
+    earliest = np.where(jobs["is_submitted"], release, 0.0)
+    ends = earliest_ends(earliest, run_time, predecessor[predecessor >= 0], offsets, think_time)
+    return {
+        "release": np.where(jobs["is_submitted"], release, np.floor(ends - run_time)),
+        "order": release,
+        "predecessors": predecessor[predecessor >= 0],
+        "predecessor_offsets": offsets,
+        "think_time": think_time,
+    }
 
 
 def _period(path: str, start: float, end: float) -> tuple[float, float] | None:

@@ -11,7 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import OPTIONAL_COLUMNS, PER_APPLICATION, Applications, ListedWorkload
+from gridsim.model.applications import (
+    OPTIONAL_COLUMNS,
+    PER_APPLICATION,
+    Applications,
+    Columns,
+    ListedWorkload,
+)
 from gridsim.model.bag_workloads import (
     BagRecipe,
     ListRecipe,
@@ -52,6 +58,20 @@ def _column(value: Any, count: int) -> Any:
     if isinstance(value, str):
         return [value] * count
     return np.full(count, value) if isinstance(value, (int, float, np.number)) else value
+
+
+def _in_order(predecessors: Integers, offsets: Integers, order: Integers) -> Columns:
+    """Return the predecessors of applications in `order`, numbered in this order; {} if there are none."""
+    if not len(predecessors):
+        return {}
+    counts, number = np.diff(offsets)[order], np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    begins = np.cumsum(counts) - counts
+    places = np.repeat(offsets[order] - begins, counts) + np.arange(len(predecessors))
+    return {
+        "predecessors": number[predecessors[places]],
+        "predecessor_offsets": np.append(begins, len(predecessors)),
+    }
 
 
 def _means_and_sums(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Floats, Floats | None]:
@@ -169,7 +189,8 @@ class Workload(WorkloadConstructors):
         ``log`` is the conversion of the jobs of a log to bags of tasks.  ``period`` has the dates of the
         first and the last submission of the jobs of a log, if they are released as recorded.  ``clock`` is
         the meaning of time 0 for logs, or for a list that does not begin at 0 s.  ``cores`` says that
-        machines are nodes.  ``sample`` says that jobs of a log were drawn.
+        machines are nodes.  ``after`` says after which jobs those of a log are released.  ``sample`` says
+        that jobs of a log were drawn.
         """
         recipe, lines = self.recipe, {}
         if isinstance(recipe, LogRecipe):
@@ -190,6 +211,9 @@ class Workload(WorkloadConstructors):
                 lines["period"] = f"submitted from {periods}, by the clocks of the logs"
             if nodes := recipe.nodes:
                 lines["cores"] = nodes
+        if isinstance(recipe, JobLogRecipe) and recipe.after != "none":
+            which = "preceding job" if recipe.after == "preceding" else "previous job of their user"
+            lines["after"] = f"jobs are released a think time after the {which}, if the log has one"
         if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.resample is not None:
             noun = "log" if isinstance(recipe, JobLogRecipe) else "logs"
             lines["sample"] = f"{recipe.resample} of the {noun}, drawn with replacement"
@@ -213,7 +237,7 @@ class Workload(WorkloadConstructors):
                 f"got {float(columns['release'][i])!r}"
             )
         release_ns = np.rint(release * NS).astype(np.int64)
-        order = np.argsort(release_ns, kind="stable")
+        order = np.argsort(columns.pop("order", release_ns), kind="stable")
         tasks = columns["tasks"]
         if "task_sizes" in columns:
             sizes = columns.pop("task_sizes")
@@ -234,6 +258,13 @@ class Workload(WorkloadConstructors):
                     del columns[name]
         release_ns = release_ns[order]
         columns["size"] = size
+        if "predecessors" in columns:
+            columns |= _in_order(columns.pop("predecessors"), columns.pop("predecessor_offsets"), order)
+        if "predecessors" in columns:
+            columns.setdefault("think_time", np.zeros(len(order)))
+            columns["stated_release"] = np.rint(release * NS) / NS
+        else:
+            columns.pop("think_time", None)
         for name in set(PER_APPLICATION) & set(columns):
             columns[name] = columns[name][order]
         columns |= {"release_ns": release_ns, "release": release_ns / NS}

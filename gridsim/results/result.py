@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.applications import ListedWorkload
 from gridsim.model.scenario import ArchivedScenario, Scenario
+from gridsim.optimization.chains import earliest_ends, last_end
 from gridsim.results.decisions import Explanation, why
 from gridsim.results.diary import Diary, diary_of
 from gridsim.results.metrics.registry import BoundKind, Metrics, summary_values
@@ -373,14 +374,14 @@ class Result(Metrics):
 
     @property
     def _remarks(self) -> dict[str, str]:
-        topics = "log", "period", "clock", "cores", "sample"
+        topics = "log", "period", "clock", "cores", "after", "sample"
         return {name: text for name in topics if (text := str(self._provenance.get(name, "")))}
 
     @property
     def _release_span(self) -> float:
         """Time from the first to the last release, s."""
         release = self.applications["release"]
-        return float(release[-1] - release[0])
+        return float(release.max() - release.min())
 
     @property
     def jobs_of_log(self) -> NDArray[np.int64] | None:
@@ -406,6 +407,44 @@ class Result(Metrics):
             examples = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
             raise ScenarioError(f"job {job} of the log has several applications; choose one of {examples}")
         return int(rows[0])
+
+    def makespan_bound(self) -> float:
+        """Return a lower bound of the makespan of all schedules of these applications and machines, s.
+
+        No schedule ends before the longest chain of stated releases, think times and shortest run times, nor
+        before all machines have done the work that is released from any instant on.  Rejected and killed jobs
+        count with the time for which they ran.
+
+        Raises
+        ------
+        ScenarioError
+            If the result comes from a job log.
+        """
+        if self.of_log:
+            raise ScenarioError("makespan_bound requires the result of a run, got that of a job log")
+        workload, table = self.scenario.workload.realize(self.scenario.platform), self.applications
+        is_completed, speed = ~np.isnan(table["finish"]), float(self.machines["speed"].max())
+        if self.rigid:
+            shortest = table["run_time"] if "terminated" in table else table["task_size"] / speed
+            work, capacity = table["tasks"] * shortest, float(len(self.machines))
+        else:
+            work, capacity = table["size"], self.aggregate_speed
+            largest = table["largest_task"] if "largest_task" in table else table["task_size"]
+            shortest = np.maximum(work / capacity, largest / speed)
+        work, shortest = np.where(is_completed, work, 0.0), np.where(is_completed, shortest, 0.0)
+        if workload.predecessors is None:
+            ends = workload.ready + shortest
+        else:
+            assert workload.predecessor_offsets is not None and workload.think_time is not None
+            ends = earliest_ends(
+                workload.release,
+                shortest,
+                workload.predecessors,
+                workload.predecessor_offsets,
+                workload.think_time,
+            )
+        last = max(float(ends.max()), last_end(ends - shortest, work, capacity))
+        return last - float(table["release"].min())
 
     def why(self, application: int, task: int | None = None) -> Explanation:
         """Explain the decisions on an application or a rigid job.

@@ -90,6 +90,11 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "applications, of workloads with estimates": (
         Column("estimate", "float", "Mflop", "size of each task as the submitter states it"),
     ),
+    "applications, of workloads with dependencies": (
+        Column("predecessors", "int", "applications", "number of applications that had to end before its "
+               "release"),
+        Column("stated_release", "float", "s", "earliest release, as stated; `release` is the actual one"),
+    ),
     "applications, with constraints": (
         Column("memory", "float", "B", "minimum memory of its machines"),
         Column("disk", "float", "B", "minimum disk of its machines"),

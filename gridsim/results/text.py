@@ -171,7 +171,7 @@ def planned_lines(scenario: Scenario) -> Lines:
     if scenario.workload.rigid:
         core_seconds = total(applications.size) / float(platform.speeds[0])
         facts["core_hours"] = core_seconds / 3600.0
-    released_within = float(applications.release[-1] - applications.release[0])
+    released_within = float(applications.release.max() - applications.release.min())
     lines = scenario_lines(facts, released_within, scenario.workload.remarks)
     if scenario.faults is not None:
         recipe = scenario.faults.recipe

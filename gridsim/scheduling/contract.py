@@ -31,6 +31,7 @@ from gridsim.support.random_streams import Streams
 from gridsim.support.state import Stateful
 
 if TYPE_CHECKING:
+    from gridcore.common.release_queue import ReleaseQueue
     from gridcore.queues.task_queues import TaskQueues
 
 
@@ -179,6 +180,10 @@ class Run:
         each machine has one.
     gpus
         int64[machines], the number of GPUs of each machine; None if none has any.
+    releases
+        The releases, some of which follow the ends of other applications; None if each is known.  The policy
+        must call ``run.releases.end(applications, now)`` when `applications` end, at that instant, unless its
+        kernel does so.  A release in `applications` is final once it has happened.
     core, queues
         Factories that replace `gridcore.nodes.message_core.NodeCore` and
         `gridcore.queues.task_queues.TaskQueues` if node programs do not run in simulated time; `core` also in
@@ -210,6 +215,7 @@ class Run:
     bandwidth: Floats | None = None
     cores: Integers | None = None
     gpus: Integers | None = None
+    releases: ReleaseQueue | None = None
     core: Callable[..., Any] | None = None
     queues: Callable[..., Any] | None = None
     observations: Any = None
@@ -444,6 +450,8 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     #: of the same speed, fate and network interface as the others of its machine, and with nodes of its own;
     #: True: a machine has one queue, of which each core runs a task (`Run.cores`); False: it does not.
     cores: ClassVar[bool | Literal["separate"]] = "separate"
+    #: Whether it supports applications that are released after others have ended (`Run.releases`).
+    dependencies: ClassVar[bool] = False
     #: The columns of `gridsim.model.applications.JOB_TIMES` that it supports in rigid jobs.
     job_times: ClassVar[tuple[JobTime, ...]] = ()
     #: Whether it may reject rigid jobs without deadlines even if there are enough machines.

@@ -41,7 +41,8 @@ _WORDS: DecisionTexts = {
 _PATIENCE = 10_000
 #: Past instants are deleted once there are this many.
 _MANY = 10_000
-_number = attrgetter("number")
+#: The place of a job in the order of releases.
+_place = attrgetter("submitted", "number")
 
 
 class Job:
@@ -400,13 +401,13 @@ class JobView:
             job._expected_end = self._instants.seconds(job._start_ns + estimate)
 
     def _remove(self, job: Job) -> None:
-        del self._waiting[bisect_left(self._waiting, job.number, key=_number)]
+        del self._waiting[bisect_left(self._waiting, _place(job), key=_place)]
 
     def _wait_again(self, job: Job) -> None:
         """Return a job that has lost a machine to its place in the queue."""
         del self._running[job.number]
         job.started, job._expected_end = None, math.inf
-        self._waiting.insert(bisect_left(self._waiting, job.number, key=_number), job)
+        self._waiting.insert(bisect_left(self._waiting, _place(job), key=_place), job)
 
     def _update(self, changed: list[int]) -> None:
         """Handle the jobs that have ended or were released now."""
@@ -429,7 +430,8 @@ class JobView:
     def _restore(self) -> None:
         """Recreate the jobs from the restored state of the kernel."""
         self._set_clock()
-        self._waiting = [self._adapter.make_job(k) for k in self._queue.waiting_jobs().tolist()]
+        waiting = [self._adapter.make_job(k) for k in self._queue.waiting_jobs().tolist()]
+        self._waiting = sorted(waiting, key=_place)
         running = [self._adapter.make_job(k) for k in self._queue.running_jobs().tolist()]
         start, self._running = self._queue.totals()["start"], {}
         for job in running:
@@ -498,6 +500,7 @@ class JobScheduler(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "jobs"
     rigid: ClassVar[bool] = True
+    dependencies: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = _WORDS
     policy: ClassVar[type[JobPolicy]]
 
@@ -703,9 +706,15 @@ class JobAdapter(JobQueuePolicy):
         super().__init__(parameters, run)
         jobs = run.applications
         self.queue = ManualQueue(
-            len(run.speeds), jobs.tasks, self.durations, self.estimate, log=self.needs_log
+            len(run.speeds),
+            jobs.tasks,
+            self.durations,
+            self.estimate,
+            releases=run.releases,
+            log=self.needs_log,
         )
-        self.queue.submit(np.arange(len(jobs)), jobs.release_ns)
+        if run.releases is None:
+            self.queue.submit(np.arange(len(jobs)), jobs.release_ns)
         self.policy = type(parameters).policy(parameters)
         self.rejected = np.zeros(len(jobs), np.int64)
         self.instants = _Instants()

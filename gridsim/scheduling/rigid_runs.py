@@ -46,7 +46,7 @@ class Runs(Stateful):
     )  # fmt: skip
 
     def __init__(self, run: Run, durations: Integers) -> None:
-        self.durations, self.record = durations, run.record
+        self.durations, self.record, self.releases = durations, run.record, run.releases
         #: Size of a task of each job, Mflop, and speed of each machine; None if all have one speed.
         self.task_size, self.speeds = None, run.speeds
         if run.speeds.min() != run.speeds.max():
@@ -130,7 +130,13 @@ class Runs(Stateful):
         if job in self.used:
             self.used[job].update(nodes.tolist())
         self.record_completion(job, nodes)
+        self.report_end(job, end)
         return nodes, start
+
+    def report_end(self, job: int, now: int) -> None:
+        """Report the end of `job` at `now`, ns: it is completed or rejected, and others may follow it."""
+        if self.releases is not None:
+            self.releases.end([job], now)
 
     def record_completion(self, job: int, nodes: Integers) -> None:
         """Record the mean distance between `nodes` for the completed `job`, and its rows of the schedule."""

@@ -42,7 +42,8 @@ _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 # Names of further columns of result tables, which a scheduler's own columns must not have.
 _APPLICATION_NAMES = (
     "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
-    "waiting", "slowdown", "smallest_task", "largest_task", *SHOWN_COLUMNS,
+    "waiting", "slowdown", "smallest_task", "largest_task", "predecessors",
+    *SHOWN_COLUMNS,
 )  # fmt: skip
 _MACHINE_NAMES = (
     "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",
@@ -132,7 +133,19 @@ def check_kind(
             "faults do not support tasks that need memory or disk that only some machines have: all of these "
             "machines might be down"
         )
+    if applications.predecessors is not None and not scheduler.dependencies:
+        names_of = (
+            name
+            for name, (kind, preset) in registered().items()
+            if kind.rigid == scheduler.rigid and kind(**preset).dependencies
+        )
+        raise ScenarioError(
+            f"{scheduler.name} does not support workload.after; schedulers that support it: "
+            f"{', '.join(names_of)}"
+        )
     for name in JOB_TIMES:
+        if getattr(applications, name) is not None and applications.predecessors is not None:
+            raise ScenarioError(f"workload.after does not support workload.{name}")
         if getattr(applications, name) is not None and name not in scheduler.job_times:
             raise ScenarioError(
                 f"{scheduler.name} does not support workload.{name}; schedulers that support it: "
@@ -414,7 +427,7 @@ def check_invariants(
     may_end_later = has_cancelled or outages.failures.any() or "ended" in outcome.machines
     end = max(last, outages.now if may_end_later else 0)
     cores: Integers | int = 1 if platform.cores is None else platform.cores
-    busy, span = outcome.machines["busy"], max(0, end - int(release[0]))
+    busy, span = outcome.machines["busy"], max(0, end - int(release.min()))
     for u in first_true((busy < 0) | (busy > span * cores)):
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but the run took {span} ns")
     end = max(last, outages.now)

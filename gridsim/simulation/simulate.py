@@ -9,11 +9,13 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import numpy as np
 
+from gridcore.common.release_queue import ReleaseQueue
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.transport import MAX_MESSAGES, MESSAGES_LIMIT, Transport
 from gridsim.errors import FileChanged, ScenarioError, SchedulerError
@@ -375,13 +377,14 @@ class Simulation(Stateful):
             raise FileChanged(f"{scenario.paths[-1]} must not change while it is read")
         #: Trace file -> SHA-256 of its content when it was read for this run, or earlier for the platform.
         self.files = {file: (read | files)[file] for file in paths}
-        _LAST_WORKLOAD.store(scenario, files, self.applications)
+        _LAST_WORKLOAD.store(scenario, files, self.input_applications)
 
     def _set_up(
         self, scenario: Scenario, scheduler: Scheduler, options: Options, cached: Applications | None
     ) -> None:
         platform = scenario.platform
-        self.applications = applications = scenario.workload.realize(platform) if cached is None else cached
+        applications = scenario.workload.realize(platform) if cached is None else cached
+        self.input_applications = applications
         load_profile = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
         #: Bandwidth of the link of each machine, bytes/s; None if tasks move no data.
         self.bandwidth = platform.bandwidth if applications.moves_data else None
@@ -395,6 +398,8 @@ class Simulation(Stateful):
         check_speeds(applications, scheduler, platform, scenario.faults)
         check_cores(applications, scheduler, platform, scenario.faults)
         check_carbon(applications, scenario)
+        if applications.predecessors is not None and options.processes > 1:
+            raise ScenarioError(f"processes must be 1 with workload.after, got {options.processes}")
         check_nodes(scheduler, options.nodes)
         self.observations = None if options.observe is None else Observations(options.observe)
         self.recorder = None
@@ -405,7 +410,9 @@ class Simulation(Stateful):
         self.machines = machines = RunMachines(platform, scheduler)
         self.engine, self.network = engine, network = self.make_engine()
         self.outages = Outages(scenario.faults, machines, engine, network)
-        self.released = _Releases()
+        self.released = _Releases(applications)
+        #: The applications, with the releases of this run.
+        self.applications = applications = self.released.actual(applications)
         self.decisions = self._decisions()
         engine.on("release", self.released.release, priority=0, phase=TIMER)
         self.streams = Streams(scenario.seed)
@@ -430,6 +437,7 @@ class Simulation(Stateful):
                 bandwidth=self.bandwidth,
                 cores=machines.cores,
                 gpus=platform.gpus,
+                releases=self.released.queue,
                 zones=None if scenario.faults is None else scenario.faults.time_zones,
                 share=self.sharing,
                 attributes=machines.attributes(platform.attributes),
@@ -533,6 +541,9 @@ class Simulation(Stateful):
         return Decisions(words, self.options.decisions_limit)
 
     def _schedule_releases(self) -> None:
+        if self.released.queue is not None and not self.policy.takes_releases:
+            self.engine.add_source(self.released)
+            return
         release = self.applications.release_ns
         # Even if the policy reads the releases itself, the engine needs control from time to time, for a
         # progress bar, a checkpoint, or Ctrl-C.
@@ -694,6 +705,7 @@ class Simulation(Stateful):
         if self.observations is not None:
             self.observations.finish()
         outcome = self.policy.finish()
+        self.released.close(max(engine.now, int(outcome.applications["finish"].max())))
         messages, interfaces = network.accounting(), network.interfaces()
         if outages.all_failed_at is not None and (
             unfinished_count := unfinished_tasks(outcome, applications)
@@ -814,15 +826,60 @@ class Simulation(Stateful):
 
 
 class _Releases(Stateful):
-    """Handler of releases, which passes them to the policy and counts them for the progress bar."""
+    """Handler of releases, which passes them to the policy and counts them for the progress bar.
 
-    STATE = ("count",)
+    If applications are released after others have ended, it is a source of the engine, unless the policy
+    takes the releases itself.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    applications
+        The applications with their stated releases.
+
+    Attributes
+    ----------
+    queue
+        The releases, if some follow the ends of other applications; else None.
+    """
+
+    STATE = ("count", "queue")
+
+    def __init__(self, applications: Applications) -> None:
         self.count = 0
         self.submit: Callable[[list[int]], None] | None
+        self.queue: ReleaseQueue | None = None
+        if applications.predecessors is not None:
+            assert applications.predecessor_offsets is not None and applications.think_time is not None
+            self.queue = ReleaseQueue(
+                applications.release_ns,
+                applications.predecessors,
+                applications.predecessor_offsets,
+                np.rint(applications.think_time * NS).astype(np.int64),
+            )
+
+    def actual(self, applications: Applications) -> Applications:
+        """Return the applications with releases that change when they happen, if they follow ends."""
+        if self.queue is None:
+            return applications
+        return replace(applications, release=self.queue.release_seconds, release_ns=self.queue.release)
 
     def release(self, applications: list[int]) -> None:
-        self.count = applications[-1] + 1
+        self.count = applications[-1] + 1 if self.queue is None else self.count + len(applications)
         if self.submit is not None:
             self.submit(applications)
+
+    def advance(self, limit: int) -> int:
+        """Return the next release that is known, ns; NEVER if it is after `limit`."""
+        assert self.queue is not None
+        due = self.queue.next_release()
+        return due if due <= limit else NEVER
+
+    def collect(self, engine: Engine, time: int) -> None:
+        assert self.queue is not None
+        for application in self.queue.take(time):
+            engine.at(time, "release", application)
+
+    def close(self, now: int) -> None:
+        """Release the applications that are not released by the end of the run, `now` (ns)."""
+        if self.queue is not None:
+            self.queue.close(now)

@@ -31,6 +31,8 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
     properties: dict[str, NDArray[Any]] = {}
     if applications.unequal:
         properties = dict(zip(("smallest_task", "largest_task"), applications.extremes(), strict=True))
+    if applications.predecessor_offsets is not None:
+        properties["predecessors"] = np.diff(applications.predecessor_offsets)
     for name in SHOWN_COLUMNS:
         if (column := getattr(applications, name)) is not None:
             properties[name] = column

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.support.arrays import Floats, Integers
+from gridsim.support.arrays import Integers
 
 #: Number of entries that the repr of a column shows.
 _REPR_ENTRIES = 3
@@ -199,10 +199,12 @@ class RaggedColumn(ArrayColumn):
         If the counts do not add up to the number of values.
     """
 
-    hints = (tuple[float, ...], float)
+    hints: ClassVar[tuple[Any, type]] = (tuple[float, ...], float)
+    #: Type of the column of all values.
+    _flat: ClassVar[type[FlatColumn]] = FloatColumn
 
     def __init__(self, values: Any, counts: Any) -> None:
-        self.values: Floats = _read_only(values, np.float64)
+        self.values: NDArray[Any] = _read_only(values, self._flat.dtype)
         self.counts: Integers = _read_only(counts, np.int64)
         self.arrays = (self.values, self.counts)
         if len(self.counts) and not 0 <= self.counts.min() <= self.counts.max() <= len(self.values):
@@ -222,16 +224,16 @@ class RaggedColumn(ArrayColumn):
         if isinstance(values, cls):
             return values
         if type(values) is np.ndarray and values.ndim == 2:
-            flat = FloatColumn.of(values.ravel())
+            flat = cls._flat.of(values.ravel())
             return None if flat is None else cls(flat, np.full(len(values), values.shape[1]))
         if type(values) not in (list, tuple):
             return None
         types = set(map(type, values))
         if types == {np.ndarray}:
-            plain = all(row.ndim == 1 and FloatColumn._are_plain(row) for row in values)
-            flat = FloatColumn(np.concatenate(values, dtype=np.float64)) if plain else None
+            plain = all(row.ndim == 1 and cls._flat._are_plain(row) for row in values)
+            flat = cls._flat(np.concatenate(values, dtype=cls._flat.dtype)) if plain else None
         else:
-            flat = FloatColumn.of(list(chain.from_iterable(values))) if types <= {list, tuple} else None
+            flat = cls._flat.of(list(chain.from_iterable(values))) if types <= {list, tuple} else None
         return None if flat is None else cls(flat, np.fromiter(map(len, values), np.int64, len(values)))
 
     def place(self, k: int) -> tuple[int, ...]:
@@ -258,8 +260,26 @@ class RaggedColumn(ArrayColumn):
         return (self[i] for i in range(len(self)))
 
 
+class NumbersColumn(RaggedColumn):
+    """Column of rows of whole numbers: values int64[sum of counts]; a number stands for a row of one."""
+
+    hints = (tuple[int, ...], int)
+    _flat = IntColumn
+
+    @classmethod
+    def of(cls, values: Any) -> Self | None:
+        """Return lists or arrays of whole numbers as a column; None for other values."""
+        if type(values) in (list, tuple):
+            values = [[row] if type(row) in IntColumn._types else row for row in values]
+            if {*map(type, values)} >= {np.ndarray, list}:
+                values = [row.tolist() if type(row) is np.ndarray else row for row in values]
+        elif type(values) is np.ndarray and values.ndim == 1:
+            values = values.reshape(-1, 1)
+        return super().of(values)
+
+
 #: All types of columns.
-COLUMNS = (FloatColumn, IntColumn, TextColumn, RaggedColumn)
+COLUMNS = (FloatColumn, IntColumn, TextColumn, RaggedColumn, NumbersColumn)
 
 
 def _read_only(values: Any, dtype: type[np.generic]) -> NDArray[Any]:

@@ -20,6 +20,7 @@ from gridsim.support.columns import (
     ArrayColumn,
     FloatColumn,
     IntColumn,
+    NumbersColumn,
     RaggedColumn,
     TextColumn,
     content_name,
@@ -46,6 +47,7 @@ _COLUMN_OF_DTYPE: dict[str, type[ArrayColumn]] = {
     "i": IntColumn,
     "U": TextColumn,
     "fi": RaggedColumn,
+    "ii": NumbersColumn,
 }
 
 

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
-from gridsim.model.applications import JobTime
+from gridsim.model.applications import JOB_TIMES, JobTime, ListedWorkload
 from gridsim.model.attributes import ListedAttributes
 from gridsim.model.background_load import Fluctuation
 from gridsim.model.bag_workloads import ListRecipe
@@ -126,6 +126,7 @@ def scenarios(
     reachable: bool = False,
     job_times: tuple[JobTime, ...] = (),
     pauses: bool = False,
+    dependencies: bool = False,
     horizon: float | None = None,
 ) -> st.SearchStrategy[Scenario]:
     """Draw scenarios with up to `max_nodes` machines and 1..6 applications.
@@ -158,6 +159,8 @@ def scenarios(
         Times that rigid jobs state in some of the scenarios.
     pauses
         Whether some applications are released hours after the others in some of the scenarios.
+    dependencies
+        Whether applications are released after others have ended in some of the scenarios.
     horizon
         Approximate time that a scenario spans, s: all times and sizes of longer ones are multiplied by the
         same factor.  None for no limit.
@@ -176,6 +179,8 @@ def scenarios(
         cases = cases.flatmap(_with_moved_data)
     if cores and not rigid:
         cases = cases.flatmap(_with_cores)
+    if dependencies:
+        cases = cases.flatmap(_with_dependencies)
     if horizon is not None:
         cases = cases.map(lambda scenario: compress(scenario, horizon))
     return cases.flatmap(_with_background_load) if fluctuating else cases
@@ -194,10 +199,11 @@ def compress(scenario: Scenario, horizon: float) -> Scenario:
             recipe, **{name: _scale(value, factor) for name, value in columns.items() if value is not None}
         )
 
-    times = ("release", "not_before", "deadline", "cancel_at", "run_time", "requested", "task_size", "sizes")
+    times = ("release", "think_time", "not_before", "deadline", "cancel_at")
+    sizes = ("run_time", "requested", "task_size", "sizes")
     return dataclasses.replace(
         scenario,
-        workload=Workload(scale_fields(recipe, *times)),
+        workload=Workload(scale_fields(recipe, *times, *sizes)),
         faults=None
         if scenario.faults is None
         else dataclasses.replace(scenario.faults, recipe=scale_fields(faults, "down", "up")),
@@ -366,6 +372,33 @@ def _with_job_times(draw: st.DrawFn, scenario: Scenario, names: tuple[JobTime, .
 
     new_recipe = msgspec.structs.replace(recipe, **{name: column(name) for name in chosen_names})
     return dataclasses.replace(scenario, workload=Workload(new_recipe))
+
+
+@st.composite
+def _with_dependencies(draw: st.DrawFn, scenario: Scenario) -> Scenario:
+    """Draw the applications after which others are released, and think times; jobs state no times then."""
+    recipe = scenario.workload.recipe
+    if not isinstance(recipe, ListedWorkload) or any(getattr(recipe, name, None) for name in JOB_TIMES):
+        return scenario
+    count = len(recipe.release)
+    if count < 2 or draw(st.sampled_from((True, True, False))):
+        return scenario
+    order = draw(st.permutations(range(count)))
+    after: list[list[int]] = [[] for _ in range(count)]
+    for place, i in enumerate(order[1:], 1):
+        after[i] = draw(st.lists(st.sampled_from(order[:place]), max_size=2))
+    times = st.lists(st.sampled_from((0.0, 0.0, 0.05136, 1.0, 60.0)), min_size=count, max_size=count)
+    new_recipe = msgspec.structs.replace(recipe, after=after, think_time=draw(times))
+    return dataclasses.replace(scenario, workload=Workload(new_recipe))
+
+
+def without_dependencies(scenario: Scenario) -> Scenario:
+    """Return the scenario in which all applications are released at their stated releases."""
+    recipe = scenario.workload.recipe
+    if not isinstance(recipe, ListedWorkload) or recipe.after is None:
+        return scenario
+    workload = Workload(msgspec.structs.replace(recipe, after=None, think_time=None))
+    return dataclasses.replace(scenario, workload=workload)
 
 
 @st.composite

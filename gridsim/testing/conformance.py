@@ -34,7 +34,7 @@ from gridsim.simulation.simulate import Record, Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import integer, real
 from gridsim.support.progress import Bar, Progress, bar
-from gridsim.testing.cases import large_bag, scenarios, without_needs
+from gridsim.testing.cases import large_bag, scenarios, without_dependencies, without_needs
 from gridsim.testing.clairvoyance import FORESIGHT_KINDS, foresight_violation
 from gridsim.testing.coverage import Coverage
 from gridsim.testing.decision_checks import false_decision, wrong_verb
@@ -710,7 +710,8 @@ class _ConformanceTrial:
                 raise ConformanceError("hash seed", text, scenario, scheduler)
 
     def check_locality(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        if not scheduler.informed_by_messages:
+        # the perturbed workloads have releases of their own
+        if not scheduler.informed_by_messages or without_dependencies(scenario) is not scenario:
             return
         self.has_locality, self.speeds_known = True, scheduler.speeds_known
         # a scheduler whose timeouts are shorter than messages take may repeat its requests forever
@@ -730,6 +731,8 @@ class _ConformanceTrial:
             text = f"Scheduler.foresees must contain only {FORESIGHT_KINDS}, got {unknown[0]!r}"
             raise ConformanceError("foresight", text, scenario, scheduler)
         self.foresight_kinds &= {*scheduler.foresees}
+        if without_dependencies(scenario) is not scenario:
+            return
         with self.skip_endless_runs("foresight", OTHER_FUTURE) as skipped_variants:
             if violation := foresight_violation(scenario, scheduler, self.horizon, skipped_variants):
                 raise ConformanceError("foresight", violation, scenario, scheduler)
@@ -761,6 +764,8 @@ def _drop_unsupported_features(scenario: Scenario, scheduler: Scheduler) -> Scen
     """Return the scenario without the features that the scheduler does not support with its parameters."""
     if not scheduler.moves_data:
         scenario = dataclasses.replace(scenario, platform=scenario.platform.unlinked())
+    if not scheduler.dependencies:
+        scenario = without_dependencies(scenario)
     return scenario if scheduler.constraints else without_needs(scenario)
 
 

@@ -106,7 +106,7 @@ def _with_machine_per_queue(result: Result) -> Result:
 def _list_order_violation(result: Result) -> str | None:
     table = result.tables["schedule"]
     last = -np.inf
-    for application in range(len(result.applications)):
+    for application in np.argsort(result.applications["release"], kind="stable").tolist():
         start = table["start"][table["application"] == application]
         if not len(start):  # the job was rejected, or cancelled before its start
             continue

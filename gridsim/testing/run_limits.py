@@ -134,6 +134,10 @@ def wrongly_rejected_job(result: Result, order: Order) -> str | None:
         [int((is_up if machines is None else is_up & machines).sum()) for machines in suitable]
     )
     is_rejected = (result.applications["failed"] != 0) & ~cancelled_jobs(result)
+    if jobs.predecessors is not None and jobs.predecessor_offsets is not None:
+        # a job is not released if one before it never ends
+        of = np.repeat(np.arange(len(jobs)), np.diff(jobs.predecessor_offsets))
+        is_rejected[of[np.isnan(result.applications["finish"])[jobs.predecessors]]] = False
     if order == "list":
         never_fits = is_rejected & (fitting_machines < jobs.tasks)
         is_rejected &= ~np.maximum.accumulate(never_fits)

@@ -155,7 +155,7 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
     """
 
     # the inner scheduler has run the scenario before, so it supports all features of the scenario
-    unequal = fluctuating = owners = constraints = moves_data = True
+    unequal = fluctuating = owners = constraints = moves_data = dependencies = True
     job_times = JOB_TIMES
 
     inner: Scheduler

@@ -16,11 +16,24 @@ from gridsim.traces.job_lines import PARTS, JobLines, Rows, job_count, remarks_o
 from gridsim.traces.jobs import JobLog, date_at, stated_machines
 
 
-def report(log: JobLog, lines: JobLines, used: Rows, zero_run_time: float, stacklevel: int = 3) -> None:
+def report(
+    log: JobLog,
+    lines: JobLines,
+    used: Rows,
+    zero_run_time: float,
+    stacklevel: int = 3,
+    *,
+    uses_preceding: bool = False,
+) -> None:
     """Issue a `TraceWarning`, at the caller's caller, for each kind of remark on the `used` lines.
 
     The remarks are on what the reader left out and on repairs, unless they have been reported, on lines that
-    are left out or reinterpreted, on fields that no run uses, and on contradictions.
+    are left out or reinterpreted, on fields that the run does not use, and on contradictions.
+
+    Parameters
+    ----------
+    uses_preceding
+        Whether the run uses preceding jobs and think times.
     """
     jobs = log.jobs
     stacklevel += 1
@@ -28,7 +41,8 @@ def report(log: JobLog, lines: JobLines, used: Rows, zero_run_time: float, stack
     warn_remarks(log.path, [remark.restrict(jobs["line"][used]) for remark in log.repairs], stacklevel)
     for remark in remarks_on(jobs, lines, used, zero_run_time):
         warn_remarks(log.path, [remark], stacklevel)
-    warn_remarks(log.path, unused_fields(jobs, used & lines.ran).values(), stacklevel)
+    if not uses_preceding:
+        warn_remarks(log.path, unused_fields(jobs, used & lines.ran).values(), stacklevel)
     faults = contradictions(log, lines, used)
     if faults:
         text = "; ".join(fault.message for fault in faults)

@@ -75,6 +75,7 @@ def derive_jobs(
     zero_run_time: float = 1.0,
     utilization: float | None = None,
     machines: int | None = None,
+    uses_preceding: bool = False,
 ) -> RigidJobs:
     """Return the rigid jobs of a job log that were submitted in a window of time.
 
@@ -96,6 +97,9 @@ def derive_jobs(
     utilization, machines
         Value of `RigidJobs.utilization(machines)` to which release times are scaled, by one factor for their
         distances from the first release.  None for release times as recorded.
+
+    uses_preceding
+        Whether the caller uses preceding jobs and think times.
 
     Raises
     ------
@@ -121,7 +125,7 @@ def derive_jobs(
         remark = Remark(log.jobs["line"][wide], f"jobs of more than {max_nodes} nodes, left out")
         warn_remarks(log.path, [remark], 3)
         used &= nodes <= max_nodes
-    report(log, lines, used, zero_run_time)
+    report(log, lines, used, zero_run_time, uses_preceding=uses_preceding)
 
     row = np.flatnonzero(used & lines.ran)
     nodes, release, requests = nodes[row], submit[row], log.jobs["req_time"][row]

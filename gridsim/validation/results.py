@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from gridsim.validation.common import (
     Violation,
     column_label,
     differences,
+    is_close,
     is_declared,
     violations_where,
 )
@@ -79,8 +81,13 @@ def _violations(result: Result) -> list[Violation]:
         # check this first: with a changed trace, the result would look faulty
         check_digests(result.scenario.files, recorded_files)
     workload = result.scenario.workload.realize(result.scenario.platform)
+    releases = _check_releases(result, workload)
+    if workload.predecessors is not None and len(result.applications) == len(workload):
+        release = result.applications["release"]
+        workload = replace(workload, release=release, release_ns=np.rint(release / NS).astype(np.int64))
     violations = (
         _check_digest(result)
+        + releases
         + _check_applications(result, workload)
         + _check_machines(result)
         + check_messages(result)
@@ -123,6 +130,41 @@ def _check_digest(result: Result) -> list[Violation]:
             f"states {stated_digest}, but the tables have the digest {result.digest}",
         )
     ]
+
+
+def _check_releases(result: Result, workload: Applications) -> list[Violation]:
+    """Check that applications with predecessors are released when these have ended and they have thought."""
+    table, offsets, predecessors = result.applications, workload.predecessor_offsets, workload.predecessors
+    if offsets is None or predecessors is None or len(table) != len(workload):
+        return []
+    assert workload.think_time is not None
+    release, counts = table["release"], np.diff(offsets)
+    rows = np.flatnonzero(counts)
+    # the last end; those without an end, such as rejected jobs, ended at some time from their release on
+    has_end = ~np.isnan(table["finish"])
+    ends = np.where(has_end, table["finish"], table["release"])[predecessors]
+    expected = workload.release.copy()
+    last = np.maximum.reduceat(ends, offsets[rows]) + workload.think_time[rows]
+    expected[rows] = np.maximum(expected[rows], last)
+    is_exact = np.ones(len(table), np.bool_)
+    is_exact[rows] = np.logical_and.reduceat(has_end[predecessors], offsets[rows])
+    is_wrong = ~is_close(release, expected) & (is_exact | (release < expected))
+    return violations_where(
+        "before predecessors",
+        is_wrong,
+        column_label("applications.release"),
+        lambda i: (
+            f"is released at {release[i]} s, but its stated release and the ends before it with its think "
+            f"time give {'' if is_exact[i] else 'at least '}{expected[i]} s"
+        ),
+    ) + differences(
+        "workload",
+        column_label("applications.predecessors"),
+        table["predecessors"] != counts,
+        table["predecessors"],
+        counts,
+        "the scenario has",
+    )
 
 
 def _check_applications(result: Result, workload: Applications) -> list[Violation]:

@@ -15,6 +15,7 @@ from gridcore import (
     JobQueue,
     ManualQueue,
     PullQueue,
+    ReleaseQueue,
     SharedQueue,
     SlotSchedules,
     StepProfile,
@@ -69,6 +70,15 @@ def shared_queue(jobs: int = 300) -> SharedQueue:
     tasks, run = rng.integers(1, 90, jobs), rng.integers(1, 50, jobs) * SECOND
     queue = SharedQueue(np.full(50, 8), tasks, run, run * 2, task_cores=rng.integers(1, 4, jobs), log=True)
     queue.submit(np.arange(jobs), np.arange(jobs) * SECOND)
+    return queue
+
+
+def releases(applications: int = 600) -> ReleaseQueue:
+    """Return releases in chains of two, half of which have ended."""
+    second = np.arange(applications // 2)
+    offsets = np.concatenate((np.zeros(applications - len(second), np.int64), np.arange(len(second) + 1)))
+    queue = ReleaseQueue(np.arange(applications), second, offsets, np.full(applications, SECOND))
+    queue.end(queue.take(applications // 4), applications)
     return queue
 
 
@@ -196,7 +206,7 @@ def objects() -> dict[str, Any]:
     nodes = policy(bags(), gs.ExpandingRing())
     return {
         "JobQueue": backfill(), "SharedQueue": shared_queue(), "ManualQueue": manual_queue(),
-        "StepProfile": profile(),
+        "StepProfile": profile(), "ReleaseQueue": releases(),
         "WorkQueue": work_queue(), "PullQueue": pull()[0],
         "DataQueues": data_queues(20), "CoreQueues": core_queues(20),
         "TaskQueues": tree.queues, "SummaryTree": tree.tree, "Links": walks.network.links,
@@ -317,6 +327,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "bind_earliest": lambda: (at := FREE.copy(), gridcore.bind_earliest(at, SPEED, 50.0, 3000, 0), at),
     "map_batch": lambda: gridcore.map_batch(ETC, COUNTS, np.zeros(60), "sufferage"),
     "map_in_turn": lambda: gridcore.map_in_turn(ETC, COUNTS, np.zeros(60), "kpb"),
+    "ReleaseQueue": lambda: (queue := releases(), queue.take(NEVER), queue.release)[1:],
     "JobQueue": lambda: run_queue(backfill()),
     "SharedQueue": lambda: run_queue(shared_queue()),
     "ManualQueue": lambda: start_in_order(queue := manual_queue(), NEVER - 1) and queue.starts(),

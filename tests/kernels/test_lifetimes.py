@@ -35,6 +35,7 @@ FAILING_CALLS: dict[str, Callable[[], Any]] = {
     "DataQueues": lambda: gridcore.DataQueues([1.0, 1.0], bandwidth=[1.0, 0.0]),
     "CoreQueues": lambda: gridcore.CoreQueues([1.0, 1.0], cores=[1, 0]),
     "PullQueue": lambda: gridcore.PullQueue([1.0, 2.0], -1),
+    "ReleaseQueue": lambda: gridcore.ReleaseQueue([1, 2], [0], [0, 0, 1], [1]),
     "JobQueue": lambda: gridcore.JobQueue(9, [1, 2], [1, 2], [1]),
     "SharedQueue": lambda: gridcore.SharedQueue([4, 4], [1, 9], [1, 2], [1, 2]),
     "ManualQueue": lambda: gridcore.ManualQueue(9, [1, 2], [1, 2], [1, 2], sizes=[8, 2]),

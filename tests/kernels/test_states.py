@@ -81,7 +81,7 @@ def policy_in_progress(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
 
 #: Kernels with a state, in the middle of their work.
 KERNELS: dict[str, Callable[[], Any]] = {
-    "JobQueue": lambda: advanced_queue(work.backfill(60)),
+    "JobQueue": lambda: advanced_queue(work.backfill(60)), "ReleaseQueue": lambda: work.releases(60),
     "SharedQueue": lambda: advanced_queue(work.shared_queue(60)),
     "WorkQueue": lambda: advanced_queue(work.work_queue(60)),
     "ManualQueue": manual_queue, "PullQueue": pull_queue, "TaskQueues": lambda: work.task_queues(30),

@@ -40,6 +40,7 @@ class JobQueue:
         queue_limits: ArrayLike | None = None,
         sizes: ArrayLike | None = None,
         partition: ArrayLike | None = None,
+        releases: Any = None,
         log: bool = False,
     ) -> None:
         self.machines, self.depth, self.log = int(machines), depth, log
@@ -50,6 +51,7 @@ class JobQueue:
         self.jobs = len(self._nodes)
         self._stated, self._predicted, self._weights = list(self._estimate), predicted, weights
         self._ranks = list(range(self.jobs)) if ranks is None else integers(ranks)
+        self._releases, self._ranks_submissions = releases, releases is not None and ranks is None
         self._user = [0] * self.jobs if users is None else integers(users)
         self._queue_of = [0] * self.jobs if queues is None else integers(queues)
         self._queue_limits = None if queue_limits is None else integers(queue_limits)
@@ -107,6 +109,7 @@ class JobQueue:
             due = [
                 self.next_end(),
                 *(at for at, _ in self._coming),
+                *([] if self._releases is None else [self._releases.next_release()]),
                 *([self.now] if self._must_examine else []),
                 *(start for job, start in self._reserved.items() if job not in self._waits_for_end),
             ]
@@ -121,8 +124,14 @@ class JobQueue:
                     self._ended.setdefault(self._user[job], []).append(self._run[job])
                     if self._run[job] < self._estimate[job]:
                         self._early.add(self._partition[job])
+                    if self._releases is not None:
+                        self._releases.end([job], self.now)
+            if self._releases is not None:
+                self._coming = [(self.now, job) for job in self._releases.take(self.now)]
             for job in (job for at, job in self._coming if at == self.now):
                 self._waiting.add(job)
+                if self._ranks_submissions:
+                    self._ranks[job] = len(self._submitted)
                 self._submitted[job] = self.now
                 last = self._ended.get(self._user[job], [])[-2:]
                 if self._predicted and len(last) == 2:
@@ -180,12 +189,18 @@ class JobQueue:
     def _queue(self) -> list[int]:
         """Return the waiting jobs of the partition in their order."""
         waiting = (job for job in self._waiting if self._partition[job] == self._examined)
-        return sorted(waiting, key=lambda job: (-self._key(job), self._ranks[job]))
+        ranks = self._ranks if self._order is None else range(self.jobs)
+        return sorted(waiting, key=lambda job: (-self._key(job), ranks[job]))
 
     def _key(self, job: int) -> float:
         wait, nodes = self.now - self._submitted[job], self._nodes[job]
         if self._order in ("sjf", "saf"):
             return -float(self._estimate[job]) * (nodes if self._order == "saf" else 1)
+        if self._order == "lcfs":
+            return self._ranks[job]
+        if self._order == "f1":
+            submitted = max(1.0, self._submitted[job] / 1e9)
+            return -(math.log10(self._estimate[job] / 1e9) * nodes + 870.0 * math.log10(submitted))
         if self._order == "wfp":
             return float((wait / self._estimate[job]) ** 3 * nodes)
         if self._order == "unicef":

@@ -153,7 +153,7 @@ class CoreQueues(TaskQueues):
             core = min(cores, key=lambda core: core.end)
             core.end += length
             ends.append(core.end)
-        return min(ends) if self.watch == "completion" else max(ends)
+        return min(ends) if self._sees_each_end else max(ends)
 
     # -- queries of the scheduler -----------------------------------------------------------------------
 

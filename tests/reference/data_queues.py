@@ -185,7 +185,7 @@ class DataQueues(TaskQueues):
         ends = [task.arrival for task in later._stages[u].active]
         if not ends:
             return NEVER
-        return min(ends) if self.watch == "completion" else max(ends)
+        return min(ends) if self._sees_each_end else max(ends)
 
     def _projected_queue(self, u: int, at: int) -> edf.Queue:
         """Return the queue that `u` will hold at `at` ns, without a task that can be taken then."""

@@ -51,6 +51,7 @@ class SharedQueue(JobQueue):
         queue_limits: ArrayLike | None = None,
         sizes: ArrayLike | None = None,
         partition: ArrayLike | None = None,
+        releases: Any = None,
         log: bool = False,
     ) -> None:
         counts, machines = integers(tasks), integers(cores)
@@ -73,6 +74,7 @@ class SharedQueue(JobQueue):
             queue_limits=queue_limits,
             sizes=sizes,
             partition=partition,
+            releases=releases,
             log=log,
         )
         self._tasks, self._placement = counts, placement

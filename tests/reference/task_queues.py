@@ -87,6 +87,8 @@ class TaskQueues:
         self._log: list[tuple[int, int, int]] = []
         self.machines, self.enqueued, self.tasks_done = len(speeds), 0, 0
         self.order, self.watch, self.log, self.record = order, watch, log, record
+        self._releases: Any = None
+        self._task_counts: list[int] = []
         self._run_log: list[tuple[int, int, int, int, bool]] = []
         self._arrival_log: list[tuple[int, int, int, int]] = []
 
@@ -111,6 +113,19 @@ class TaskQueues:
         applications, n = self._application, len(self._application)
         owners = list(range(n, n + len(r))) if whose is None else integers(whose)
         applications += [Application(*row) for row in zip(r, w, a, owners, strict=True)]
+
+    def follow(self, releases: Any, tasks: ArrayLike) -> None:
+        """Report the end of each application to `releases` when its `tasks` are completed."""
+        self._releases, self._task_counts = releases, integers(tasks)
+
+    @property
+    def _sees_each_end(self) -> bool:
+        return self.watch == "completion" or self._releases is not None
+
+    def release_applications(self, applications: ArrayLike) -> None:
+        """Take over the releases of `applications`."""
+        for i in integers(applications):
+            self._application[i].release = self._releases.release[i] / 1e9
 
     def totals(self) -> dict[str, Integers]:
         """Return the totals so far."""
@@ -333,6 +348,9 @@ class TaskQueues:
         application = self._owner(application)
         self._machine[u].done += 1
         self.tasks_done += 1
+        total, row = dict(enumerate(self._task_counts)).get(application), self._application[application]
+        if total == row.completed:
+            self._releases.end([application], row.finish)
         if self.log:
             self._log.append((u, application, end))
         if self.record:
@@ -343,7 +361,7 @@ class TaskQueues:
         m = self._machine[u]
         if m.idle:
             return NEVER
-        if self.watch == "completion":
+        if self._sees_each_end:
             return m.free_at if m.running >= 0 else m.free_at + self._next_length(u)
         return m.free_at + self._waiting_length(u)
 
@@ -358,6 +376,8 @@ class TaskQueues:
         ]
         for u in due_machines:
             self._advance(u, now)
+        if self.watch == "idle":
+            due_machines = [u for u in due_machines if self._machine[u].idle]
         return np.array(due_machines, np.int64)
 
     # -- queries of the scheduler -----------------------------------------------------------------------

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.errors import ScenarioError, TraceWarning, one_line, warn
+from gridsim.errors import GridSimError, ScenarioError, TraceWarning, one_line, warn
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
@@ -158,7 +160,8 @@ def to_swf(result: Result, path: StrPath) -> int:
     A rigid job is one job with status 1.  A rejected or cancelled one has status 5 (cancelled), an unknown
     wait and a run time of 0 s.  For bags, each row of the table ``schedule`` is a job on one processor, with
     status 0 (failed) if it was interrupted, and the number of the bag as executable; this requires a recorded
-    run.  Times have fractions.
+    run.  Times have fractions.  A rigid job that was released after others has the last of them to end as its
+    preceding job, and the time from that end to its release as its think time.
 
     Returns
     -------
@@ -178,6 +181,7 @@ def to_swf(result: Result, path: StrPath) -> int:
     rejected, sizes = np.isnan(rows.finish), [str(n) for n in rows.size.tolist()]
     status = np.where(rejected, _CANCELLED, rows.done.astype(np.int64))
     duration = table["run_time"] if rigid else rows.finish - rows.start
+    users, preceding = _users_and_preceding_jobs(result, rows.label) if rigid else (None, None)
     columns = [
         rows.label if rigid else [str(k + 1) for k in range(len(release))],
         _numbers(release),
@@ -190,10 +194,11 @@ def to_swf(result: Result, path: StrPath) -> int:
         _numbers(table["requested"]) if rigid else missing,
         missing,  # requested memory
         [str(code) for code in status.tolist()],
-        missing,  # user
+        missing if users is None else [str(user) for user in users.tolist()],
         missing,  # group
         missing if rigid else [str(i + 1) for i in rows.application.tolist()],  # executable
-        *[missing] * 4,  # queue, partition, preceding job, think time
+        *[missing] * 2,  # queue, partition
+        *((missing, missing) if preceding is None else preceding),
     ]
     machines = len(result.machines)
     header = {
@@ -210,6 +215,30 @@ def to_swf(result: Result, path: StrPath) -> int:
     lines = [f"; {key}: {value}" for key, value in header.items()]
     _write(path, lines, map(" ".join, zip(*columns, strict=True)))
     return len(release)
+
+
+def _users_and_preceding_jobs(
+    result: Result, labels: Sequence[str]
+) -> tuple[NDArray[np.int64] | None, tuple[list[str], list[str]] | None]:
+    """Return the users of rigid jobs, and their preceding jobs and think times as text; None if unknown."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TraceWarning)  # the run has reported them
+            jobs = result.scenario.workload.realize(result.scenario.platform)
+    except (GridSimError, OSError):  # a log that the workload was read from is gone
+        return None, None
+    if jobs.predecessors is None or jobs.predecessor_offsets is None:
+        return jobs.user, None
+    release, finish = result.applications["release"], result.applications["finish"]
+    ends = np.where(np.isnan(finish), release, finish)
+    preceding, think = ["-1"] * len(jobs), ["-1"] * len(jobs)
+    for i, (begin, end) in enumerate(pairwise(jobs.predecessor_offsets.tolist())):
+        if begin < end:
+            before = jobs.predecessors[begin:end]
+            last = int(before[ends[before].argmax()])
+            preceding[i] = labels[last]
+            (think[i],) = _numbers(np.maximum(0.0, release[[i]] - ends[[last]]))
+    return jobs.user, (preceding, think)
 
 
 def _write(path: StrPath, head: list[str], lines: Iterable[str]) -> None:

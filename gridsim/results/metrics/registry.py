@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, get_args, overload
 
@@ -283,10 +284,34 @@ class Metrics:
                 columns = release[rows], size[rows], task_size[rows], counts[rows]
                 return discrete_bound(*columns, speeds, migration=kind == "preemptive")
 
-            bounds = [bound_of(slice(None), self.core_speeds), *self._need_bounds(bound_of)]
-            bounds += self._data_bounds(kind, release, size, task_size, counts)
+            if "predecessors" in table:
+                bounds = self._bounds_with_dependencies(bound_of, task_size, counts, size)
+            else:
+                bounds = [bound_of(slice(None), self.core_speeds), *self._need_bounds(bound_of)]
+                bounds += self._data_bounds(kind, release, size, task_size, counts)
             self._bounds[kind] = max(bounds, key=lambda bound: bound.stretch)
         return self._bounds[kind]
+
+    def _bounds_with_dependencies(
+        self, bound_of: Callable[[Any, Floats], Bound], task_size: Floats, tasks: Any, size: Floats
+    ) -> list[Bound]:
+        """Return the bounds of the applications without predecessors, and of each other one alone.
+
+        Only the former have releases that do not depend on the schedule.
+        """
+        speeds, is_free = self.core_speeds, self._completed_column("predecessors") == 0
+        speed = math.fsum(speeds.tolist())
+        ceiling = np.maximum(task_size * (tasks + len(speeds)) / size, 1.0) / speed * (1 + 1e-9)
+        others = np.flatnonzero(~is_free)
+        others = others[np.argsort(-ceiling[others], kind="stable")]
+        bounds = list[Bound]()
+        for rows in filter(len, (np.flatnonzero(is_free), *others[:, None])):
+            if bounds and not is_free[rows[0]] and ceiling[rows[0]] <= max(b.stretch for b in bounds):
+                break
+            bound = bound_of(rows, speeds)
+            applications = rows[bound.applications]
+            bounds.append(replace(bound, first=int(rows[bound.first]), applications=applications))
+        return bounds
 
     def _need_bounds(self, bound_of: Callable[[Any, Floats], Bound]) -> Sequence[Bound]:
         """Return the bounds for the machines that have the memory and disk that tasks of bags need."""

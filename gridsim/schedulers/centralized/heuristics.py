@@ -41,6 +41,7 @@ class ImmediateHeuristic(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "in-turn"
     decentralized: ClassVar[bool] = False
+    dependencies: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = READY_TIME_WORDS
 
     @property

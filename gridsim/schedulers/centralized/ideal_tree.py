@@ -37,6 +37,7 @@ class IdealTree(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "ideal-tree"
     decentralized: ClassVar[bool] = False
+    dependencies: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = BOUND_WORDS
     constraints: ClassVar[bool] = True
 

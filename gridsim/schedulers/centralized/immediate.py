@@ -48,7 +48,9 @@ class ImmediateMode(Policy):
         # application -> number of unbound tasks, which wait while no machine is up
         self.unbound: dict[int, int] = {}
         self.resubmitted = np.zeros(len(applications), np.int64)
-        if run.faults:
+        if run.releases is not None:
+            self.queues.follow(run.releases, applications.tasks)
+        if run.faults or run.releases is not None:
             run.engine.add_source(self)
 
     def eligible(self, application: int) -> Bools:
@@ -75,6 +77,8 @@ class ImmediateMode(Policy):
 
     def on_release(self, applications: list[int]) -> None:
         """Bind the tasks of `applications`, one application after another."""
+        if self.run.releases is not None:
+            self.queues.release_applications(applications)
         for i in applications:
             self.unbound[i] = int(self.run.applications.tasks[i])
         self._bind()

@@ -75,6 +75,11 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
         return self.mode == "once"
 
     @property
+    def dependencies(self) -> bool:  # type: ignore[override]
+        """Whether applications may follow the ends of others; not from the list of ``"replan"``."""
+        return self.mode == "once"
+
+    @property
     def constraints(self) -> bool:  # type: ignore[override]
         return self.mode == "once"
 
@@ -131,6 +136,11 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
     def cores(self) -> bool | Literal["separate"]:  # type: ignore[override]
         """How machines with several cores run; ``"random"`` binds tasks to the queue of a machine."""
         return True if self.mode == "random" else "separate"
+
+    @property
+    def dependencies(self) -> bool:  # type: ignore[override]
+        """Whether applications may follow the ends of others; not from the list of ``"pull"``."""
+        return self.mode != "pull"
 
     @property
     def constraints(self) -> bool:  # type: ignore[override]

@@ -82,6 +82,8 @@ class CompiledDgs(RigidAdapter):
         self.forget = self.environment.forget
         columns = self.job_columns()
         nodes = self.new_nodes(columns)
+        if self.run.releases is not None:
+            nodes.releases = self.run.releases
         self.records = CompiledRecords(nodes, columns)
         return nodes
 

@@ -32,13 +32,18 @@ class Bags(Stateful):
     ) -> None:
         self.applications, self.add = applications, add
         self.whose = np.arange(len(applications))
-        self.tasks, self.release = applications.tasks, applications.release
+        self.tasks = applications.tasks
         self.size, self.task_size = applications.size, applications.task_size
         self.data = applications.data
         self.input_bytes, self.output_bytes = applications.input_bytes, applications.output_bytes
         self.memory, self.disk = applications.memory, applications.disk
         #: Rows of further bags: application, tasks, release (ns).
         self.further: Integers = np.zeros((0, 3), np.int64)
+
+    @property
+    def release(self) -> Floats:
+        """Release of each bag, s: float64[bags]; in a run, releases of applications may follow ends."""
+        return np.append(self.applications.release, self.further[:, 2] / NS)
 
     def add_bags(self, applications: Integers, tasks: Integers, now: int) -> Integers:
         """Add a bag of ``tasks[k]`` tasks of ``applications[k]``, released at `now` ns, for each k.
@@ -55,7 +60,7 @@ class Bags(Stateful):
         whose, tasks, now = rows.T.copy()
         release, task_size = now / NS, self.applications.task_size[whose]
         self.whose, self.tasks = np.append(self.whose, whose), np.append(self.tasks, tasks)
-        self.release, self.size = np.append(self.release, release), np.append(self.size, tasks * task_size)
+        self.size = np.append(self.size, tasks * task_size)
         self.task_size = np.append(self.task_size, task_size)
         for name in ("data", "input_bytes", "output_bytes", "memory", "disk"):
             if (column := getattr(self.applications, name)) is not None:

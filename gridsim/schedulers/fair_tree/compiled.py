@@ -209,6 +209,12 @@ class CompiledTree(Adapter):
             cell=cell,
         )
 
+    def setstate(self, state: dict[str, Any]) -> None:
+        """Restore a state of a checkpoint, and the releases that follow ends."""
+        super().setstate(state)
+        if self.run.releases is not None:
+            self.tree.set_releases(self.run.applications.release)
+
     def partial_outcome(self) -> tuple[TreeFindings, dict[str, Any], list[Any]]:
         """Return the results of this process: findings, totals of queues, and message counts."""
         self.core.drain(self.now)

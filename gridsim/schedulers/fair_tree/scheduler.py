@@ -165,6 +165,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "fair-tree"
+    dependencies: ClassVar[bool] = True
     speeds_known: ClassVar[bool] = True  # routers split by the speed of subtrees if no sample has room
     decision_words: ClassVar[DecisionTexts] = WORDS
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = VERBS

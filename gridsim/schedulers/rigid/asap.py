@@ -54,6 +54,7 @@ class Asap(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "asap"
     decentralized: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
+    dependencies: ClassVar[bool] = True
     constraints: ClassVar[bool] = True
     job_times: ClassVar[tuple[JobTime, ...]] = JOB_TIMES
     decision_words: ClassVar[DecisionTexts] = {
@@ -394,9 +395,14 @@ class _AsapPolicy(Policy):
         return np.flatnonzero(self.runs.end < 0)
 
     def finish(self) -> Outcome:
-        """Return the outcome; jobs that still wait count as rejected, since too few machines are ever up."""
+        """Return the outcome; jobs that still wait count as rejected, since too few machines are ever up.
+
+        So do the jobs after them, which are not released.
+        """
         failed = np.zeros(len(self.resubmitted), np.int64)
         failed[[*self.waiting, *self.rejected]] = 1
+        if self.run.releases is not None:
+            failed[self.runs.end < 0] = 1
         return self.runs.outcome(failed=failed, resubmitted=self.resubmitted)
 
 

@@ -117,6 +117,7 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "backfill"
     decentralized: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
+    dependencies: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = WORDS
 
     backfill: Literal["none", "easy", "conservative"] = "easy"
@@ -230,11 +231,18 @@ class BatchQueuePolicy(JobQueuePolicy):
         times = np.where(self.rejected, 1, tasks), self.durations, self.estimate
         self.queue: JobQueue | SharedQueue
         if self.capacity is None:
-            self.queue = JobQueue(len(run.speeds), *times, **discipline, log=self.needs_log)
+            self.queue = JobQueue(
+                len(run.speeds), *times, **discipline, releases=run.releases, log=self.needs_log
+            )
         else:
-            self.queue = SharedQueue(self.capacity.cores, *times, **discipline, log=True)
-        jobs = np.flatnonzero(~self.rejected)
-        self.queue.submit(jobs, run.applications.release_ns[jobs])
+            self.queue = SharedQueue(
+                self.capacity.cores, *times, **discipline, releases=run.releases, log=True
+            )
+        if run.releases is not None:
+            run.releases.skip(np.flatnonzero(self.rejected))
+        else:
+            jobs = np.flatnonzero(~self.rejected)
+            self.queue.submit(jobs, run.applications.release_ns[jobs])
         if run.faults:
             run.engine.add_source(self)
 
@@ -271,7 +279,8 @@ class BatchQueuePolicy(JobQueuePolicy):
         ):
             arguments |= self._queues()
         is_predicted = parameters.estimate == "predicted" and parameters.order in ("sjf", "saf")
-        if parameters.order in ("wfp", "unicef", "multifactor") or is_predicted:
+        is_by_release = self.run.releases is not None and parameters.order in ("lcfs", "f1")
+        if parameters.order in ("wfp", "unicef", "multifactor") or is_predicted or is_by_release:
             arguments["order"] = parameters.order
         elif parameters.order != "fcfs":
             keys = self._static_keys()
@@ -468,7 +477,8 @@ class BatchQueuePolicy(JobQueuePolicy):
         runs = runs[:, first_rows]
         is_replayed = (parameters.order, parameters.reserve, parameters.depth) == ("fcfs", "counts", 1)
         is_replayed &= parameters.backfill != "conservative" and parameters.user_limit is None
-        is_replayed &= not parameters.queue_limits and not parameters.partitions and self.capacity is None
+        is_replayed &= not parameters.queue_limits and not parameters.partitions
+        is_replayed &= self.capacity is None and self.run.releases is None
         if not is_replayed or parameters.estimate == "predicted":
             record_starts(self.run.decisions, jobs.release_ns, jobs.tasks, runs)
             return

@@ -189,6 +189,11 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     degree: Annotated[int, Limits(low=1)] = 8
     detection: Annotated[float, Limits(low=0, high=2e9, unit="s")] = 1.0
 
+    @property
+    def dependencies(self) -> bool:  # type: ignore[override]
+        """Whether applications may follow the ends of others: if they wait in task queues, as submitted."""
+        return not self.single_tasks and (self.environment is None or self.environment.uses_queues)
+
     def start(self, run: Run) -> Policy:
         """Return the policy that runs the nodes."""
         self._check_classes()  # a subclass may override __post_init__ without this check
@@ -332,6 +337,7 @@ class Adapter(CorePolicy):
             at_once=parameters.at_once,
             home=layout.home,
             releases=layout.releases,
+            release_queue=run.releases,
             until=self.until,
             slots=None if self.environment is None else self.environment.slots,
             jobs=self.node_jobs,
@@ -542,6 +548,8 @@ class Adapter(CorePolicy):
         has_sizes = bags.unequal or bags.estimate is not None
         columns = {"sizes": bags.sizes(), "tasks": bags.tasks} if has_sizes else moved_bytes(self.run)
         self.queues.add_applications(bags.release, self.size, self.task_size, **columns)
+        if self.run.releases is not None:
+            self.queues.follow(self.run.releases, bags.tasks)
 
     def note(self, node: int, table: str, values: Mapping[str, float]) -> None:
         """Add `values`, which `node` passed to `View.note`, to `table` of the result."""

@@ -70,7 +70,7 @@ class ProgressChecks:
             self._warn_of_crawl(progress)
         events = adapter.core.events + self.failure_count
         is_complete = progress[1] >= adapter.total_tasks
-        has_releases = adapter.now < adapter.run.applications.release_ns[-1]
+        has_releases = adapter.now < adapter.run.applications.release_ns.max()
         patience = self.patience
         if is_complete:
             patience = PATIENCE_TO_THE_END * patience if adapter.total_tasks else math.inf

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gridcore.common.release_queue import ReleaseQueue
 from gridcore.common.state import LATEST, NEVER, read, read_only
 from gridcore.network.links import Links
 from gridcore.nodes.board import Board
@@ -109,6 +110,7 @@ class PythonCore(PythonActions):
         at_once: bool = False,
         home: Integers | None = None,
         releases: Integers | None = None,
+        release_queue: ReleaseQueue | None = None,
         until: str = "done",
         slots: Callable[[int], Any] | None = None,
         jobs: Callable[[int], Any] | None = None,
@@ -144,6 +146,8 @@ class PythonCore(PythonActions):
         self.submission_nodes = self.home if releases is None else np.asarray(releases).tolist()
         self.views: dict[int, PythonView] = {}
         self.total, self.until = sum(self.tasks), until
+        # the releases instead, if some follow the ends of other applications
+        self.release_queue = release_queue
         self.released = 0  # number of applications released so far
         self.events, self.finished, self.placed_at = 0, False, -1
         self.limit = NEVER  # time of the next event of the engine, up to which `advance` runs, ns
@@ -398,6 +402,8 @@ class PythonCore(PythonActions):
 
     def next_release(self) -> int:
         """Return the instant (ns) of the next release; `NEVER` if there is none."""
+        if self.release_queue is not None:
+            return self.release_queue.next_release()
         return self.release[self.released] if self.released < len(self.release) else NEVER
 
     def _due_phase(self) -> Phase:
@@ -562,12 +568,19 @@ class PythonCore(PythonActions):
 
     def take_releases(self) -> None:
         """Release the applications that are due."""
-        first = self.released
-        while self.next_release() <= self.now:
-            self.released += 1
-        node = self.submission_nodes[self.submitter[first]]
-        self._count("on_release", node, self.released - first)
-        for index in range(first, self.released):
+        first, due = self.released, list[int]()
+        if self.release_queue is not None:
+            due = self.release_queue.take(self.now)
+            self.released += len(due)
+            if self.queues.n_applications:  # rigid jobs do not wait in task queues
+                self.queues.release_applications(due)
+        else:
+            while self.next_release() <= self.now:
+                self.released += 1
+            due = list(range(first, self.released))
+        node = self.submission_nodes[self.submitter[due[0]]]
+        self._count("on_release", node, len(due))
+        for index in due:
             self.submit(index, self.tasks[index], "on_release")
 
     def _fire(self, timer: NodeTimer) -> None:

@@ -171,6 +171,7 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     """
 
     rigid: ClassVar[bool] = True
+    dependencies: ClassVar[bool] = True
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
     speeds_known: ClassVar[bool] = True  # they are equal within each site
     unequal_speeds: ClassVar[bool] = False
@@ -591,6 +592,7 @@ class RigidAdapter(Adapter):
         """Reject a job permanently."""
         self.records[number].phase = int(FAILED)
         self.rejected[reason] += 1
+        self.runs.report_end(number, self.now)
         self.end_if_over()
 
     def stop(self, number: int, machine: int, attempt: int) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from gridcore.common.release_queue import ReleaseQueue
 from gridcore.common.state import NEVER
 from gridcore.queues import task_queues as queues
+from gridcore.queues.core_queues import CoreQueues
+from gridcore.queues.data_queues import DataQueues
 from gridcore.queues.summary_grid import SummaryGrid
 from tests._helpers.small_queues import (
     BOTH,
@@ -25,7 +28,10 @@ from tests._helpers.small_queues import (
     steps,
     totals_of,
 )
+from tests.reference import core_queues as core_reference
+from tests.reference import data_queues as data_reference
 from tests.reference import task_queues as reference
+from tests.reference.release_queue import ReleaseQueue as ReferenceReleases
 
 
 class Program(RuleBasedStateMachine):
@@ -261,3 +267,41 @@ def test_tasks_shorter_than_a_nanosecond_take_one(module, watch):
     assert store.due(7).tolist() == []
     assert store.due(100).tolist() == [0]
     assert totals_of(store)["finish"] == [12]
+
+
+@pytest.mark.parametrize("kind", ["tasks", "cores", "data"])
+@pytest.mark.parametrize("watch", ["idle", "completion"])
+@given(data=st.data(), counts=st.lists(st.integers(1, 4), min_size=1, max_size=5))
+def test_queues_report_the_ends_of_applications(kind, watch, data, counts):
+    """An application in a chain is released when all tasks of the one before are completed."""
+    machines, n = 2, len(counts)
+    classes, options = {
+        "tasks": ((queues.TaskQueues, reference.TaskQueues), {}),
+        "cores": ((CoreQueues, core_reference.CoreQueues), {"cores": [1, 2]}),
+        "data": ((DataQueues, data_reference.DataQueues), {"bandwidth": [2.0, 1.0]}),
+    }[kind]
+    chain = [0] * n, list(range(n - 1)), [0, *range(n)], [0, *[NS] * (n - 1)]
+    followed = [ReleaseQueue(*chain), ReferenceReleases(*chain)]
+    pair = [a_class([1.0, 2.0], watch=watch, **options) for a_class in classes]
+    moved = {"input_bytes": [1.0] * n, "output_bytes": [2.0] * n} if kind == "data" else {}
+    for one, releases in zip(pair, followed, strict=True):
+        one.add_applications([0.0] * n, [float(count) for count in counts], [1.0] * n, **moved)
+        one.follow(releases, counts)
+    released = 0
+    while released < n or pair[0].next_change() < NEVER:
+        assert pair[0].next_change() == pair[1].next_change()
+        assert followed[0].next_release() == followed[1].next_release()
+        now = min(pair[0].next_change(), followed[0].next_release())
+        assert_same_values(pair[0].due(now), pair[1].due(now))
+        taken = [releases.take(now) for releases in followed]
+        assert taken[0] == taken[1]
+        for i in taken[0]:
+            released += 1
+            where = data.draw(st.lists(st.integers(0, machines - 1), min_size=counts[i], max_size=counts[i]))
+            for one in pair:
+                one.release_applications([i])
+                one.enqueue(where, [i] * counts[i], [1] * counts[i], now)
+                one.reschedule([*range(machines)], now)
+    assert followed[0].release.tolist() == followed[1].release.tolist()
+    finish = pair[0].totals()["finish"]
+    assert followed[0].release.tolist() == [0, *(finish[:-1] + NS).tolist()]

@@ -1,0 +1,204 @@
+"""Applications that are released after others have ended, under all kinds of schedulers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.optimization.chains import earliest_ends
+from gridsim.simulation.simulate import execute
+from gridsim.validation.results import validate_result
+from tests.reference.batch_queue import JobQueue
+from tests.reference.release_queue import ReleaseQueue
+
+NS = 10**9
+#: Schedulers whose ends of applications the run learns in different ways.
+BAGS = ("fair-tree", "power-of-d", "sparrow", "mct", "ideal-tree")
+JOBS = ("backfill", "asap", "dgs-asap", "zorilla")
+
+
+def jobs_of(after: Any, **columns: Any) -> gs.Scenario:
+    columns = {"release": [0.0] * len(after), "nodes": 1, "run_time": 2100.0} | columns
+    return gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_of(after=after, **columns))
+
+
+class FirstFitPolicy(gs.JobPolicy):
+    def decide(self, view: gs.JobView) -> None:
+        for job in view.waiting:
+            if job.nodes > view.free:
+                return
+            view.start(job)
+
+
+class FirstFit(gs.JobScheduler, frozen=True, kw_only=True):
+    name = "first-fit"
+    policy = FirstFitPolicy
+
+
+class RejectingPolicy(gs.JobPolicy):
+    """Rejects job 0 and kills job 1 after 10 s."""
+
+    def decide(self, view: gs.JobView) -> None:
+        for job in view.waiting:
+            if job.number == 0:
+                view.reject(job)
+            else:
+                view.start(job)
+        for job in view.running:
+            if job.number == 1 and view.now >= 10.0:
+                view.kill(job)
+        if view.now < 10.0:
+            view.wake(10.0)
+
+
+class Rejecting(gs.JobScheduler, frozen=True, kw_only=True):
+    name = "rejecting"
+    policy = RejectingPolicy
+
+
+@pytest.mark.parametrize("scheduler", JOBS)
+def test_a_chain_of_three_jobs_takes_three_run_times(scheduler: str) -> None:
+    result = gs.simulate(jobs_of([[], [0], [1]]), scheduler)
+    assert result.makespan_bound() == 6300.0
+    assert 6300.0 <= result.makespan < 6300.0 + 4 * 60.0  # slots and messages take time
+    assert result.applications["stated_release"].tolist() == [0.0] * 3
+    assert np.array_equal(result.applications["release"][1:], result.applications["finish"][:2])
+
+
+def test_a_user_in_a_closed_loop_by_hand() -> None:
+    """His jobs of 100 s and 50 s compete with one of 4 machines for 500 s; he thinks for 10 s each time."""
+    scenario = jobs_of(
+        [[], [], [0], [2]],
+        release=[0.0, 20.0, 0.0, 600.0],
+        nodes=[2, 4, 2, 1],
+        run_time=[100.0, 500.0, 100.0, 50.0],
+        think_time=10.0,
+    )
+    table = gs.simulate(scenario, "backfill-fcfs").applications
+    # in order of stated release: the jobs of the user are 0, 1 and 3
+    assert table["release"].tolist() == [0.0, 110.0, 20.0, 710.0]
+    assert table["first_start"].tolist() == [0.0, 600.0, 100.0, 710.0]
+    assert table["waiting"].tolist() == [0.0, 490.0, 80.0, 0.0]
+
+
+def test_rejected_and_killed_jobs_release_those_after_them() -> None:
+    result = gs.simulate(jobs_of([[], [], [0], [1, 0]], run_time=100.0, think_time=3.0), Rejecting())
+    assert result.applications["release"].tolist() == [0.0, 0.0, 3.0, 13.0]
+    assert validate_result(result) == []
+
+
+def test_jobs_that_cannot_run_release_those_after_them() -> None:
+    """A limit rejects job 0 at its release."""
+    scenario = jobs_of([[], [0]], nodes=[3, 1], user=[1, 1], run_time=7.0, think_time=2.0)
+    with pytest.warns(gs.SchedulerWarning, match="user_limit"):
+        result = gs.simulate(scenario, gs.BatchQueue(user_limit=2))
+    assert result.applications["release"].tolist() == [0.0, 2.0]
+    assert result.applications["finish"][1] == 9.0
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data(), easy=st.booleans(), machines=st.sampled_from([1, 3, 8]), jobs=st.integers(1, 14))
+def test_starts_of_fcfs_and_easy_equal_a_plain_simulator(
+    data: st.DataObject, easy: bool, machines: int, jobs: int
+) -> None:
+    """The jobs are listed in any order, so their numbers differ from those of the run."""
+
+    def column(values: st.SearchStrategy[int]) -> list[int]:
+        return data.draw(st.lists(values, min_size=jobs, max_size=jobs))
+
+    release, nodes = column(st.integers(0, 20)), column(st.integers(1, machines))
+    run, requested, think = (column(st.integers(low, 12)) for low in (1, 1, 0))
+    order, after = data.draw(st.permutations(range(jobs))), [list[int]() for _ in range(jobs)]
+    for place, i in enumerate(order[1:], 1):
+        after[i] = data.draw(st.lists(st.sampled_from(order[:place]), max_size=2, unique=True))
+    rank = np.argsort(release, kind="stable").tolist()
+    before = [[rank.index(j) for j in after[i]] for i in rank]
+    releases = ReleaseQueue(
+        [release[i] * NS for i in rank],
+        [j for row in before for j in row],
+        np.cumsum([0, *map(len, before)]),
+        [think[i] * NS for i in rank],
+    )
+    columns = ([column[i] * unit for i in rank] for column, unit in ((nodes, 1), (run, NS), (requested, NS)))
+    plain = JobQueue(machines, *columns, depth=int(easy), releases=releases)
+    plain.run(10**15)
+    workload = gs.Workload.jobs_of(
+        np.array(release, float), nodes, np.array(run, float), np.array(requested, float),
+        after=after, think_time=np.array(think, float), origin=0.0,
+    )  # fmt: skip
+    scenario = gs.Scenario(gs.Platform.equal(machines), workload)
+    for scheduler in (gs.BatchQueue(backfill="easy" if easy else "none"), *([] if easy else [FirstFit()])):
+        result = execute(scenario, scheduler)
+        assert np.array_equal(result.applications["first_start"], plain.totals()["first_start"] / NS)
+        assert np.array_equal(result.applications["release"], releases.release / NS)
+        assert result.makespan >= result.makespan_bound() - 1e-6
+
+
+def bags(**changes: Any) -> gs.Scenario:
+    columns = {
+        "tasks": [3, 8, 1, 5], "task_size": [2e4, 5e3, 9e4, 1e4],
+        "after": [[], [0], [], [1, 2]], "think_time": [0.0, 2.0, 0.0, 0.5],
+    }  # fmt: skip
+    workload = gs.Workload.of([0.0, 1.0, 0.0, 3.0], **columns | changes)
+    return gs.Scenario(gs.Platform.equal(3), workload)
+
+
+@pytest.mark.parametrize("scheduler", BAGS)
+def test_bags_are_released_when_others_have_ended(scheduler: str) -> None:
+    result = gs.simulate(bags(), scheduler, record=True)
+    table = result.applications  # in order of stated release: bags 0, 2, 1, 3
+    release, finish = table["release"], table["finish"]
+    assert release[[0, 1]].tolist() == [0.0, 0.0]
+    assert release[2] == pytest.approx(finish[0] + 2.0)
+    assert release[3] == pytest.approx(max(finish[1], finish[2]) + 0.5)
+    assert table["stretch"] == pytest.approx((finish - release) / table["size"])
+    assert result.bound().stretch <= result.max_stretch
+    assert result.makespan_bound() <= result.makespan
+    assert validate_result(result) == []
+
+
+@pytest.mark.parametrize("scheduler", ["power-of-d", "backfill"])
+def test_lists_without_predecessors_have_the_same_digest(scheduler: str) -> None:
+    scenario, empty = bags(after=None, think_time=None), bags(after=[[], [], [], []])
+    if scheduler == "backfill":
+        scenario, empty = (jobs_of(after, run_time=9.0) for after in ([[], []], [[], []]))
+    assert gs.simulate(scenario, scheduler).digest == gs.simulate(empty, scheduler).digest
+
+
+@pytest.mark.parametrize("shift", [-1.0, 1.0])
+def test_validate_finds_a_wrong_release(shift: float) -> None:
+    result = gs.simulate(jobs_of([[], [0]]), "backfill")
+    table = {name: column.copy() for name, column in result.applications.items()}
+    table["release"][1] += shift
+    result.tables["applications"] = gs.Table(table)
+    assert "before predecessors" in {violation.law for violation in validate_result(result)}
+
+
+def test_earliest_ends_follow_the_longest_chain() -> None:
+    """Fork and join: 2 s, then 5 s or 3 s after 1 s, then 1 s."""
+    ends = earliest_ends(
+        np.array([0.0, 0.0, 6.5, 0.0]),
+        np.array([2.0, 5.0, 3.0, 1.0]),
+        np.array([0, 0, 1, 2]),
+        np.array([0, 0, 1, 2, 4]),
+        np.array([0.0, 1.0, 1.0, 0.0]),
+    )
+    assert ends.tolist() == [2.0, 8.0, 9.5, 10.5]
+
+
+def test_what_does_not_support_dependencies_says_so() -> None:
+    with pytest.raises(gs.ScenarioError, match=r"WQR-FT does not support workload\.after; .*power-of-d"):
+        gs.simulate(bags(), "WQR-FT")
+    with pytest.raises(gs.ScenarioError, match=r"mincent does not support workload\.after; .*mincent-once"):
+        gs.simulate(bags(), "mincent")
+    with pytest.raises(gs.ScenarioError, match=r"processes must be 1 with workload\.after, got 2"):
+        gs.simulate(bags(), "fair-tree", processes=2)
+    with pytest.raises(gs.ScenarioError, match=r"an emulation does not support workload\.after"):
+        gs.emulate(bags(), "power-of-d", speedup=float("inf"))
+    with pytest.raises(gs.ScenarioError, match=r"workload\.after does not support workload\.deadline"):
+        gs.simulate(jobs_of([[], [0]], deadline=[9e3, 9e3]), "asap")

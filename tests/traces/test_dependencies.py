@@ -1,0 +1,113 @@
+"""Jobs of a log that are released after their preceding jobs, or after those of their users."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.results.formats import job_logs
+from gridsim.validation.results import validate_result
+
+PLATFORM = gs.Platform.equal(8)
+
+
+def write(path: Path, *rows: tuple[float, ...]) -> str:
+    """Write jobs (number, submission, wait, run time, user, preceding job, think time) of one processor."""
+    lines = [
+        f"{job} {submit} {wait} {run} 1 -1 -1 1 {run} -1 1 {user} -1 -1 -1 -1 {preceding} {think}"
+        for job, submit, wait, run, user, preceding, think in rows
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def applications_of(log: str, after: Any) -> Any:
+    return gs.Workload.jobs_from_log(log, after=after).realize(PLATFORM)
+
+
+def test_preceding_jobs_of_a_log(tmp_path: Path) -> None:
+    """Without a think time, the submission is the earliest release."""
+    log = write(
+        tmp_path / "a.swf",
+        (1, 0, 0, 100, 1, -1, -1),
+        (2, 120, 5, 10, 1, 1, 7),
+        (3, 130, 0, 10, 2, 1, -1),
+        (4, 140, 0, 10, 2, 9, -1),
+    )
+    with pytest.warns(gs.TraceWarning, match="1 job.* preceding job .*not before"):
+        jobs = applications_of(log, "preceding")
+    assert jobs.predecessor_offsets.tolist() == [0, 0, 1, 2, 2]
+    assert jobs.predecessors.tolist() == [0, 0]
+    assert jobs.think_time.tolist() == [0.0, 7.0, 0.0, 0.0]
+    assert jobs.stated_release.tolist() == [0.0, 107.0, 130.0, 140.0]
+    scenario = gs.Scenario(PLATFORM, gs.Workload.jobs_from_log(log, after="preceding"))
+    with pytest.warns(gs.TraceWarning):
+        result = gs.simulate(scenario, "backfill")
+    assert result.applications["release"].tolist() == [0.0, 107.0, 130.0, 140.0]
+
+
+def test_preceding_jobs_have_no_effect_by_default(tmp_path: Path) -> None:
+    log = write(tmp_path / "a.swf", (1, 0, 0, 100, 1, -1, -1), (2, 50, 0, 10, 1, 1, 7))
+    with pytest.warns(gs.TraceWarning, match="preceding job .field 17., which is not used"):
+        assert applications_of(log, "none").predecessors is None
+
+
+def test_users_wait_for_their_previous_jobs(tmp_path: Path) -> None:
+    """Job 3 was submitted while job 2 of its user ran, so it is submitted at the same time again."""
+    log = write(
+        tmp_path / "a.swf",
+        (1, 0, 10, 100, 1, -1, -1),
+        (2, 130, 0, 50, 1, -1, -1),
+        (3, 150, 0, 50, 1, -1, -1),
+        (4, 160, 0, 10, 2, -1, -1),
+        (5, 200, 0, 10, 1, -1, -1),
+    )
+    jobs = applications_of(log, "user")
+    assert jobs.predecessors.tolist() == [0, 2]
+    assert jobs.predecessor_offsets.tolist() == [0, 0, 1, 1, 1, 2]
+    assert jobs.think_time.tolist() == [0.0, 20.0, 0.0, 0.0, 0.0]
+    assert jobs.stated_release.tolist() == [0.0, 120.0, 150.0, 160.0, 200.0]
+
+
+@pytest.mark.parametrize("scheduler", ["backfill", "backfill-conservative", "backfill-sjf", "dgs-asap"])
+def test_a_log_of_gridsim_comes_back_in_a_closed_loop(scheduler: str, tmp_path: Path) -> None:
+    rng, count = np.random.default_rng(5), 150
+    workload = gs.Workload.jobs_of(
+        np.sort(rng.integers(0, 60_000, count)).astype(float),
+        rng.integers(1, 6, count),
+        rng.integers(1, 2000, count).astype(float),
+        rng.integers(100, 3000, count).astype(float),
+        submitter=0,
+        user=rng.integers(0, 20, count),
+    )
+    first = gs.simulate(gs.Scenario(PLATFORM, workload), scheduler)
+    log = str(tmp_path / "run.swf")
+    job_logs.to_swf(first, log)
+    loop = gs.Workload.jobs_from_log(log, after="user")
+    second = gs.simulate(gs.Scenario(PLATFORM, loop), scheduler)
+    assert (second.applications["predecessors"] > 0).sum() > count / 4
+    if scheduler == "dgs-asap":  # jobs are submitted at other machines
+        assert validate_result(second) == []
+        return
+    start = first.applications["first_start"] - first.applications["release"][0]
+    assert second.applications["first_start"] == pytest.approx(start, abs=1.0)
+    # the log of the replay states the preceding jobs
+    job_logs.to_swf(second, log)
+    third = gs.simulate(gs.Scenario(PLATFORM, gs.Workload.jobs_from_log(log, after="preceding")), scheduler)
+    assert third.applications["first_start"] == pytest.approx(start, abs=1.0)
+
+
+def test_a_faster_grid_lets_users_submit_earlier(tmp_path: Path) -> None:
+    log = write(tmp_path / "a.swf", (1, 0, 500, 100, 1, -1, -1), (2, 700, 0, 10, 1, -1, -1))
+    result = gs.simulate(gs.Scenario(PLATFORM, gs.Workload.jobs_from_log(log, after="user")), "backfill")
+    assert result.applications["release"].tolist() == [0.0, 200.0]
+
+
+@pytest.mark.parametrize(("name", "value"), [("utilization", 0.5), ("copies", 2), ("resample", "users")])
+def test_changed_submissions_do_not_support_predecessors(name: str, value: Any) -> None:
+    with pytest.raises(gs.ScenarioError, match=rf"workload\.{name} must be .* with workload\.after = 'user'"):
+        gs.Workload.jobs_from_log("a.swf", after="user", **{name: value})
