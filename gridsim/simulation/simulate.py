@@ -770,6 +770,7 @@ class Simulation(Stateful):
             interfaces | network.use(),
             outages,
             scenario,
+            self.machines,
             engine.now,
         )
         tables = {

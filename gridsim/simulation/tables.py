@@ -16,6 +16,7 @@ from gridsim.results.metrics.formulas import job_slowdown, utilization
 from gridsim.results.table import Table, frozen
 from gridsim.scheduling.contract import Outcome
 from gridsim.simulation.checks import _APPLICATION_COLUMNS, _MACHINE_COLUMNS, rejected_applications
+from gridsim.simulation.machines import RunMachines
 from gridsim.simulation.outages import Outages
 from gridsim.support.clock import NS
 
@@ -94,6 +95,7 @@ def machine_table(
     interfaces: Mapping[str, NDArray[Any]],
     outages: Outages,
     scenario: Scenario,
+    machines: RunMachines,
     now: int,
 ) -> Table:
     """Build the table ``machines``, with one row per machine.
@@ -106,6 +108,8 @@ def machine_table(
         The failures of machines.
     scenario
         The scenario of the run.
+    machines
+        The machines of the run, which the recorded schedule has.
     now
         The time at which the run ended, ns.
     """
@@ -131,7 +135,7 @@ def machine_table(
         starts = columns["tasks"] + columns.get("interrupted", 0) + columns.get("ended", 0)
         extra_columns["data_in"] = task_data * starts
     if platform.power is not None:
-        pieces = _pieces(outcome, applications) if outcome.schedule else None
+        pieces = _pieces(outcome, applications, machines) if outcome.schedule else None
         extra_columns |= energy_columns(
             platform, scenario.faults, scenario.workload.origin, (begin, until), columns["busy"], pieces
         )
@@ -149,11 +153,12 @@ def machine_table(
     )
 
 
-def _pieces(outcome: Outcome, applications: Applications) -> Pieces:
+def _pieces(outcome: Outcome, applications: Applications, machines: RunMachines) -> Pieces:
     """Return the work in the recorded schedule, with the cores that each row uses at a time."""
     schedule = outcome.schedule
     # the tasks of a bag in a row run one after another
     cores = schedule["tasks"] if applications.rigid else np.ones_like(schedule["tasks"])
     if applications.cores is not None:
         cores = cores * applications.cores[schedule["application"]]
-    return Pieces(schedule["machine"], schedule["start"], schedule["end"], cores)
+    of_platform = machines.platform_machines(schedule["machine"])
+    return Pieces(of_platform, schedule["start"], schedule["end"], cores)
