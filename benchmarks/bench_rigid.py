@@ -35,7 +35,7 @@ if log == "drawn":
             file.write(said + 6 * " -1" + "\\n")
     jobs = gs.Workload.jobs_from_log(log)
 elif log:
-    jobs = gs.Workload.jobs_from_log(log, procs_per_node=8, copies=nodes // 5000)
+    jobs = gs.Workload.jobs_from_log(log, cores_per_node=8, copies=nodes // 5000)
 else:
     jobs = gs.Workload.jobs(30 * nodes, "ricc2010", 0.24, 200, seed=1)
 scenario = gs.Scenario(gs.Platform.equal(nodes), jobs, gs.Network(interfaces="equal"), seed=3)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _PLATFORM_FLAGS = ("nodes", "power")
 _NETWORK_FLAGS = ("latency", "bandwidth", "interfaces", "task_data")
 _BAG_FLAGS = ("interarrival", "tasks_per_node")
-_WORKLOAD_FLAGS = ("applications", *_BAG_FLAGS, "task_size", "load", "procs_per_node")
+_WORKLOAD_FLAGS = ("applications", *_BAG_FLAGS, "task_size", "load", "cores_per_node")
 #: Flag -> fields of workloads; the flag sets the first one that the kind of workload has.
 _FIELDS = {"applications": ("max_applications", "applications"), "load": ("load", "utilization")}
 #: Number of machines of the default scenario.
@@ -105,9 +105,15 @@ _scenario_options: tuple[Decorator, ...] = (
         help="Keep the jobs of the log rigid, on machines of equal speed.",
     ),
     click.option(
-        "--procs-per-node",
+        "--cores-per-node",
         type=INT_OR_LIST,
         help="Processors of a node: each machine is a node of N processors.  With several logs N,N,...  [1]",
+    ),
+    click.option(
+        "--shared",
+        is_flag=True,
+        default=None,
+        help="With --cores-per-node: jobs share the nodes, and each of their processors is a core anywhere.",
     ),
     *(field_option(_NETWORK, name) for name in _NETWORK_FLAGS),
     click.option("--seed", type=INT, help=f"Random seed of platform, workload and run.  [{DEFAULT_SEED}]"),
@@ -275,11 +281,12 @@ def scenario_of(flags: Flags) -> Scenario:
         and (machines is None or isinstance(machines, Multiple))
     ):
         changes = dict(map(_parse_change, flags.get("changes", ())))
-        procs = changes.get("workload.procs_per_node", flags.get("procs_per_node", 1))
+        procs = changes.get("workload.cores_per_node", flags.get("cores_per_node", 1))
         count = _machine_count(
             text("--job-log", flags["job_log"]),
-            integer("--procs-per-node", procs, low=1) if flags.get("rigid") else 1,
+            integer("--cores-per-node", procs, low=1) if flags.get("rigid") else 1,
             is_rigid=flags.get("rigid", False),
+            is_shared=flags.get("shared", False),
             factor=machines,
         )
         flags["nodes"] = count  # later calls need it, too
@@ -320,6 +327,8 @@ def scenario_of(flags: Flags) -> Scenario:
     elif (rigid or values.get("speeds") == "equal") and not isinstance(platform, EqualSpeeds | SiteSpeeds):
         platform = EqualSpeeds(nodes=base.platform.nodes)
     platform = _with_flags("platform", platform, values, _PLATFORM_FLAGS, seed)
+    if values.pop("shared", False):
+        platform = _with_shared_nodes(platform, rigid, values)
     workload: Any = base.workload.recipe
     if logs:
         paths = tuple(text("--job-log", path) for path in logs)
@@ -346,6 +355,26 @@ def scenario_of(flags: Flags) -> Scenario:
     changes = dict(map(_parse_change, flags.get("changes", ())))
     scenario = scenario.replaced(changes) if changes else scenario
     return scenario if load is None else _with_load(scenario, load)
+
+
+def _with_shared_nodes(platform: Any, rigid: bool, values: Flags) -> Any:
+    """Return the recipe of a platform with the cores of --cores-per-node, a flag that is removed."""
+    import msgspec
+
+    from gridsim.model.platform import SiteSpeeds
+
+    if not rigid or "cores_per_node" not in values:
+        raise ScenarioError("--shared requires --rigid and --cores-per-node")
+    cores = values.pop("cores_per_node")
+    if isinstance(cores, tuple):
+        sizes = platform.sizes if isinstance(platform, SiteSpeeds) else [platform.nodes]
+        if len(cores) != len(sizes):
+            raise ScenarioError(
+                f"--cores-per-node must be one number, or one for each site, got {len(cores)}"
+            )
+        pairs = zip(cores, sizes, strict=True)
+        cores = [count for count, size in pairs for _ in range(size)]
+    return msgspec.structs.replace(platform, cores=cores)
 
 
 def _multiple_count(factor: Multiple, count: int) -> int:
@@ -377,16 +406,20 @@ def _sites(flags: Flags, logs: Sequence[str]) -> dict[str, Any]:
             return {}
         if "nodes" in flags:
             raise ScenarioError("several --job-log do not support --nodes: use --sites N,N,...")
-        procs = flags.get("procs_per_node", 1)
+        procs = flags.get("cores_per_node", 1)
         counts = procs if isinstance(procs, tuple) else (procs,) * len(logs)
         if len(counts) != len(logs):
             raise ScenarioError(
-                f"--procs-per-node must be one number, or {len(logs)}, one for each log, got {len(counts)}"
+                f"--cores-per-node must be one number, or {len(logs)}, one for each log, got {len(counts)}"
             )
         for count in counts:
-            integer("--procs-per-node", count, low=1)
+            integer("--cores-per-node", count, low=1)
         pairs = zip(logs, counts, strict=True)
-        sizes = [_machine_count(log, count, flag="--sites", is_rigid=True) for log, count in pairs]
+        is_shared = flags.get("shared", False)
+        sizes = [
+            _machine_count(log, count, flag="--sites", is_rigid=True, is_shared=is_shared)
+            for log, count in pairs
+        ]
         names = names or _file_stems(logs)
         prefixes = [f"{name}=" for name in names] or [""] * len(sizes)
         entries = (f"{prefix}{size}" for prefix, size in zip(prefixes, sizes, strict=True))
@@ -453,10 +486,11 @@ def _check_selection(log: LogRecipe) -> None:
 
 def _machine_count(
     log: str,
-    procs_per_node: int = 1,
+    cores_per_node: int = 1,
     *,
     flag: str = "--nodes",
     is_rigid: bool = False,
+    is_shared: bool = False,
     factor: Multiple | None = None,
 ) -> int:
     """Return the number of machines of a job log, times `factor`, and print where it comes from.
@@ -475,20 +509,20 @@ def _machine_count(
     header = read_header(log)
     if header is None:
         return _NODES
-    header_field = stated_machines(header, procs_per_node)
+    header_field = stated_machines(header, cores_per_node)
     if header_field is not None and 1 <= header_field[1] <= MAX_MACHINES:
         key, count = header_field
-        divided = f" / {procs_per_node}" if key == "MaxProcs" and procs_per_node > 1 else ""
+        divided = f" / {cores_per_node}" if key == "MaxProcs" and cores_per_node > 1 else ""
         text = f"{count:,} machines, the {key}{divided} of {log}"
     elif factor is not None:
         raise ScenarioError(f"{flag} is required, since {log} does not state its number of machines")
-    elif is_rigid and 0 < (count := most_in_use(load_jobs(log), procs_per_node)) <= MAX_MACHINES:
+    elif is_rigid and 0 < (count := most_in_use(load_jobs(log), cores_per_node)) <= MAX_MACHINES:
         text = f"{count:,} machines, as many as jobs used at once, since {log} does not state its own"
     else:
         count = _NODES
         text = f"{count:,} machines by default, since {log} does not state its own"
-    if is_rigid and procs_per_node > 1:
-        text += f"; each is a node of {procs_per_node} processors"
+    if is_rigid and cores_per_node > 1:
+        text += f"; each is a node of {cores_per_node} processors{', which jobs share' if is_shared else ''}"
     if factor is None:
         text += f"; {flag} sets another number"
     else:

@@ -638,7 +638,7 @@ class WorkloadConstructors:
     def jobs_from_log(
         cls,
         path: str | os.PathLike[str],
-        procs_per_node: int = 1,
+        cores_per_node: int = 1,
         utilization: float | None = None,
         start: float = 0.0,
         end: float = ...,
@@ -663,8 +663,8 @@ class WorkloadConstructors:
             Path of the log, plain or gzip.
         seed
             Seed of the draw of the machines at which jobs are submitted, and of the jitter.
-        procs_per_node
-            Processors per node; a job of p processors needs ceil(p / procs_per_node) nodes.
+        cores_per_node
+            Processors per node; a job of p processors needs ceil(p / cores_per_node) nodes.
         utilization
             Request utilization to which submit times are compressed or stretched; None for submit times as
             recorded.
@@ -699,7 +699,7 @@ class WorkloadConstructors:
     def jobs_from_logs(
         cls,
         paths: Iterable[str | os.PathLike[str]],
-        procs_per_node: int | Iterable[int] | NDArray[Any] | None = None,
+        cores_per_node: int | Iterable[int] | NDArray[Any] | None = None,
         *,
         seed: int = 1,
         start: float = 0.0,
@@ -721,7 +721,7 @@ class WorkloadConstructors:
             Path of the log of each site, plain or gzip.
         seed
             Seed of the draw of the machines at which jobs are submitted, and of the resampling.
-        procs_per_node
+        cores_per_node
             Processors per node of each site, one entry per site; in Python, a single number in place of a list is
             that of all sites.  By default it is 1.
         start, end

@@ -131,8 +131,8 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         Path of the log, plain or gzip.
     seed
         Seed of the draw of the machines at which jobs are submitted, and of the jitter.
-    procs_per_node
-        Processors per node; a job of p processors needs ceil(p / procs_per_node) nodes.
+    cores_per_node
+        Processors per node; a job of p processors needs ceil(p / cores_per_node) nodes.
     utilization
         Request utilization to which submit times are compressed or stretched; None for submit times as
         recorded.
@@ -165,7 +165,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
 
     path: FilePath
     seed: Seed = DEFAULT_SEED
-    procs_per_node: Annotated[int, Limits(low=1)] = 1
+    cores_per_node: Annotated[int, Limits(low=1)] = 1
     start: Annotated[float, Limits(low=0, unit="s")] = 0.0
     end: Annotated[float, Limits(above=0, unit="s", finite=False)] = math.inf
     max_nodes: _MaxNodes = None
@@ -208,12 +208,12 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
     def columns(self, platform: Platform) -> Columns:
         machines, copies, share = platform.core_count, self.copies, self.utilization
         if platform.is_shared:
-            machines //= self.procs_per_node
+            machines //= self.cores_per_node
         is_scaled_by_log = share is not None and self.resample is None
         is_scaled_by_log &= platform.extremes[0] == platform.extremes[1]
         jobs = _jobs_of_log(
             self.path,
-            procs_per_node=self.procs_per_node,
+            cores_per_node=self.cores_per_node,
             start=self.start,
             end=self.end,
             max_nodes=self.max_nodes,
@@ -244,7 +244,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             "submitter": submitter,
             **{name: np.tile(jobs[name], copies) for name in _LOG_COLUMNS if name in jobs},
             **_name_columns(_names_of_log(self.path), self.resample),
-            **_as_tasks(platform, len(release), self.procs_per_node, exclusive=self.exclusive),
+            **_as_tasks(platform, len(release), self.cores_per_node, exclusive=self.exclusive),
         }
         if self.after != "none":
             is_equal = platform.extremes[0] == platform.extremes[1]
@@ -265,7 +265,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
         Path of the log of each site, plain or gzip.
     seed
         Seed of the draw of the machines at which jobs are submitted, and of the resampling.
-    procs_per_node
+    cores_per_node
         Processors per node of each site, one entry per site; in Python, a single number in place of a list is
         that of all sites.  By default it is 1.
     start, end
@@ -288,7 +288,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
 
     paths: tuple[FilePath, ...]
     seed: Seed = DEFAULT_SEED
-    procs_per_node: Annotated[IntColumn, Limits(low=1)] | None = None
+    cores_per_node: Annotated[IntColumn, Limits(low=1)] | None = None
     start: Annotated[float, Limits(low=0, unit="s")] = 0.0
     end: Annotated[float, Limits(above=0, unit="s", finite=False)] = math.inf
     align: Literal["first", "unix"] | None = None
@@ -298,17 +298,17 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
     exclusive: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.procs_per_node, (int, np.integer)):
+        if isinstance(self.cores_per_node, (int, np.integer)):
             normalise(
-                self, procs_per_node=[self.procs_per_node] * len(sequence("workload.paths", self.paths))
+                self, cores_per_node=[self.cores_per_node] * len(sequence("workload.paths", self.paths))
             )
         super().__post_init__()
         if not self.paths:
             raise ScenarioError("workload.paths must have at least one log, got none")
-        if self.procs_per_node is not None and len(self.procs_per_node) != len(self.paths):
+        if self.cores_per_node is not None and len(self.cores_per_node) != len(self.paths):
             raise ScenarioError(
-                f"workload.procs_per_node must have {len(self.paths)} entries, one per log, got "
-                f"{len(self.procs_per_node)}"
+                f"workload.cores_per_node must have {len(self.paths)} entries, one per log, got "
+                f"{len(self.cores_per_node)}"
             )
         real("workload.end", self.end, above=self.start, unit="s", finite=False)
 
@@ -346,7 +346,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
     @property
     def nodes(self) -> str:
         """A sentence on the processors of the nodes of the sites; "" if machines are processors."""
-        procs = self.procs_per_node
+        procs = self.cores_per_node
         if procs is None:
             return ""
         if len(set(procs)) == 1:
@@ -371,8 +371,8 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
         names: dict[str, list[str]] = {name: [] for name in _GROUPS}
         labels = platform.site_names or [str(k) for k in range(len(sizes))]
         for k, path in enumerate(self.paths):
-            procs = 1 if self.procs_per_node is None else self.procs_per_node[k]
-            log = _jobs_of_log(path, procs_per_node=procs, start=self.start, end=self.end)
+            procs = 1 if self.cores_per_node is None else self.cores_per_node[k]
+            log = _jobs_of_log(path, cores_per_node=procs, start=self.start, end=self.end)
             unix = log.pop("unix_start")
             if is_first:
                 log["release"] -= log["release"][0]
@@ -407,7 +407,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
         else:
             machine = draw.integers(sizes[site])
         run_time = all_jobs.pop("run_time")
-        procs = np.ones(len(sizes), np.int64) if self.procs_per_node is None else self.procs_per_node.array
+        procs = np.ones(len(sizes), np.int64) if self.cores_per_node is None else self.cores_per_node.array
         all_jobs |= _as_tasks(platform, len(site), procs[site], exclusive=self.exclusive)
         return _columns(
             platform,
@@ -572,7 +572,7 @@ _LOG_COLUMNS = ("tasks", "requested", "job", *_GROUPS)
 def _jobs_of_log(
     path: str,
     *,
-    procs_per_node: int,
+    cores_per_node: int,
     start: float,
     end: float,
     max_nodes: int | None = None,
@@ -599,7 +599,7 @@ def _jobs_of_log(
     log = load_jobs(path)
     jobs = derive_jobs(
         log,
-        procs_per_node=procs_per_node,
+        cores_per_node=cores_per_node,
         start=start,
         end=end,
         max_nodes=max_nodes,
@@ -844,7 +844,7 @@ def _check_room(platform: Platform, columns: Columns, requirements: Requirements
         if "job" in columns:
             number = columns["job"][i]
             advice = (
-                "; with workload.procs_per_node, machines are nodes of several processors; "
+                "; with workload.cores_per_node, machines are nodes of several processors; "
                 "workload.max_nodes leaves out larger jobs"
             )
         raise ScenarioError(

@@ -148,9 +148,9 @@ def _sums(sizes: Floats, starts: Integers, tasks: Integers, low: Floats) -> Floa
     jobs=Constructor(JobRecipe, "jobs profile utilization max_nodes constraints"),
     jobs_from_log=Constructor(
         JobLogRecipe,
-        "path procs_per_node utilization start end max_nodes copies jitter at_home seed constraints",
+        "path cores_per_node utilization start end max_nodes copies jitter at_home seed constraints",
     ),
-    jobs_from_logs=Constructor(SiteLogsRecipe, "paths procs_per_node"),
+    jobs_from_logs=Constructor(SiteLogsRecipe, "paths cores_per_node"),
     jobs_of=Constructor(JobListRecipe, "release nodes run_time requested submitter memory kinds"),
 )
 @dataclass(frozen=True)
@@ -200,8 +200,8 @@ class Workload(WorkloadConstructors):
         if isinstance(recipe, JobLogRecipe):
             if (dates := recipe.dates) is not None:
                 lines["period"] = f"submitted from {dates[0]} to {dates[1]}, by the clock of the log"
-            if recipe.procs_per_node > 1:
-                processors = f"{recipe.procs_per_node} processors"
+            if recipe.cores_per_node > 1:
+                processors = f"{recipe.cores_per_node} processors"
                 lines["cores"] = f"each machine is a node of {processors}, so sizes of jobs are in nodes"
             elif recipe.has_nodes_only:
                 lines["cores"] = "each machine is a node, since the log has numbers of nodes"

@@ -130,7 +130,7 @@ class Log:
     """A job log: its file, and the number of processors per node."""
 
     path: str
-    procs_per_node: int = 1
+    cores_per_node: int = 1
 
 
 @dataclass(frozen=True)

@@ -237,6 +237,7 @@ class Result(Metrics):
             "scheduler": self.scheduler["name"],
             "parameters": self.scheduler["parameters"],
             "machines": len(self.machines),
+            "cores": self.core_count,
             "applications": len(self.applications),
             "tasks": int(self.applications["tasks"].sum()),
             **({} if self.rigid else {"lower_bound_kind": self.kind_of_bound(bound)}),

@@ -130,7 +130,7 @@ def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines |
     days = released_within / 86_400.0
     span = f"{days:.4g} days" if days >= 2.0 else f"{released_within:.6g} s"
     return {
-        "platform": _count_text(facts["machines"], "machine"),
+        "platform": _count_text(facts["machines"], "machine") + _cores_text(facts),
         "workload": f"{_count_text(jobs, 'job')}, {_number_text(facts['core_hours'])} {noun}-hours; "
         f"a mean job has {_count_text(facts['tasks'] / jobs, noun)}; released within {span}",
         **{"nodes" if key == "cores" else key: line for key, line in (remarks or {}).items()},
@@ -138,6 +138,12 @@ def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines |
         if math.isfinite(load)
         else "inf: everything is released at once",
     }
+
+
+def _cores_text(facts: Facts) -> str:
+    """Return a text with the number of cores, if jobs share machines; else ""."""
+    cores = facts.get("cores", facts["machines"])
+    return "" if cores == facts["machines"] else f" with {_count_text(cores, 'core')}, which jobs share"
 
 
 def availability_lines(availability: Facts | None, machines: int) -> Lines:
@@ -162,6 +168,7 @@ def planned_lines(scenario: Scenario) -> Lines:
     platform, applications = scenario.platform, scenario.workload.realize(scenario.platform)
     facts = {
         "machines": platform.nodes,
+        "cores": platform.core_count,
         "aggregate_speed": platform.aggregate_speed,
         "applications": len(applications),
         "tasks": int(applications.tasks.sum()),

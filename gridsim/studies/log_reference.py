@@ -95,9 +95,9 @@ def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe | SiteLogsRecipe
 
     platform = scenario.platform
     if isinstance(recipe, JobLogRecipe):
-        result = _schedule_of_log(recipe, recipe.path, recipe.procs_per_node, platform)
+        result = _schedule_of_log(recipe, recipe.path, recipe.cores_per_node, platform)
     else:
-        procs = recipe.procs_per_node or [1] * len(recipe.paths)
+        procs = recipe.cores_per_node or [1] * len(recipe.paths)
         logs = enumerate(zip(recipe.paths, procs, strict=True))
         sites = [_schedule_of_log(recipe, path, count, platform.site(k)) for k, (path, count) in logs]
         result = schedule_of_sites(sites, scenario)
@@ -114,7 +114,7 @@ def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe | SiteLogsRecipe
 
 
 def _schedule_of_log(
-    recipe: JobLogRecipe | SiteLogsRecipe, path: str, procs_per_node: int, platform: Platform
+    recipe: JobLogRecipe | SiteLogsRecipe, path: str, cores_per_node: int, platform: Platform
 ) -> Result:
     """Return the schedule of the jobs of one log on the machines of `platform`."""
     from gridsim.results.formats.job_logs import result_from_log
@@ -122,16 +122,20 @@ def _schedule_of_log(
     from gridsim.traces.jobs import stated_machines
 
     header = read_header(path)
-    machines = None if header is None else stated_machines(header, procs_per_node)
+    machines = None if header is None else stated_machines(header, cores_per_node)
+    # machines that jobs share count by their cores, unless sizes of jobs are in nodes
+    count = platform.core_count if cores_per_node == 1 else platform.nodes
+    noun = "machines" if count == platform.nodes else "cores"
     site = "" if isinstance(recipe, JobLogRecipe) else f" for {os.path.basename(path)}"
-    if machines is not None and machines[1] != platform.nodes:
-        raise _NoSchedule(f"{_DIFFERENT}: {platform.nodes:,} machines instead of {machines[1]:,}{site}")
+    if machines is not None and machines[1] != count:
+        raise _NoSchedule(f"{_DIFFERENT}: {count:,} {noun} instead of {machines[1]:,}{site}")
     try:
         result = result_from_log(
             path,
             machines=platform.nodes,
             speed=float(platform.speeds[0]),
-            procs_per_node=procs_per_node,
+            cores_per_node=cores_per_node,
+            cores=platform.recipe.cores if cores_per_node == 1 else None,
             start=recipe.start,
             end=recipe.end,
             name=LOG,
@@ -140,9 +144,9 @@ def _schedule_of_log(
         if "no job has a known wait" in str(error):
             raise _NoSchedule("the log does not state the waiting times of its jobs") from error
         raise _NoSchedule(f"{_DIFFERENT}: a job has more nodes than there are machines{site}") from error
-    if machines is None and (peak := _peak(result)) > platform.nodes:
+    if machines is None and (peak := _peak(result)) > count:
         raise _NoSchedule(
-            f"its jobs used up to {peak:,} machines at once, and the platform has {platform.nodes:,}{site}"
+            f"its jobs used up to {peak:,} {noun} at once, and the platform has {count:,}{site}"
         )
     return result
 

@@ -260,15 +260,15 @@ def _word_fault(name: str, word: str) -> str | None:
 NODES_NOTE = "the log has numbers of nodes: each processor is a node"
 
 
-def stated_machines(header: dict[str, str], procs_per_node: int = 1) -> tuple[str, int] | None:
+def stated_machines(header: dict[str, str], cores_per_node: int = 1) -> tuple[str, int] | None:
     """Return the key and the number of machines that a header states; None if it states none.
 
-    The key is MaxProcs, whose value is divided by `procs_per_node` and rounded up, else MaxNodes.
+    The key is MaxProcs, whose value is divided by `cores_per_node` and rounded up, else MaxNodes.
     """
     for key in ("MaxProcs", "MaxNodes"):
         if match := re.match(r"[0-9]{1,15}(?![0-9])", header.get(key, "")):
             count = int(match[0])
-            return key, -(-count // procs_per_node) if key == "MaxProcs" else count
+            return key, -(-count // cores_per_node) if key == "MaxProcs" else count
     return None
 
 

@@ -68,7 +68,7 @@ class RigidJobs:
 def derive_jobs(
     log: JobLog,
     *,
-    procs_per_node: int = 1,
+    cores_per_node: int = 1,
     start: float = 0.0,
     end: float = math.inf,
     max_nodes: int | None = None,
@@ -86,8 +86,8 @@ def derive_jobs(
 
     Parameters
     ----------
-    procs_per_node
-        Processors per node; a job of p processors (`JobLog.procs`) needs ceil(p / procs_per_node) nodes.
+    cores_per_node
+        Processors per node; a job of p processors (`JobLog.procs`) needs ceil(p / cores_per_node) nodes.
     start, end
         Window [start, end) of submissions, s after the first submission of the log.
     max_nodes
@@ -106,17 +106,17 @@ def derive_jobs(
     ScenarioError
         If a parameter is out of range, if only one of `utilization` and `machines` is set, if release times
         cannot be scaled because they are all equal, if the scaled times are not finite, or if
-        `procs_per_node` would divide numbers of nodes (`JobLog.has_nodes_only`).
+        `cores_per_node` would divide numbers of nodes (`JobLog.has_nodes_only`).
     """
-    _check(procs_per_node, start, end, max_nodes, zero_run_time, utilization, machines)
-    if procs_per_node > 1 and log.has_nodes_only:
+    _check(cores_per_node, start, end, max_nodes, zero_run_time, utilization, machines)
+    if cores_per_node > 1 and log.has_nodes_only:
         raise ScenarioError(
-            f"procs_per_node must be 1 for {log.path}, which has numbers of nodes and none of processors, "
-            f"got {procs_per_node}; leave it out, and count machines in nodes (MaxProcs of the header, or "
+            f"cores_per_node must be 1 for {log.path}, which has numbers of nodes and none of processors, "
+            f"got {cores_per_node}; leave it out, and count machines in nodes (MaxProcs of the header, or "
             "--nodes)"
         )
     submit, run_time = log.jobs["submit"], log.jobs["run_time"]
-    nodes = -(-log.procs // procs_per_node)
+    nodes = -(-log.procs // cores_per_node)
     lines = lines_of(log.jobs)
     elapsed = submit - lines.first
     used = lines.in_window(log.jobs, (elapsed >= start) & (elapsed < end))
@@ -146,11 +146,11 @@ def derive_jobs(
     )
 
 
-def most_in_use(log: JobLog, procs_per_node: int = 1) -> int:
+def most_in_use(log: JobLog, cores_per_node: int = 1) -> int:
     """Return the most nodes that jobs of a log used at once, by its waits; 0 if it states no waits."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TraceWarning)
-        jobs = derive_jobs(log, procs_per_node=procs_per_node)
+        jobs = derive_jobs(log, cores_per_node=cores_per_node)
     wait = log.jobs["wait"][jobs.row]
     known = wait >= 0
     start = (jobs.release + wait)[known]
@@ -210,7 +210,7 @@ def _scale_releases(
 
 
 def _check(
-    procs_per_node: int,
+    cores_per_node: int,
     start: float,
     end: float,
     max_nodes: int | None,
@@ -218,7 +218,7 @@ def _check(
     utilization: float | None,
     machines: int | None,
 ) -> None:
-    _check_positive_integer("procs_per_node", procs_per_node)
+    _check_positive_integer("cores_per_node", cores_per_node)
     if not 0 <= start < math.inf:
         raise ScenarioError(f"start must be a finite time of at least 0 s, got {start}")
     if not end > start:

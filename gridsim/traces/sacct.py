@@ -431,7 +431,7 @@ def _sharing(nodes: Floats | None, procs: Floats, rows: Rows, procs_are_nodes: b
         return "each processor is a node, or each job has one processor on each of its nodes"
     if low == high and low == int(low):
         text = f"each job has {low:g} processors on each of its nodes"
-        return f"{text}, so a node may be a machine (procs_per_node={low:g})"
+        return f"{text}, so a node may be a machine (cores_per_node={low:g})"
     return f"jobs share nodes: they have {low:g} to {high:g} processors on a node"
 
 

@@ -342,7 +342,7 @@ def test_machines_of_several_processors_come_from_the_header(tmp_path: Path) -> 
     jobs = [(1, 0, 0, 600, 1), (2, 0, 600, 0, 0), (3, 60, 540, 600, 1), (4, 60, 0, 900, 1)]
     log = tmp_path / "log.swf"
     log.write_text("; MaxProcs: 8\n" + "".join(line.format(*job) for job in jobs))
-    flags = "--job-log", log, "--rigid", "--procs-per-node", "4", "--schedulers", "backfill"
+    flags = "--job-log", log, "--rigid", "--cores-per-node", "4", "--schedulers", "backfill"
     found = invoke(*flags)
     assert "2 machines, the MaxProcs / 4 of" in found.stderr and "\nlog  " in found.stdout
     assert "each machine is a node of 4 processors" in found.stdout
@@ -479,15 +479,15 @@ def test_a_log_without_a_size_has_the_machines_that_it_used(tmp_path: Path) -> N
     log.write_text(log.read_text().partition("\n")[2])
     found = invoke("--job-log", log, "--rigid", "--schedulers", "backfill")
     assert "3 machines, as many as jobs used at once, since" in found.stderr and "\nlog " in found.stdout
-    several = invoke("--job-log", log, "--job-log", log, "--rigid", "--procs-per-node", "2,1", "--by", "site")
+    several = invoke("--job-log", log, "--job-log", log, "--rigid", "--cores-per-node", "2,1", "--by", "site")
     assert (
         "2 machines, as many as jobs used at once" in several.stderr
         and "platform  5 machines" in several.stdout
     )
     assert "nodes of 2 (site.swf), 1 (site.swf) processors" in " ".join(several.stdout.split())
     assert several.stderr.count("--sites sets another number") == 2
-    refused = invoke("--job-log", log, "--job-log", log, "--rigid", "--procs-per-node", "2,1,1")
-    assert refused.exit_code == 2 and "--procs-per-node must be one number, or 2" in refused.stderr
+    refused = invoke("--job-log", log, "--job-log", log, "--rigid", "--cores-per-node", "2,1,1")
+    assert refused.exit_code == 2 and "--cores-per-node must be one number, or 2" in refused.stderr
 
 
 def test_jobs_killed_at_their_limit_are_counted_in_the_log(tmp_path: Path) -> None:
@@ -561,7 +561,7 @@ def test_several_numbers_of_machines_are_rows_of_one_table(tmp_path: Path) -> No
 
 
 def test_replications_on_nodes_name_nodes_and_no_messages(tmp_path: Path) -> None:
-    flags = _job_log(tmp_path), "--rigid", "--procs-per-node", 2, "--schedulers", "backfill,two=backfill"
+    flags = _job_log(tmp_path), "--rigid", "--cores-per-node", 2, "--schedulers", "backfill,two=backfill"
     report = tmp_path / "report.html"
     found = invoke("--job-log", *flags, "--replicates", 2, "--report", report, "--title", "Our nodes")
     assert "mean waiting by nodes (mean_waiting_by_cores), s (each job counts by its nodes)" in found.stdout

@@ -170,7 +170,7 @@ def realize_with_warning(workload: gs.Workload, platform: gs.Platform = CLUSTER)
 
 
 def test_jobs_of_a_log_become_rigid_applications(log: Path) -> None:
-    actual = realize_with_warning(gs.Workload.jobs_from_log(log, procs_per_node=4))
+    actual = realize_with_warning(gs.Workload.jobs_from_log(log, cores_per_node=4))
     assert actual.release.tolist() == [0.0, 50.0, 100.0, 1000.0] and actual.tasks.tolist() == [1, 3, 1, 10]
     assert (actual.task_size / 500.0).tolist() == [60.0, 600.0, 1.0, 300.0]
     assert actual.requested is not None and actual.requested.tolist() == [120.0, 600.0, 120.0, 120.0]

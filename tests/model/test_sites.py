@@ -166,7 +166,7 @@ def test_nodes_of_different_processor_counts_are_a_remark(logs: list[Path]) -> N
         (48, "a node of 48 processors"),
         ([48, 64], "48 (a.swf), 64 (b.swf) processors, which"),
     ):
-        assert text in gs.Workload.jobs_from_logs(logs, procs_per_node=procs).remarks["cores"]
+        assert text in gs.Workload.jobs_from_logs(logs, cores_per_node=procs).remarks["cores"]
 
 
 def test_users_of_equal_names_may_be_one_user_of_several_sites(tmp_path: Path) -> None:
@@ -195,8 +195,8 @@ def test_logs_need_a_site_each(logs: list[Path]) -> None:
     for platform, count in ((gs.Platform.equal(5), "none"), (gs.Platform.sites([1, 1, 1]), "3")):
         with pytest.raises(gs.ScenarioError, match=f"platform must have 2 sites .*, got {count}"):
             workload.realize(platform)
-    with pytest.raises(gs.ScenarioError, match="workload.procs_per_node must have 2 entries"):
-        gs.Workload.jobs_from_logs(logs, procs_per_node=[1])
+    with pytest.raises(gs.ScenarioError, match="workload.cores_per_node must have 2 entries"):
+        gs.Workload.jobs_from_logs(logs, cores_per_node=[1])
     with pytest.raises(gs.ScenarioError, match="workload.paths must have at least one log"):
         gs.Workload.jobs_from_logs([])
 

@@ -233,8 +233,8 @@ def test_the_number_of_workers_does_not_change_the_report():
         (("celaya-fig4b", "--list"), "--list does not support NAME"),
         (("celaya-fig4b", "--log", "jobs.swf"), "celaya-fig4b does not support --log"),
         (("all", "--log", "jobs.swf"), "celaya-fig4a does not support --log"),
-        (("dgs-fig5", "--procs-per-node", 8), "--procs-per-node requires --log FILE"),
-        (("dgs-fig5", "--log", "jobs.swf", "--procs-per-node", 0), "--procs-per-node must be a whole number"),
+        (("dgs-fig5", "--cores-per-node", 8), "--cores-per-node requires --log FILE"),
+        (("dgs-fig5", "--log", "jobs.swf", "--cores-per-node", 0), "--cores-per-node must be a whole number"),
         (("dgs-fig5", "--log", "jobs.swf"), "jobs.swf"),
     ],
 )
@@ -307,7 +307,7 @@ def log(tmp_path):
 @pytest.mark.parametrize("name", ["dgs-table2", "dgs-fig6"])
 def test_an_experiment_runs_jobs_of_a_log(name, log, tmp_path):
     arguments = (name, "--quick", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress")
-    answer = invoke(*arguments, "--log", log, "--procs-per-node", 4)
+    answer = invoke(*arguments, "--log", log, "--cores-per-node", 4)
     assert answer.exit_code == 0, answer.output
     assert "Jobs of small.swf, 4 processors a node: a window of it for each seed" in answer.stdout
     [*_, ran] = json.loads((tmp_path / name / "table.json").read_text())["runs"]
@@ -319,7 +319,7 @@ def test_an_experiment_runs_jobs_of_a_log(name, log, tmp_path):
 def test_dgs_whole_runs_all_jobs_of_a_log(log, tmp_path):
     """All 400 jobs run, at their own times and compressed."""
     arguments = ("dgs-whole", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress", "--json")
-    answer = invoke(*arguments, "--log", log, "--procs-per-node", 2)
+    answer = invoke(*arguments, "--log", log, "--cores-per-node", 2)
     assert answer.exit_code == 0, answer.output
     [table] = json.loads(answer.stdout)["reproductions"]
     assert "Jobs of small.swf, 2 processors a node: all of it" in table["remarks"][0]

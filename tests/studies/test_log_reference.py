@@ -105,7 +105,7 @@ def test_logs_of_changed_jobs_or_machines_have_no_row(
 
 def test_a_limit_that_leaves_out_no_job_and_whole_nodes_keep_the_row(path: Path) -> None:
     assert log_reference(scenario(path, max_nodes=3)).result is not None
-    nodes = log_reference(scenario(path, machines=2, procs_per_node=2)).result
+    nodes = log_reference(scenario(path, machines=2, cores_per_node=2)).result
     assert nodes is not None and nodes.applications["tasks"].tolist() == [1, 2, 1, 1]
 
 

@@ -33,7 +33,7 @@ def rows(jobs):
 
 def test_rigid_jobs_of_a_small_log_are_exact():
     log = make_log((100, 10, 1, 20), (100, 7, 8, 5), (105, 3, 9), (110, 4, 17, 0), (110, 2, -1, 9, 2))
-    assert rows(derive_jobs(log, procs_per_node=8)) == [
+    assert rows(derive_jobs(log, cores_per_node=8)) == [
         (100, 1, 10, 20, 7, 1),
         (100, 1, 7, 5, 7, 2),  # the job ran for longer than it requested
         (105, 2, 3, 3, 7, 3),
@@ -76,7 +76,7 @@ def test_left_out_and_reinterpreted_jobs_are_reported():
     ]
     assert {w.filename for w in records} == {__file__}
     assert rows(jobs) == [(0, 2, 0.5, 0.5, 7, 2), (2, 1, 0.5, 30, 7, 4)]
-    assert derive_jobs(make_log((0, 1, 9)), procs_per_node=2, max_nodes=5).nodes.tolist() == [5]
+    assert derive_jobs(make_log((0, 1, 9)), cores_per_node=2, max_nodes=5).nodes.tolist() == [5]
 
 
 def test_submit_times_are_compressed_or_stretched():
@@ -91,10 +91,10 @@ def test_submit_times_are_compressed_or_stretched():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"procs_per_node": 0}, "procs_per_node must be a whole number of at least 1, got 0"),
-        ({"procs_per_node": 1.5}, "procs_per_node must be a whole number of at least 1, got 1.5"),
-        ({"procs_per_node": math.nan}, "procs_per_node must be a whole number of at least 1, got nan"),
-        ({"procs_per_node": math.inf}, "procs_per_node must be a whole number of at least 1, got inf"),
+        ({"cores_per_node": 0}, "cores_per_node must be a whole number of at least 1, got 0"),
+        ({"cores_per_node": 1.5}, "cores_per_node must be a whole number of at least 1, got 1.5"),
+        ({"cores_per_node": math.nan}, "cores_per_node must be a whole number of at least 1, got nan"),
+        ({"cores_per_node": math.inf}, "cores_per_node must be a whole number of at least 1, got inf"),
         ({"start": -1}, "start must be a finite time of at least 0 s, got -1"),
         ({"start": math.inf}, "start must be a finite time of at least 0 s, got inf"),
         ({"start": math.nan}, "start must be a finite time of at least 0 s, got nan"),
@@ -122,11 +122,11 @@ def test_parameters_out_of_range_are_rejected(parameters, message):
         derive_jobs(make_log((0, 1, 1))).utilization(0)
 
 
-def reference(log, procs_per_node, start, end, max_nodes):
+def reference(log, cores_per_node, start, end, max_nodes):
     first = min(job["submit"] for job in log.jobs)
     actual = []
     for job, procs in zip(log.jobs, log.procs, strict=True):
-        nodes = math.ceil(procs / procs_per_node)
+        nodes = math.ceil(procs / cores_per_node)
         inside = first + start <= job["submit"] < first + end
         if inside and job["run_time"] >= 0 and (max_nodes is None or nodes <= max_nodes):
             run_time = job["run_time"] or 1.0
@@ -148,17 +148,17 @@ jobs = st.tuples(
     st.sampled_from([None, 2, 1000]),
     st.none() | st.floats(0.01, 10),
 )
-def test_rigid_jobs_match_the_reference_implementation(jobs, procs_per_node, window, max_nodes, utilization):
+def test_rigid_jobs_match_the_reference_implementation(jobs, cores_per_node, window, max_nodes, utilization):
     log = make_log(*jobs)
     start, end = window
-    expected = reference(log, procs_per_node, start, end, max_nodes)
+    expected = reference(log, cores_per_node, start, end, max_nodes)
     machines = None if utilization is None else 12
     assume(utilization is None or not expected or expected[0][0] < expected[-1][0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TraceWarning)
         actual = derive_jobs(
             log,
-            procs_per_node=procs_per_node,
+            cores_per_node=cores_per_node,
             start=start,
             end=end,
             max_nodes=max_nodes,
@@ -180,7 +180,7 @@ def test_a_real_parallel_log_has_its_known_values(traces):
     """The factor follows from the processors used; with the processors requested it would be 0.2571."""
     log = read_swf(traces / "ricc2010-a/RICC-2010-2-a.swf.gz")
     with pytest.warns(TraceWarning) as records:
-        jobs = derive_jobs(log, procs_per_node=8)
+        jobs = derive_jobs(log, cores_per_node=8)
     messages = [str(w.message).partition(": ")[2].split(" (the first")[0] for w in records]
     assert messages == [
         "8 jobs that never ran (run time 0 s, cancelled or without processors), left out",
@@ -192,11 +192,11 @@ def test_a_real_parallel_log_has_its_known_values(traces):
     now = jobs.utilization(5000)
     assert now == pytest.approx(0.2421, abs=1e-4)
     with pytest.warns(TraceWarning) as records:
-        packed = derive_jobs(log, procs_per_node=8, max_nodes=420)
+        packed = derive_jobs(log, cores_per_node=8, max_nodes=420)
     assert len(packed) == 150_331 - 8 - 61
     assert any("61 jobs of more than 420 nodes, left out" in str(w.message) for w in records)
     with pytest.warns(TraceWarning):
-        packed = derive_jobs(log, procs_per_node=8, utilization=0.95, machines=5000)
+        packed = derive_jobs(log, cores_per_node=8, utilization=0.95, machines=5000)
     factor = np.ptp(packed.release) / np.ptp(jobs.release)
     assert factor == pytest.approx(now / 0.95) == pytest.approx(0.2549, abs=1e-4)
     assert packed.utilization(5000) == pytest.approx(0.95)

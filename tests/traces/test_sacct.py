@@ -200,7 +200,7 @@ def test_sharing_of_nodes_is_seen_from_columns(write, exclusive, procs):
     log = load(write, head, job(1, cpus=8) + "|2" + exclusive, job(2, cpus=8) + "|2" + exclusive)
     assert log.procs.tolist() == [procs, procs]
     if procs == 8:
-        assert "procs_per_node=4" in log.header["Note"]
+        assert "cores_per_node=4" in log.header["Note"]
         shared = load(write, HEAD + "|NNodes", job(1, cpus=8) + "|2", job(2, cpus=1) + "|1")
         assert shared.header["Note"] == "jobs share nodes: they have 1 to 4 processors on a node"
     assert log.has_nodes_only == (procs == 2)
@@ -217,8 +217,8 @@ def test_numbers_of_nodes_are_not_divided(write, tmp_path):
         workload = gs.Workload.jobs_from_log(path)
         assert workload.realize(gs.Platform.equal(300)).tasks.tolist() == [48]
         assert workload.remarks["cores"].startswith("each machine is a node, since")
-        divided = gs.Workload.jobs_from_log(path, procs_per_node=48)
-        with pytest.raises(gs.ScenarioError, match=r"procs_per_node must be 1 for .*, got 48; leave it out"):
+        divided = gs.Workload.jobs_from_log(path, cores_per_node=48)
+        with pytest.raises(gs.ScenarioError, match=r"cores_per_node must be 1 for .*, got 48; leave it out"):
             divided.realize(gs.Platform.equal(300))
 
 

@@ -122,7 +122,7 @@ def experiments_with(files: Files) -> list[str]:
     help="Run the jobs of this .tr log; repeatable: sparrow, hawk, eagle.",
 )
 @click.option(
-    "--procs-per-node", type=INT, metavar="N", help="Processors of the log per node of the platform.  [1]"
+    "--cores-per-node", type=INT, metavar="N", help="Processors of the log per node of the platform.  [1]"
 )
 @progress_option
 @json_option
@@ -137,7 +137,7 @@ def reproduce(
     availability: str | None,
     speeds: str | None,
     traces: tuple[str, ...],
-    procs_per_node: int | None,
+    cores_per_node: int | None,
     progress: bool | None,
     as_json: bool,
 ) -> None:
@@ -177,7 +177,7 @@ def reproduce(
     for experiment in experiments:
         if experiment.needs_files and not (desktops if experiment.files == "desktops" else traces):
             raise ScenarioError(f"{experiment.name} requires {FLAGS[experiment.files]}")
-    jobs = None if desktops else _log(log, procs_per_node, experiments)
+    jobs = None if desktops else _log(log, cores_per_node, experiments)
     if out is not None:
         try:
             os.makedirs(out, exist_ok=True)  # before the runs, so that errors are reported early
@@ -213,7 +213,7 @@ def reproduce(
         click.echo(f"not run: {key}, which {reason}")
 
 
-def _log(path: str | None, procs_per_node: int | None, experiments: list[Reproduction]) -> Log | None:
+def _log(path: str | None, cores_per_node: int | None, experiments: list[Reproduction]) -> Log | None:
     """Return the log of ``--log``, after a check that all experiments support it and that it can be read."""
     from gridsim.reproduce.framework import Log
     from gridsim.support.arguments import integer
@@ -221,8 +221,8 @@ def _log(path: str | None, procs_per_node: int | None, experiments: list[Reprodu
     from gridsim.traces.tr import load_tr
 
     if path is None:
-        if procs_per_node is not None:
-            raise ScenarioError("--procs-per-node requires --log FILE")
+        if cores_per_node is not None:
+            raise ScenarioError("--cores-per-node requires --log FILE")
         return None
     for experiment in experiments:
         if experiment.files not in ("job log", "bag log"):
@@ -231,7 +231,7 @@ def _log(path: str | None, procs_per_node: int | None, experiments: list[Reprodu
                 f"{experiment.name} does not support --log; it is supported by {supported}, and with "
                 f"--availability and --speeds by {', '.join(experiments_with('desktops'))}"
             )
-    log = Log(path, 1 if procs_per_node is None else integer("--procs-per-node", procs_per_node, low=1))
+    log = Log(path, 1 if cores_per_node is None else integer("--cores-per-node", cores_per_node, low=1))
     # read the log before the runs, so that its errors are reported early
     if experiments[0].files == "bag log" and detect_format(path) == "tr":
         load_tr(path)

@@ -121,7 +121,7 @@ class GridJobs:
         if self.jobs:
             start, end = _window(_submissions(self.log.path), self.jobs, seed)
         return gs.Workload.jobs_from_log(
-            self.log.path, self.log.procs_per_node, load, start, end, self.nodes, seed=seed
+            self.log.path, self.log.cores_per_node, load, start, end, self.nodes, seed=seed
         )
 
     def _load_of_a_day(self, seed: int, platform: gs.Platform) -> float:
@@ -350,7 +350,7 @@ def cost_table(names: Collection[str]) -> MetricTable:
 def about_jobs(run: Run, *profiles: str, whole_log: bool = False) -> list[str]:
     """Return remarks about the source of the experiment's jobs."""
     if run.log is not None:
-        name, count = os.path.basename(run.log.path), run.log.procs_per_node
+        name, count = os.path.basename(run.log.path), run.log.cores_per_node
         part = "all of it" if whole_log and not run.quick else "a window of it for each seed"
         return [
             f"Jobs of {name}, {count} processor{'s' * (count > 1)} a node: {part}, "

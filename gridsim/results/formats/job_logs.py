@@ -320,7 +320,8 @@ def result_from_log(
     *,
     machines: int | None = None,
     speed: float = 1000.0,
-    procs_per_node: int = 1,
+    cores_per_node: int = 1,
+    cores: int | Sequence[int] | None = None,
     start: float = 0.0,
     end: float = math.inf,
     max_nodes: int | None = None,
@@ -340,10 +341,12 @@ def result_from_log(
     Parameters
     ----------
     machines
-        Number of machines; by default that of the header (MaxProcs over `procs_per_node`, else MaxNodes).
+        Number of machines; by default that of the header (MaxProcs over `cores_per_node`, else MaxNodes).
     speed
         Speed of each machine, Mflop/s.
-    procs_per_node, start, end, max_nodes
+    cores
+        Cores of each machine, which jobs share, as of `Platform.equal`; sizes of jobs are then in cores.
+    cores_per_node, start, end, max_nodes
         Select and convert jobs as `Workload.jobs_from_log` does: the first job is released at 0, and a run
         time of 0 s, below the resolution of the log, counts as 1 s.
 
@@ -362,20 +365,22 @@ def result_from_log(
     file = os.fspath(path)
     with provenance.file_digests([file]) as files:
         log = load_jobs(path)
-    workload = Workload.jobs_from_log(path, procs_per_node, None, start, end, max_nodes)
-    jobs = derive_jobs(log, procs_per_node=procs_per_node, start=start, end=end, max_nodes=max_nodes)
+    workload = Workload.jobs_from_log(path, cores_per_node, None, start, end, max_nodes)
+    jobs = derive_jobs(log, cores_per_node=cores_per_node, start=start, end=end, max_nodes=max_nodes)
     if not len(jobs):
         raise ScenarioError(f"{file}: no job in the window has a known run time")
     count = (
-        _header_machines(file, log.header, procs_per_node)
+        _header_machines(file, log.header, cores_per_node)
         if machines is None
         else integer("machines", machines, low=1)
     )
-    for i in np.flatnonzero(jobs.nodes > count)[:1]:
+    platform = Platform.equal(count, real("speed", speed, above=0, unit="Mflop/s"), cores=cores)
+    for i in np.flatnonzero(jobs.nodes > platform.core_count)[:1]:
+        noun = "machines" if platform.cores is None else "cores of machines"
         raise ScenarioError(
-            f"machines must be at least {jobs.nodes[i]}, as job {jobs.job[i]} of {file} requires, got {count}"
+            f"{noun} must be at least {jobs.nodes[i]}, as job {jobs.job[i]} of {file} requires, got "
+            f"{platform.core_count}"
         )
-    platform = Platform.equal(count, real("speed", speed, above=0, unit="Mflop/s"))
     records = log.jobs[jobs.row]
     unknown_wait = records["wait"] < 0
     if unknown_wait.all():
@@ -411,12 +416,11 @@ def result_from_log(
         "slowdown": job_slowdown(waiting, jobs.run_time),
     }
     ended_early = np.isin(records["status"], (FAILED, CANCELLED)) & (records["req_time"] > 0)
-    missing = np.full(count, np.nan)
     scenario = Scenario(platform, workload)
     return Result(
         tables={
             "applications": Table(applications),
-            "machines": Table({"speed": platform.speeds, "busy": missing, "utilization": missing}),
+            "machines": _unknown_machines(platform),
             "log_jobs": Table({"job": jobs.job}),
             "messages": Table(
                 {"kind": np.zeros(0, np.str_), **{key: np.zeros(0, np.int64) for key in _MESSAGES}}
@@ -425,7 +429,7 @@ def result_from_log(
         facts={
             "unknown_waits": int(unknown_wait.sum()),
             "killed": int((ended_early & (records["run_time"] >= records["req_time"])).sum()),
-            "utilization": total(nodes_used * jobs.run_time) / (count * span),
+            "utilization": total(nodes_used * jobs.run_time) / (platform.core_count * span),
         },
         scheduler={
             "name": text("name", name),
@@ -435,6 +439,15 @@ def result_from_log(
         provenance={**provenance.describe(seed=0, files=files), **workload.remarks},
         scenario=scenario,
     )
+
+
+def _unknown_machines(platform: Platform) -> Table:
+    """Return the table of machines of which a log does not say what they ran."""
+    missing = np.full(platform.nodes, np.nan)
+    columns: dict[str, NDArray[Any]] = {"speed": platform.speeds, "busy": missing, "utilization": missing}
+    if platform.cores is not None:
+        columns["cores"] = platform.cores
+    return Table(columns)
 
 
 def schedule_of_sites(schedules: Sequence[Result], scenario: Scenario) -> Result:
@@ -460,28 +473,28 @@ def schedule_of_sites(schedules: Sequence[Result], scenario: Scenario) -> Result
     busy, finish = applications["nodes_used"] * applications["run_time"], applications["finish"]
     span = float(np.nanmax(finish) - applications["release"][0])
     facts = {name: sum(s.facts[name] for s in schedules) for name in ("unknown_waits", "killed")}
-    first, missing = schedules[0], np.full(platform.nodes, np.nan)
+    first = schedules[0]
     files = {name: digest for schedule in schedules for name, digest in schedule.files_read.items()}
     names = [schedule.scheduler["parameters"]["log"] for schedule in schedules]
     return Result(
         tables={
             "applications": Table(applications),
-            "machines": Table({"speed": platform.speeds, "busy": missing, "utilization": missing}),
+            "machines": _unknown_machines(platform),
             "log_jobs": Table({"job": column("log_jobs", "job")}),
             "messages": first.messages,
         },
-        facts={**facts, "utilization": total(busy) / (platform.nodes * span)},
+        facts={**facts, "utilization": total(busy) / (platform.core_count * span)},
         scheduler={**first.scheduler, "parameters": {"log": ", ".join(names)}},
         provenance={**provenance.describe(seed=0, files=files), **scenario.workload.remarks},
         scenario=Scenario(platform, scenario.workload),
     )
 
 
-def _header_machines(file: str, header: dict[str, str], procs_per_node: int) -> int:
+def _header_machines(file: str, header: dict[str, str], cores_per_node: int) -> int:
     """Return the number of machines stated in the header of a log."""
     from gridsim.traces.jobs import MAX_MACHINES, stated_machines
 
-    header_count = stated_machines(header, procs_per_node)
+    header_count = stated_machines(header, cores_per_node)
     if header_count is None:
         raise ScenarioError(f"machines is required: the header of {file} has neither MaxProcs nor MaxNodes")
     if header_count[1] > MAX_MACHINES:

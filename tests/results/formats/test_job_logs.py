@@ -275,9 +275,9 @@ def test_windows_and_nodes_select_the_jobs_of_a_scenario(tmp_path: Path) -> None
     path = tmp_path / "x.swf.gz"
     text = log(tmp_path / "x.swf", LOG, "; MaxProcs: 9 (of 12)\n").read_text()
     path.write_bytes(gzip.compress(text.encode()))
-    result = gs.result_from_log(path, procs_per_node=2, start=1.0, end=3.0, speed=500.0)
+    result = gs.result_from_log(path, cores_per_node=2, start=1.0, end=3.0, speed=500.0)
     assert len(result.machines) == 5 and result.applications["tasks"].tolist() == [2, 1]
-    jobs = gs.Workload.jobs_from_log(path, procs_per_node=2, start=1.0, end=3.0)
+    jobs = gs.Workload.jobs_from_log(path, cores_per_node=2, start=1.0, end=3.0)
     gs.check_same_jobs(result, gs.Scenario(gs.Platform.equal(5, 500.0), jobs, seed=9))
     for scenario, message in (
         (
@@ -286,7 +286,7 @@ def test_windows_and_nodes_select_the_jobs_of_a_scenario(tmp_path: Path) -> None
         ),
         (gs.Scenario(gs.Platform.equal(5), jobs), "got 5 of 1000 to 1000 Mflop/s"),
         (
-            gs.Scenario(gs.Platform.equal(5, 500.0), gs.Workload.jobs_from_log(path, procs_per_node=2)),
+            gs.Scenario(gs.Platform.equal(5, 500.0), gs.Workload.jobs_from_log(path, cores_per_node=2)),
             "the 2 jobs of the result, got 4",
         ),
         (
@@ -303,11 +303,11 @@ def test_windows_and_nodes_select_the_jobs_of_a_scenario(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("key", "count"), [("MaxProcs", 3), ("MaxNodes", 10)])
-def test_only_a_number_of_processors_is_divided_by_procs_per_node(
+def test_only_a_number_of_processors_is_divided_by_cores_per_node(
     tmp_path: Path, key: str, count: int
 ) -> None:
     path = log(tmp_path / "x.swf", LOG, f"; {key}: 10\n")
-    assert len(gs.result_from_log(path, procs_per_node=4).machines) == count
+    assert len(gs.result_from_log(path, cores_per_node=4).machines) == count
 
 
 def test_jobs_with_other_run_times_are_reported_as_a_difference(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_every_job_of_ricc_starts_as_in_the_reference(
     """
     window: dict[str, Any] = {} if days is None else {"start": 0.0, "end": days * DAY}
     file = traces / "ricc2010-a" / "RICC-2010-2-a.swf.gz"
-    log = gs.Workload.jobs_from_log(file, procs_per_node=8, **window)
+    log = gs.Workload.jobs_from_log(file, cores_per_node=8, **window)
     assert assert_equal_starts(1024, log, mode) == jobs
 
 
@@ -81,7 +81,7 @@ def test_exclusive_jobs_of_ricc_start_as_on_nodes(traces: Path) -> None:
     for name, platform, jobs, queue in (
         ("shared", {"cores": 8}, {}, gs.BatchQueue()),
         ("exclusive", {"cores": 8}, {"exclusive": True}, gs.BatchQueue()),
-        ("nodes", {}, {"procs_per_node": 8}, gs.BatchQueue(reserve="machines")),
+        ("nodes", {}, {"cores_per_node": 8}, gs.BatchQueue(reserve="machines")),
     ):
         log = gs.Workload.jobs_from_log(file, end=5 * DAY, **jobs)
         scenario = gs.Scenario(gs.Platform.equal(1024, **platform), log)
