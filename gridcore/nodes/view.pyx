@@ -34,6 +34,9 @@ cdef class BoardView:
     cdef NodeActions core
     cdef int node
 
+    def __cinit__(self, View view not None):
+        self.view, self.core, self.node = view, view.core, view.node
+
     def __getattr__(self, name: str) -> Floats:
         cdef Board board = self.core.board
         if name not in board.numbers:
@@ -137,10 +140,13 @@ cdef class View:
     cdef dict timer_of                  # name -> kind, of the timers that this node may set
     cdef BoardView _board
 
+    def __cinit__(self, NodeActions core not None, int node):
+        if not 0 <= node < core.nodes:
+            raise ValueError(f"node must be in 0..{core.nodes - 1}, got {node}")
+        self.core, self.node, self.timer_of = core, node, {}
+
     def __repr__(self):
         cdef NodeActions core = self.core
-        if core is None:
-            return object.__repr__(self)
         parts = [f"machine {self.machine}", f"{self.waiting} waiting and {self.running} running tasks"]
         tasks = [f"{count} of application {index}" for index, count in core.held_by(self.node).items() if count]
         if tasks:
@@ -237,12 +243,9 @@ cdef class View:
     @property
     def board(self) -> BoardView:
         """The published numbers of all nodes, with the delay of the board."""
-        cdef BoardView board
         if self._board is None:
             self.core._check_board(self.node)
-            board = BoardView.__new__(BoardView)
-            board.view, board.core, board.node = self, self.core, self.node
-            self._board = board
+            self._board = BoardView.__new__(BoardView, self)
         return self._board
 
     def publish(self, value: float | None = None, falling: bool | tuple[str, ...] = False, application: int = -1,
@@ -698,8 +701,8 @@ cdef class View:
 
 cdef object new_view(NodeActions core, int node):
     """Return the view through which `node` calls `core`."""
-    cdef View view = View.__new__(View)
-    view.core, view.node, view.timer_of = core, node, core._timer_of(node)
+    cdef View view = View.__new__(View, core, node)
+    view.timer_of = core._timer_of(node)
     view.slots, view.jobs, view.environment = [None if make is None else make(node)
                                                for make in (core.slots, core.jobs, core.environment)]
     return view

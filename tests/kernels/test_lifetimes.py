@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -187,3 +188,33 @@ def test_states_free_their_memory(name: str) -> None:
 def test_a_planted_leak_is_detected() -> None:
     malloc = ctypes.CDLL(None).malloc
     assert leaked_bytes(lambda: malloc(4000)) >= SMALL_LEAK  # other threads may free some memory meanwhile
+
+
+_CALL_ALL = """
+import gridcore, importlib, pkgutil, sys
+for module in pkgutil.walk_packages(gridcore.__path__, "gridcore."):
+    for name, kind in vars(importlib.import_module(module.name)).items():
+        if not isinstance(kind, type) or kind.__module__ != module.name or name.startswith("_"):
+            continue
+        try:
+            new = kind.__new__(kind)
+        except (TypeError, ValueError):
+            continue
+        print(module.name, name, flush=True)
+        skipped = {"__init_subclass__", "__subclasshook__", "__new__", "__class__"}
+        for member in sorted(set(dir(kind)) - skipped):
+            for count in range(5):
+                try:
+                    value = getattr(new, member)
+                    if callable(value):
+                        value(*[0] * count)
+                except Exception:
+                    pass
+print("end")
+"""
+
+
+def test_objects_without_arguments_do_not_crash() -> None:
+    """A class that can be made by ``cls.__new__(cls)`` has members that work or raise an error."""
+    found = subprocess.run([sys.executable, "-c", _CALL_ALL], capture_output=True, text=True, timeout=120)
+    assert found.stdout.split("\n")[-2:] == ["end", ""], (found.returncode, found.stdout[-200:])

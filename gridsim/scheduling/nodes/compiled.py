@@ -13,8 +13,10 @@ import hashlib
 import inspect
 import os
 import platform
+import stat
 import types
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -29,7 +31,7 @@ from gridcore.nodes.compiled_calls import CONTEXT
 from gridcore.nodes.node_memory import MemoryObject
 from gridcore.nodes.state import ARRAY_TYPES
 from gridcore.queues.summary_grid import SummaryGrid
-from gridsim.errors import CompileError
+from gridsim.errors import CompileError, SchedulerWarning, warn
 from gridsim.scheduling.nodes.attributes import attributes_of
 from gridsim.scheduling.nodes.compile_errors import compile_error, place_of
 from gridsim.scheduling.nodes.handlers import handler_of, takes_value, timers_of
@@ -37,6 +39,7 @@ from gridsim.scheduling.nodes.memory_types import symbols_of, type_key
 from gridsim.scheduling.nodes.program import ArrayField, Message, NodeProgram, kinds_of
 from gridsim.scheduling.nodes.roles import role_classes
 from gridsim.scheduling.nodes.timers import Timer
+from gridsim.support.files import atomic_file
 
 __all__ = ["CompiledProgram", "CompiledPrograms", "compile_programs"]
 
@@ -471,6 +474,26 @@ def _folder() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "gridsim"
 
 
+def _is_trusted(path: Path) -> bool:
+    """Return whether no other user can have written a file or folder; False if it does not exist.
+
+    Machine code runs as this user, so code of others is not used.  Windows has other permissions, and its
+    folders of users are private.
+    """
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    if os.name == "nt" or (found.st_uid == os.getuid() and not found.st_mode & 0o022):
+        return True
+    warn(
+        f"{path} must belong to this user and be writable by no other, got user {found.st_uid} and mode "
+        f"{stat.S_IMODE(found.st_mode):o}: its machine code is not used; chmod go-w, or GRIDSIM_CACHE",
+        SchedulerWarning,
+    )
+    return False
+
+
 class _Store:
     """The machine code of one program: a file of (name, entry, code) for each handler, and a hash."""
 
@@ -478,10 +501,12 @@ class _Store:
         self.path = _folder() / f"nodes-{key[:40]}"
 
     def load(self, names: list[str], code: list[Any]) -> dict[str, int] | None:
-        """Return name -> address of the handlers; None if the file is missing or does not match."""
+        """Return name -> address of the handlers; None if the file is missing, unsafe, or does not match."""
         try:
             file = os.stat(self.path)
         except OSError:
+            return None
+        if not (_is_trusted(self.path.parent) and _is_trusted(self.path)):
             return None
         loaded = _loaded_file(self.path, (file.st_mtime_ns, file.st_size, file.st_ino))
         if loaded is None or list(loaded[0]) != names:
@@ -498,15 +523,13 @@ class _Store:
             rows.append((name, handler.native_name, library, objects, bitcode))
             code.append(handler)
         raw = msgspec.msgpack.encode(rows)
-        import tempfile  # this import takes long
-
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.path.parent, delete=False) as file:
-                file.write(hashlib.sha256(raw).digest() + raw)
-            os.replace(file.name, self.path)
-        except OSError:
-            pass  # without the file, the next run compiles the program again
+        with suppress(OSError):  # without the file, the next run compiles the program again
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):  # a file that is not trusted keeps its mode if it is replaced
+                os.unlink(self.path)
+            with atomic_file(self.path) as stream:
+                os.chmod(stream.fileno(), 0o600)
+                stream.write(hashlib.sha256(raw).digest() + raw)
         return {name: handler.address for name, handler in handlers.items()}
 
 

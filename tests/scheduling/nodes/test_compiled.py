@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -581,6 +582,40 @@ def test_machine_code_is_stored_and_reused(tmp_path: Path, monkeypatch: pytest.M
     assert len(items) == 3
     monkeypatch.setenv("GRIDSIM_CACHE", str(file / "nowhere"))  # not a folder, so nothing can be written
     assert number_of("compiled") == number_of("interpreted")
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="the system has no owners of files")
+def test_machine_code_that_others_could_have_written_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gridsim.scheduling.nodes import compiled
+
+    monkeypatch.setenv("GRIDSIM_CACHE", str(tmp_path))
+    scheduler, expected = (
+        scheduler_of(_sends_to_next),
+        gs.simulate(SMALL, scheduler_of(_sends_to_next)).digest,
+    )
+    items: list[str] = []
+    real = compiled._compile
+    monkeypatch.setattr(compiled, "_compile", lambda *given: items.append("") or real(*given))
+    assert gs.simulate(SMALL, scheduler, nodes="compiled").digest == expected and len(items) == 1
+    (file,) = tmp_path.iterdir()
+    for number, (path, mode) in enumerate([(file, 0o622), (tmp_path, 0o777), (tmp_path, 0o770)]):
+        path.chmod(mode)
+        with pytest.warns(gs.errors.SchedulerWarning, match=f"must belong to this user .* mode {mode:o}: "):
+            assert gs.simulate(SMALL, scheduler, nodes="compiled").digest == expected
+        assert len(items) == 2 + number
+        tmp_path.chmod(0o700)
+    owner = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    with pytest.warns(gs.errors.SchedulerWarning, match=f"got user {owner} and mode 700"):
+        gs.simulate(SMALL, scheduler, nodes="compiled")
+    monkeypatch.setattr(os, "getuid", lambda: owner)
+    assert gs.simulate(SMALL, scheduler, nodes="compiled").digest == expected and len(items) == 5
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError(28, "No space left")))
+    file.unlink()
+    assert gs.simulate(SMALL, scheduler, nodes="compiled").digest == expected
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_text_that_no_method_reads_needs_no_other_machine_code(
