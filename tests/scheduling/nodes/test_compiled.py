@@ -591,10 +591,8 @@ def test_machine_code_that_others_could_have_written_is_not_used(
     from gridsim.scheduling.nodes import compiled
 
     monkeypatch.setenv("GRIDSIM_CACHE", str(tmp_path))
-    scheduler, expected = (
-        scheduler_of(_sends_to_next),
-        gs.simulate(SMALL, scheduler_of(_sends_to_next)).digest,
-    )
+    scheduler = scheduler_of(_sends_to_next)
+    expected = gs.simulate(SMALL, scheduler).digest
     items: list[str] = []
     real = compiled._compile
     monkeypatch.setattr(compiled, "_compile", lambda *given: items.append("") or real(*given))
