@@ -34,8 +34,11 @@ cdef class BoardView:
     cdef NodeActions core
     cdef int node
 
-    def __cinit__(self, View view not None):
-        self.view, self.core, self.node = view, view.core, view.node
+    def __cinit__(self, view: View):
+        if not isinstance(view, View):
+            raise TypeError(f"view must be a View, got {type(view).__name__}")
+        self.view = view
+        self.core, self.node = self.view.core, self.view.node
 
     def __getattr__(self, name: str) -> Floats:
         cdef Board board = self.core.board
@@ -140,10 +143,13 @@ cdef class View:
     cdef dict timer_of                  # name -> kind, of the timers that this node may set
     cdef BoardView _board
 
-    def __cinit__(self, NodeActions core not None, int node):
-        if not 0 <= node < core.nodes:
-            raise ValueError(f"node must be in 0..{core.nodes - 1}, got {node}")
-        self.core, self.node, self.timer_of = core, node, {}
+    def __cinit__(self, core: NodeActions, node: int):
+        if not isinstance(core, NodeActions):
+            raise TypeError(f"core must be a NodeActions, got {type(core).__name__}")
+        self.core = core
+        if not 0 <= node < self.core.nodes:
+            raise ValueError(f"node must be in 0..{self.core.nodes - 1}, got {node}")
+        self.node, self.timer_of = node, {}
 
     def __repr__(self):
         cdef NodeActions core = self.core
