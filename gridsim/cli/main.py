@@ -91,7 +91,7 @@ class _Group(click.Group):
                 message = str(error) or type(error).__name__
             except click.UsageError as error:  # shown as one line, without the usage text
                 if isinstance(error, click.exceptions.NoArgsIsHelpError):
-                    click.echo(error.format_message())
+                    click.echo(error.format_message(), err=True)
                     ctx.exit(2)
                 message = error.format_message()
             except MissingExtra as error:

@@ -321,15 +321,20 @@ def _initialize_worker(safe_path: str | None) -> None:
     _set(_SAFE_PATH, safe_path)  # for processes that the worker starts
     for number in _TERMINAL_SIGNALS:  # until here, these signals end a worker on Windows
         signal.signal(number, signal.SIG_IGN)
+    end_with_parent()
 
-    def end_with_parent() -> None:
+
+def end_with_parent() -> None:
+    """Start a thread that ends this process when its parent has ended, even if that was killed."""
+
+    def wait() -> None:
         parent = multiprocessing.parent_process()
         assert parent is not None
         parent.join()
         os._exit(1)
 
     try:
-        threading.Thread(target=end_with_parent, daemon=True).start()
+        threading.Thread(target=wait, daemon=True).start()
     except RuntimeError:  # no memory for the thread; end without a traceback
         os._exit(1)
 

@@ -9,6 +9,7 @@ import pickle
 import socket
 import sys
 import time
+import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -27,7 +28,7 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import named_scheduler
 from gridsim.simulation.simulate import execute as simulate
-from gridsim.support.processes import exclude_current_folder, set_environment
+from gridsim.support.processes import end_with_parent, exclude_current_folder, set_environment
 from gridsim.testing.introspection import OwnCode
 from gridsim.testing.run_limits import limit_wall_time
 
@@ -67,6 +68,7 @@ def interpreter(hash_seed: str) -> Iterator[ProcessPoolExecutor]:
 
 def _initialize(offset: float) -> None:
     """Prepare this process: advance its clocks by `offset` s, and import the modules that any run needs."""
+    end_with_parent()
     _shift_clock(offset)
     scenario = Scenario(Platform.of([1000.0]), Workload.of([0.0], 1, 1000.0))
     simulate(scenario, named_scheduler("fcfs", {}), record=True).digest  # noqa: B018  # it imports modules lazily
@@ -173,7 +175,9 @@ def run_in_fresh_process(scenario: str, scheduler: Scheduler, limits: dict[str, 
     if not CAN_FORK:
         return _run(scenario, scheduler, limits)
     reading, writing = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():  # the other thread only waits for the parent
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child == 0:
         code = 1
         try:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -403,3 +407,31 @@ def test_aligned_streams_forget_earlier_draws() -> None:
             ]
         )
     assert len(sent[0]) == 3 and sent[0] == sent[1]
+
+
+_KILLED = """
+import os, sys, time
+from gridsim.testing.other_interpreters import interpreter
+if __name__ == "__main__":
+    with interpreter("1") as pool:
+        print(pool.submit(os.getpid).result(), flush=True)
+        time.sleep(300)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no SIGKILL")
+def test_other_interpreters_end_when_the_check_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "check.py"
+    script.write_text(_KILLED)
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        other = int(parent.stdout.readline())
+        parent.send_signal(signal.SIGKILL)
+    for _ in range(100):
+        try:
+            os.kill(other, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    os.kill(other, signal.SIGKILL)
+    pytest.fail("the other interpreter is still running after 10 s")

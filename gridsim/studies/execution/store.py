@@ -125,7 +125,7 @@ class Store:
                 version = json.loads(stream.read(_LONGEST))["gridsim store"]
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise GridSimError(f"{header} must be the header of a store ({error})") from error
-        if version != FORMAT:
+        if type(version) is not int or version != FORMAT:  # True is 1, too
             raise GridSimError(f"{header}: format of a store must be {FORMAT}, got {version!r}")
         for folder, name in _FOLDERS.items():
             if folder != "arrays":  # this folder is created only if needed
