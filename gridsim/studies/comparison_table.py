@@ -13,7 +13,7 @@ from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun
 from gridsim.studies.overview import NOT_CHARGED, TextTable, convert_times, enumeration
-from gridsim.studies.verdicts import by_cores, of_one_run
+from gridsim.studies.verdicts import by_cores, of_one_run, rejection_reasons
 
 Row = dict[str, Any]
 # A column: its head, its unit, and a function that returns the text for a row of `rows_of`.
@@ -237,13 +237,14 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
 
 def _exclusions(results: Mapping[str, Result], rows: Sequence[Row]) -> dict[str, str]:
     """Return the schedulers that are not ranked, and why."""
-    exclusions = {}
     rows = [row for row in rows if not results[row["name"]].of_log]
-    fewest = min((row.get("failed", 0) for row in rows), default=0)
+    exclusions = rejection_reasons({row["name"]: row.get("failed", 0) for row in rows})
     for row in rows:
-        if row.get("failed", 0) > fewest:
-            exclusions[row["name"]] = f"it rejected {row['failed']} jobs"
-        elif "mean_waiting" not in row and (done := _completed(results[row["name"]])) != "all":
+        if (
+            row["name"] not in exclusions
+            and "mean_waiting" not in row
+            and (done := _completed(results[row["name"]])) != "all"
+        ):
             exclusions[row["name"]] = f"it completed {done} tasks"
     return exclusions
 

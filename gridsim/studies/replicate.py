@@ -35,7 +35,7 @@ from gridsim.results.metrics.registry import (
     with_common_bound,
 )
 from gridsim.results.table import Table
-from gridsim.results.text import planned_lines
+from gridsim.results.text import NOT_RANKED, planned_lines
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import MAX_RUNS, collect
@@ -54,8 +54,10 @@ from gridsim.studies.verdicts import (
     interval_text,
     is_significant,
     ranking_of,
+    rejection_reasons,
     short_list,
     shortage_text,
+    unranked_text,
 )
 from gridsim.support.arguments import SuggestingDict, integer, real, sequence, short_repr, unknown_name_error
 from gridsim.support.arrays import Floats
@@ -104,6 +106,8 @@ class Replicates(Study):
         Lines on platform, workload and load of the first replication: what a line is about -> its text.
     files
         SHA-256 of each trace file that was read.
+    rejected
+        Scheduler -> number of rejected rigid jobs, float64[seeds]; empty for bags.
     """
 
     seeds: tuple[int, ...]
@@ -116,6 +120,7 @@ class Replicates(Study):
     reached: bool | None = None
     about: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    rejected: Mapping[str, Floats] = field(default_factory=dict)
     _estimates: dict[tuple[str | None, ...], Estimate] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -130,6 +135,12 @@ class Replicates(Study):
     def schedulers(self) -> tuple[str, ...]:
         """Names of the schedulers, in the order in which they were given."""
         return tuple(next(iter(self.values.values())))
+
+    @property
+    def exclusions(self) -> dict[str, str]:
+        """The schedulers that are not ranked, since others reject fewer jobs, and why."""
+        means = {name: mean(counts[~np.isnan(counts)]) for name, counts in self.rejected.items()}
+        return rejection_reasons(means, "on average" if len(self.seeds) > 1 else "")
 
     @property
     def noun(self) -> str:
@@ -193,6 +204,7 @@ class Replicates(Study):
             self.measure,
             about=self.about,
             files={**self.files, **other.files},
+            rejected={**self.rejected, **other.rejected},
         )
 
     def _column(self, name: str, metric: str | None) -> Floats:
@@ -251,7 +263,8 @@ class Replicates(Study):
         """Return the best scheduler by the mean of a metric, its lead, and comparisons that remain undecided.
 
         A difference is significant if the interval of the ratio, paired by replication, does not contain
-        1.  Empty for fewer than two schedulers with values.
+        1.  Schedulers that reject more jobs than another are not ranked.  Empty for fewer than two schedulers
+        with values.
 
         Parameters
         ----------
@@ -260,11 +273,12 @@ class Replicates(Study):
         """
         metric, count = self.measure if metric is None else metric, len(self.seeds)
         columns = self[metric]
-        ranking = ranking_of(columns)
+        unranked = unranked_text(self.exclusions)
+        ranking = ranking_of(columns, self.exclusions)
         if len(ranking) < 2:
-            return ""
+            return unranked.strip()
         if text := shortage_text(count):
-            return text
+            return text + unranked
         best = [name for name in ranking if np.array_equal(columns[name], columns[ranking[0]])]
         significant: list[str] = []
         insignificant: list[str] = []
@@ -281,10 +295,10 @@ class Replicates(Study):
             text += f"; the difference to {short_list(insignificant)} is not significant"
         if metric == "mean_waiting" and (cores := self.values.get("mean_waiting_by_cores")):
             jobs_means, cores_means = (
-                {name: mean(values) for name, values in each.items()} for each in (columns, cores)
+                {name: mean(each[name]) for name in ranking} for each in (columns, cores)
             )
             text += "." + by_cores(jobs_means, cores_means, self.noun)
-        return text.removesuffix(".") + "."
+        return text.removesuffix(".") + "." + unranked
 
     def _metric_table(self, metric: str) -> TextTable:
         base, columns = self.baseline, self.values[metric]
@@ -366,9 +380,13 @@ class Replicates(Study):
         return Table(columns)
 
     def relative(self, name: str, base: str, metric: str) -> str:
-        """Return the ratio of `name` to `base` as text; ``-`` if `base` is 0 in some replication."""
+        """Return the ratio of `name` to `base` as text; ``-`` if `base` is 0 in some replication.
+
+        Schedulers that are not ranked have no ratio."""
         if name == base:
             return "1"
+        if name in self.exclusions:
+            return NOT_RANKED
         return self.ratio(name, base, metric).format() if self._column(base, metric).all() else "-"
 
     def chart(self, metric: str | None = None, ratio: bool = False) -> RowChart:
@@ -683,6 +701,11 @@ def replicates_of(
         baseline=baseline,
         measure=metrics[0],
         reached=reached,
+        rejected={
+            name: np.array([run.get("failed", math.nan) for run in runs[k::count]])
+            for k, name in enumerate(schedulers)
+            if rigid and "failed" not in user_metrics
+        },
     )
 
 

@@ -21,7 +21,14 @@ from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.overview import Overview, TextTable, enumeration, paired_with
 from gridsim.studies.replicate import Replicates, replicates_of
 from gridsim.studies.study import Study
-from gridsim.studies.verdicts import is_significant, points_text, ranking_of, short_list, shortage_text
+from gridsim.studies.verdicts import (
+    is_significant,
+    points_text,
+    ranking_of,
+    short_list,
+    shortage_text,
+    unranked_text,
+)
 from gridsim.support import units
 from gridsim.support.imports import import_extra
 from gridsim.support.text import plain
@@ -235,8 +242,11 @@ class SweepResult(Study):
         metric, wins, points = self.metrics[0], dict.fromkeys(self.schedulers, 0), 0
         mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
         open_pairs: dict[str, list[str]] = {}
+        unranked: dict[str, int] = {}
         for labels, replicates in self.each():
-            ranking = ranking_of(replicates[metric])
+            for name in replicates.exclusions:
+                unranked[name] = unranked.get(name, 0) + 1
+            ranking = ranking_of(replicates[metric], replicates.exclusions)
             if len(ranking) < 2:
                 continue
             points += 1
@@ -245,8 +255,13 @@ class SweepResult(Study):
             else:
                 point = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
                 open_pairs.setdefault(" and ".join(sorted(ranking[:2])), []).append(point)
+        count = len(self._replicates)
+        exclusions = {
+            name: f"it rejected more jobs than others at {times} of {count} point{'s' * (count > 1)}"
+            for name, times in unranked.items()
+        }
         if not points:
-            return ""
+            return unranked_text(exclusions).strip()
         winners = sorted((name for name in wins if wins[name]), key=lambda name: -wins[name])
         parts = [
             f"{name} {'' if k else f'has the lowest {mean_of} '}at {wins[name]}"
@@ -259,10 +274,10 @@ class SweepResult(Study):
         ]
         text = shortage_text(self.replicates).removesuffix(".") or text + short_list(pairs, "; ")
         text = text.removesuffix("; ")
-        if missing := len(self._replicates) - points:
-            text += f".  {missing} of {points + missing} points are missing: fewer than two schedulers have "
-            text += "results"
-        return text + "."
+        if missing := count - points:
+            text += f".  {missing} of {count} points are missing: fewer than two schedulers have "
+            text += "results" if not unranked else "results and are ranked"
+        return text + "." + unranked_text(exclusions)
 
     def _metric_table(self, metric: str) -> TextTable:
         """Return a table with a row per point and scheduler: the mean, and the ratio to the baseline."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate
 from gridsim.results.metrics.formulas import mean
@@ -50,8 +50,31 @@ def of_one_run(values: Mapping[str, Mapping[str, float]], exclusions: Mapping[st
         subject = "" if best == last_best else f"{best} {'have' if ' and ' in best else 'has'} "
         parts.append(f"{subject}the lowest {quantity} ({others})")
         last_best = best
-    left = "".join(f"  {name} is not ranked: {why}." for name, why in exclusions.items())
-    return f"In this run, {' and '.join(parts)}.{left}" if parts else left.strip()
+    text = f"In this run, {' and '.join(parts)}." if parts else ""
+    return f"{text}{unranked_text(exclusions)}".strip()
+
+
+def rejection_reasons(rejected: Mapping[str, float], suffix: str = "") -> dict[str, str]:
+    """Return the schedulers that are not ranked since others reject fewer jobs, and why.
+
+    Parameters
+    ----------
+    rejected
+        Scheduler -> number of jobs that it rejected, or their mean; NaN is unknown.
+    suffix
+        Text after the number of jobs, such as "on average".
+    """
+    fewest = min((count for count in rejected.values() if not math.isnan(count)), default=0.0)
+    return {
+        name: " ".join(filter(None, (f"it rejected {count:.6g} jobs", suffix)))
+        for name, count in rejected.items()
+        if count > fewest
+    }
+
+
+def unranked_text(exclusions: Mapping[str, str]) -> str:
+    """Return a sentence, after two spaces, for each scheduler that is not ranked: the reason."""
+    return "".join(f"  {name} is not ranked: {why}." for name, why in exclusions.items())
 
 
 def by_cores(jobs: Mapping[str, float], cores: Mapping[str, float], noun: str = "core") -> str:
@@ -90,9 +113,9 @@ def shortage_text(replications: int) -> str:
     return f"{replications} replication{'s are' if replications > 1 else ' is'} too few for a conclusion."
 
 
-def ranking_of(values: Mapping[str, Floats]) -> list[str]:
-    """Return the schedulers that have a mean over replications, the least mean first."""
-    means = {name: mean(column) for name, column in values.items()}
+def ranking_of(values: Mapping[str, Floats], exclusions: Collection[str] = ()) -> list[str]:
+    """Return the schedulers that have a mean over replications, but no `exclusions`, the least mean first."""
+    means = {name: mean(column) for name, column in values.items() if name not in exclusions}
     return sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
 
 

@@ -274,3 +274,23 @@ def test_conclusion_separates_significant_from_other_differences() -> None:
     few = Replicates((0, 1), {"max_stretch": {"a": subset[:2], "b": 2 * subset[:2]}})
     assert few.verdict() == "2 replications are too few for a conclusion."
     assert Replicates((0,), {"max_stretch": {"a": subset[:1]}}).verdict() == ""
+
+
+def test_schedulers_that_reject_jobs_are_ranked_neither_in_replications_nor_in_sweeps() -> None:
+    def jobs(seed: int) -> gs.Scenario:
+        drawn = gs.Workload.jobs(jobs=60, utilization=0.9, seed=seed).realize(gs.Platform.equal(8))
+        columns = drawn.release, drawn.tasks, drawn.task_size / 1000.0, drawn.requested
+        return gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs_of(*columns, user=np.arange(60)))
+
+    queues = {"easy": gs.BatchQueue(), "fcfs": gs.BatchQueue(backfill="none")}
+    queues["limited"] = gs.BatchQueue(user_limit=2)
+    with pytest.warns(UserWarning, match="rejected"):
+        actual = replicate(jobs, queues, range(5), baseline="easy", metrics=["mean_waiting"])
+        swept = gs.sweep(jobs(0), queues, {"platform.nodes": [8, 16]}, replicates=5, metrics=["mean_waiting"])
+        mean = np.mean([gs.simulate(jobs(k), queues["limited"]).failed for k in range(5)])
+    left_out = f".  limited is not ranked: it rejected {mean:.6g} jobs on average."
+    assert actual.verdict().endswith(left_out) and "(limited" not in actual.verdict()
+    assert [row[-1] == "unranked" for row in actual.overview().tables[0].rows] == [False, False, True]
+    assert swept.verdict().endswith(
+        "limited is not ranked: it rejected more jobs than others at 2 of 2 points."
+    )
