@@ -18,6 +18,8 @@ import msgspec
 import numpy as np
 
 from gridsim.errors import GridSimError, ScenarioError, WarningScope
+from gridsim.model.bag_workloads import LogRecipe
+from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation
@@ -108,6 +110,8 @@ class Replicates(Study):
         SHA-256 of each trace file that was read.
     rejected
         Scheduler -> number of rejected rigid jobs, float64[seeds]; empty for bags.
+    is_identical
+        Whether all metrics of each scheduler are equal in several replications.
     """
 
     seeds: tuple[int, ...]
@@ -121,6 +125,7 @@ class Replicates(Study):
     about: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     rejected: Mapping[str, Floats] = field(default_factory=dict)
+    is_identical: bool = False
     _estimates: dict[tuple[str | None, ...], Estimate] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -178,6 +183,10 @@ class Replicates(Study):
                 self._estimates[key] = _STATISTICS[statistic](*columns)
         return self._estimates[key]
 
+    def is_constant(self, a: str, b: str, metric: str | None = None) -> bool:
+        """Return whether both schedulers have equal values in all replications."""
+        return self.mean(a, metric).is_constant and self.mean(b, metric).is_constant
+
     def joined(self, other: Replicates) -> Replicates:
         """Return these values together with the values of `other`.
 
@@ -205,6 +214,7 @@ class Replicates(Study):
             about=self.about,
             files={**self.files, **other.files},
             rejected={**self.rejected, **other.rejected},
+            is_identical=self.is_identical and other.is_identical,
         )
 
     def _column(self, name: str, metric: str | None) -> Floats:
@@ -242,9 +252,11 @@ class Replicates(Study):
             Include how the schedulers are compared, digests and trace files.
         """
         facts, count = {**self.about}, len(self.seeds)
-        if self.about or full:
+        if self.about or full or self.is_identical:
             facts["replications"] = f"{count}"
-        if self.about and count > 1:
+        if self.is_identical:
+            facts["replications"] += ", all with equal values: nothing that is drawn at random has an effect"
+        elif self.about and count > 1:
             facts["replications"] += (
                 f", each with its own random streams; the lines above describe number {self.seeds[0]}"
             )
@@ -263,8 +275,8 @@ class Replicates(Study):
         """Return the best scheduler by the mean of a metric, its lead, and comparisons that remain undecided.
 
         A difference is significant if the interval of the ratio, paired by replication, does not contain
-        1.  Schedulers that reject more jobs than another are not ranked.  Empty for fewer than two schedulers
-        with values.
+        1; values that are equal in all replications allow no conclusion.  Schedulers that reject more jobs
+        than another are not ranked.  Empty for fewer than two schedulers with values.
 
         Parameters
         ----------
@@ -277,15 +289,19 @@ class Replicates(Study):
         ranking = ranking_of(columns, self.exclusions)
         if len(ranking) < 2:
             return unranked.strip()
-        if text := shortage_text(count):
+        if text := shortage_text(count, identical=self.is_identical):
             return text + unranked
         best = [name for name in ranking if np.array_equal(columns[name], columns[ranking[0]])]
         significant: list[str] = []
         insignificant: list[str] = []
+        constant: list[str] = []
         for name in ranking:
             if name not in best:
                 ratio = self.ratio(name, best[0], metric)
-                differences = significant if is_significant(ratio) else insignificant
+                if self.is_constant(name, best[0], metric):
+                    differences = constant
+                else:
+                    differences = significant if is_significant(ratio) else insignificant
                 differences.append(" ".join(filter(None, (name, interval_text(ratio)))))
         text = f"Over {count} replications, {' and '.join(best)} {'have' if len(best) > 1 else 'has'} "
         text += f"the lowest {display_name(metric)} on average"
@@ -293,6 +309,10 @@ class Replicates(Study):
             text += f" ({short_list(significant)})"
         if insignificant:
             text += f"; the difference to {short_list(insignificant)} is not significant"
+        if constant:
+            text += (
+                f"; the difference to {short_list(constant)} is equal in all replications and has no interval"
+            )
         if metric == "mean_waiting" and (cores := self.values.get("mean_waiting_by_cores")):
             jobs_means, cores_means = (
                 {name: mean(each[name]) for name in ranking} for each in (columns, cores)
@@ -563,6 +583,7 @@ def replicate(
             if not records:
                 is_local = executor is None or isinstance(executor, Processes)
                 about.update(_plan_lines(scenarios[0], is_local=is_local))
+                about.update(_log_lines(scenarios[0]))
             cells = [
                 Cell(one, scheduler, selection, time_limit, label=name)
                 for one in scenarios
@@ -620,6 +641,19 @@ def _plan_lines(scenario: Scenario, *, is_local: bool) -> dict[str, str]:
         return {}
 
 
+def _log_lines(scenario: Scenario) -> dict[str, str]:
+    """Return the line ``sample`` if the jobs are those of a log in each replication; else no line."""
+    recipe = scenario.workload.recipe
+    if not isinstance(recipe, LogRecipe | JobLogRecipe | SiteLogsRecipe):
+        return {}
+    line = "the jobs of the log are the same in each replication"
+    if isinstance(recipe, LogRecipe):
+        return {"sample": line}
+    if recipe.resample is not None:
+        return {}
+    return {"sample": f"{line}; --change workload.resample=users (or weeks) draws them anew"}
+
+
 def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, ...]:
     if (seeds is None) == (replicates is None):
         count = "neither" if seeds is None else "both"
@@ -648,6 +682,8 @@ def _widest(values: Replicates) -> float:
     It is infinite if an interval is missing, as for a single replication or a run that failed.
     """
     base, measure = values.baseline, values.measure
+    if values.is_identical:
+        return math.inf
     if base is None:
         estimates = [values.mean(name, measure) for name in values.schedulers]
     else:
@@ -706,7 +742,14 @@ def replicates_of(
             for k, name in enumerate(schedulers)
             if rigid and "failed" not in user_metrics
         },
+        is_identical=len(numbers) > 1 and all(_are_equal(runs[k::count]) for k in range(count)),
     )
+
+
+def _are_equal(runs: Sequence[Mapping[str, float]]) -> bool:
+    """Return whether runs have equal values of all metrics; a run that failed has none."""
+    first, *others = (np.array(list(run.values())) for run in runs)
+    return bool(len(first)) and all(np.array_equal(first, each, equal_nan=True) for each in others)
 
 
 #: The parts of a scenario that have seeds; ``"run"`` is the scenario's own.

@@ -250,7 +250,9 @@ class SweepResult(Study):
             if len(ranking) < 2:
                 continue
             points += 1
-            if is_significant(replicates.ratio(ranking[1], ranking[0], metric)):
+            if not replicates.is_constant(*ranking[:2], metric) and is_significant(
+                replicates.ratio(ranking[1], ranking[0], metric)
+            ):
                 wins[ranking[0]] += 1
             else:
                 point = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
@@ -272,7 +274,9 @@ class SweepResult(Study):
         pairs = [
             f"{pair} cannot be separated{by}{points_text(at, points)}" for pair, at in open_pairs.items()
         ]
-        text = shortage_text(self.replicates).removesuffix(".") or text + short_list(pairs, "; ")
+        is_identical = all(replicates.is_identical for replicates in self._replicates)
+        shortage = shortage_text(self.replicates, identical=is_identical)
+        text = shortage.removesuffix(".") or text + short_list(pairs, "; ")
         text = text.removesuffix("; ")
         if missing := count - points:
             text += f".  {missing} of {count} points are missing: fewer than two schedulers have "

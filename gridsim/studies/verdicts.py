@@ -106,8 +106,10 @@ def _ranking(known: Mapping[str, float]) -> tuple[str, str]:
     return " and ".join(best), ", ".join(others)
 
 
-def shortage_text(replications: int) -> str:
-    """Return the sentence in place of a verdict on so few replications; empty if they are enough."""
+def shortage_text(replications: int, *, identical: bool = False) -> str:
+    """Return the sentence in place of a verdict on too few replications, or on `identical` ones; else ""."""
+    if identical:
+        return f"All {replications} replications have equal values, which allow no conclusion."
     if replications >= MIN_SEEDS:
         return ""
     return f"{replications} replication{'s are' if replications > 1 else ' is'} too few for a conclusion."
@@ -141,6 +143,8 @@ def interval_text(ratio: Estimate) -> str:
     """Return the interval of a ratio as percentages or factors; empty if there is none."""
     if math.isnan(ratio.low):
         return ""
+    if ratio.is_constant:
+        return excess_text(ratio.mean, 1.0)
     if ratio.high >= 2.0:
         return f"{ratio.mean:.3g} [{ratio.low:.3g}, {ratio.high:.3g}] times that"
     middle, low, high = (100.0 * (each - 1.0) for each in (ratio.mean, ratio.low, ratio.high))
