@@ -106,6 +106,34 @@ def _ranking(known: Mapping[str, float]) -> tuple[str, str]:
     return " and ".join(best), ", ".join(others)
 
 
+def reference_text(quantity: str, stated: str, reference: float, values: Mapping[str, float]) -> str:
+    """Return a sentence, after two spaces, that compares schedulers with the schedule of a log.
+
+    Parameters
+    ----------
+    quantity
+        What is measured, in words.
+    stated
+        The value of the log with its unit.
+    reference
+        The value of the log, above 0.
+    values
+        Scheduler, perhaps with a remark -> value.
+    """
+
+    def difference(ratio: float) -> str:
+        if abs(ratio - 1.0) <= TOLERANCE:
+            return "equal"
+        if ratio >= 2.0:
+            return excess_text(ratio, 1.0)
+        return f"{100.0 * abs(ratio - 1.0):.2g} % {'above' if ratio > 1.0 else 'below'}"
+
+    parts = [
+        f"{name} {difference(values[name] / reference)}" for name in sorted(values, key=values.__getitem__)
+    ]
+    return f"  Compared with the log's {quantity} of {stated}: {short_list(parts)}."
+
+
 def shortage_text(replications: int, *, identical: bool = False) -> str:
     """Return the sentence in place of a verdict on too few replications, or on `identical` ones; else ""."""
     if identical:

@@ -55,7 +55,7 @@ def test_the_row_of_the_log_has_its_waiting_times(path: Path) -> None:
 def test_the_log_is_neither_ranked_nor_among_the_schedulers(path: Path) -> None:
     found = gs.compare(scenario(path), SCHEDULERS)
     assert [*found.results] == ["easy", "fcfs"] == [row["name"] for row in found.table()]
-    assert "log" not in found.verdict() and found.baseline == "easy"
+    assert found.verdict().count("log") == 1 and found.baseline == "easy"
     assert found["log"].digest[:16] not in found.format(verbose=True) and "unknown" not in str(found)
     data = json.loads(found.to_json())
     assert data["log"]["mean_waiting"] == 4 and not {"digest", "messages", "bytes"} & {*data["log"]}
@@ -74,6 +74,19 @@ def test_the_log_may_be_the_baseline(path: Path) -> None:
     for machines, log_row in ((5, True), (4, False)):
         with pytest.raises(gs.ScenarioError, match="baseline must be one of easy, fcfs, got 'log'"):
             gs.compare(scenario(path, machines), SCHEDULERS, baseline="log", log=log_row)
+
+
+def test_the_conclusion_compares_each_scheduler_with_the_log(path: Path) -> None:
+    """A limit of one machine rejects the jobs of more: jobs 1 and 2."""
+    found = gs.compare(scenario(path), SCHEDULERS)
+    above = 100 * (found["fcfs"].mean_waiting / 4 - 1)
+    assert found["easy"].mean_waiting == 4 and above > 0
+    assert found.verdict().endswith(
+        f"Compared with the log's mean waiting time of 4 s: easy equal, fcfs {above:.2g} % above."
+    )
+    with pytest.warns(UserWarning, match="rejected"):
+        limited = gs.compare(scenario(path), {"limited": gs.BatchQueue(user_limit=1)})
+    assert "limited (which rejected 2 jobs) " in str(limited)
 
 
 def test_the_log_can_be_left_out(path: Path) -> None:
