@@ -423,6 +423,7 @@ def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
         "jobs": 2,
         "core_hours_share": 0.5,
         "mean_waiting": {"backfill": 22.5, "two": 22.5},
+        "rejected": {"backfill": 0, "two": 0},
     }
     page = report.read_text()
     assert "Mean waiting time by user" in page and "submitted from 2001-09-09" in page

@@ -85,7 +85,11 @@ def test_the_conclusion_compares_each_scheduler_with_the_log(path: Path) -> None
         f"Compared with the log's mean waiting time of 4 s: easy equal, fcfs {above:.2g} % above."
     )
     with pytest.warns(UserWarning, match="rejected"):
-        limited = gs.compare(scenario(path), {"limited": gs.BatchQueue(user_limit=1)})
+        limited = gs.compare(scenario(path), {"limited": gs.BatchQueue(user_limit=1)}, by=["user"])
+    assert limited.to_dict()["by"]["user"][0]["rejected"] == {"limited": 2}
+    assert [unit for title, unit in limited.overview().tables[1].head if title == "rejected"] == [
+        "limited, jobs"
+    ]
     assert "limited (which rejected 2 jobs) " in str(limited)
 
 
@@ -157,8 +161,15 @@ def test_the_row_of_several_logs_has_the_waiting_times_of_each_at_its_site(
     assert own.applications["first_start"].tolist() == [0, 3, 10, 2, 13, 10]
     assert own.applications["finish"].tolist() == [10, 13, 15, 10, 17, 12]
     assert own.utilization == pytest.approx(69 / (6 * 17)) and "each job ran at its home site" in str(found)
-    rows = {row["site"]: row["mean_waiting"]["log"] for row in found.to_dict()["by"]["site"]}
-    assert rows == {"0": 4, "1": 7}
+    rows = {row["site"]: row for row in found.to_dict()["by"]["site"]}
+    assert {name: row["mean_waiting"]["log"] for name, row in rows.items()} == {"0": 4, "1": 7}
+    # work of 45 and 24 machine-seconds is released within 3 s on 4 and 2 machines
+    assert {name: (row["machines"], row["load"]) for name, row in rows.items()} == {
+        "0": (4, pytest.approx(45 / 12)),
+        "1": (2, pytest.approx(24 / 6)),
+    }
+    busy = found["sites"].machines["utilization"]
+    assert rows["1"]["utilization"] == {"sites": pytest.approx(busy[4:].mean())}
     for platform, selection, reason in (
         (gs.Platform.sites([4, 3]), {}, "3 machines instead of 2 for other.swf"),
         (two, {"resample": "users"}, "users are drawn with replacement"),
