@@ -169,7 +169,8 @@ class Workload(WorkloadConstructors):
         ``log`` is the conversion of the jobs of a log to bags of tasks.  ``period`` has the dates of the
         first and the last submission of the jobs of a log, if they are released as recorded.  ``clock`` is
         the meaning of time 0 for logs, or for a list that does not begin at 0 s.  ``cores`` says that
-        machines are nodes.  ``sample`` says that jobs of a log were drawn.
+        machines are nodes.  ``unfinished`` counts the jobs that a log leaves out at its end.  ``sample``
+        says that jobs of a log were drawn.
         """
         recipe, lines = self.recipe, {}
         if isinstance(recipe, LogRecipe):
@@ -190,6 +191,8 @@ class Workload(WorkloadConstructors):
                 lines["period"] = f"submitted from {periods}, by the clocks of the logs"
             if nodes := recipe.nodes:
                 lines["cores"] = nodes
+        if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and (unfinished := recipe.unfinished):
+            lines["unfinished"] = unfinished
         if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.resample is not None:
             noun = "log" if isinstance(recipe, JobLogRecipe) else "logs"
             lines["sample"] = f"{recipe.resample} of the {noun}, drawn with replacement"

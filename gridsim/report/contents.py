@@ -46,7 +46,7 @@ _DIFFERENT_SCENARIOS = (
     "the schedulers."
 )
 #: Lines of a run's summary without a card, since other sections show them.
-_NO_CARDS = {"platform", "workload", "log", "period", "clock", "load", "scheduler", "reports"}
+_NO_CARDS = {"platform", "workload", "log", "period", "clock", "unfinished", "load", "scheduler", "reports"}
 _NO_CARDS |= {"wall time", "peak memory", "digest"}
 #: Sentences on the terms of reports on rigid jobs.
 _TERMS = (
