@@ -141,7 +141,7 @@ def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines |
     return {
         "platform": _count_text(facts["machines"], "machine"),
         "workload": f"{_count_text(jobs, 'job')}, {_number_text(facts['core_hours'])} {noun}-hours; "
-        f"a mean job has {_count_text(facts['tasks'] / jobs, noun)}; released within {span}",
+        f"a mean job has {_count_text(facts['tasks'] / jobs, noun)}; submitted within {span}",
         **{"nodes" if key == "cores" else key: line for key, line in (remarks or {}).items()},
         "load": f"{load:.4g} ({noun}-hours submitted / those of the machines during submission)"
         if math.isfinite(load)
