@@ -23,6 +23,7 @@ from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation
+from gridsim.plots.scales import time_unit
 from gridsim.plots.style import quantity_title
 from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate, estimate, ratio_of_means
 from gridsim.results.metrics.formulas import mean
@@ -327,15 +328,37 @@ class Replicates(Study):
             base = None
         heads = ["scheduler", "mean", *([] if base is None else [f"relative to {base}"])]
         about = f"mean over {len(self.seeds)} replications [{LEVEL:.0%} interval]"
-        caption = f"{heading(metric, self.units.get(metric, ''), self.noun)}, {about}"
-        return TextTable(caption, [(head, "") for head in heads], self.text_rows(metric, names, base))
+        length, unit = self.unit(metric)
+        caption = f"{heading(metric, unit, self.noun)}, {about}"
+        return TextTable(caption, [(head, "") for head in heads], self.text_rows(metric, names, base, length))
 
-    def text_rows(self, metric: str, names: Iterable[str], base: str | None) -> list[list[str]]:
-        """Return texts for each of the schedulers `names`: its name, its mean, and its ratio to `base`."""
+    def unit(self, metric: str) -> tuple[float, str]:
+        """Return the length and the name of the unit in which a metric is shown.
+
+        Long times are in h or days, as in single runs; all waiting times have one unit.
+        """
+        name, _, note = self.units.get(metric, "").partition(" ")
+        if name != "s":
+            return 1.0, self.units.get(metric, "")
+        together = [each for each in self.values if "waiting" in each] if "waiting" in metric else [metric]
+        means = [mean(column) for each in together for column in self.values[each].values()]
+        length, name = time_unit(max(filter(math.isfinite, means), default=0.0))
+        return length, f"{name} {note}".strip()
+
+    def text_rows(
+        self, metric: str, names: Iterable[str], base: str | None, length: float = 1.0
+    ) -> list[list[str]]:
+        """Return texts for each of the schedulers `names`: its name, its mean, and its ratio to `base`.
+
+        Parameters
+        ----------
+        length
+            Length of the unit of the mean.
+        """
         return [
             [
                 name,
-                self.mean(name, metric).format(),
+                self.mean(name, metric).scaled(1.0 / length).format(),
                 *([] if base is None else [self.relative(name, base, metric)]),
             ]
             for name in names
@@ -417,19 +440,21 @@ class Replicates(Study):
         if ratio and base is None:
             raise ScenarioError("ratio requires replicates with a baseline")
         names, count, columns = self.schedulers, len(self.seeds), self[metric]
+        length, unit = self.unit(metric)
         title, quantity = (
             text.replace("by cores", f"by {self.noun}s")
             for text in (display_name(metric).capitalize(), quantity_title(metric, ""))
         )
         if not ratio or base is None:
+            samples = {name: column / length for name, column in columns.items()}
             return RowChart(
                 title=title,
                 caption=f"Mean over {count} replications with its confidence interval; each dot is a "
                 "replication.",
-                x=ChartAxis(quantity_title(metric, UNITS.get(metric, "")), concatenation(columns)),
+                x=ChartAxis(quantity_title(metric, unit), concatenation(samples)),
                 order=names,
-                estimates={name: self.mean(name, metric) for name in names},
-                samples=columns,
+                estimates={name: self.mean(name, metric).scaled(1.0 / length) for name in names},
+                samples=samples,
             )
         with np.errstate(all="ignore"):
             ratios = {name: columns[name] / columns[base] for name in names} | {base: np.zeros(0)}

@@ -285,15 +285,19 @@ class SweepResult(Study):
 
     def _metric_table(self, metric: str) -> TextTable:
         """Return a table with a row per point and scheduler: the mean, and the ratio to the baseline."""
-        base = self.baseline
+        base, (length, unit) = self.baseline, self._unit(metric)
         heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
         rows = [
             [*map(str, labels.values()), *row]
             for labels, replicates in self.each()
-            for row in replicates.text_rows(metric, self.schedulers, base)
+            for row in replicates.text_rows(metric, self.schedulers, base, length)
         ]
-        caption = f"{heading(metric, UNITS.get(metric, ''))}, mean over {self.replicates} replications"
+        caption = f"{heading(metric, unit)}, mean over {self.replicates} replications"
         return TextTable(caption, [(head, "") for head in heads], rows)
+
+    def _unit(self, metric: str) -> tuple[float, str]:
+        """Return the length and the name of the unit of a metric, the longest one of all points."""
+        return max(replicates.unit(metric) for replicates in self._replicates)
 
     def chart(
         self, metric: str | None = None, point: Mapping[str, Any] | None = None, ratio: bool = False
@@ -319,6 +323,7 @@ class SweepResult(Study):
             raise ScenarioError("ratio requires a sweep with a baseline")
         x_name = free_axes[0] if free_axes else ""
         x_title, unit = entry_title(x_name)
+        length, metric_unit = self._unit(metric)
         points = {
             labels.get(x_name, ""): replicates
             for labels, replicates in self.each()
@@ -329,7 +334,9 @@ class SweepResult(Study):
         ]
         curves = {
             name: [
-                replicates.ratio(name, str(base), metric) if ratio else replicates.mean(name, metric)
+                replicates.ratio(name, str(base), metric)
+                if ratio
+                else replicates.mean(name, metric).scaled(1.0 / length)
                 for replicates in points.values()
             ]
             for name in self.schedulers
@@ -338,7 +345,7 @@ class SweepResult(Study):
         ends = [end for line in curves.values() for e in line for end in (e.mean, e.low, e.high)]
         point_text = ", ".join(f"{name} = {label}" for name, label in point.items())
         relative = f" relative to {base}" if ratio else ""
-        quantity = quantity_title(metric, "" if ratio else UNITS.get(metric, ""))
+        quantity = quantity_title(metric, "" if ratio else metric_unit)
         caption = f"Means over {self.replicates} replications with their confidence intervals"
         return CurveChart(
             title=f"{display_name(metric).capitalize()}{relative}{f', {point_text}' if point_text else ''}",

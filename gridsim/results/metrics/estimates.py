@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,10 @@ class Estimate:
     def is_constant(self) -> bool:
         """Whether all seeds have equal values, so that the interval says nothing of other values."""
         return self.note == _ALL_EQUAL
+
+    def scaled(self, factor: float) -> Estimate:
+        """Return this estimate in another unit: all values times `factor`."""
+        return replace(self, mean=factor * self.mean, low=factor * self.low, high=factor * self.high)
 
     def format(self, digits: int = 4) -> str:
         """Return the mean with the interval and the number of seeds; without an interval, with the note."""
