@@ -193,9 +193,9 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         return _dates(self.path, self.start, self.end)
 
     @property
-    def unfinished(self) -> str:
+    def unfinished_jobs(self) -> str:
         """A sentence on the jobs that the log leaves out at its end; "" if there are none."""
-        if not math.isinf(self.end) or not (counts := _unfinished(self.path)):
+        if not math.isinf(self.end) or not (counts := _count_unfinished(self.path)):
             return ""
         return f"left out at the end of the log: {counts}"
 
@@ -349,9 +349,9 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
         )
 
     @property
-    def unfinished(self) -> str:
+    def unfinished_jobs(self) -> str:
         """A sentence on the jobs that the logs leave out at their ends; "" if there are none."""
-        counts = {path: _unfinished(path) for path in self.paths if math.isinf(self.end)}
+        counts = {path: _count_unfinished(path) for path in self.paths if math.isinf(self.end)}
         texts = [f"{text} ({os.path.basename(path)})" for path, text in counts.items() if text]
         return f"left out at the ends of the logs: {', '.join(texts)}" if texts else ""
 
@@ -639,11 +639,11 @@ def _period(path: str, start: float, end: float) -> tuple[float, float] | None:
     return (begin + first, begin + last) if math.isfinite(begin) else None
 
 
-def _unfinished(path: str) -> str:
+def _count_unfinished(path: str) -> str:
     """Return how many jobs a log leaves out since they had not ended when it was written; "" if none."""
     from gridsim.traces.info import load_jobs
 
-    return " and ".join(f"{count} {kind}" for kind, count in load_jobs(path).unfinished.items())
+    return " and ".join(f"{count} {kind}" for kind, count in load_jobs(path).unfinished_jobs.items())
 
 
 def _dates(path: str, start: float, end: float) -> tuple[str, str] | None:

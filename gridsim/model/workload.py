@@ -191,8 +191,8 @@ class Workload(WorkloadConstructors):
                 lines["period"] = f"submitted from {periods}, by the clocks of the logs"
             if nodes := recipe.nodes:
                 lines["cores"] = nodes
-        if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and (unfinished := recipe.unfinished):
-            lines["unfinished"] = unfinished
+        if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and (jobs_left_out := recipe.unfinished_jobs):
+            lines["unfinished"] = jobs_left_out
         if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.resample is not None:
             noun = "log" if isinstance(recipe, JobLogRecipe) else "logs"
             lines["sample"] = f"{recipe.resample} of the {noun}, drawn with replacement"

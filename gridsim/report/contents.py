@@ -21,7 +21,6 @@ from gridsim.report.schedules import schedules
 from gridsim.results.formats.job_logs import job_difference
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
-from gridsim.schedulers.rigid.batch_queue import BatchQueue
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import command, scheduler_from
 from gridsim.studies.comparison_table import (
@@ -329,7 +328,7 @@ def _schedulers(results: Results) -> list[str]:
             for key in changes[type(scheduler)]
         )
         summary = scheduler.summary
-        if isinstance(scheduler, BatchQueue) and not scheduler.partitions and _has_sites(results[name]):
+        if not parameters.get("partitions", "sites") and _has_sites(results[name]):
             summary += "  All sites are one cluster."
         lines.append(f"{name} ({values}): {summary}" if values else f"{name}: {summary}")
     return lines

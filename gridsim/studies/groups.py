@@ -38,13 +38,13 @@ class SiteMachines(NamedTuple):
 
     def row(self, k: int, results: Mapping[str, Result]) -> dict[str, Any]:
         """Return the number of machines of site k, its load, and its utilization in each of `results`."""
-        own = self.site == k
+        is_own = self.site == k
         utilization = {
-            name: float(result.machines["utilization"][own].mean())
+            name: float(result.machines["utilization"][is_own].mean())
             for name, result in results.items()
             if not result.of_log
         }
-        return {"machines": int(own.sum()), "load": float(self.load[k]), "utilization": utilization}
+        return {"machines": int(is_own.sum()), "load": float(self.load[k]), "utilization": utilization}
 
 
 class JobGroups(NamedTuple):

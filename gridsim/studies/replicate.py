@@ -286,12 +286,12 @@ class Replicates(Study):
         """
         metric, count = self.measure if metric is None else metric, len(self.seeds)
         columns = self[metric]
-        unranked = unranked_text(self.exclusions)
+        reasons = unranked_text(self.exclusions)
         ranking = ranking_of(columns, self.exclusions)
         if len(ranking) < 2:
-            return unranked.strip()
+            return reasons.strip()
         if text := shortage_text(count, identical=self.is_identical):
-            return text + unranked
+            return text + reasons
         best = [name for name in ranking if np.array_equal(columns[name], columns[ranking[0]])]
         significant: list[str] = []
         insignificant: list[str] = []
@@ -319,7 +319,7 @@ class Replicates(Study):
                 {name: mean(each[name]) for name in ranking} for each in (columns, cores)
             )
             text += "." + by_cores(jobs_means, cores_means, self.noun)
-        return text.removesuffix(".") + "." + unranked
+        return text.removesuffix(".") + "." + reasons
 
     def _metric_table(self, metric: str) -> TextTable:
         base, columns = self.baseline, self.values[metric]
@@ -358,7 +358,7 @@ class Replicates(Study):
         return [
             [
                 name,
-                self.mean(name, metric).scaled(1.0 / length).format(),
+                self.mean(name, metric).scale(1.0 / length).format(),
                 *([] if base is None else [self.relative(name, base, metric)]),
             ]
             for name in names
@@ -453,7 +453,7 @@ class Replicates(Study):
                 "replication.",
                 x=ChartAxis(quantity_title(metric, unit), concatenation(samples)),
                 order=names,
-                estimates={name: self.mean(name, metric).scaled(1.0 / length) for name in names},
+                estimates={name: self.mean(name, metric).scale(1.0 / length) for name in names},
                 samples=samples,
             )
         with np.errstate(all="ignore"):

@@ -242,15 +242,15 @@ class SweepResult(Study):
         metric, wins, points = self.metrics[0], dict.fromkeys(self.schedulers, 0), 0
         mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
         open_pairs: dict[str, list[str]] = {}
-        unranked: dict[str, int] = {}
+        unranked_points: dict[str, int] = {}
         for labels, replicates in self.each():
             for name in replicates.exclusions:
-                unranked[name] = unranked.get(name, 0) + 1
+                unranked_points[name] = unranked_points.get(name, 0) + 1
             ranking = ranking_of(replicates[metric], replicates.exclusions)
             if len(ranking) < 2:
                 continue
             points += 1
-            if not replicates.is_constant(*ranking[:2], metric) and is_significant(
+            if not replicates.is_constant(ranking[1], ranking[0], metric) and is_significant(
                 replicates.ratio(ranking[1], ranking[0], metric)
             ):
                 wins[ranking[0]] += 1
@@ -260,7 +260,7 @@ class SweepResult(Study):
         count = len(self._replicates)
         exclusions = {
             name: f"it rejected more jobs than others at {times} of {count} point{'s' * (count > 1)}"
-            for name, times in unranked.items()
+            for name, times in unranked_points.items()
         }
         if not points:
             return unranked_text(exclusions).strip()
@@ -280,7 +280,7 @@ class SweepResult(Study):
         text = text.removesuffix("; ")
         if missing := count - points:
             text += f".  {missing} of {count} points are missing: fewer than two schedulers have "
-            text += "results" if not unranked else "results and are ranked"
+            text += "results" if not unranked_points else "results and are ranked"
         return text + "." + unranked_text(exclusions)
 
     def _metric_table(self, metric: str) -> TextTable:
@@ -336,7 +336,7 @@ class SweepResult(Study):
             name: [
                 replicates.ratio(name, str(base), metric)
                 if ratio
-                else replicates.mean(name, metric).scaled(1.0 / length)
+                else replicates.mean(name, metric).scale(1.0 / length)
                 for replicates in points.values()
             ]
             for name in self.schedulers

@@ -106,14 +106,14 @@ def _ranking(known: Mapping[str, float]) -> tuple[str, str]:
     return " and ".join(best), ", ".join(others)
 
 
-def reference_text(quantity: str, stated: str, reference: float, values: Mapping[str, float]) -> str:
+def reference_text(quantity: str, value_text: str, reference: float, values: Mapping[str, float]) -> str:
     """Return a sentence, after two spaces, that compares schedulers with the schedule of a log.
 
     Parameters
     ----------
     quantity
         What is measured, in words.
-    stated
+    value_text
         The value of the log with its unit.
     reference
         The value of the log, above 0.
@@ -131,7 +131,7 @@ def reference_text(quantity: str, stated: str, reference: float, values: Mapping
     parts = [
         f"{name} {difference(values[name] / reference)}" for name in sorted(values, key=values.__getitem__)
     ]
-    return f"  Compared with the log's {quantity} of {stated}: {short_list(parts)}."
+    return f"  Compared with the log's {quantity} of {value_text}: {short_list(parts)}."
 
 
 def shortage_text(replications: int, *, identical: bool = False) -> str:

@@ -165,7 +165,7 @@ class JobLog:
         return replace(self, repairs=(), remarks=())
 
     @property
-    def unfinished(self) -> dict[str, int]:
+    def unfinished_jobs(self) -> dict[str, int]:
         """The jobs that are left out since they had not ended when the log was written: kind -> number.
 
         They are counted by the reader, or by notes in the header of a converted log.

@@ -331,7 +331,7 @@ def test_jobs_that_had_not_ended_are_counted_also_after_conversion(write, tmp_pa
     convert(path, output)
     convert(output, again)
     for log in (path, output, again):
-        assert load_jobs(log).unfinished == {"pending jobs": 1, "jobs that have not ended": 2}
+        assert load_jobs(log).unfinished_jobs == {"pending jobs": 1, "jobs that have not ended": 2}
     left_out = "1 pending jobs and 2 jobs that have not ended"
     for workload, line in (
         (gs.Workload.jobs_from_log(output), f"left out at the end of the log: {left_out}"),

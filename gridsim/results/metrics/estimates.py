@@ -51,7 +51,7 @@ class Estimate:
         """Whether all seeds have equal values, so that the interval says nothing of other values."""
         return self.note == _ALL_EQUAL
 
-    def scaled(self, factor: float) -> Estimate:
+    def scale(self, factor: float) -> Estimate:
         """Return this estimate in another unit: all values times `factor`."""
         return replace(self, mean=factor * self.mean, low=factor * self.low, high=factor * self.high)
 
