@@ -205,6 +205,13 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             return None
         return _dates(self.path, self.start, self.end)
 
+    @property
+    def unfinished_jobs(self) -> str:
+        """A sentence on the jobs that the log leaves out at its end; "" if there are none."""
+        if not math.isinf(self.end) or not (counts := _count_unfinished(self.path)):
+            return ""
+        return f"left out at the end of the log: {counts}"
+
     def columns(self, platform: Platform) -> Columns:
         machines, copies, share = platform.core_count, self.copies, self.utilization
         if platform.is_shared:
@@ -357,6 +364,13 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
             f"machines are nodes of {texts} processors, which count as equal: a job takes as many nodes, for "
             "as long, at each site"
         )
+
+    @property
+    def unfinished_jobs(self) -> str:
+        """A sentence on the jobs that the logs leave out at their ends; "" if there are none."""
+        counts = {path: _count_unfinished(path) for path in self.paths if math.isinf(self.end)}
+        texts = [f"{text} ({os.path.basename(path)})" for path, text in counts.items() if text]
+        return f"left out at the ends of the logs: {', '.join(texts)}" if texts else ""
 
     def columns(self, platform: Platform) -> Columns:
         sizes = platform.site_sizes
@@ -668,6 +682,13 @@ def _period(path: str, start: float, end: float) -> tuple[float, float] | None:
     log, first, last = submissions
     begin = unix_start(log.header)
     return (begin + first, begin + last) if math.isfinite(begin) else None
+
+
+def _count_unfinished(path: str) -> str:
+    """Return how many jobs a log leaves out since they had not ended when it was written; "" if none."""
+    from gridsim.traces.info import load_jobs
+
+    return " and ".join(f"{count} {kind}" for kind, count in load_jobs(path).unfinished_jobs.items())
 
 
 def _dates(path: str, start: float, end: float) -> tuple[str, str] | None:

@@ -26,13 +26,13 @@ from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import html, units
 from gridsim.support import toml as toml_files
-from gridsim.support.arguments import hint, integer, listed, short_repr, text
+from gridsim.support.arguments import hint, integer, listed, one_of, short_repr, text
 from gridsim.support.arrays import first_true
 from gridsim.support.columns import COLUMNS, ArrayColumn
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import first_code_name
 from gridsim.support.memory import check_fits
-from gridsim.support.parameters import Limits, column_checks, limits_of, tables_of
+from gridsim.support.parameters import Limits, column_checks, fields_of, limits_of, literal_values, tables_of
 from gridsim.support.random_streams import DEFAULT_SEED
 from gridsim.support.references import Arrays, with_columns, with_references
 
@@ -592,6 +592,9 @@ def convert_value(value: Any, kind: Any, path: str) -> Any:
                 "a fraction" if match.groups() == ("int", "float") else _TYPES.get(match[2], match[2])
             )
             raise ScenarioError(f"{path} must be {expected_type}, got {actual_type}") from error
+        if match := re.fullmatch("invalid enum value '(.*)'", message):
+            field = fields_of(kind).get(place.strip(".`"))
+            one_of(path, match[1], () if field is None else literal_values(field.type))
         raise ScenarioError(f"{path}: {message}") from error
 
 

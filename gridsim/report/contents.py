@@ -36,7 +36,7 @@ from gridsim.studies.comparison_table import (
 from gridsim.studies.overview import TextTable, enumeration
 from gridsim.studies.study import Study
 from gridsim.support.imports import first_code_name
-from gridsim.support.parameters import changed_fields
+from gridsim.support.parameters import changed_fields, limits_of
 from gridsim.support.references import MAX_INLINE, has_references
 
 Results = Mapping[str, Result]
@@ -46,7 +46,7 @@ _DIFFERENT_SCENARIOS = (
     "the schedulers."
 )
 #: Lines of a run's summary without a card, since other sections show them.
-_NO_CARDS = {"platform", "workload", "log", "period", "clock", "load", "scheduler", "reports"}
+_NO_CARDS = {"platform", "workload", "log", "period", "clock", "unfinished", "load", "scheduler", "reports"}
 _NO_CARDS |= {"wall time", "peak memory", "digest"}
 #: Sentences on the terms of reports on rigid jobs.
 _TERMS = (
@@ -310,7 +310,8 @@ def _summary(
 def _schedulers(results: Results) -> list[str]:
     """Return a line per known scheduler of the results: its parameters and its summary.
 
-    The parameters are those that differ from their defaults, or between schedulers of one class.
+    The parameters are those that differ from their defaults, or between schedulers of one class.  A single
+    queue for the machines of several sites is said to be one cluster.
     """
     schedulers: dict[str, Scheduler] = {}
     for name, result in results.items():
@@ -321,12 +322,28 @@ def _schedulers(results: Results) -> list[str]:
         changes.setdefault(type(scheduler), {}).update(dict.fromkeys(changed_fields(scheduler)))
     lines = []
     for name, scheduler in schedulers.items():
+        parameters, limits = results[name].scheduler["parameters"], limits_of(type(scheduler))
         values = ", ".join(
-            f"{key} = {tables.text(results[name].scheduler['parameters'].get(key))}"
+            f"{key} = {_with_unit(parameters.get(key), limits[key].unit if key in limits else '')}"
             for key in changes[type(scheduler)]
         )
-        lines.append(f"{name} ({values}): {scheduler.summary}" if values else f"{name}: {scheduler.summary}")
+        summary = scheduler.summary
+        if not parameters.get("partitions", "sites") and _has_sites(results[name]):
+            summary += "  All sites are one cluster."
+        lines.append(f"{name} ({values}): {summary}" if values else f"{name}: {summary}")
     return lines
+
+
+def _with_unit(value: Any, unit: str) -> str:
+    """Return the value of a parameter with its unit if it is a number."""
+    is_number = isinstance(value, (int, float)) and unit
+    return f"{tables.text(value)} {unit}" if is_number else tables.text(value)
+
+
+def _has_sites(result: Result) -> bool:
+    """Return whether the machines of a result belong to sites."""
+    platform = tomllib.loads(result.provenance.get("scenario", "")).get("platform", {})
+    return bool(platform.get("kind") == "sites")
 
 
 def _convert_times(line: str) -> str:

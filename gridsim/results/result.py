@@ -375,7 +375,7 @@ class Result(Metrics):
 
     @property
     def _remarks(self) -> dict[str, str]:
-        topics = "log", "period", "clock", "cores", "after", "sample"
+        topics = "log", "period", "clock", "cores", "after", "unfinished", "sample"
         return {name: text for name in topics if (text := str(self._provenance.get(name, "")))}
 
     @property

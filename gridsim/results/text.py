@@ -18,6 +18,11 @@ LOOSE = {
     "preemptive": "it lets tasks migrate, so it may be too low",
 }
 Lines = dict[str, str]
+#: Random part of a run on the jobs of a log -> what is drawn.
+_PARTS_OF_LOGS = {
+    "submitters": "the machine at which each job is submitted",
+    "run": "choices of the scheduler",
+}
 
 #: Text for numbers that a job log does not state, such as messages, and for ratios of what is not ranked.
 UNKNOWN, NOT_RANKED = "unknown", "unranked"
@@ -25,13 +30,17 @@ UNKNOWN, NOT_RANKED = "unknown", "unranked"
 
 def draw_lines(random_parts: Iterable[str]) -> Lines:
     """Return a line that lists the random parts of a run; no line if there are none."""
-    *first, last = list(dict.fromkeys(random_parts)) or [""]
-    if not last:
+    parts = list(dict.fromkeys(random_parts))
+    if not parts:
         return {}
+    is_of_log = "submitters" in parts
+    *first, last = [_PARTS_OF_LOGS.get(part, part) for part in parts] if is_of_log else parts
     subject = (
         f"{', '.join(first)} and {last} are" if first else f"{last} {'are' if last[-1] == 's' else 'is'}"
     )
     sentence = f"{subject} drawn at random, once: other seeds give other values"
+    if is_of_log:
+        sentence += "; users, run times and submissions are those of the log"
     return {"draw": f"{sentence}; gridsim compare --replicates 10 gives means with intervals"}
 
 
@@ -132,7 +141,7 @@ def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines |
     return {
         "platform": _count_text(facts["machines"], "machine") + _cores_text(facts),
         "workload": f"{_count_text(jobs, 'job')}, {_number_text(facts['core_hours'])} {noun}-hours; "
-        f"a mean job has {_count_text(facts['tasks'] / jobs, noun)}; released within {span}",
+        f"a mean job has {_count_text(facts['tasks'] / jobs, noun)}; submitted within {span}",
         **{"nodes" if key == "cores" else key: line for key, line in (remarks or {}).items()},
         "load": f"{load:.4g} ({noun}-hours submitted / those of the machines during submission)"
         if math.isfinite(load)

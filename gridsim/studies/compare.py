@@ -123,8 +123,12 @@ class Comparison(Study):
         return {**self.results, **({} if self.log is None else {LOG: self.log})}
 
     def verdict(self) -> str:
-        """Return a sentence on the best scheduler by each metric; empty for a single scheduler."""
-        return verdict(self.results, self.table())
+        """Return a sentence on the best scheduler by each metric, and how each compares with the log.
+
+        It is empty for a single scheduler without a log.
+        """
+        results = self.all_results
+        return verdict(results, rows_of(results, self.baseline, self.bound))
 
     def runs(self) -> Table:
         """Return the rows of `table` as columns of numbers and texts that all schedulers have."""

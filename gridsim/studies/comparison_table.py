@@ -12,8 +12,8 @@ from gridsim.plots.scales import time_unit
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun
-from gridsim.studies.overview import NOT_CHARGED, TextTable, convert_times, enumeration
-from gridsim.studies.verdicts import by_cores, of_one_run
+from gridsim.studies.overview import NOT_CHARGED, TextTable, convert_times, enumeration, short_text
+from gridsim.studies.verdicts import by_cores, of_one_run, reference_text, rejection_reasons
 
 Row = dict[str, Any]
 # A column: its head, its unit, and a function that returns the text for a row of `rows_of`.
@@ -218,7 +218,12 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
 
 
 def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
-    """Return a sentence on the best scheduler by each metric, and its lead; empty for one scheduler."""
+    """Return a sentence on the best scheduler by each metric, and its lead; empty for one scheduler.
+
+    If there is a schedule of a job log, a sentence compares each scheduler with it.
+    """
+    unit = waiting_unit(results)
+    references = [row for row in rows if results[row["name"]].of_log]
     rows = [row for row in rows if not results[row["name"]].of_log]
     exclusions = _exclusions(results, rows)
     values = {
@@ -232,18 +237,35 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     by_job, by_machine = (
         {row["name"]: float(row[key]) for row in ranked_rows} for key in (BY_JOBS, BY_CORES)
     )
-    return sentence + by_cores(by_job, by_machine, noun_of(results))
+    sentence += by_cores(by_job, by_machine, noun_of(results))
+    for reference in references:
+        sentence += _log_text(reference, ranked_rows, unit)
+    return sentence.strip()
+
+
+def _log_text(reference: Row, rows: Sequence[Row], unit: tuple[float, str]) -> str:
+    """Return the sentence that compares the mean waiting times of `rows` with that of a job log."""
+    values = {
+        row["name"] + (f" (which rejected {row['failed']} jobs)" if row["failed"] else ""): row[BY_JOBS]
+        for row in rows
+        if not math.isnan(row[BY_JOBS])
+    }
+    if not values or not (waiting := reference[BY_JOBS]) > 0.0:
+        return ""
+    stated = f"{short_text(waiting / unit[0], unit[1])} {unit[1]}"
+    return reference_text(_VERDICT_METRICS[BY_JOBS][BY_JOBS], stated, waiting, values)
 
 
 def _exclusions(results: Mapping[str, Result], rows: Sequence[Row]) -> dict[str, str]:
     """Return the schedulers that are not ranked, and why."""
-    exclusions = {}
     rows = [row for row in rows if not results[row["name"]].of_log]
-    fewest = min((row.get("failed", 0) for row in rows), default=0)
+    exclusions = rejection_reasons({row["name"]: row.get("failed", 0) for row in rows})
     for row in rows:
-        if row.get("failed", 0) > fewest:
-            exclusions[row["name"]] = f"it rejected {row['failed']} jobs"
-        elif "mean_waiting" not in row and (done := _completed(results[row["name"]])) != "all":
+        if (
+            row["name"] not in exclusions
+            and "mean_waiting" not in row
+            and (done := _completed(results[row["name"]])) != "all"
+        ):
             exclusions[row["name"]] = f"it completed {done} tasks"
     return exclusions
 

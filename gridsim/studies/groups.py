@@ -22,6 +22,31 @@ Group = Literal["queue", "user", "account", "site"]
 _MAX_GROUPS = 20
 
 
+class SiteMachines(NamedTuple):
+    """The machines of the sites of a scenario.
+
+    Parameters
+    ----------
+    site
+        The site of each machine, as an index of the sites that have jobs, int64[machines].
+    load
+        Of each site, its work over what its machines can do between the first and the last release.
+    """
+
+    site: Integers
+    load: Floats
+
+    def row(self, k: int, results: Mapping[str, Result]) -> dict[str, Any]:
+        """Return the number of machines of site k, its load, and its utilization in each of `results`."""
+        is_own = self.site == k
+        utilization = {
+            name: float(result.machines["utilization"][is_own].mean())
+            for name, result in results.items()
+            if not result.of_log
+        }
+        return {"machines": int(is_own.sum()), "load": float(self.load[k]), "utilization": utilization}
+
+
 class JobGroups(NamedTuple):
     """The jobs of a scenario by queue, user, account or site.
 
@@ -35,18 +60,23 @@ class JobGroups(NamedTuple):
         The group of each job, int64[jobs].
     work
         Size of each job, Mflop, float64[jobs].
+    sites
+        The machines of the groups if these are sites.
     """
 
     group: Group
     names: list[str]
     members: Integers
     work: Floats
+    sites: SiteMachines | None = None
 
     def rows(self, results: Mapping[str, Result]) -> list[dict[str, Any]]:
         """Return a row per group, those with the most core-hours first.
 
-        A row has the name of the group, its number of jobs, its share of the core-hours, and the mean waiting
-        time in each of `results` (s; None if no waiting time of the group is known).
+        A row has the name of the group, its number of jobs, its share of the core-hours, and for each of
+        `results` the mean waiting time (s; None if no waiting time of the group is known) and the number of
+        rejected jobs, which have none.  A site also has its number of machines, its load, and for each of
+        `results` the utilization of its machines (None for the log).
         """
         count = len(self.names)
         jobs = np.bincount(self.members, minlength=count)
@@ -58,28 +88,62 @@ class JobGroups(NamedTuple):
             }
             known = {name: column[~np.isnan(column)] for name, column in columns.items()}
             means = {name: float(column.mean()) if len(column) else None for name, column in known.items()}
+            rejected = {
+                name: int(result.applications["failed"][self.members == k].sum())
+                for name, result in results.items()
+                if not result.of_log
+            }
             row = {self.group: self.names[k], "jobs": int(jobs[k]), "core_hours_share": float(share[k])}
-            rows.append({**row, "mean_waiting": means})
+            row |= {"mean_waiting": means, "rejected": rejected}
+            if self.sites is not None:
+                row |= self.sites.row(k, results)
+            rows.append(row)
         return rows
 
     def waiting(self, results: Mapping[str, Result]) -> TextTable:
-        """Return the table of mean waiting times in `results`, with a row for each group."""
+        """Return the table of mean waiting times in `results`, with a row for each group.
+
+        Results in which jobs were rejected have a column with their number, and sites have their load.
+        """
         rows = self.rows(results)
         left = rows[_MAX_GROUPS:]
         share = 100.0 * sum(row["core_hours_share"] for row in left)
         noun = noun_of(results)
-        head = [(self.group, ""), ("jobs", ""), (f"{noun}-hours", "%")]
-        head += [("waiting", f"{name}, s") for name in results]
-        cells = [
-            [
-                row[self.group],
-                f"{row['jobs']}",
-                f"{100.0 * row['core_hours_share']:.1f}",
-                *("-" if mean is None else f"{mean:.6g}" for mean in row["mean_waiting"].values()),
-            ]
-            for row in rows[:_MAX_GROUPS]
+        rejecting = [name for name in rows[0]["rejected"] if any(row["rejected"][name] for row in rows)]
+        columns: list[tuple[str, str, list[str]]] = [
+            (self.group, "", [row[self.group] for row in rows]),
+            ("jobs", "", [f"{row['jobs']}" for row in rows]),
+            (f"{noun}-hours", "%", [f"{100.0 * row['core_hours_share']:.1f}" for row in rows]),
         ]
-        notes = [f"{len(left)} more {self.group}s have {share:.1f} % of the {noun}-hours"] if left else []
+        if self.sites is not None:
+            columns.append(("machines", "", [f"{row['machines']}" for row in rows]))
+            columns.append(("load", "", [f"{row['load']:.3g}" for row in rows]))
+        for name in results:
+            waits = [row["mean_waiting"][name] for row in rows]
+            columns.append(
+                ("waiting", f"{name}, s", ["-" if wait is None else f"{wait:.6g}" for wait in waits])
+            )
+        for name in rejecting:
+            columns.append(("rejected", f"{name}, jobs", [f"{row['rejected'][name]}" for row in rows]))
+        if self.sites is not None:
+            for name in rows[0]["utilization"]:
+                shares = [f"{100.0 * row['utilization'][name]:.1f}" for row in rows]
+                columns.append(("busy", f"{name}, %", shares))
+        notes = []
+        if left:
+            notes = [
+                f"{len(left)} more {self.group}s have {share:.1f} % of the {noun}-hours; --json has all of "
+                "them"
+            ]
+        if self.sites is not None:
+            notes.append(
+                "load: work submitted at the site / what its machines can do during submission; busy: until "
+                "the last job ended"
+            )
+        if rejecting:
+            notes.append("mean waiting times are of the jobs that were not rejected")
+        cells = list(zip(*(texts[:_MAX_GROUPS] for _, _, texts in columns), strict=True))
+        head = [(title, unit) for title, unit, _ in columns]
         table = TextTable(f"Mean waiting time by {self.group}", head, cells, notes)
         return convert_times(table, {"waiting": waiting_unit(results)})
 
@@ -96,14 +160,27 @@ def job_groups(group: Group, scenario: Scenario) -> JobGroups:
     jobs = scenario.workload.realize(scenario.platform)
     if not jobs.rigid:
         raise ScenarioError(f"by = {group!r} requires rigid jobs, got bags of tasks")
-    names, members = _sites(jobs, scenario) if group == "site" else jobs.members(group)
+    if group == "site":
+        return _by_site(jobs, scenario)
+    names, members = jobs.members(group)
     return JobGroups(group, names, members, jobs.size)
 
 
-def _sites(jobs: Applications, scenario: Scenario) -> tuple[list[str], Integers]:
-    """Return the names of the sites that have jobs, and the one of each job, int64[jobs]."""
+def _by_site(jobs: Applications, scenario: Scenario) -> JobGroups:
+    """Return the jobs by site, without sites that have no jobs."""
     if jobs.site is None:
         raise ScenarioError("by = 'site' requires a platform of sites, such as that of several logs")
     numbers, members = np.unique(jobs.site, return_inverse=True)
-    names = scenario.platform.site_names
-    return [names[k] if 0 <= k < len(names) else f"{k}" for k in numbers.tolist()], members
+    platform = scenario.platform
+    sites = platform.site_names
+    names = [sites[k] if 0 <= k < len(sites) else f"{k}" for k in numbers.tolist()]
+    if platform.machine_site is None or numbers[0] < 0:  # a job without a home
+        return JobGroups("site", names, members, jobs.size)
+    site = np.full(platform.nodes, -1)
+    for k, number in enumerate(numbers.tolist()):
+        site[platform.machine_site == number] = k
+    speed = np.bincount(site[site >= 0], platform.speeds[site >= 0], len(names))
+    work = np.bincount(members, jobs.size, len(names))
+    with np.errstate(all="ignore"):
+        load = work / (speed * float(np.ptp(jobs.release)))
+    return JobGroups("site", names, members, jobs.size, SiteMachines(site, load))

@@ -190,7 +190,7 @@ class Ladder(Study):
         name, factor = measure.replace("_", " "), _FACTORS.get(measure, 1.0)
         rows = [row for row in self.table(measure) if not row["beside"]]
         start, *steps, end = (
-            _scale(estimate, factor)
+            estimate.scale(factor)
             for estimate in (rows[0]["mean"], *(_difference(row) for row in rows[1:]), rows[-1]["mean"])
         )
         note = "labels: change in % of the first step" if start.mean else "labels: change"
@@ -406,12 +406,6 @@ def _unit(measure: str) -> str:
     return f"1e-8 {UNITS[measure]}" if measure in _FACTORS else UNITS[measure]
 
 
-def _scale(estimate: Estimate, factor: float) -> Estimate:
-    return dataclasses.replace(
-        estimate, mean=factor * estimate.mean, low=factor * estimate.low, high=factor * estimate.high
-    )
-
-
 def _difference(row: Mapping[str, Any]) -> Estimate:
     """Return the change by a step; numbers so small that they are rounding errors of the means are 0."""
     difference: Estimate = row["difference"]
@@ -429,7 +423,7 @@ def _estimate_text(
     """Return the mean and its interval, if there is one, as text."""
     if estimate is None:
         return ""
-    scaled = _scale(estimate, factor)
+    scaled = estimate.scale(factor)
     middle, low, high = (write(value) for value in (scaled.mean, scaled.low, scaled.high))
     return middle if math.isnan(scaled.low) else f"{middle} [{low}, {high}]"
 

@@ -63,7 +63,12 @@ def log_reference(scenario: Scenario) -> LogReference:
         remarks.append(
             "jobs submitted before the window still ran or waited at its beginning in the log only"
         )
-    return LogReference(result, f"{LOG}: {'; '.join(remarks)}" if remarks else "")
+    else:
+        remarks.append(
+            "the simulated machines are empty at the first submission, and those of the log may not have been"
+        )
+    remarks.append("the results have the waiting time of each job, for means without the first days")
+    return LogReference(result, f"{LOG}: {'; '.join(remarks)}")
 
 
 class _NoSchedule(Exception):

@@ -18,9 +18,12 @@ import msgspec
 import numpy as np
 
 from gridsim.errors import GridSimError, ScenarioError, WarningScope
+from gridsim.model.bag_workloads import LogRecipe
+from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation
+from gridsim.plots.scales import time_unit
 from gridsim.plots.style import quantity_title
 from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate, estimate, ratio_of_means
 from gridsim.results.metrics.formulas import mean
@@ -35,7 +38,7 @@ from gridsim.results.metrics.registry import (
     with_common_bound,
 )
 from gridsim.results.table import Table
-from gridsim.results.text import planned_lines
+from gridsim.results.text import NOT_RANKED, planned_lines
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import MAX_RUNS, collect
@@ -54,8 +57,10 @@ from gridsim.studies.verdicts import (
     interval_text,
     is_significant,
     ranking_of,
+    rejection_reasons,
     short_list,
     shortage_text,
+    unranked_text,
 )
 from gridsim.support.arguments import SuggestingDict, integer, real, sequence, short_repr, unknown_name_error
 from gridsim.support.arrays import Floats
@@ -104,6 +109,10 @@ class Replicates(Study):
         Lines on platform, workload and load of the first replication: what a line is about -> its text.
     files
         SHA-256 of each trace file that was read.
+    rejected
+        Scheduler -> number of rejected rigid jobs, float64[seeds]; empty for bags.
+    is_identical
+        Whether all metrics of each scheduler are equal in several replications.
     """
 
     seeds: tuple[int, ...]
@@ -116,6 +125,8 @@ class Replicates(Study):
     reached: bool | None = None
     about: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    rejected: Mapping[str, Floats] = field(default_factory=dict)
+    is_identical: bool = False
     _estimates: dict[tuple[str | None, ...], Estimate] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -130,6 +141,12 @@ class Replicates(Study):
     def schedulers(self) -> tuple[str, ...]:
         """Names of the schedulers, in the order in which they were given."""
         return tuple(next(iter(self.values.values())))
+
+    @property
+    def exclusions(self) -> dict[str, str]:
+        """The schedulers that are not ranked, since others reject fewer jobs, and why."""
+        means = {name: mean(counts[~np.isnan(counts)]) for name, counts in self.rejected.items()}
+        return rejection_reasons(means, "on average" if len(self.seeds) > 1 else "")
 
     @property
     def noun(self) -> str:
@@ -167,6 +184,10 @@ class Replicates(Study):
                 self._estimates[key] = _STATISTICS[statistic](*columns)
         return self._estimates[key]
 
+    def is_constant(self, a: str, b: str, metric: str | None = None) -> bool:
+        """Return whether both schedulers have equal values in all replications."""
+        return self.mean(a, metric).is_constant and self.mean(b, metric).is_constant
+
     def joined(self, other: Replicates) -> Replicates:
         """Return these values together with the values of `other`.
 
@@ -193,6 +214,8 @@ class Replicates(Study):
             self.measure,
             about=self.about,
             files={**self.files, **other.files},
+            rejected={**self.rejected, **other.rejected},
+            is_identical=self.is_identical and other.is_identical,
         )
 
     def _column(self, name: str, metric: str | None) -> Floats:
@@ -230,9 +253,11 @@ class Replicates(Study):
             Include how the schedulers are compared, digests and trace files.
         """
         facts, count = {**self.about}, len(self.seeds)
-        if self.about or full:
+        if self.about or full or self.is_identical:
             facts["replications"] = f"{count}"
-        if self.about and count > 1:
+        if self.is_identical:
+            facts["replications"] += ", all with equal values: nothing that is drawn at random has an effect"
+        elif self.about and count > 1:
             facts["replications"] += (
                 f", each with its own random streams; the lines above describe number {self.seeds[0]}"
             )
@@ -251,7 +276,8 @@ class Replicates(Study):
         """Return the best scheduler by the mean of a metric, its lead, and comparisons that remain undecided.
 
         A difference is significant if the interval of the ratio, paired by replication, does not contain
-        1.  Empty for fewer than two schedulers with values.
+        1; values that are equal in all replications allow no conclusion.  Schedulers that reject more jobs
+        than another are not ranked.  Empty for fewer than two schedulers with values.
 
         Parameters
         ----------
@@ -260,18 +286,23 @@ class Replicates(Study):
         """
         metric, count = self.measure if metric is None else metric, len(self.seeds)
         columns = self[metric]
-        ranking = ranking_of(columns)
+        reasons = unranked_text(self.exclusions)
+        ranking = ranking_of(columns, self.exclusions)
         if len(ranking) < 2:
-            return ""
-        if text := shortage_text(count):
-            return text
+            return reasons.strip()
+        if text := shortage_text(count, identical=self.is_identical):
+            return text + reasons
         best = [name for name in ranking if np.array_equal(columns[name], columns[ranking[0]])]
         significant: list[str] = []
         insignificant: list[str] = []
+        constant: list[str] = []
         for name in ranking:
             if name not in best:
                 ratio = self.ratio(name, best[0], metric)
-                differences = significant if is_significant(ratio) else insignificant
+                if self.is_constant(name, best[0], metric):
+                    differences = constant
+                else:
+                    differences = significant if is_significant(ratio) else insignificant
                 differences.append(" ".join(filter(None, (name, interval_text(ratio)))))
         text = f"Over {count} replications, {' and '.join(best)} {'have' if len(best) > 1 else 'has'} "
         text += f"the lowest {display_name(metric)} on average"
@@ -279,12 +310,16 @@ class Replicates(Study):
             text += f" ({short_list(significant)})"
         if insignificant:
             text += f"; the difference to {short_list(insignificant)} is not significant"
+        if constant:
+            text += (
+                f"; the difference to {short_list(constant)} is equal in all replications and has no interval"
+            )
         if metric == "mean_waiting" and (cores := self.values.get("mean_waiting_by_cores")):
             jobs_means, cores_means = (
-                {name: mean(values) for name, values in each.items()} for each in (columns, cores)
+                {name: mean(each[name]) for name in ranking} for each in (columns, cores)
             )
             text += "." + by_cores(jobs_means, cores_means, self.noun)
-        return text.removesuffix(".") + "."
+        return text.removesuffix(".") + "." + reasons
 
     def _metric_table(self, metric: str) -> TextTable:
         base, columns = self.baseline, self.values[metric]
@@ -293,15 +328,37 @@ class Replicates(Study):
             base = None
         heads = ["scheduler", "mean", *([] if base is None else [f"relative to {base}"])]
         about = f"mean over {len(self.seeds)} replications [{LEVEL:.0%} interval]"
-        caption = f"{heading(metric, self.units.get(metric, ''), self.noun)}, {about}"
-        return TextTable(caption, [(head, "") for head in heads], self.text_rows(metric, names, base))
+        length, unit = self.unit(metric)
+        caption = f"{heading(metric, unit, self.noun)}, {about}"
+        return TextTable(caption, [(head, "") for head in heads], self.text_rows(metric, names, base, length))
 
-    def text_rows(self, metric: str, names: Iterable[str], base: str | None) -> list[list[str]]:
-        """Return texts for each of the schedulers `names`: its name, its mean, and its ratio to `base`."""
+    def unit(self, metric: str) -> tuple[float, str]:
+        """Return the length and the name of the unit in which a metric is shown.
+
+        Long times are in h or days, as in single runs; all waiting times have one unit.
+        """
+        name, _, note = self.units.get(metric, "").partition(" ")
+        if name != "s":
+            return 1.0, self.units.get(metric, "")
+        together = [each for each in self.values if "waiting" in each] if "waiting" in metric else [metric]
+        means = [mean(column) for each in together for column in self.values[each].values()]
+        length, name = time_unit(max(filter(math.isfinite, means), default=0.0))
+        return length, f"{name} {note}".strip()
+
+    def text_rows(
+        self, metric: str, names: Iterable[str], base: str | None, length: float = 1.0
+    ) -> list[list[str]]:
+        """Return texts for each of the schedulers `names`: its name, its mean, and its ratio to `base`.
+
+        Parameters
+        ----------
+        length
+            Length of the unit of the mean.
+        """
         return [
             [
                 name,
-                self.mean(name, metric).format(),
+                self.mean(name, metric).scale(1.0 / length).format(),
                 *([] if base is None else [self.relative(name, base, metric)]),
             ]
             for name in names
@@ -366,9 +423,13 @@ class Replicates(Study):
         return Table(columns)
 
     def relative(self, name: str, base: str, metric: str) -> str:
-        """Return the ratio of `name` to `base` as text; ``-`` if `base` is 0 in some replication."""
+        """Return the ratio of `name` to `base` as text; ``-`` if `base` is 0 in some replication.
+
+        Schedulers that are not ranked have no ratio."""
         if name == base:
             return "1"
+        if name in self.exclusions:
+            return NOT_RANKED
         return self.ratio(name, base, metric).format() if self._column(base, metric).all() else "-"
 
     def chart(self, metric: str | None = None, ratio: bool = False) -> RowChart:
@@ -379,19 +440,21 @@ class Replicates(Study):
         if ratio and base is None:
             raise ScenarioError("ratio requires replicates with a baseline")
         names, count, columns = self.schedulers, len(self.seeds), self[metric]
+        length, unit = self.unit(metric)
         title, quantity = (
             text.replace("by cores", f"by {self.noun}s")
             for text in (display_name(metric).capitalize(), quantity_title(metric, ""))
         )
         if not ratio or base is None:
+            samples = {name: column / length for name, column in columns.items()}
             return RowChart(
                 title=title,
                 caption=f"Mean over {count} replications with its confidence interval; each dot is a "
                 "replication.",
-                x=ChartAxis(quantity_title(metric, UNITS.get(metric, "")), concatenation(columns)),
+                x=ChartAxis(quantity_title(metric, unit), concatenation(samples)),
                 order=names,
-                estimates={name: self.mean(name, metric) for name in names},
-                samples=columns,
+                estimates={name: self.mean(name, metric).scale(1.0 / length) for name in names},
+                samples=samples,
             )
         with np.errstate(all="ignore"):
             ratios = {name: columns[name] / columns[base] for name in names} | {base: np.zeros(0)}
@@ -545,6 +608,7 @@ def replicate(
             if not records:
                 is_local = executor is None or isinstance(executor, Processes)
                 about.update(_plan_lines(scenarios[0], is_local=is_local))
+                about.update(_log_lines(scenarios[0]))
             cells = [
                 Cell(one, scheduler, selection, time_limit, label=name)
                 for one in scenarios
@@ -602,6 +666,19 @@ def _plan_lines(scenario: Scenario, *, is_local: bool) -> dict[str, str]:
         return {}
 
 
+def _log_lines(scenario: Scenario) -> dict[str, str]:
+    """Return the line ``sample`` if the jobs are those of a log in each replication; else no line."""
+    recipe = scenario.workload.recipe
+    if not isinstance(recipe, LogRecipe | JobLogRecipe | SiteLogsRecipe):
+        return {}
+    line = "the jobs of the log are the same in each replication"
+    if isinstance(recipe, LogRecipe):
+        return {"sample": line}
+    if recipe.resample is not None:
+        return {}
+    return {"sample": f"{line}; --change workload.resample=users (or weeks) draws them anew"}
+
+
 def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, ...]:
     if (seeds is None) == (replicates is None):
         count = "neither" if seeds is None else "both"
@@ -630,6 +707,8 @@ def _widest(values: Replicates) -> float:
     It is infinite if an interval is missing, as for a single replication or a run that failed.
     """
     base, measure = values.baseline, values.measure
+    if values.is_identical:
+        return math.inf
     if base is None:
         estimates = [values.mean(name, measure) for name in values.schedulers]
     else:
@@ -683,7 +762,19 @@ def replicates_of(
         baseline=baseline,
         measure=metrics[0],
         reached=reached,
+        rejected={
+            name: np.array([run.get("failed", math.nan) for run in runs[k::count]])
+            for k, name in enumerate(schedulers)
+            if rigid and "failed" not in user_metrics
+        },
+        is_identical=len(numbers) > 1 and all(_are_equal(runs[k::count]) for k in range(count)),
     )
+
+
+def _are_equal(runs: Sequence[Mapping[str, float]]) -> bool:
+    """Return whether runs have equal values of all metrics; a run that failed has none."""
+    first, *others = (np.array(list(run.values())) for run in runs)
+    return bool(len(first)) and all(np.array_equal(first, each, equal_nan=True) for each in others)
 
 
 #: The parts of a scenario that have seeds; ``"run"`` is the scenario's own.

@@ -21,7 +21,14 @@ from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.overview import Overview, TextTable, enumeration, paired_with
 from gridsim.studies.replicate import Replicates, replicates_of
 from gridsim.studies.study import Study
-from gridsim.studies.verdicts import is_significant, points_text, ranking_of, short_list, shortage_text
+from gridsim.studies.verdicts import (
+    is_significant,
+    points_text,
+    ranking_of,
+    short_list,
+    shortage_text,
+    unranked_text,
+)
 from gridsim.support import units
 from gridsim.support.imports import import_extra
 from gridsim.support.text import plain
@@ -235,18 +242,28 @@ class SweepResult(Study):
         metric, wins, points = self.metrics[0], dict.fromkeys(self.schedulers, 0), 0
         mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
         open_pairs: dict[str, list[str]] = {}
+        unranked_points: dict[str, int] = {}
         for labels, replicates in self.each():
-            ranking = ranking_of(replicates[metric])
+            for name in replicates.exclusions:
+                unranked_points[name] = unranked_points.get(name, 0) + 1
+            ranking = ranking_of(replicates[metric], replicates.exclusions)
             if len(ranking) < 2:
                 continue
             points += 1
-            if is_significant(replicates.ratio(ranking[1], ranking[0], metric)):
+            if not replicates.is_constant(ranking[1], ranking[0], metric) and is_significant(
+                replicates.ratio(ranking[1], ranking[0], metric)
+            ):
                 wins[ranking[0]] += 1
             else:
                 point = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
                 open_pairs.setdefault(" and ".join(sorted(ranking[:2])), []).append(point)
+        count = len(self._replicates)
+        exclusions = {
+            name: f"it rejected more jobs than others at {times} of {count} point{'s' * (count > 1)}"
+            for name, times in unranked_points.items()
+        }
         if not points:
-            return ""
+            return unranked_text(exclusions).strip()
         winners = sorted((name for name in wins if wins[name]), key=lambda name: -wins[name])
         parts = [
             f"{name} {'' if k else f'has the lowest {mean_of} '}at {wins[name]}"
@@ -257,24 +274,30 @@ class SweepResult(Study):
         pairs = [
             f"{pair} cannot be separated{by}{points_text(at, points)}" for pair, at in open_pairs.items()
         ]
-        text = shortage_text(self.replicates).removesuffix(".") or text + short_list(pairs, "; ")
+        is_identical = all(replicates.is_identical for replicates in self._replicates)
+        shortage = shortage_text(self.replicates, identical=is_identical)
+        text = shortage.removesuffix(".") or text + short_list(pairs, "; ")
         text = text.removesuffix("; ")
-        if missing := len(self._replicates) - points:
-            text += f".  {missing} of {points + missing} points are missing: fewer than two schedulers have "
-            text += "results"
-        return text + "."
+        if missing := count - points:
+            text += f".  {missing} of {count} points are missing: fewer than two schedulers have "
+            text += "results" if not unranked_points else "results and are ranked"
+        return text + "." + unranked_text(exclusions)
 
     def _metric_table(self, metric: str) -> TextTable:
         """Return a table with a row per point and scheduler: the mean, and the ratio to the baseline."""
-        base = self.baseline
+        base, (length, unit) = self.baseline, self._unit(metric)
         heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
         rows = [
             [*map(str, labels.values()), *row]
             for labels, replicates in self.each()
-            for row in replicates.text_rows(metric, self.schedulers, base)
+            for row in replicates.text_rows(metric, self.schedulers, base, length)
         ]
-        caption = f"{heading(metric, UNITS.get(metric, ''))}, mean over {self.replicates} replications"
+        caption = f"{heading(metric, unit)}, mean over {self.replicates} replications"
         return TextTable(caption, [(head, "") for head in heads], rows)
+
+    def _unit(self, metric: str) -> tuple[float, str]:
+        """Return the length and the name of the unit of a metric, the longest one of all points."""
+        return max(replicates.unit(metric) for replicates in self._replicates)
 
     def chart(
         self, metric: str | None = None, point: Mapping[str, Any] | None = None, ratio: bool = False
@@ -300,6 +323,7 @@ class SweepResult(Study):
             raise ScenarioError("ratio requires a sweep with a baseline")
         x_name = free_axes[0] if free_axes else ""
         x_title, unit = entry_title(x_name)
+        length, metric_unit = self._unit(metric)
         points = {
             labels.get(x_name, ""): replicates
             for labels, replicates in self.each()
@@ -310,7 +334,9 @@ class SweepResult(Study):
         ]
         curves = {
             name: [
-                replicates.ratio(name, str(base), metric) if ratio else replicates.mean(name, metric)
+                replicates.ratio(name, str(base), metric)
+                if ratio
+                else replicates.mean(name, metric).scale(1.0 / length)
                 for replicates in points.values()
             ]
             for name in self.schedulers
@@ -319,7 +345,7 @@ class SweepResult(Study):
         ends = [end for line in curves.values() for e in line for end in (e.mean, e.low, e.high)]
         point_text = ", ".join(f"{name} = {label}" for name, label in point.items())
         relative = f" relative to {base}" if ratio else ""
-        quantity = quantity_title(metric, "" if ratio else UNITS.get(metric, ""))
+        quantity = quantity_title(metric, "" if ratio else metric_unit)
         caption = f"Means over {self.replicates} replications with their confidence intervals"
         return CurveChart(
             title=f"{display_name(metric).capitalize()}{relative}{f', {point_text}' if point_text else ''}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate
 from gridsim.results.metrics.formulas import mean
@@ -50,8 +50,31 @@ def of_one_run(values: Mapping[str, Mapping[str, float]], exclusions: Mapping[st
         subject = "" if best == last_best else f"{best} {'have' if ' and ' in best else 'has'} "
         parts.append(f"{subject}the lowest {quantity} ({others})")
         last_best = best
-    left = "".join(f"  {name} is not ranked: {why}." for name, why in exclusions.items())
-    return f"In this run, {' and '.join(parts)}.{left}" if parts else left.strip()
+    text = f"In this run, {' and '.join(parts)}." if parts else ""
+    return f"{text}{unranked_text(exclusions)}".strip()
+
+
+def rejection_reasons(rejected: Mapping[str, float], suffix: str = "") -> dict[str, str]:
+    """Return the schedulers that are not ranked since others reject fewer jobs, and why.
+
+    Parameters
+    ----------
+    rejected
+        Scheduler -> number of jobs that it rejected, or their mean; NaN is unknown.
+    suffix
+        Text after the number of jobs, such as "on average".
+    """
+    fewest = min((count for count in rejected.values() if not math.isnan(count)), default=0.0)
+    return {
+        name: " ".join(filter(None, (f"it rejected {count:.6g} jobs", suffix)))
+        for name, count in rejected.items()
+        if count > fewest
+    }
+
+
+def unranked_text(exclusions: Mapping[str, str]) -> str:
+    """Return a sentence, after two spaces, for each scheduler that is not ranked: the reason."""
+    return "".join(f"  {name} is not ranked: {why}." for name, why in exclusions.items())
 
 
 def by_cores(jobs: Mapping[str, float], cores: Mapping[str, float], noun: str = "core") -> str:
@@ -83,16 +106,46 @@ def _ranking(known: Mapping[str, float]) -> tuple[str, str]:
     return " and ".join(best), ", ".join(others)
 
 
-def shortage_text(replications: int) -> str:
-    """Return the sentence in place of a verdict on so few replications; empty if they are enough."""
+def reference_text(quantity: str, value_text: str, reference: float, values: Mapping[str, float]) -> str:
+    """Return a sentence, after two spaces, that compares schedulers with the schedule of a log.
+
+    Parameters
+    ----------
+    quantity
+        What is measured, in words.
+    value_text
+        The value of the log with its unit.
+    reference
+        The value of the log, above 0.
+    values
+        Scheduler, perhaps with a remark -> value.
+    """
+
+    def difference(ratio: float) -> str:
+        if abs(ratio - 1.0) <= TOLERANCE:
+            return "equal"
+        if ratio >= 2.0:
+            return excess_text(ratio, 1.0)
+        return f"{100.0 * abs(ratio - 1.0):.2g} % {'above' if ratio > 1.0 else 'below'}"
+
+    parts = [
+        f"{name} {difference(values[name] / reference)}" for name in sorted(values, key=values.__getitem__)
+    ]
+    return f"  Compared with the log's {quantity} of {value_text}: {short_list(parts)}."
+
+
+def shortage_text(replications: int, *, identical: bool = False) -> str:
+    """Return the sentence in place of a verdict on too few replications, or on `identical` ones; else ""."""
+    if identical:
+        return f"All {replications} replications have equal values, which allow no conclusion."
     if replications >= MIN_SEEDS:
         return ""
     return f"{replications} replication{'s are' if replications > 1 else ' is'} too few for a conclusion."
 
 
-def ranking_of(values: Mapping[str, Floats]) -> list[str]:
-    """Return the schedulers that have a mean over replications, the least mean first."""
-    means = {name: mean(column) for name, column in values.items()}
+def ranking_of(values: Mapping[str, Floats], exclusions: Collection[str] = ()) -> list[str]:
+    """Return the schedulers that have a mean over replications, but no `exclusions`, the least mean first."""
+    means = {name: mean(column) for name, column in values.items() if name not in exclusions}
     return sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
 
 
@@ -118,6 +171,8 @@ def interval_text(ratio: Estimate) -> str:
     """Return the interval of a ratio as percentages or factors; empty if there is none."""
     if math.isnan(ratio.low):
         return ""
+    if ratio.is_constant:
+        return excess_text(ratio.mean, 1.0)
     if ratio.high >= 2.0:
         return f"{ratio.mean:.3g} [{ratio.low:.3g}, {ratio.high:.3g}] times that"
     middle, low, high = (100.0 * (each - 1.0) for each in (ratio.mean, ratio.low, ratio.high))

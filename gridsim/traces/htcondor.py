@@ -26,7 +26,7 @@ from gridsim.traces.accounting import (
     unique_numbers,
 )
 from gridsim.traces.job_lines import CANCELLED, FAILED
-from gridsim.traces.jobs import ParsedJobs
+from gridsim.traces.jobs import NOT_ENDED, ParsedJobs
 from gridsim.traces.json_text import JsonText
 from gridsim.traces.sacct import table_separator
 from gridsim.traces.tables import AccountingTable, Bytes, InvalidValue, check_columns, read_table
@@ -226,7 +226,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
     several = rows & (numbers("NumJobStarts") > 1)
     remarks = (
         Remark(line[local], "jobs of the local and scheduler universes, which take no machine, left out"),
-        Remark(line[active], "jobs that have not ended, left out"),
+        Remark(line[active], NOT_ENDED),
         Remark(line[several], "jobs that ran more than once, of which the last run is used"),
         table.unused(_COLUMNS),
     )

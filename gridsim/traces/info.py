@@ -248,7 +248,7 @@ def _job_facts(log: JobLog, fields: tuple[str, ...]) -> dict[str, Any]:
         "span_s": float(submit[-1] - submit[0]) if len(jobs) else 0.0,
         "tasks": int(procs.sum(dtype=np.float64)),  # may exceed int64
         "cpu_s": float(procs @ run_time),
-        "max_procs": int(procs.max(initial=0)),
+        "largest_job_procs": int(procs.max(initial=0)),
         "max_run_time_s": float(run_time.max(initial=0.0)),
         "unknown": {name: count for name, count in unknown.items() if count},
         "not_used": {name: count for name, count in unused.items() if count},

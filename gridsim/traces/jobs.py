@@ -165,6 +165,20 @@ class JobLog:
         return replace(self, repairs=(), remarks=())
 
     @property
+    def unfinished_jobs(self) -> dict[str, int]:
+        """The jobs that are left out since they had not ended when the log was written: kind -> number.
+
+        They are counted by the reader, or by notes in the header of a converted log.
+        """
+        counts = {remark.text: len(remark.lines) for remark in self.remarks}
+        for note in self.header.get("Note", "").split("\n"):
+            count, _, text = note.partition(" ")
+            if count.isdecimal():
+                counts[text] = int(count)
+        texts = [text for text in (PENDING, PENDING_ARRAYS, NOT_ENDED) if counts.get(text)]
+        return {text.removesuffix(", left out"): counts[text] for text in texts}
+
+    @property
     def has_nodes_only(self) -> bool:
         """Whether the header notes that the processors of jobs are nodes."""
         return NODES_NOTE in self.header.get("Note", "").split("\n")
@@ -256,6 +270,9 @@ def _word_fault(name: str, word: str) -> str | None:
     return number_fault(name, word, integer=_KINDS[name] is np.int64, maximum=maximum)
 
 
+#: Remarks on jobs that had not ended when a log was written; `convert` notes them in the header.
+PENDING, PENDING_ARRAYS = "pending jobs, left out", "arrays of pending jobs, left out"
+NOT_ENDED = "jobs that have not ended, left out"
 #: Note in the header of a log of numbers of nodes, not of processors.
 NODES_NOTE = "the log has numbers of nodes: each processor is a node"
 

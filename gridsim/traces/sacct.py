@@ -17,7 +17,7 @@ from gridsim.support.files import StrPath
 from gridsim.traces._text import Remark, text_lines
 from gridsim.traces.accounting import COMPLETED, Floats, Rows, first_known, make_jobs, run_columns
 from gridsim.traces.job_lines import CANCELLED, FAILED
-from gridsim.traces.jobs import NODES_NOTE, ParsedJobs
+from gridsim.traces.jobs import NODES_NOTE, NOT_ENDED, PENDING, PENDING_ARRAYS, ParsedJobs
 from gridsim.traces.tables import AccountingTable, Bytes, InvalidValue, check_columns, read_table
 from gridsim.traces.values import (
     has_zone,
@@ -264,9 +264,9 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
         header["Note"] = note
     remarks = (
         Remark(line[step], "job steps, which belong to jobs with lines of their own, left out"),
-        Remark(line[pending_array], "arrays of pending jobs, left out"),
-        Remark(line[waiting], "pending jobs, left out"),
-        Remark(line[running], "jobs that have not ended, left out"),
+        Remark(line[pending_array], PENDING_ARRAYS),
+        Remark(line[waiting], PENDING),
+        Remark(line[running], NOT_ENDED),
         Remark(line[_clock_changes(table, rows, started, ended, run_time, is_local)], _CLOCK_CHANGE_REMARK),
         table.unused(_PATTERNS),
     )
@@ -431,8 +431,8 @@ def _sharing(nodes: Floats | None, procs: Floats, rows: Rows, procs_are_nodes: b
         return "each processor is a node, or each job has one processor on each of its nodes"
     if low == high and low == int(low):
         text = f"each job has {low:g} processors on each of its nodes"
-        return f"{text}, so a node may be a machine (cores_per_node={low:g})"
-    return f"jobs share nodes: they have {low:g} to {high:g} processors on a node"
+        return f"{text}, so a node may be a machine (--cores-per-node {low:g})"
+    return f"jobs share nodes: they have {low:g} to {high:g} processors on a node (--shared)"
 
 
 _CLOCK_CHANGE_REMARK = (

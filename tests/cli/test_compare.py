@@ -423,6 +423,7 @@ def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
         "jobs": 2,
         "core_hours_share": 0.5,
         "mean_waiting": {"backfill": 22.5, "two": 22.5},
+        "rejected": {"backfill": 0, "two": 0},
     }
     page = report.read_text()
     assert "Mean waiting time by user" in page and "submitted from 2001-09-09" in page
@@ -525,7 +526,7 @@ def test_several_numbers_of_machines_are_rows_of_one_table(tmp_path: Path) -> No
     assert found.exit_code == 0, found.output
     rows = {
         row.split()[0] + row.split()[1]: row.split()[2:4]
-        for row in found.stdout.splitlines()
+        for row in found.stdout.partition("\nslowdown:")[0].splitlines()
         if " 4 " in row[:13] or " 8 " in row[:13]
     }
     assert rows == {

@@ -44,7 +44,9 @@ def test_a_job_log_gives_equal_results_in_the_shell_and_in_python(tmp_path: Path
     alone = compare(own, ["backfill", "asap"])
     assert "drawn at random" not in alone.format() and "drawn" not in str(alone["asap"])
     text = " ".join(compare(own, ["backfill", "dgs-asap"]).format().split())
-    assert "submitters and run are drawn at random, once" in text and "--replicates 10" in text
+    assert (
+        "the machine at which each job is submitted and choices of the" in text and "--replicates 10" in text
+    )
 
 
 def test_drawn_workloads_give_equal_results_in_the_shell_and_in_python(tmp_path: Path) -> None:

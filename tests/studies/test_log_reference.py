@@ -55,7 +55,7 @@ def test_the_row_of_the_log_has_its_waiting_times(path: Path) -> None:
 def test_the_log_is_neither_ranked_nor_among_the_schedulers(path: Path) -> None:
     found = gs.compare(scenario(path), SCHEDULERS)
     assert [*found.results] == ["easy", "fcfs"] == [row["name"] for row in found.table()]
-    assert "log" not in found.verdict() and found.baseline == "easy"
+    assert found.verdict().count("log") == 1 and found.baseline == "easy"
     assert found["log"].digest[:16] not in found.format(verbose=True) and "unknown" not in str(found)
     data = json.loads(found.to_json())
     assert data["log"]["mean_waiting"] == 4 and not {"digest", "messages", "bytes"} & {*data["log"]}
@@ -74,6 +74,23 @@ def test_the_log_may_be_the_baseline(path: Path) -> None:
     for machines, log_row in ((5, True), (4, False)):
         with pytest.raises(gs.ScenarioError, match="baseline must be one of easy, fcfs, got 'log'"):
             gs.compare(scenario(path, machines), SCHEDULERS, baseline="log", log=log_row)
+
+
+def test_the_conclusion_compares_each_scheduler_with_the_log(path: Path) -> None:
+    """A limit of one machine rejects the jobs of more: jobs 1 and 2."""
+    found = gs.compare(scenario(path), SCHEDULERS)
+    above = 100 * (found["fcfs"].mean_waiting / 4 - 1)
+    assert found["easy"].mean_waiting == 4 and above > 0
+    assert found.verdict().endswith(
+        f"Compared with the log's mean waiting time of 4 s: easy equal, fcfs {above:.2g} % above."
+    )
+    with pytest.warns(UserWarning, match="rejected"):
+        limited = gs.compare(scenario(path), {"limited": gs.BatchQueue(user_limit=1)}, by=["user"])
+    assert limited.to_dict()["by"]["user"][0]["rejected"] == {"limited": 2}
+    assert [unit for title, unit in limited.overview().tables[1].head if title == "rejected"] == [
+        "limited, jobs"
+    ]
+    assert "limited (which rejected 2 jobs) " in str(limited)
 
 
 def test_the_log_can_be_left_out(path: Path) -> None:
@@ -144,8 +161,15 @@ def test_the_row_of_several_logs_has_the_waiting_times_of_each_at_its_site(
     assert own.applications["first_start"].tolist() == [0, 3, 10, 2, 13, 10]
     assert own.applications["finish"].tolist() == [10, 13, 15, 10, 17, 12]
     assert own.utilization == pytest.approx(69 / (6 * 17)) and "each job ran at its home site" in str(found)
-    rows = {row["site"]: row["mean_waiting"]["log"] for row in found.to_dict()["by"]["site"]}
-    assert rows == {"0": 4, "1": 7}
+    rows = {row["site"]: row for row in found.to_dict()["by"]["site"]}
+    assert {name: row["mean_waiting"]["log"] for name, row in rows.items()} == {"0": 4, "1": 7}
+    # work of 45 and 24 machine-seconds is released within 3 s on 4 and 2 machines
+    assert {name: (row["machines"], row["load"]) for name, row in rows.items()} == {
+        "0": (4, pytest.approx(45 / 12)),
+        "1": (2, pytest.approx(24 / 6)),
+    }
+    busy = found["sites"].machines["utilization"]
+    assert rows["1"]["utilization"] == {"sites": pytest.approx(busy[4:].mean())}
     for platform, selection, reason in (
         (gs.Platform.sites([4, 3]), {}, "3 machines instead of 2 for other.swf"),
         (two, {"resample": "users"}, "users are drawn with replacement"),
@@ -156,7 +180,7 @@ def test_the_row_of_several_logs_has_the_waiting_times_of_each_at_its_site(
 
 def test_a_remark_states_that_a_window_begins_with_empty_machines(path: Path) -> None:
     assert "before the window" in log_reference(scenario(path, start=1.0)).remark
-    assert log_reference(scenario(path, end=3.0)).remark == ""
+    assert "empty at the first submission" in log_reference(scenario(path, end=3.0)).remark
 
 
 def test_workloads_that_are_no_log_have_neither_row_nor_remark() -> None:

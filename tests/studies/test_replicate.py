@@ -5,6 +5,7 @@ import math
 import multiprocessing
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,7 +130,7 @@ def test_estimates_of_degenerate_samples_have_a_note() -> None:
     assert (one.mean, one.note) == (2.0, "n = 1") and math.isnan(one.low)
     assert "no interval: n = 1" in one.format()
     equal = estimate([2.0, 2.0, 2.0])
-    assert (equal.low, equal.high, equal.note) == (2.0, 2.0, "all equal")
+    assert (equal.low, equal.high, equal.format()) == (2.0, 2.0, "2 (n = 3, all equal)")
     infinite = estimate([1.0, math.inf])
     assert math.isnan(infinite.low) and infinite.note == "not all values are finite"
     for values in ([math.inf, -math.inf], [math.inf, math.nan]):
@@ -274,3 +275,53 @@ def test_conclusion_separates_significant_from_other_differences() -> None:
     few = Replicates((0, 1), {"max_stretch": {"a": subset[:2], "b": 2 * subset[:2]}})
     assert few.verdict() == "2 replications are too few for a conclusion."
     assert Replicates((0,), {"max_stretch": {"a": subset[:1]}}).verdict() == ""
+    fixed = {"a": np.full(6, 1.0), "b": np.full(6, 1.5), "drawn": 2 + subset}
+    assert (
+        "; the difference to b +50 % is equal in all replications"
+        in replace(actual, values={"max_stretch": fixed}).verdict()
+    )
+
+
+def test_schedulers_that_reject_jobs_are_ranked_neither_in_replications_nor_in_sweeps() -> None:
+    def jobs(seed: int) -> gs.Scenario:
+        drawn = gs.Workload.jobs(jobs=60, utilization=0.9, seed=seed).realize(gs.Platform.equal(8))
+        columns = drawn.release, drawn.tasks, drawn.task_size / 1000.0, drawn.requested
+        return gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs_of(*columns, user=np.arange(60)))
+
+    queues = {"easy": gs.BatchQueue(), "fcfs": gs.BatchQueue(backfill="none")}
+    queues["limited"] = gs.BatchQueue(user_limit=2)
+    with pytest.warns(UserWarning, match="rejected"):
+        actual = replicate(jobs, queues, range(5), baseline="easy", metrics=["mean_waiting"])
+        swept = gs.sweep(jobs(0), queues, {"platform.nodes": [8, 16]}, replicates=5, metrics=["mean_waiting"])
+        mean = np.mean([gs.simulate(jobs(k), queues["limited"]).failed for k in range(5)])
+    left_out = f".  limited is not ranked: it rejected {mean:.6g} jobs on average."
+    assert actual.verdict().endswith(left_out) and "(limited" not in actual.verdict()
+    assert [row[-1] == "unranked" for row in actual.overview().tables[0].rows] == [False, False, True]
+    assert swept.verdict().endswith(
+        "limited is not ranked: it rejected more jobs than others at 2 of 2 points."
+    )
+
+
+def test_replications_of_which_none_differs_allow_no_conclusion(tmp_path: Path) -> None:
+    log = tmp_path / "own.swf"
+    jobs = [(k, 10 * k, 1 + k % 7, 1 + k % 4, k % 5) for k in range(60)]
+    log.write_text(
+        "".join(f"{k} {at} 0 {90 * n} {n} -1 -1 {n} {t * 400} -1 1 {user} -1 -1 -1 -1 -1 -1\n"
+                for k, at, t, n, user in jobs)
+    )  # fmt: skip
+    queues = {"easy": gs.BatchQueue(), "fcfs": gs.BatchQueue(backfill="none")}
+    same, drawn = (
+        replicate(
+            gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_from_log(log, resample=blocks)),
+            queues,
+            replicates=5,
+            metrics=["mean_waiting"],
+        )
+        for blocks in (None, "users")
+    )
+    assert same["mean_waiting"]["easy"][0] < same["mean_waiting"]["fcfs"][0]
+    assert same.verdict() == "All 5 replications have equal values, which allow no conclusion."
+    assert "[" not in same.overview().tables[0].rows[0][1] and "resample=users" in same.about["sample"]
+    assert "lowest" in drawn.verdict() and "with replacement" in drawn.about["sample"]
+    with pytest.raises(gs.ScenarioError, match='at least 2 weeks.*"users" has no such limit'):
+        gs.Workload.jobs_from_log(log, resample="weeks").realize(gs.Platform.equal(4))

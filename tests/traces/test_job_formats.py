@@ -320,3 +320,25 @@ def test_the_command_converts_and_counts(write, tmp_path):
     with pytest.warns(TraceWarning):
         own = gs.result_from_log(output, machines=8)
     assert own.applications["waiting"].tolist() == [10, 100, 10]
+
+
+def test_jobs_that_had_not_ended_are_counted_also_after_conversion(write, tmp_path):
+    ended = "1|COMPLETED|2026-03-29T00:30:00|2026-03-29T00:30:00|2026-03-29T00:40:00|600|4|batch\n"
+    running = "{}|RUNNING|2026-03-29T00:30:00|2026-03-29T00:30:00|Unknown|9|4|batch\n"
+    waiting = "7|PENDING|2026-03-29T00:30:00|Unknown|Unknown|0|4|batch\n"
+    path = write("sacct.txt", HEAD + ended + running.format(2) + running.format(3) + waiting)
+    output, again = tmp_path / "own.swf", tmp_path / "again.swf"
+    convert(path, output)
+    convert(output, again)
+    for log in (path, output, again):
+        assert load_jobs(log).unfinished_jobs == {"pending jobs": 1, "jobs that have not ended": 2}
+    left_out = "1 pending jobs and 2 jobs that have not ended"
+    for workload, line in (
+        (gs.Workload.jobs_from_log(output), f"left out at the end of the log: {left_out}"),
+        (gs.Workload.jobs_from_log(output, end=5.0), None),
+        (gs.Workload.jobs_from_logs([output]), f"left out at the ends of the logs: {left_out} (own.swf)"),
+    ):
+        assert workload.remarks.get("unfinished") == line
+    cluster = gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_from_log(output))
+    with pytest.warns(TraceWarning):
+        assert left_out in " ".join(str(gs.compare(cluster, ["backfill"])).split())

@@ -98,7 +98,7 @@ def test_info_describes_a_log(write):
         "span_s": 30,
         "tasks": 5,
         "cpu_s": 42.5,
-        "max_procs": 4,
+        "largest_job_procs": 4,
         "max_run_time_s": 10,
         "not_used": {},
         "contradictions": [],

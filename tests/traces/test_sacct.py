@@ -200,9 +200,9 @@ def test_sharing_of_nodes_is_seen_from_columns(write, exclusive, procs):
     log = load(write, head, job(1, cpus=8) + "|2" + exclusive, job(2, cpus=8) + "|2" + exclusive)
     assert log.procs.tolist() == [procs, procs]
     if procs == 8:
-        assert "cores_per_node=4" in log.header["Note"]
+        assert "--cores-per-node 4" in log.header["Note"]
         shared = load(write, HEAD + "|NNodes", job(1, cpus=8) + "|2", job(2, cpus=1) + "|1")
-        assert shared.header["Note"] == "jobs share nodes: they have 1 to 4 processors on a node"
+        assert shared.header["Note"] == "jobs share nodes: they have 1 to 4 processors on a node (--shared)"
     assert log.has_nodes_only == (procs == 2)
 
 

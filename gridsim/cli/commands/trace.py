@@ -97,7 +97,9 @@ def trace_convert(
     print_text(f"{single_line(output)}: {summary['jobs']} jobs{never_ran}, from {summary['format']}")
     for key, names in summary["names"].items():
         print_text(f"  {names} names of {key} in the header")
-    for description, count in {**summary["repairs"], **summary["dropped"]}.items():
+    for description, count in summary["repairs"].items():
         print_text(f"  {count} {single_line(description)}")
+    for description, count in summary["dropped"].items():
+        print_text(f"  left out: {count} {single_line(description)}")
     if summary["note"]:
         print_text(f"  {single_line(summary['note'])}")

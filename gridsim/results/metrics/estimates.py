@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ RESAMPLES = 9999
 LEVEL = 0.95
 #: The minimum number of seeds; bootstrap intervals of fewer seeds are too narrow.
 MIN_SEEDS = 5
+#: Note of an estimate from equal values.
+_ALL_EQUAL = "all equal"
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,15 @@ class Estimate:
     level: float = LEVEL
     note: str = ""
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether all seeds have equal values, so that the interval says nothing of other values."""
+        return self.note == _ALL_EQUAL
+
+    def scale(self, factor: float) -> Estimate:
+        """Return this estimate in another unit: all values times `factor`."""
+        return replace(self, mean=factor * self.mean, low=factor * self.low, high=factor * self.high)
+
     def format(self, digits: int = 4) -> str:
         """Return the mean with the interval and the number of seeds; without an interval, with the note."""
         mean, low, high = (
@@ -52,7 +63,7 @@ class Estimate:
         if math.isnan(self.low):
             return f"{mean} (no interval: {self.note})"
         count = f"n = {self.seeds}" + (f", {self.note}" if self.note else "")
-        return f"{mean} [{low}, {high}] ({count})"
+        return f"{mean} ({count})" if self.is_constant else f"{mean} [{low}, {high}] ({count})"
 
     __str__ = format
 
@@ -94,7 +105,7 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
     if count == 1:
         return Estimate(center, math.nan, math.nan, count, level, "n = 1")
     if all((value == value[0]).all() for value in values):
-        return Estimate(center, center, center, count, level, "all equal")
+        return Estimate(center, center, center, count, level, _ALL_EQUAL)
     bootstrap = import_extra("scipy.stats", "stats", "an interval").bootstrap
     note = "few: the interval is too narrow" if count < MIN_SEEDS else ""
     with warnings.catch_warnings(), np.errstate(all="ignore"):

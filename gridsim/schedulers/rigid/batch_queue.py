@@ -127,7 +127,7 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     reserve: Literal["counts", "machines"] = "counts"
     placement: Literal["first", "best", "spread"] = "first"
     kill: Literal["never", "at-limit"] = "never"
-    user_limit: Annotated[int, Limits(low=1)] | None = None
+    user_limit: Annotated[int, Limits(low=1, unit="machines")] | None = None
     queue_limits: tuple[_Limit, ...] | dict[str, _Limit] = ()
     partitions: tuple[_Size, ...] | dict[str, _Size] | Literal["sites"] = ()
     queue_partitions: tuple[_Limit, ...] | dict[str, str] = ()
@@ -150,10 +150,10 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
                     )
         if self.reserve == "machines" and self.depth > 1:
             raise ScenarioError(f'{self.name}.depth must be 1 with reserve="machines", got {self.depth}')
-        for name, none in (("user_limit", None), ("queue_limits", ())):
+        for name in ("user_limit", "queue_limits"):
             if (value := getattr(self, name)) and self.backfill == "conservative":
                 raise ScenarioError(
-                    f'{self.name}.{name} must be {none} with backfill="conservative", got {value}'
+                    f'{self.name}.{name} must not be set with backfill="conservative", got {value}'
                 )
         self._check_partitions()
         if self.queue_priorities and self.order != "multifactor":

@@ -68,9 +68,9 @@ def test_each_discipline_and_order_gives_a_result_of_its_own() -> None:
         ({"backfill": "none", "depth": 2}, 'backfill.depth must be 1 unless backfill is "easy", got 2'),
         ({"backfill": "conservative", "reserve": "machines"}, "backfill.reserve must be 'counts' unless"),
         ({"reserve": "machines", "depth": 2}, 'backfill.depth must be 1 with reserve="machines", got 2'),
-        ({"backfill": "conservative", "user_limit": 4}, "backfill.user_limit must be None with"),
+        ({"backfill": "conservative", "user_limit": 4}, "backfill.user_limit must not be set with"),
         ({"order": "shortest"}, "backfill.order must be one of"),
-        ({"backfill": "conservative", "queue_limits": (4,)}, "backfill.queue_limits must be () with"),
+        ({"backfill": "conservative", "queue_limits": (4,)}, "backfill.queue_limits must not be set with"),
         ({"queue_priorities": (1.0,)}, 'backfill.queue_priorities require order="multifactor", got'),
         (
             {"queue_partitions": (0, 2), "partitions": (4, 4)},
