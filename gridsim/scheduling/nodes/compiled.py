@@ -481,14 +481,14 @@ def _is_trusted(path: Path) -> bool:
     folders of users are private.
     """
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return False
-    if os.name == "nt" or (found.st_uid == os.getuid() and not found.st_mode & 0o022):
+    if os.name == "nt" or (status.st_uid == os.getuid() and not status.st_mode & 0o022):
         return True
     warn(
-        f"{path} must belong to this user and be writable by no other, got user {found.st_uid} and mode "
-        f"{stat.S_IMODE(found.st_mode):o}: its machine code is not used; chmod go-w, or GRIDSIM_CACHE",
+        f"{path} must belong to this user and be writable by no other, got user {status.st_uid} and mode "
+        f"{stat.S_IMODE(status.st_mode):o}: its machine code is not used; chmod go-w, or GRIDSIM_CACHE",
         SchedulerWarning,
     )
     return False
