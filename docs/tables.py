@@ -26,7 +26,7 @@ from gridsim.model.power import Power
 from gridsim.model.time_zones import Zones
 from gridsim.results.metrics.registry import SUMMARY
 from gridsim.results.schema import COLUMNS
-from gridsim.scheduling.registry import builtin_modules, registered, summary_of
+from gridsim.scheduling.registry import builtin_modules, registered
 from gridsim.support.columns import ArrayColumn
 from gridsim.support.docstrings import parameter_texts
 from gridsim.support.parameters import Limits
@@ -120,7 +120,7 @@ def schedulers(title: str) -> Iterator[str]:
     yield "|---|---|---|---|"
     for name, (cls, preset) in registered().items():
         values = ", ".join(f"`{key} = {toml(value)}`" for key, value in preset.items())
-        what = re.sub("``([^`]*)``", r"`\1`", summary_of(cls, preset))
+        what = re.sub("``([^`]*)``", r"`\1`", cls(**preset).summary)
         yield f"| `{name}` | `{cls.__name__}` | {values} | {escaped(what)} |"
 
 

@@ -168,8 +168,8 @@ def check_cores(
 
 def _check_separate_jobs(applications: Applications, scheduler: Scheduler, platform: Platform) -> None:
     """Raise ScenarioError if jobs need more than a number of cores, anywhere, and cores are machines."""
-    per_machine, hint = applications.tasks_per_machine, "; backfill supports it"
-    cores = 1 if platform.cores is None else platform.cores.max()
+    per_machine = applications.tasks_per_machine
+    most = 1 if platform.cores is None else platform.cores.max()
     for name, column, neutral in (
         ("cores", applications.cores, 1),
         ("gpus", applications.gpus, 0),
@@ -180,8 +180,8 @@ def _check_separate_jobs(applications: Applications, scheduler: Scheduler, platf
         if column is not None and (column != neutral).any():
             value = column[column != neutral][0]
             raise ScenarioError(
-                f"workload.{name} must be {neutral:g} under {scheduler.name}, for which each of up to {cores} "
-                f"cores is a machine, got {value:g}{hint}"
+                f"workload.{name} must be {neutral:g} under {scheduler.name}, for which each of up to {most} "
+                f"cores is a machine, got {value:g}; backfill supports it"
             )
 
 
