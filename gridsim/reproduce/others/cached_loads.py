@@ -42,7 +42,8 @@ SIZE, DEVIATION, CUT = 10_000.0, 1.0, 6.0
 #: Batches of Dodoor, for which a scheduler reports after min(8, batch) decisions.
 BATCHES = (1, 16, 64, 256, 1024)
 
-DODOOR, POWER, SPARROW, BOARD, WORK = "dodoor", "power-of-d", "sparrow", "shorter queue", "less work"
+DODOOR, POWER, SPARROW, RANDOM = "dodoor", "power-of-d", "sparrow", "random"
+BOARD, WORK = "shorter queue", "less work"
 RIVALS = (POWER, SPARROW, BOARD, WORK)
 ALL, REQUESTS = "all messages", "requests"
 #: Scheduler -> kinds of messages that are not requests of a scheduler: answers, and reports of servers.
@@ -83,7 +84,7 @@ SCHEDULERS: dict[str, gs.Scheduler] = {
     SPARROW: gs.Sparrow(),
     BOARD: _Queue(choices=2),
     WORK: _Work(choices=2),
-    "random": _Random(),
+    RANDOM: _Random(),
 }
 
 
@@ -267,7 +268,7 @@ CACHED_LOADS = Reproduction(
         "or receive, as the authors count them: a probe and its answer are one, and reports of servers to "
         "the data store are none.  600 registrations of servers, which the authors have in configuration "
         "files, count as messages.",
-        "The authors' rivals are power of two choices with probes, and Prequal, which gridsim does not have.  "
+        "The authors' rivals are power of two choices with probes, and Prequal, which gridsim lacks.  "
         "Only the first is judged.  Sparrow has late binding, and its probes go to single cores.",
         "shorter queue, less work: two choices by a board that is fresh at each decision and takes no "
         "messages.",
@@ -278,7 +279,7 @@ CACHED_LOADS = Reproduction(
         (LOADS, LOADS),
         {HEADINGS[metric]: metric for metric in (ALL, "mean response", "p99 response")},
         {"xlabel": "load"},
-        list(SCHEDULERS),
+        [name for name in SCHEDULERS if name != RANDOM],
         name_as="ylabel",
         shared=True,
     ),

@@ -13,6 +13,7 @@ import numpy as np
 
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.probes.sparrow import tasks_at
+from gridsim.scheduling.contract import Run
 from gridsim.scheduling.nodes.adapter import (
     IntMap,
     Message,
@@ -22,6 +23,7 @@ from gridsim.scheduling.nodes.adapter import (
     SharedArray,
     array,
 )
+from gridsim.scheduling.nodes.environment import Environment
 from gridsim.scheduling.nodes.ground_truth import TruthOf
 from gridsim.scheduling.nodes.program import View
 from gridsim.support.parameters import Limits
@@ -36,28 +38,40 @@ class ServerNode(NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.tasks = 0  # waiting and running tasks
+        self.memory = 0.0  # that they request, bytes
         self.work = 0.0  # time that they take, one after another, s; a running task counts in full
         self.completed = 0  # tasks since the start
 
     def on_start(self, view: View) -> None:
         """Register with the schedulers, and report an empty queue."""
         for scheduler in view.role("scheduler"):
-            view.send(scheduler, "register", cores=view.cores, speed=view.speed)
+            view.send(scheduler, "register", cores=view.cores, speed=view.speed, memory=self.capacity(view))
         self.report(view)
+
+    def capacity(self, view: View) -> float:
+        """Return the memory of this machine, bytes; 0 if it does not count."""
+        return 0.0
+
+    def demand(self, application: Any) -> float:
+        """Return the memory that a task requests, bytes; 0 if it does not count."""
+        return 0.0
 
     def report(self, view: View) -> None:
         """Send the load of this server to the data store."""
-        view.send(view.role("store")[0], "state", tasks=self.tasks, work=self.work)
+        view.send(view.role("store")[0], "state", tasks=self.tasks, memory=self.memory, work=self.work)
 
     def on_task(self, view: View, message: Any) -> None:
         """Queue a task."""
+        application = view.application(message.application)
         self.tasks += message.tasks
-        self.work += message.tasks * view.application(message.application).task_size / view.speed
+        self.memory += message.tasks * self.demand(application)
+        self.work += message.tasks * application.task_size / view.speed
         view.enqueue(message.application, message.tasks)
 
     def on_done(self, view: View, application: Any) -> None:
         """Subtract a task, and report after every `completions` tasks."""
         self.tasks -= 1
+        self.memory -= self.demand(application)
         self.work -= application.task_size / view.speed
         if self.tasks == 0:
             self.work = 0.0  # without the rounding errors
@@ -66,25 +80,39 @@ class ServerNode(NodeProgram):
             self.report(view)
 
 
+class MemoryServerNode(ServerNode):
+    """A server whose load includes the memory that tasks request."""
+
+    def capacity(self, view: View) -> float:
+        return float(view.environment)
+
+    def demand(self, application: Any) -> float:
+        return float(application.memory)
+
+
 class StoreNode(NodeProgram):
     """The data store: it holds the loads of all servers, and pushes them to the schedulers."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.loads = IntMap(tasks=int, work=float)  # server -> its load
+        self.loads = IntMap(tasks=int, memory=float, work=float)  # server -> its load
         self.decisions = 0  # decisions that schedulers have reported
 
     def on_state(self, view: View, message: Any) -> None:
         """Replace the load of a server."""
-        self.loads[message.sender] = (message.tasks, message.work)
+        self.loads[message.sender] = (message.tasks, message.memory, message.work)
 
     def on_placed(self, view: View, message: Any) -> None:
         """Add the tasks that a scheduler has placed, and push all loads at the end of a batch."""
         before = self.decisions
         for k in range(len(message.servers)):
             server = int(message.servers[k])
-            tasks, work = self.loads.get(server, (0, 0.0))
-            self.loads[server] = (tasks + int(message.tasks[k]), work + float(message.work[k]))
+            tasks, memory, work = self.loads.get(server, (0, 0.0, 0.0))
+            self.loads[server] = (
+                tasks + int(message.tasks[k]),
+                memory + float(message.memory[k]),
+                work + float(message.work[k]),
+            )
             self.decisions += int(message.tasks[k])
         if before // self.parameters.batch != self.decisions // self.parameters.batch:
             self.push(view)
@@ -92,11 +120,11 @@ class StoreNode(NodeProgram):
     def push(self, view: View) -> None:
         """Send the loads of all servers to each scheduler."""
         servers = len(view.role("server"))
-        tasks, work = np.zeros(servers, np.int64), np.zeros(servers)
-        for server, (server_tasks, server_work) in self.loads.items():
-            tasks[server], work[server] = server_tasks, server_work
+        tasks, memory, work = np.zeros(servers, np.int64), np.zeros(servers), np.zeros(servers)
+        for server in self.loads:
+            tasks[server], memory[server], work[server] = self.loads[server]
         for scheduler in view.role("scheduler"):
-            view.send(scheduler, "snapshot", tasks=tasks, work=work)
+            view.send(scheduler, "snapshot", tasks=tasks, memory=memory, work=work)
 
 
 class SchedulerNode(NodeProgram):
@@ -104,52 +132,67 @@ class SchedulerNode(NodeProgram):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.servers = IntMap(cores=int, speed=float)  # server -> its number of cores, and speed, Mflop/s
+        # server -> its number of cores, speed (Mflop/s) and memory (bytes)
+        self.servers = IntMap(cores=int, speed=float, memory=float)
         # the cached load of each server; empty before the first snapshot
-        self.tasks, self.work = SharedArray(np.zeros(0, np.int64)), SharedArray(np.zeros(0))
+        self.tasks = SharedArray(np.zeros(0, np.int64))
+        self.memory, self.work = SharedArray(np.zeros(0)), SharedArray(np.zeros(0))
         self.decisions = 0
-        self.placed = IntMap(tasks=int, work=float)  # server -> load placed there, not yet reported
+        # server -> load placed there and not yet reported
+        self.placed = IntMap(tasks=int, memory=float, work=float)
 
     def on_register(self, view: View, message: Any) -> None:
         """Store the capacity of a server."""
-        self.servers[message.sender] = (message.cores, message.speed)
+        self.servers[message.sender] = (message.cores, message.speed, message.memory)
 
     def on_snapshot(self, view: View, message: Any) -> None:
         """Replace the cached loads."""
         self.tasks.set(message.tasks)
+        self.memory.set(message.memory)
         self.work.set(message.work)
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
         """Place the tasks one by one, and report after every `decisions` decisions."""
         number, size, before = application.number, application.task_size, self.decisions
+        demand = self.demand(application)
         for _ in range(tasks):
-            server = self.choose(view, size)
+            server = self.choose(view, size, demand)
             view.decide("placed", number, node=server, tasks=1, saw=float(self.cached_tasks(server)))
             view.send(server, "task", application=number, tasks=1)
-            placed_tasks, work = self.placed.get(server, (0, 0.0))
-            _, speed = self.servers.get(server, (1, np.inf))
-            self.placed[server] = (placed_tasks + 1, work + size / speed)
+            placed, memory, work = self.placed.get(server, (0, 0.0, 0.0))
+            _, speed, _ = self.servers.get(server, (1, np.inf, 0.0))
+            self.placed[server] = (placed + 1, memory + demand, work + size / speed)
         self.decisions += tasks
         if before // self.parameters.decisions != self.decisions // self.parameters.decisions:
             self.report(view)
 
-    def choose(self, view: View, size: float) -> int:
+    def demand(self, application: Any) -> float:
+        """Return the memory that a task requests, bytes; 0 if it does not count."""
+        return 0.0
+
+    def choose(self, view: View, size: float, demand: float) -> int:
         """Return the better of two random servers, or with probability 1 - `beta` a random one."""
         servers = len(view.role("server"))
         first = int(view.random.integers(servers))
         if self.parameters.beta < 1.0 and view.random.random() >= self.parameters.beta:
             return first
         second = int(view.random.integers(servers))
-        return second if self.is_better(second, first, size) else first
+        return second if self.is_better(second, first, size, demand) else first
 
-    def is_better(self, server: int, other: int, size: float) -> bool:
+    def is_better(self, server: int, other: int, size: float, demand: float) -> bool:
         """Return whether `server` has a lower score than `other` for a task of `size` Mflop.
 
         It has not if either server has not registered yet.
+
+        Parameters
+        ----------
+        demand
+            Memory that the task requests, bytes.
         """
         if server not in self.servers or other not in self.servers:
             return False
-        anti_affinity, other_anti_affinity = self.anti_affinity(server), self.anti_affinity(other)
+        anti_affinity = self.anti_affinity(server, demand)
+        other_anti_affinity = self.anti_affinity(other, demand)
         duration, other_duration = self.duration(server, size), self.duration(other, size)
         weight = self.parameters.duration_weight
         gain = weight * (other_duration - duration) / (duration + other_duration)
@@ -158,14 +201,21 @@ class SchedulerNode(NodeProgram):
             gain += (1.0 - weight) * difference / (anti_affinity + other_anti_affinity)
         return bool(gain > 0.0)
 
-    def anti_affinity(self, server: int) -> float:
-        """Return r L / C^2 of a task that requests r = 1 of C cores, of which L are requested already."""
-        cores, _ = self.servers[server]
-        return float(self.cached_tasks(server) / (cores * cores))
+    def anti_affinity(self, server: int, demand: float) -> float:
+        """Return the sum of r L / C^2 over cores and memory for a task that requests one core and `demand`.
+
+        A server has the capacity C, of which L is requested by its tasks already.
+        """
+        cores, _, capacity = self.servers[server]
+        score = self.cached_tasks(server) / (cores * cores)
+        if capacity > 0.0 and server < len(self.memory.values):
+            memory_load = self.memory.values[server] / capacity
+            score += self.parameters.memory_weight * (demand / capacity) * memory_load
+        return float(score)
 
     def duration(self, server: int, size: float) -> float:
         """Return the time that a server takes for its tasks, on all cores, and then for one of `size`, s."""
-        cores, speed = self.servers[server]
+        cores, speed, _ = self.servers[server]
         work = self.work.values[server] if server < len(self.work.values) else 0.0
         return float(work / cores + size / speed)
 
@@ -176,11 +226,41 @@ class SchedulerNode(NodeProgram):
     def report(self, view: View) -> None:
         """Report what was placed to the data store."""
         servers = np.array([server for server in self.placed])
-        tasks, work = np.zeros(len(servers), np.int64), np.zeros(len(servers))
-        for row in range(len(servers)):
-            tasks[row], work[row] = self.placed[int(servers[row])]
+        count = len(servers)
+        tasks, memory, work = np.zeros(count, np.int64), np.zeros(count), np.zeros(count)
+        for row in range(count):
+            tasks[row], memory[row], work[row] = self.placed[int(servers[row])]
         self.placed.clear()
-        view.send(view.role("store")[0], "placed", servers=servers, tasks=tasks, work=work)
+        view.send(view.role("store")[0], "placed", servers=servers, tasks=tasks, memory=memory, work=work)
+
+
+class MemorySchedulerNode(SchedulerNode):
+    """A scheduler that counts the memory that tasks request."""
+
+    def demand(self, application: Any) -> float:
+        return float(application.memory)
+
+
+class ServerMemory(Environment):
+    """The memory of the machines, which a server cannot see in its view."""
+
+    reason = "each server knows the memory of its machine"
+    STATE = ()
+
+    def of_node(self, node: int) -> float:
+        """Return the memory of the machine of a server, bytes; 0 if machines do not state it."""
+        attributes = self.run.attributes
+        if attributes is None or attributes.memory is None or node >= len(attributes.memory):
+            return 0.0
+        return float(attributes.memory[node])
+
+
+#: Fields of the loads of several servers.
+_LOADS: dict[str, Any] = {
+    "tasks": array(int, ndim=1),
+    "memory": array(float, ndim=1),
+    "work": array(float, ndim=1),
+}
 
 
 class Dodoor(NodeScheduler, frozen=True, kw_only=True):
@@ -200,8 +280,11 @@ class Dodoor(NodeScheduler, frozen=True, kw_only=True):
     beta
         Probability with which two servers are compared; otherwise a task goes to a random one.
     duration_weight
-        Share of the score that depends on the pending duration of a server; the rest depends on its
-        requested cores.
+        Share of the score that depends on the pending duration of a server; the rest depends on the cores
+        and the memory that its tasks request.
+    memory_weight
+        Weight of memory relative to that of cores.  With 0 memory does not count; above 0 the nodes run
+        interpreted only.
     completions
         Number of tasks that a server completes between two of its reports to the data store.
     decisions
@@ -211,23 +294,13 @@ class Dodoor(NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "dodoor"
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     cores: ClassVar[bool | Literal["separate"]] = True
-    roles: ClassVar[Mapping[str, Role]] = {
-        "server": Role(ServerNode),  # the first, so that the number of a server is that of its machine
-        "scheduler": Role(SchedulerNode, count=lambda own, _: own.schedulers, server=True, releases=True),
-        "store": Role(StoreNode, count=1, server=True),
-    }
     messages: ClassVar[Mapping[str, Message]] = {
-        "register": Message(80, cores=int, speed=float),
-        "state": Message(80, tasks=int, work=float),
+        "register": Message(88, cores=int, speed=float, memory=float),
+        "state": Message(88, tasks=int, memory=float, work=float),
         "placed": Message(
-            lambda servers, **rest: 64 + 24 * servers.size,
-            servers=array(int, ndim=1),
-            tasks=array(int, ndim=1),
-            work=array(float, ndim=1),
+            lambda servers, **rest: 64 + 32 * servers.size, servers=array(int, ndim=1), **_LOADS
         ),
-        "snapshot": Message(
-            lambda tasks, **rest: 64 + 16 * tasks.size, tasks=array(int, ndim=1), work=array(float, ndim=1)
-        ),
+        "snapshot": Message(lambda tasks, **rest: 64 + 24 * tasks.size, **_LOADS),
         "task": Message(170, moves_tasks=True, application=int, tasks=int),
     }
     decision_words: ClassVar[DecisionTexts] = {
@@ -240,5 +313,31 @@ class Dodoor(NodeScheduler, frozen=True, kw_only=True):
     batch: _Count = 50
     beta: _Share = 1.0
     duration_weight: _Share = 0.5
+    memory_weight: Annotated[float, Limits(low=0)] = 0.0
     completions: _Count = 1
     decisions: _Count = 8
+
+    @property
+    def roles(self) -> Mapping[str, Role]:  # type: ignore[override]
+        """A server on each machine, and the schedulers and the data store on machines of their own.
+
+        Servers are the first role, so that the number of a server is that of its machine.
+        """
+        counts_memory = self.memory_weight > 0.0
+        return {
+            "server": Role(MemoryServerNode if counts_memory else ServerNode),
+            "scheduler": Role(
+                MemorySchedulerNode if counts_memory else SchedulerNode,
+                count=self.schedulers,
+                server=True,
+                releases=True,
+            ),
+            "store": Role(StoreNode, count=1, server=True),
+        }
+
+    def make_environment(self, run: Run) -> Environment | None:
+        return ServerMemory(self, run) if self.memory_weight > 0.0 else None
+
+    @classmethod
+    def environment_reasons(cls) -> list[tuple[str, str]]:
+        return [("memory_weight > 0", ServerMemory.reason)]
