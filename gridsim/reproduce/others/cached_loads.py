@@ -195,21 +195,13 @@ HEADINGS = {
 # -- experiment -------------------------------------------------------------------------------------------
 
 
-def _case(load: float) -> str:
-    return f"load {load:g}"
-
-
 def _cases(run: Run) -> dict[str, Case]:
     batches: dict[str, gs.Scheduler] = {
         batch_label(batch): msgspec.structs.replace(_Dodoor(), batch=batch, decisions=min(8, batch))
         for batch in BATCHES
     }
-    return {
-        _case(load): Case(
-            HeterogeneousBags(load, run.choose(*BAGS)), SCHEDULERS | (batches if load == LOADS[-1] else {})
-        )
-        for load in LOADS
-    }
+    schedulers = SCHEDULERS | batches
+    return {f"load {load:g}": Case(HeterogeneousBags(load, run.choose(*BAGS)), schedulers) for load in LOADS}
 
 
 def _rows(data: Measurements) -> Iterator[Row]:
@@ -234,21 +226,18 @@ def _rows(data: Measurements) -> Iterator[Row]:
                     values.ratio(DODOOR, rival, metric),
                     SMALLER if is_published else None,
                 )
-    values = data[_case(LOADS[-1])]
-    for batch in BATCHES:
         for metric in (REQUESTS, ALL):
-            saved = estimate(100 * (1 - values[metric][batch_label(batch)] / values[metric][POWER]))
-            yield judge("", f"b = {batch}: {metric}, fewer than {POWER}", saved, unit="%")
+            for batch in BATCHES:
+                saved = estimate(100 * (1 - values[metric][batch_label(batch)] / values[metric][POWER]))
+                yield judge("", f"{case}, b = {batch}: {metric}, fewer than {POWER}", saved, unit="%")
 
 
 def _grids(data: Measurements) -> Iterator[ResultGrid]:
-    columns = ["scheduler", *HEADINGS.values()]
+    labels = {"": list(SCHEDULERS), ", batches": list(map(batch_label, BATCHES))}
     for case, values in data.items():
-        rows = {name: [values.mean(name, metric) for metric in HEADINGS] for name in SCHEDULERS}
-        yield ResultGrid(case, columns, rows)
-    values = data[_case(LOADS[-1])]
-    rows = {label: [values.mean(label, metric) for metric in HEADINGS] for label in map(batch_label, BATCHES)}
-    yield ResultGrid(f"batches, {_case(LOADS[-1])}", columns, rows)
+        for title, names in labels.items():
+            rows = {name: [values.mean(name, metric) for metric in HEADINGS] for name in names}
+            yield ResultGrid(f"{case}{title}", ["scheduler", *HEADINGS.values()], rows)
 
 
 CACHED_LOADS = Reproduction(
@@ -266,13 +255,16 @@ CACHED_LOADS = Reproduction(
         "times the mean, which is 10,000 Mflop (10 s on a slow core); a message takes 0.5 ms.",
         "Messages: all between machines, also those that move tasks.  Requests: those that schedulers send "
         "or receive, as the authors count them: a probe and its answer are one, and reports of servers to "
-        "the data store are none.  600 registrations of servers, which the authors have in configuration "
-        "files, count as messages.",
+        "the data store are none.  600 registrations of servers, for which the authors have configuration "
+        "files, and first reports count as messages.",
         "The authors' rivals are power of two choices with probes, and Prequal, which gridsim lacks.  "
         "Only the first is judged.  Sparrow has late binding, and its probes go to single cores.",
         "shorter queue, less work: two choices by a board that is fresh at each decision and takes no "
         "messages.",
         "Response: from the release of a bag to the end of its last task, of the second half of the bags.",
+        "Two uniform choices keep up with loads up to 0.872: 65 servers, of 4 cores or of 8 slow ones, have "
+        "36.8 % of the capacity, and both choices are among them for 42.25 % of the tasks.  Above, queues "
+        "grow, and means are those of this span.",
         "Throughput is not judged: arrivals set it as long as queues do not grow.",
     ),
     figure=lines(
