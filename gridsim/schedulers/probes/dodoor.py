@@ -104,7 +104,7 @@ class StoreNode(NodeProgram):
 
     def on_placed(self, view: View, message: Any) -> None:
         """Add the tasks that a scheduler has placed, and push all loads at the end of a batch."""
-        before = self.decisions
+        old_count = self.decisions
         for k in range(len(message.servers)):
             server = int(message.servers[k])
             tasks, memory, work = self.loads.get(server, (0, 0.0, 0.0))
@@ -114,7 +114,7 @@ class StoreNode(NodeProgram):
                 work + float(message.work[k]),
             )
             self.decisions += int(message.tasks[k])
-        if before // self.parameters.batch != self.decisions // self.parameters.batch:
+        if old_count // self.parameters.batch != self.decisions // self.parameters.batch:
             self.push(view)
 
     def push(self, view: View) -> None:
@@ -153,7 +153,7 @@ class SchedulerNode(NodeProgram):
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
         """Place the tasks one by one, and report after every `decisions` decisions."""
-        number, size, before = application.number, application.task_size, self.decisions
+        number, size, old_count = application.number, application.task_size, self.decisions
         demand = self.demand(application)
         for _ in range(tasks):
             server = self.choose(view, size, demand)
@@ -163,7 +163,7 @@ class SchedulerNode(NodeProgram):
             _, speed, _ = self.servers.get(server, (1, np.inf, 0.0))
             self.placed[server] = (placed + 1, memory + demand, work + size / speed)
         self.decisions += tasks
-        if before // self.parameters.decisions != self.decisions // self.parameters.decisions:
+        if old_count // self.parameters.decisions != self.decisions // self.parameters.decisions:
             self.report(view)
 
     def demand(self, application: Any) -> float:
@@ -179,8 +179,8 @@ class SchedulerNode(NodeProgram):
         second = int(view.random.integers(servers))
         return second if self.is_better(second, first, size, demand) else first
 
-    def is_better(self, server: int, other: int, size: float, demand: float) -> bool:
-        """Return whether `server` has a lower score than `other` for a task of `size` Mflop.
+    def is_better(self, server: int, rival: int, size: float, demand: float) -> bool:
+        """Return whether `server` has a lower score than `rival` for a task of `size` Mflop.
 
         It has not if either server has not registered yet.
 
@@ -189,16 +189,16 @@ class SchedulerNode(NodeProgram):
         demand
             Memory that the task requests, bytes.
         """
-        if server not in self.servers or other not in self.servers:
+        if server not in self.servers or rival not in self.servers:
             return False
         anti_affinity = self.anti_affinity(server, demand)
-        other_anti_affinity = self.anti_affinity(other, demand)
-        duration, other_duration = self.duration(server, size), self.duration(other, size)
+        rival_anti_affinity = self.anti_affinity(rival, demand)
+        duration, rival_duration = self.duration(server, size), self.duration(rival, size)
         weight = self.parameters.duration_weight
-        gain = weight * (other_duration - duration) / (duration + other_duration)
-        if anti_affinity + other_anti_affinity > 0.0:
-            difference = other_anti_affinity - anti_affinity
-            gain += (1.0 - weight) * difference / (anti_affinity + other_anti_affinity)
+        gain = weight * (rival_duration - duration) / (duration + rival_duration)
+        if anti_affinity + rival_anti_affinity > 0.0:
+            difference = rival_anti_affinity - anti_affinity
+            gain += (1.0 - weight) * difference / (anti_affinity + rival_anti_affinity)
         return bool(gain > 0.0)
 
     def anti_affinity(self, server: int, demand: float) -> float:
