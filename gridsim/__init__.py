@@ -17,7 +17,7 @@ result_from_log, check_same_jobs.  Charts are in `gridsim.plots`.
 
 Schedulers of bags: FairTree; IdealTree, MinCent, Fcfs, Mct, Met, Olb, SwitchingAlgorithm, KPercentBest,
 MinMin, MaxMin, Sufferage; Rjss, ResourceExclusion, NoMigration; Random, RoundRobin, PowerOfD,
-JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing; Sparrow, Hawk, Eagle, Lwl, Dlwl; Market;
+JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing; Sparrow, Hawk, Eagle, Lwl, Dlwl, Dodoor; Market;
 SteadyState, BandwidthCentric; ExpandingRing, RandomWalkSearch, Advertisement, Rendezvous; WqrFt; Wave.
 Schedulers of rigid jobs: DgsAsap, DgsAcap; Zorilla, Metascheduler; Asap, BatchQueue.
 

@@ -140,6 +140,9 @@ from .schedulers import (
     Dlwl as Dlwl,
 )
 from .schedulers import (
+    Dodoor as Dodoor,
+)
+from .schedulers import (
     Eagle as Eagle,
 )
 from .schedulers import (

@@ -24,6 +24,7 @@ from .dgs.scheduler import DgsAcap as DgsAcap
 from .dgs.scheduler import DgsAsap as DgsAsap
 from .fair_tree.scheduler import FairTree as FairTree
 from .market.scheduler import Market as Market
+from .probes.dodoor import Dodoor as Dodoor
 from .probes.eagle import Dlwl as Dlwl
 from .probes.eagle import Eagle as Eagle
 from .probes.hawk import Hawk as Hawk

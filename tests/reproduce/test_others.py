@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import chain
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -12,7 +13,23 @@ import pytest
 
 from gridsim.optimization.mapping_matrices import BRAUN_CLASSES, HEURISTICS
 from gridsim.reproduce.framework import Run
-from gridsim.reproduce.others import mapping, master_worker, stale_views, tree_extensions, tree_repair
+from gridsim.reproduce.others import (
+    cached_loads,
+    mapping,
+    master_worker,
+    stale_views,
+    tree_extensions,
+    tree_repair,
+)
+from gridsim.reproduce.others.cached_loads import (
+    CACHED_LOADS,
+    DODOOR,
+    POWER,
+    SPARROW,
+    HeterogeneousBags,
+    batch_label,
+    requests_per_task,
+)
 from gridsim.reproduce.others.mapping import AFFINITY, BRAUN, INCONSISTENT, LPAS, RELATED
 from gridsim.reproduce.others.master_worker import IN_TURN, MASTER_WORKER, SORTED, MasterBags, optimum
 from gridsim.reproduce.others.probes_on_bags import CUTOFF, LOAD, AtLoad, GridLog, TaskTrace
@@ -72,6 +89,12 @@ QUICK_RUNS: dict[str, tuple[Any, ModuleType, dict[str, Any], dict[str, str]]] = 
         {"SHARES": (0.125,), "APPLICATIONS": (40, 12)},
         {tree_extensions.MEMORY_AWARE: "reproduced"},
     ),
+    "cached loads": (
+        CACHED_LOADS,
+        cached_loads,
+        {"BAGS": (12_000, 1500), "BATCHES": (64,)},
+        {cached_loads.MEAN: "reproduced"},
+    ),
     "repair": (
         TREE_REPAIR,
         tree_repair,
@@ -104,6 +127,10 @@ def test_quick_runs_reproduce_their_claims(name: str, monkeypatch: pytest.Monkey
             row.measured for row in report.rows if row.quantity.endswith(f"{SHORTEST} is worse than random")
         ]
         assert cross is not None and 1.0 < cross.low < cross.high < 10.0
+    elif name == "cached loads":
+        schedulers, batches = (grid.rows for grid in report.grids[:2])
+        requests = [rows[label][1].mean for rows, label in ((schedulers, DODOOR), (batches, batch_label(64)))]
+        assert requests == pytest.approx([1 + 1 / 8 + 5 / 50, 1 + 1 / 8 + 5 / 64], abs=0.01)
     elif name == "repair":
         assert {row.claim for row in report.rows} == set(TREE_REPAIR.claims)
 
@@ -144,6 +171,31 @@ def test_processors_limit_low_loads_and_links_limit_high_loads() -> None:
     bags = scenario.workload.realize(scenario.platform)
     assert levels[0] == pytest.approx(scenario.platform.aggregate_speed / bags.task_size.sum())
     assert levels[0] > levels[1] > levels[2] == pytest.approx(levels[1] / 10, rel=0.5)
+
+
+@pytest.mark.parametrize("load", [0.5, 0.9])
+def test_bags_have_the_stated_load_on_heterogeneous_servers(load: float) -> None:
+    scenario = HeterogeneousBags(load, 4000)(seed=1)
+    bags, cores = scenario.workload.realize(scenario.platform), scenario.platform.cores
+    assert offered_load(bags, scenario.platform) == pytest.approx(load, rel=0.05)
+    assert Counter(cores.tolist()) == {4: 50, 8: 30, 16: 20}
+    assert scenario.platform.speeds @ cores == 760 * 1500.0
+    assert bags.task_size.mean() == pytest.approx(1e4)
+
+
+def test_answers_and_reports_of_servers_are_no_requests() -> None:
+    sent = {
+        DODOOR: {"register": 7, "state": 100, "placed": 20, "snapshot": 30, "task": 100},
+        POWER: {"probe": 200, "answer": 200, "task": 100},
+        SPARROW: {"probe": 200, "fetch": 190, "task": 100, "none": 90},
+        "random": {"task": 100},
+    }
+    requests = []
+    for name, kinds in sent.items():
+        messages = {"kind": np.array(list(kinds)), "sent": np.array(list(kinds.values()))}
+        tables = {"messages": messages, "applications": {"tasks": np.array([60, 40])}}
+        requests.append(requests_per_task(SimpleNamespace(scheduler={"name": name}, **tables)))
+    assert requests == [1.5, 3.0, 3.9, 1.0]
 
 
 def test_a_crossing_is_where_the_logarithm_of_the_ratio_is_0():

@@ -60,6 +60,7 @@ EXPERIMENTS = {
     "sparrow": "others.probes.SPARROW",
     "hawk": "others.probes.HAWK",
     "eagle": "others.probes.EAGLE",
+    "dodoor": "others.cached_loads.CACHED_LOADS",
     "emulation": "others.emulation.EMULATION",
 }
 #: Files of an experiment -> the flags with which they are given.
