@@ -182,7 +182,7 @@ def check_cores(
 def _check_separate_jobs(applications: Applications, scheduler: Scheduler, platform: Platform) -> None:
     """Raise ScenarioError if jobs need more than a number of cores, anywhere, and cores are machines."""
     per_machine = applications.tasks_per_machine
-    most = 1 if platform.cores is None else platform.cores.max()
+    cores = 1 if platform.cores is None else platform.cores.max()
     for name, column, neutral in (
         ("cores", applications.cores, 1),
         ("gpus", applications.gpus, 0),
@@ -193,7 +193,7 @@ def _check_separate_jobs(applications: Applications, scheduler: Scheduler, platf
         if column is not None and (column != neutral).any():
             value = column[column != neutral][0]
             raise ScenarioError(
-                f"workload.{name} must be {neutral:g} under {scheduler.name}, for which each of up to {most} "
+                f"workload.{name} must be {neutral:g} under {scheduler.name}, for which each of up to {cores} "
                 f"cores is a machine, got {value:g}; backfill supports it"
             )
 

@@ -57,13 +57,13 @@ def preceding_jobs(log: JobLog, jobs: RigidJobs) -> Predecessors:
     return Predecessors(earlier[is_known], counts, think_time, ~follows | (think < 0))
 
 
-def _can_end(of: NDArray[np.int64], before: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
-    """Return for each pair whether the job `of`, which waits for all jobs `before`, can end."""
-    if not (before >= of).any():
+def _can_end(of: NDArray[np.int64], preceding: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
+    """Return for each pair whether the job `of`, which waits for all jobs `preceding`, can end."""
+    if not (preceding >= of).any():
         return np.ones(len(of), np.bool_)
     left = np.bincount(of, minlength=count)
-    order = np.argsort(before, kind="stable")
-    begins, after = np.searchsorted(before[order], np.arange(count + 1)), of[order]
+    order = np.argsort(preceding, kind="stable")
+    begins, after = np.searchsorted(preceding[order], np.arange(count + 1)), of[order]
     free = np.flatnonzero(left == 0).tolist()
     while free:
         job = free.pop()
