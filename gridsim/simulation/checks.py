@@ -193,8 +193,8 @@ def _check_separate_jobs(applications: Applications, scheduler: Scheduler, platf
         if column is not None and (column != neutral).any():
             value = column[column != neutral][0]
             raise ScenarioError(
-                f"workload.{name} must be {neutral:g} under {scheduler.name}, for which each of up to {cores} "
-                f"cores is a machine, got {value:g}; backfill supports it"
+                f"workload.{name} must be {neutral:g} under {scheduler.name}, for which each of "
+                f"up to {cores} cores is a machine, got {value:g}; backfill supports it"
             )
 
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.results.formats import job_logs
+from gridsim.traces.conversion import convert
 from gridsim.validation.results import validate_result
 
 PLATFORM = gs.Platform.equal(8)
@@ -122,6 +123,8 @@ def test_tasks_of_workflows_follow_all_their_dependencies(tmp_path: Path) -> Non
     assert any(text in str(warning.message) for warning in caught)
     assert jobs.predecessors.tolist() == [0, 1, 2]
     assert jobs.predecessor_offsets.tolist() == [0, 0, 0, 2, 3, 3, 3, 3]
+    dropped = convert(str(log), str(tmp_path / "wf.swf"))["dropped"]
+    assert dropped == {"preceding jobs besides the first of a job": 2}
 
 
 def test_arrays_with_a_limit_run_as_many_tasks_at_once(tmp_path: Path) -> None:
