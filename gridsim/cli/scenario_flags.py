@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _PLATFORM_FLAGS = ("nodes", "power")
 _NETWORK_FLAGS = ("latency", "bandwidth", "interfaces", "task_data")
 _BAG_FLAGS = ("interarrival", "tasks_per_node")
-_WORKLOAD_FLAGS = ("applications", *_BAG_FLAGS, "task_size", "load", "cores_per_node")
+_WORKLOAD_FLAGS = ("applications", *_BAG_FLAGS, "task_size", "load", "cores_per_node", "after")
 #: Flag -> fields of workloads; the flag sets the first one that the kind of workload has.
 _FIELDS = {"applications": ("max_applications", "applications"), "load": ("load", "utilization")}
 #: Number of machines of the default scenario.
@@ -114,6 +114,12 @@ _scenario_options: tuple[Decorator, ...] = (
         is_flag=True,
         default=None,
         help="With --cores-per-node: jobs share the nodes, and each of their processors is a core anywhere.",
+    ),
+    click.option(
+        "--after",
+        type=click.Choice(["none", "preceding", "user"]),
+        help="With --rigid: release a job of the log after its preceding jobs, or after the previous job of "
+        "its user.  [none]",
     ),
     *(field_option(_NETWORK, name) for name in _NETWORK_FLAGS),
     click.option("--seed", type=INT, help=f"Random seed of platform, workload and run.  [{DEFAULT_SEED}]"),

@@ -89,6 +89,8 @@ class Coordinator(Part):
         self.changed = asyncio.Event()
         self.server: asyncio.Server | None = None
         self.sent = 0
+        #: Time (ns) by which processes learn of releases in advance, and the next release that is scheduled.
+        self.lead, self.next_release = 0, NEVER
         #: Tasks that no node has, by application: tasks not released yet, and lost tasks.
         self.free_tasks = [TaskSet([(0, tasks)]) for tasks in self.core.tasks]
         #: (process, application) -> 1 for each task that nodes of the process hold.  Reports of different
@@ -215,6 +217,7 @@ class Coordinator(Part):
             self.engine.run_due()
             if self.engine.ended:
                 self._settle()
+            self._release_due()
             delay = self.engine.delay()
             with suppress(asyncio.TimeoutError):
                 self.changed.clear()
@@ -350,9 +353,9 @@ class Coordinator(Part):
 
     def _schedule(self) -> None:
         """Schedule the releases of applications and the kills of processes."""
-        ahead = int(_RELEASE_LEAD * NS * self.setup.speedup)
-        for index, at in enumerate(self.core.release):
-            self.engine.call_at(max(0, at - ahead), self._release, index, at)
+        self.lead = int(_RELEASE_LEAD * NS * self.setup.speedup)
+        for index, at in enumerate(self.core.release if self.released.queue is None else ()):
+            self.engine.call_at(max(0, at - self.lead), self._release, index, at)
         if self.setup.kill:
             assert self.scenario.faults is not None
             blocks = self.machines.fault_events(self.scenario.faults).blocks
@@ -362,6 +365,22 @@ class Coordinator(Part):
                 for row in zip(block.time.tolist(), block.machine.tolist(), block.up.tolist(), strict=True)
             )
             self._next_change()
+
+    def _release_due(self) -> None:
+        """Release what is due, and schedule the next release, if some follow the ends of applications."""
+        if (queue := self.released.queue) is None or self.engine.ended:
+            return
+        for index in queue.take(self.engine.clock() + self.lead):
+            at = int(queue.release[index])
+            self._inform(self.peers, "released", index, at)
+            self._release(index, at)
+        if (due := queue.next_release()) < min(NEVER, self.next_release):
+            self.engine.call_at(max(0, due - self.lead), self._reach_release)
+            self.next_release = due
+
+    def _reach_release(self) -> None:
+        self.next_release = NEVER
+        self._release_due()
 
     def _release(self, index: int, at: int) -> None:
         self._due = at

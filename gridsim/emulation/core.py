@@ -85,6 +85,9 @@ class Process(Protocol):
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
         """Make the coordinator give a node some of the tasks that no node holds."""
 
+    def release(self, application: int) -> None:
+        """Release an application, in a process that is alone."""
+
     def stop(self) -> None:
         """End the run at the next opportunity."""
 
@@ -130,6 +133,8 @@ class EmulatedCore(PythonCore):
         self.incoming_count = 0
         super().__init__(links, queues, **arguments)
         self.released = len(self.release)  # the coordinator releases applications
+        if not process.is_alone:
+            self.release_queue = None
         self.add_note = process.note
         if not process.is_alone:
             self.until = ""
@@ -156,11 +161,16 @@ class EmulatedCore(PythonCore):
         heappush(self.incoming, (max(due, self.engine.now), self.incoming_count, call, arguments))
 
     def next_release(self) -> int:
-        """Return the instant (ns) of the next external call; `NEVER` if there is none."""
-        return self.incoming[0][0] if self.incoming else NEVER
+        """Return the instant (ns) of the next external call or release; `NEVER` if there is none."""
+        instant = self.incoming[0][0] if self.incoming else NEVER
+        return instant if self.release_queue is None else min(instant, self.release_queue.next_release())
 
     def take_releases(self) -> None:
-        """Make the external calls that are due."""
+        """Make the external calls and the releases that are due."""
+        if self.release_queue is not None:
+            for application in self.release_queue.take(self.now):
+                self.queues.release_applications([application])
+                self.push(self.now, self.process.release, application)
         while self.next_release() <= self.now:
             *_, call, arguments = heappop(self.incoming)
             self.events += 1

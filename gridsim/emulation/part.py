@@ -110,6 +110,10 @@ class Part(Simulation):
     def _schedule_releases(self) -> None:
         """Do nothing: the coordinator releases applications."""
 
+    def release(self, application: int) -> None:
+        """Release an application, in a process that is alone."""
+        raise NotImplementedError
+
     def place(self, machine_of: Sequence[int]) -> list[int]:
         """Return the process of each node; neighbouring machines share one, and servers are in the last."""
         processes, machine = self.setup.processes, self.machines.platform_machines(np.asarray(machine_of))

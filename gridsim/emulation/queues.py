@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcore.common.release_queue import ReleaseQueue
 from gridcore.queues.availability import sample_availability
 from gridcore.queues.edf import optimal_stretch
 from gridsim.emulation.engine import RealTimeEngine
@@ -43,6 +44,10 @@ class _Columns:
         #: Application -> its tasks that are in no queue; see
         #: `gridsim.emulation.core.EmulatedCore.unqueued_tasks`.
         self.unqueued_tasks: dict[int, TaskSet] = {}
+        #: The releases, if some follow ends; else None.
+        self.releases: ReleaseQueue | None = None
+        #: Application -> the number of tasks that have not ended, and the last end (ns), with `releases`.
+        self.open_tasks, self.last_end = list[int](), list[int]()
 
     def add_applications(
         self, release: Any, size: Any, task_size: Any, sizes: Any = None, tasks: Any = None, **_: Any
@@ -54,6 +59,17 @@ class _Columns:
         if sizes is not None:
             self.sizes = np.asarray(sizes, float).tolist()
             self.offset = [0, *np.cumsum(tasks).tolist()]
+
+    def follow(self, releases: ReleaseQueue, tasks: Any) -> None:
+        """Use the releases of `releases`; the coordinator reports to them when all `tasks` have ended."""
+        self.releases, self.open_tasks = releases, np.asarray(tasks).tolist()
+        self.last_end = [0] * len(self.open_tasks)
+
+    def release_applications(self, applications: list[int]) -> None:
+        """Take over the releases of `applications`."""
+        if self.releases is not None:
+            for application in applications:
+                self.release[application] = float(self.releases.release_seconds[application])
 
     def catch_up(self, until: int, machines: Any = None) -> None:
         """Do nothing: events are handled when they are due."""
@@ -447,6 +463,11 @@ class Ledger(_Columns):
         start = self.running.pop((machine, application, task))
         self.schedule_rows.append((machine, application, 1, start, end, 1))
         self.tasks_done += 1
+        if self.releases is not None:
+            self.open_tasks[application] -= 1
+            self.last_end[application] = max(self.last_end[application], end)
+            if not self.open_tasks[application]:
+                self.releases.end([application], self.last_end[application])
 
     def record_interruption(self, machine: int, application: int, task: int, now: int) -> None:
         """Record that a failure has interrupted a task."""

@@ -19,6 +19,8 @@ from gridsim.emulation.part import Setup
 from gridsim.emulation.tasks import Parts, TaskSet
 from gridsim.emulation.wire import message_frame
 from gridsim.emulation.worker import Worker
+from gridsim.model.applications import Applications
+from gridsim.simulation.simulate import Releases
 
 
 class VirtualWorker(Worker):
@@ -28,6 +30,10 @@ class VirtualWorker(Worker):
         self.coordinator = coordinator
         super().__init__(setup, 0, 0)
         self.outbox[0] = bytearray()
+
+    def make_releases(self, applications: Applications) -> Releases:
+        """Return the releases of the coordinator, which learns of all ends."""
+        return self.coordinator.released
 
     def stop(self) -> None:
         """End the run after the current wave."""
@@ -55,19 +61,19 @@ class VirtualWorker(Worker):
         """Give tasks to a node immediately."""
         self.core.get(node, application, self.coordinator.free_tasks[application].take(tasks), handler)
 
-    def release(self, index: int) -> None:
+    def release(self, application: int) -> None:
         """Release an application; its tasks are lost while all nodes that handle releases are down."""
         core = self.core
         if not any(core.up[node] for node in core.submission_nodes):
-            core.unqueued_tasks.setdefault(index, TaskSet()).add(
-                self.coordinator.free_tasks[index].take_all()
+            core.unqueued_tasks.setdefault(application, TaskSet()).add(
+                self.coordinator.free_tasks[application].take_all()
             )
-        core.submit(index, core.tasks[index], "on_release")
+        core.submit(application, core.tasks[application], "on_release")
 
     def run_to_end(self) -> None:
         """Handle all events in order of time, until the run ends."""
         core, engine = self.core, self.engine
-        for index, at in enumerate(core.release):
+        for index, at in enumerate(core.release if core.release_queue is None else ()):
             core.push(at, self.release, index)
         while not engine.ended and (due := engine.next_instant()) < NEVER:
             self.coordinator.check_limit(due)

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -36,6 +37,9 @@ from gridsim.emulation.wire import (
     to_plain,
 )
 from gridsim.errors import GridSimError
+from gridsim.model.applications import Applications
+from gridsim.simulation.simulate import Releases
+from gridsim.support.clock import NS
 from gridsim.support.state import copy_state
 
 #: Time between two reports of counts, s.
@@ -65,6 +69,27 @@ def run_worker(setup: Setup, number: int, incarnation: int, port: int, coordinat
     loop.run_until_complete(worker.main(port))
 
 
+class KnownReleases(Releases):
+    """The releases of a process, which the coordinator determines if some follow the ends of applications.
+
+    Attributes
+    ----------
+    release_ns, seconds
+        int64[applications], ns, and float64[applications], s.
+    """
+
+    def __init__(self, applications: Applications) -> None:
+        super().__init__(applications)
+        self.release_ns, self.seconds = applications.release_ns.copy(), applications.release.copy()
+        self.follows, self.queue = self.queue is not None, None
+
+    def actual(self, applications: Applications) -> Applications:
+        """Return the applications with releases that change when the coordinator reports them."""
+        if not self.follows:
+            return applications
+        return replace(applications, release=self.seconds, release_ns=self.release_ns)
+
+
 class Worker(Part):
     """The run in one process that has nodes."""
 
@@ -72,6 +97,7 @@ class Worker(Part):
         self.pending_reports: list[Any] = []
         self.over: asyncio.Future[None] | None = None
         self.jobs: RemoteJobs | None = None
+        self.released: KnownReleases
         self.reported_storage: dict[int, Any] = {}  # node -> last reported stable storage
         super().__init__(setup, number, incarnation)
         self.policy.report_lost = self.core.report_lost = self._report_lost
@@ -100,6 +126,9 @@ class Worker(Part):
     def take_over(self, coordinator: Part) -> None:
         """Restore stable storage, the board and the environment from the coordinator's state."""
         policy = coordinator.policy
+        if coordinator.released.queue is not None:
+            for application, at in enumerate(coordinator.released.queue.release.tolist()):
+                self.do_released(application, at)
         if policy.environment is not None:
             copy_state(policy.environment, self.policy.environment)
         board, coordinator_board = self.core.board, coordinator.core.board
@@ -108,6 +137,10 @@ class Worker(Part):
         for node, program in enumerate(self.core.programs):
             for name in program.stable_storage:
                 setattr(program, name, getattr(coordinator.core.programs[node], name))
+
+    def make_releases(self, applications: Applications) -> Releases:
+        """Return the releases that the coordinator reports."""
+        return KnownReleases(applications)
 
     # -- interface of the core (`gridsim.emulation.core.Process`) -------------------------------------------
 
@@ -352,6 +385,12 @@ class Worker(Part):
         if move:
             self.tell("move_arrived", move)
         self.core.push(due, self.core.get, node, application, tasks, handler)
+
+    def do_released(self, application: int, at: int) -> None:
+        """Take over the release (ns) of an application that follows others."""
+        self.released.release_ns[application], self.released.seconds[application] = at, at / NS
+        if self.core.queues.release:  # rigid jobs are in no queues
+            self.core.queues.release[application] = at / NS
 
     def do_fact(self, name: str, values: list[float]) -> None:
         """Apply a fact that another process shares."""

@@ -689,8 +689,8 @@ class WorkloadConstructors:
             If jobs share machines: whether the machines of each job run no other job.
         after
             The job after whose end, and a think time, a job is released, instead of at its submission:
-            ``"none"``; ``"preceding"``, the preceding job that the log states (fields 17 and 18 of SWF), if it is
-            one of the jobs; ``"user"``, the previous job of the same user, if that had ended before the
+            ``"none"``; ``"preceding"``, the preceding jobs that the log states (fields 17 and 18 of SWF), if they
+            are among the jobs; ``"user"``, the previous job of the same user, if that had ended before the
             submission (a closed loop).  The think time is then the time between these in the log.  Other jobs are
             released at their submissions.  It does not support `utilization`, `copies` and `resample`.
         """
@@ -709,6 +709,7 @@ class WorkloadConstructors:
         at_home: bool = False,
         resample: Literal['weeks', 'users'] | None = None,
         exclusive: bool = False,
+        after: Literal['none', 'preceding', 'user'] = 'none',
     ) -> Workload:
         """Return a workload: the rigid jobs of several logs (SWF or GWF), one of each site of the platform, in one workload.
 
@@ -740,6 +741,8 @@ class WorkloadConstructors:
             or ``"users"`` with all their jobs; None for the jobs of the logs.
         exclusive
             If jobs share machines: whether the machines of each job run no other job.
+        after
+            As in the workload of one log; users are those of each log.  It does not support `resample`.
         """
 
     @classmethod

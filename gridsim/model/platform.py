@@ -524,7 +524,7 @@ class Platform(PlatformConstructors):
         k = self.site_number(site)
         assert self.site_sizes is not None
         first, size = int(self.site_sizes[:k].sum()), int(self.site_sizes[k])
-        columns_of_site: dict[str, Any] = {
+        capacity: dict[str, Any] = {
             name: column[first : first + size].tolist()
             for name, column in (("cores", self.cores), ("gpus", self.gpus))
             if column is not None
@@ -533,7 +533,7 @@ class Platform(PlatformConstructors):
         if power is not None and self.power is not None:
             columns = zip(self.power._fields, self.power, strict=True)
             power = msgspec.structs.replace(power, **{n: c[first : first + size] for n, c in columns})
-        return Platform.equal(size, float(self.speeds[first]), power=power, **columns_of_site)
+        return Platform.equal(size, float(self.speeds[first]), power=power, **capacity)
 
     def site_number(self, site: int | str) -> int:
         """Return the number of a site, which is given by its number or name."""

@@ -157,8 +157,8 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         If jobs share machines: whether the machines of each job run no other job.
     after
         The job after whose end, and a think time, a job is released, instead of at its submission:
-        ``"none"``; ``"preceding"``, the preceding job that the log states (fields 17 and 18 of SWF), if it is
-        one of the jobs; ``"user"``, the previous job of the same user, if that had ended before the
+        ``"none"``; ``"preceding"``, the preceding jobs that the log states (fields 17 and 18 of SWF), if they
+        are among the jobs; ``"user"``, the previous job of the same user, if that had ended before the
         submission (a closed loop).  The think time is then the time between these in the log.  Other jobs are
         released at their submissions.  It does not support `utilization`, `copies` and `resample`.
     """
@@ -180,11 +180,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, default in (("utilization", None), ("copies", 1), ("resample", None)):
-            if self.after != "none" and (value := getattr(self, name)) != default:
-                raise ScenarioError(
-                    f"workload.{name} must be {default} with workload.after = {self.after!r}, got {value!r}"
-                )
+        _check_unchanged(self, ("utilization", None), ("copies", 1), ("resample", None))
         real("workload.end", self.end, above=self.start, unit="s", finite=False)
         check_constraints(self.constraints)
 
@@ -260,6 +256,15 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         return _columns(platform, _known(columns), np.tile(jobs["run_time"], copies), requirements)
 
 
+def _check_unchanged(recipe: JobLogRecipe | SiteLogsRecipe, *fields: tuple[str, int | None]) -> None:
+    """Raise ScenarioError if a field has not its default, though jobs of a log are released after others."""
+    for name, default in fields:
+        if recipe.after != "none" and (value := getattr(recipe, name)) != default:
+            raise ScenarioError(
+                f"workload.{name} must be {default} with workload.after = {recipe.after!r}, got {value!r}"
+            )
+
+
 class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
     """The rigid jobs of several logs (SWF or GWF), one of each site of the platform, in one workload.
 
@@ -291,6 +296,8 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
         or ``"users"`` with all their jobs; None for the jobs of the logs.
     exclusive
         If jobs share machines: whether the machines of each job run no other job.
+    after
+        As in the workload of one log; users are those of each log.  It does not support `resample`.
     """
 
     paths: tuple[FilePath, ...]
@@ -303,6 +310,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
     at_home: bool = False
     resample: Blocks | None = None
     exclusive: bool = False
+    after: Literal["none", "preceding", "user"] = "none"
 
     def __post_init__(self) -> None:
         if isinstance(self.cores_per_node, (int, np.integer)):
@@ -317,6 +325,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
                 f"workload.cores_per_node must have {len(self.paths)} entries, one per log, got "
                 f"{len(self.cores_per_node)}"
             )
+        _check_unchanged(self, ("resample", None))
         real("workload.end", self.end, above=self.start, unit="s", finite=False)
 
     @property
@@ -386,7 +395,9 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
         labels = platform.site_names or [str(k) for k in range(len(sizes))]
         for k, path in enumerate(self.paths):
             procs = 1 if self.cores_per_node is None else self.cores_per_node[k]
-            log = _jobs_of_log(path, cores_per_node=procs, start=self.start, end=self.end)
+            log = _jobs_of_log(path, cores_per_node=procs, start=self.start, end=self.end, after=self.after)
+            if self.after != "none":
+                log["predecessors"] += sum(len(earlier["release"]) for earlier in jobs)
             unix = log.pop("unix_start")
             if is_first:
                 log["release"] -= log["release"][0]
@@ -421,6 +432,11 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
         else:
             machine = draw.integers(sizes[site])
         run_time = all_jobs.pop("run_time")
+        if self.after != "none":
+            is_equal = platform.extremes[0] == platform.extremes[1]
+            shortest = run_time if is_equal else 0.0 * run_time
+            all_jobs |= _with_predecessors(all_jobs, all_jobs["release"], shortest)
+            del all_jobs["predecessor_counts"], all_jobs["is_submitted"]
         procs = np.ones(len(sizes), np.int64) if self.cores_per_node is None else self.cores_per_node.array
         all_jobs |= _as_tasks(platform, len(site), procs[site], exclusive=self.exclusive)
         return _columns(
@@ -630,8 +646,7 @@ def _jobs_of_log(
     predecessors: Columns = {}
     if after != "none":
         find = preceding_jobs if after == "preceding" else previous_jobs
-        job, think_time, is_submitted = find(log, jobs)
-        predecessors = {"predecessor": job, "think_time": think_time, "is_submitted": is_submitted}
+        predecessors = find(log, jobs)._asdict()
     return {
         **predecessors,
         "release": jobs.release,
@@ -660,14 +675,14 @@ def _with_predecessors(jobs: Columns, release: Floats, run_time: Floats) -> Colu
 
     The stated release of such a job is the earliest one: if no job before it has to wait, in whole s.
     """
-    predecessor, think_time = jobs["predecessor"], jobs["think_time"]
-    offsets = np.append(0, np.cumsum(predecessor >= 0))
+    predecessors, think_time = jobs["predecessors"], jobs["think_time"]
+    offsets = np.append(0, np.cumsum(jobs["predecessor_counts"]))
     earliest = np.where(jobs["is_submitted"], release, 0.0)
-    ends = earliest_ends(earliest, run_time, predecessor[predecessor >= 0], offsets, think_time)
+    ends = earliest_ends(earliest, run_time, predecessors, offsets, think_time)
     return {
         "release": np.where(jobs["is_submitted"], release, np.floor(ends - run_time)),
         "order": release,
-        "predecessors": predecessor[predecessor >= 0],
+        "predecessors": predecessors,
         "predecessor_offsets": offsets,
         "think_time": think_time,
     }

@@ -211,8 +211,8 @@ class Workload(WorkloadConstructors):
                 lines["period"] = f"submitted from {periods}, by the clocks of the logs"
             if nodes := recipe.nodes:
                 lines["cores"] = nodes
-        if isinstance(recipe, JobLogRecipe) and recipe.after != "none":
-            which = "preceding job" if recipe.after == "preceding" else "previous job of their user"
+        if isinstance(recipe, (JobLogRecipe, SiteLogsRecipe)) and recipe.after != "none":
+            which = "preceding jobs" if recipe.after == "preceding" else "previous job of their user"
             lines["after"] = f"jobs are released a think time after the {which}, if the log has one"
         if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and (jobs_left_out := recipe.unfinished_jobs):
             lines["unfinished"] = jobs_left_out

@@ -151,7 +151,7 @@ def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines |
 
 def _cores_text(facts: Facts) -> str:
     """Return a text with the number of cores, if jobs share machines; else ""."""
-    cores: int = facts.get("cores") or facts["machines"]
+    cores = facts["cores" if "cores" in facts else "machines"]
     return "" if cores == facts["machines"] else f" with {_count_text(cores, 'core')}, which jobs share"
 
 

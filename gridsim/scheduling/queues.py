@@ -38,7 +38,7 @@ def task_queues(
     Raises
     ------
     ScenarioError
-        If tasks move data, or releases follow ends, and the run has queues of its own, as an emulation does.
+        If tasks move data, and the run has queues of its own, as an emulation does.
     """
     if run.cores is not None:
         shared: Callable[..., TaskQueues] = run.queues or CoreQueues
@@ -47,8 +47,6 @@ def task_queues(
         if run.queues is not None:
             raise ScenarioError("an emulation does not support platform.bandwidth: its tasks move no data")
         return DataQueues(pad(run.speeds), bandwidth=pad(run.bandwidth), aware=aware, **options)
-    if run.releases is not None and run.queues is not None:
-        raise ScenarioError("an emulation does not support workload.after: its releases are stated times")
     factory: Callable[..., TaskQueues] = run.queues or TaskQueues
     return factory(pad(run.speeds), **options)
 

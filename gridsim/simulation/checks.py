@@ -182,7 +182,7 @@ def check_cores(
 def _check_separate_jobs(applications: Applications, scheduler: Scheduler, platform: Platform) -> None:
     """Raise ScenarioError if jobs need more than a number of cores, anywhere, and cores are machines."""
     per_machine = applications.tasks_per_machine
-    core_count = 1 if platform.cores is None else platform.cores.max()
+    cores = 1 if platform.cores is None else platform.cores.max()
     for name, column, neutral in (
         ("cores", applications.cores, 1),
         ("gpus", applications.gpus, 0),
@@ -194,7 +194,7 @@ def _check_separate_jobs(applications: Applications, scheduler: Scheduler, platf
             value = column[column != neutral][0]
             raise ScenarioError(
                 f"workload.{name} must be {neutral:g} under {scheduler.name}, for which each of "
-                f"up to {core_count} cores is a machine, got {value:g}; backfill supports it"
+                f"up to {cores} cores is a machine, got {value:g}; backfill supports it"
             )
 
 

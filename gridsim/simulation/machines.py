@@ -79,13 +79,13 @@ class RunMachines:
         rates: Floats | None = applications.rates
         if rates is not None:
             rates = self._spread(rates / cores)
-        site, suited = applications.machine_site, applications.suited
+        site, suits = applications.machine_site, applications.suited
         return replace(
             applications,
             submitter=np.where(is_machine, at_core, submitter),
             rates=rates,
             machine_site=None if site is None else self._spread(site),
-            suited=None if suited is None else self._spread(suited),
+            suited=None if suits is None else self._spread(suits),
         )
 
     def attributes(self, attributes: Attributes | None) -> Attributes | None:

@@ -410,7 +410,7 @@ class Simulation(Stateful):
         self.machines = machines = RunMachines(platform, scheduler)
         self.engine, self.network = engine, network = self.make_engine()
         self.outages = Outages(scenario.faults, machines, engine, network)
-        self.released = _Releases(applications)
+        self.released = self.make_releases(applications)
         #: The applications, with the releases of this run.
         self.applications = applications = self.released.actual(applications)
         self.decisions = self._decisions()
@@ -455,6 +455,10 @@ class Simulation(Stateful):
         self._schedule_releases()
         if options.events_limit is not None:
             engine.at_wave_end(self._check_events)
+
+    def make_releases(self, applications: Applications) -> Releases:
+        """Return the releases of the run."""
+        return Releases(applications)
 
     def make_engine(self) -> tuple[Engine, Transport]:
         """Return the engine and the network of the run."""
@@ -826,7 +830,7 @@ class Simulation(Stateful):
         return [*parts, *(["run"] if self.streams.used else [])]
 
 
-class _Releases(Stateful):
+class Releases(Stateful):
     """Handler of releases, which passes them to the policy and counts them for the progress bar.
 
     If applications are released after others have ended, it is a source of the engine, unless the policy

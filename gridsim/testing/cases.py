@@ -15,12 +15,14 @@ from gridsim.model.applications import JOB_TIMES, JobTime, ListedWorkload
 from gridsim.model.attributes import ListedAttributes
 from gridsim.model.background_load import Fluctuation
 from gridsim.model.bag_workloads import ListRecipe
+from gridsim.model.capacity import MachineCapacity
 from gridsim.model.faults import Faults, ListedFaults
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform
 from gridsim.model.rigid_workloads import JobListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
+from gridsim.support.arrays import Integers
 
 #: Numbers of machines that are special cases of trees.
 _MACHINE_COUNTS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
@@ -152,7 +154,8 @@ def scenarios(
     moves_data
         Whether tasks fetch and send data over links of machines in some of the scenarios.
     cores
-        Whether machines have several cores in some of the scenarios of bags (`Scheduler.cores`).
+        Whether machines have several cores in some of the scenarios, and how (`Scheduler.cores`).  If True,
+        some rigid jobs also need memory and GPUs, or have machines of their own.
     reachable
         Whether there are owner absences instead of failures.
     job_times
@@ -177,8 +180,8 @@ def scenarios(
         cases = cases.flatmap(_with_capacity_needs)
     if moves_data and not (rigid or faults or reachable):
         cases = cases.flatmap(_with_moved_data)
-    if cores and not rigid:
-        cases = cases.flatmap(_with_cores)
+    if cores:
+        cases = cases.flatmap(lambda scenario: _with_shared_machines(scenario, cores is True))
     if dependencies:
         cases = cases.flatmap(_with_dependencies)
     if horizon is not None:
@@ -247,19 +250,93 @@ def _with_moved_data(draw: st.DrawFn, scenario: Scenario) -> Scenario:
     )
 
 
-def _with_cores(scenario: Scenario) -> st.SearchStrategy[Scenario]:
-    """Draw the number of cores of each machine, unless tasks move data or need attributes of machines."""
+def _with_shared_machines(scenario: Scenario, shares: bool) -> st.SearchStrategy[Scenario]:
+    """Draw the number of cores of each machine, unless tasks move data or need attributes of machines.
+
+    Parameters
+    ----------
+    shares
+        Whether rigid jobs share machines; else their tasks run on any cores, as on machines of one core.
+    """
     platform = scenario.platform
     if platform.bandwidth is not None or platform.attributes is not None:
         return st.just(scenario)
     counts = st.lists(st.sampled_from((1, 2, 4)), min_size=platform.nodes, max_size=platform.nodes)
-    return (st.none() | st.none() | counts.map(tuple)).map(lambda cores: with_cores(scenario, cores))
+    return (st.none() | st.none() | counts.map(tuple)).flatmap(
+        lambda cores: _with_cores(scenario, cores, shares)
+    )
 
 
-def with_cores(scenario: Scenario, cores: tuple[int, ...] | None) -> Scenario:
-    """Return the scenario with these numbers of cores of machines; None for one each."""
-    recipe = msgspec.structs.replace(scenario.platform.recipe, cores=cores)
-    return dataclasses.replace(scenario, platform=Platform(recipe))
+@st.composite
+def _with_cores(draw: st.DrawFn, scenario: Scenario, cores: tuple[int, ...] | None, shares: bool) -> Scenario:
+    """Return the scenario with these cores of machines, and for rigid jobs with what they need of them."""
+    jobs = scenario.workload.recipe
+    if cores is None or not isinstance(jobs, JobListRecipe):
+        return _replace_recipes(scenario, {"cores": cores}, {})
+    machines, count = len(cores), len(jobs.release)
+
+    def column(values: tuple[Any, ...], length: int = count) -> list[Any]:
+        return draw(st.lists(st.sampled_from(values), min_size=length, max_size=length))
+
+    capacity: dict[str, Any] = {"cores": cores}
+    needs: dict[str, Any] = {"tasks_per_machine": [0] * count}
+    if shares:
+        capacity["gpus"] = draw(st.none() | st.just(column((0, 1, 2), machines)))
+        memory = [8e9, *column((4e9, 8e9), machines - 1)]
+        capacity["attributes"] = draw(st.none() | st.just(ListedAttributes(memory=tuple(memory))))
+        needs = {"cores": column((1, 1, 2, 4)), "tasks_per_machine": column((0, 0, 1, 2))}
+        needs["exclusive"] = column((0, 0, 0, 1))
+        if capacity["gpus"] is not None:
+            needs["gpus"] = column((0, 0, 1))
+        if capacity["attributes"] is not None:
+            needs["memory"] = column((0.0, 1e9, 3e9, 8e9))
+    nodes = [tasks * k for tasks, k in zip(jobs.nodes, column((1, 1, 2, 4)), strict=True)]
+    shared = _replace_recipes(scenario, capacity, {})
+    room = _rooms(shared, needs)
+    for i in np.flatnonzero(np.array(nodes) > room).tolist():  # such a job fits if it needs a core anywhere
+        nodes[i] = list(jobs.nodes)[i]
+        for name in needs.keys() - {"exclusive"}:
+            needs[name][i] = int(name == "cores")
+    return _replace_recipes(shared, {}, {"nodes": nodes, **needs})
+
+
+def _rooms(scenario: Scenario, needs: dict[str, Any]) -> Integers:
+    """Return the number of tasks for which the empty machines have room, for each job."""
+    platform = scenario.platform
+    capacity = MachineCapacity.of(platform.nodes, platform.cores, platform.attributes, platform.gpus)
+    columns = {
+        name: np.array(needs[name]) if name in needs else None
+        for name in ("cores", "gpus", "tasks_per_machine", "memory")
+    }
+    return capacity.room(np.zeros(len(needs["tasks_per_machine"]), np.int64), **columns)
+
+
+def _replace_recipes(scenario: Scenario, platform: dict[str, Any], workload: dict[str, Any]) -> Scenario:
+    """Return the scenario with these fields of the recipes of its platform and its workload."""
+    return dataclasses.replace(
+        scenario,
+        platform=Platform(msgspec.structs.replace(scenario.platform.recipe, **platform)),
+        workload=Workload(msgspec.structs.replace(scenario.workload.recipe, **workload)),
+    )
+
+
+def with_cores_anywhere(scenario: Scenario) -> Scenario:
+    """Return the scenario in which each task of a rigid job takes one core of any machine and no more."""
+    jobs = scenario.workload.recipe
+    if not isinstance(jobs, JobListRecipe) or jobs.tasks_per_machine is None:
+        return scenario
+    needs = {"cores": None, "gpus": None, "exclusive": None, "memory": None}
+    anywhere = {"tasks_per_machine": (0,) * len(jobs.release)}
+    return _replace_recipes(scenario, {"gpus": None, "attributes": None}, needs | anywhere)
+
+
+def with_one_core(scenario: Scenario) -> Scenario:
+    """Return the scenario on machines of one core, with rigid jobs of at most as many tasks as machines."""
+    scenario, workload = with_cores_anywhere(scenario), dict[str, Any]()
+    if isinstance(jobs := scenario.workload.recipe, JobListRecipe):
+        most = scenario.platform.nodes
+        workload = {"nodes": tuple(min(most, n) for n in jobs.nodes), "tasks_per_machine": None}
+    return _replace_recipes(scenario, {"cores": None}, workload)
 
 
 @st.composite

@@ -22,6 +22,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Foreseen, Scheduler
+from gridsim.simulation.machines import RunMachines
 from gridsim.simulation.simulate import Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Bools, Integers
@@ -74,9 +75,9 @@ def foresight_violation(
     if isinstance(recipe, JobListRecipe) and recipe.requested is None:
         recipe = msgspec.structs.replace(recipe, requested=tuple(2.0 * item for item in recipe.run_time))
         scenario = dataclasses.replace(scenario, workload=Workload(recipe))
-    explicit_scheduler = scheduler.explicit(
-        scenario.platform.speeds, scenario.workload.realize(scenario.platform)
-    )
+    machines = RunMachines(scenario.platform, scheduler)
+    applications = machines.applications(scenario.workload.realize(scenario.platform))
+    explicit_scheduler = scheduler.explicit(machines.speeds, applications)
     record: list[Recording] = ["schedule", "decisions"] if scheduler.decision_words else ["schedule"]
     base = simulate(scenario, explicit_scheduler, record=record, **LIMITS)
 

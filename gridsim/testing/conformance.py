@@ -34,7 +34,13 @@ from gridsim.simulation.simulate import Record, Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import integer, real
 from gridsim.support.progress import Bar, Progress, bar
-from gridsim.testing.cases import large_bag, scenarios, without_dependencies, without_needs
+from gridsim.testing.cases import (
+    large_bag,
+    scenarios,
+    with_cores_anywhere,
+    without_dependencies,
+    without_needs,
+)
 from gridsim.testing.clairvoyance import FORESIGHT_KINDS, foresight_violation
 from gridsim.testing.coverage import Coverage
 from gridsim.testing.decision_checks import false_decision, wrong_verb
@@ -765,6 +771,8 @@ def _drop_unsupported_features(scenario: Scenario, scheduler: Scheduler) -> Scen
         scenario = dataclasses.replace(scenario, platform=scenario.platform.unlinked())
     if not scheduler.dependencies:
         scenario = without_dependencies(scenario)
+    if scheduler.cores is not True:
+        scenario = with_cores_anywhere(scenario)
     return scenario if scheduler.constraints else without_needs(scenario)
 
 

@@ -35,7 +35,7 @@ from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.testing.action_log import first_difference
-from gridsim.testing.cases import with_cores
+from gridsim.testing.cases import with_one_core
 from gridsim.testing.decision_checks import machine_count, uninformed_action
 from gridsim.testing.introspection import OwnCode
 from gridsim.testing.perturbations import (
@@ -84,7 +84,7 @@ def locality_violation(
     """
     if scenario.platform.nodes < 2:
         return None
-    scenario = with_cores(scenario, None)
+    scenario = with_one_core(scenario)
     applications = scenario.workload.realize(scenario.platform)
     if applications.task_sizes is not None:
         # unequal tasks get their sizes in order of arrival at any machine, although no message tells this

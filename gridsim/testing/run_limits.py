@@ -15,6 +15,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Applications, durations
+from gridsim.model.capacity import MachineCapacity
 from gridsim.model.faults import ListedFaults
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
@@ -129,26 +130,37 @@ def wrongly_rejected_job(result: Result, order: Order) -> str | None:
     scenario = result.scenario
     jobs = scenario.workload.realize(scenario.platform)
     is_up = _is_up_at_end(scenario)
-    suitable = [jobs.machines_for(job) for job in range(len(jobs))]
-    fitting_machines: Integers = np.array(
-        [int((is_up if machines is None else is_up & machines).sum()) for machines in suitable]
-    )
+    fitting_tasks: Integers = np.array([_room(scenario, jobs, job, is_up) for job in range(len(jobs))])
     is_rejected = (result.applications["failed"] != 0) & ~cancelled_jobs(result)
     if jobs.predecessors is not None and jobs.predecessor_offsets is not None:
         # a job is not released if one before it never ends
         of = np.repeat(np.arange(len(jobs)), np.diff(jobs.predecessor_offsets))
         is_rejected[of[np.isnan(result.applications["finish"])[jobs.predecessors]]] = False
     if order == "list":
-        never_fits = is_rejected & (fitting_machines < jobs.tasks)
+        never_fits = is_rejected & (fitting_tasks < jobs.tasks)
         is_rejected &= ~np.maximum.accumulate(never_fits)
     if jobs.deadline is not None:
         is_rejected &= np.isinf(jobs.deadline) | _has_ample_time(result, jobs)
-    for job in np.flatnonzero(is_rejected & (fitting_machines >= jobs.tasks)).tolist():
+    for job in np.flatnonzero(is_rejected & (fitting_tasks >= jobs.tasks)).tolist():
         return (
-            f"job {job} was rejected, although it requires {jobs.tasks[job]} machines, and "
-            f"{fitting_machines[job]} suitable ones are up at the end"
+            f"job {job} was rejected, although it has {jobs.tasks[job]} tasks, and the suitable machines "
+            f"that are up at the end have room for {fitting_tasks[job]}"
         )
     return None
+
+
+def _room(scenario: Scenario, jobs: Applications, job: int, is_up: Bools) -> int:
+    """Return the number of tasks of `job` for which suitable machines that are up have room."""
+    platform, suitable = scenario.platform, jobs.machines_for(job)
+    machines = is_up if suitable is None else is_up & suitable
+    capacity = MachineCapacity.of(platform.nodes, platform.cores, platform.attributes, platform.gpus)
+    own = slice(job, job + 1)
+    columns = {
+        name: None if (column := getattr(jobs, name)) is None else column[own]
+        for name in ("cores", "gpus", "tasks_per_machine", "memory")
+    }
+    usable = MachineCapacity(*(column * machines for column in capacity))
+    return int(usable.room(np.zeros(1, np.int64), **columns)[0])
 
 
 def _has_ample_time(result: Result, jobs: Applications) -> Bools:

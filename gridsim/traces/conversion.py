@@ -14,6 +14,7 @@ from gridcore.common.names import closest
 from gridsim.errors import ScenarioError, one_line
 from gridsim.support.arguments import integer
 from gridsim.support.files import StrPath, atomic_file
+from gridsim.traces._text import Remark
 from gridsim.traces.info import choose_format, load_format
 from gridsim.traces.job_lines import job_count, lines_of
 from gridsim.traces.jobs import JOB_FIELDS, JobLog
@@ -77,6 +78,9 @@ def convert(
     procs = None if max_procs is None else integer("max_procs", max_procs, low=1)
     kind = choose_format(path, format)
     log = load_format(path, kind)
+    if len(log.further):
+        several = Remark(log.further[:, 0], "preceding jobs besides the first of a job, left out")
+        log = replace(log, remarks=(*log.remarks, several))
     if zone is not None:
         log = _in_zone(log, zone)
     counts = {key: len(value.split("\n")) for key, value in log.header.items() if key in NAME_KEYS.values()}

@@ -1,4 +1,4 @@
-"""Jobs of a log that are released after others: by the log (fields 17 and 18 of SWF), or for each user."""
+"""Jobs of a log that are released after others: those that the log states, or those of the same user."""
 
 from __future__ import annotations
 
@@ -13,45 +13,80 @@ from gridsim.traces.rigid import RigidJobs
 
 
 class Predecessors(NamedTuple):
-    """The job before each job of a workload, in the order of its `RigidJobs`.
+    """The jobs before each job of a workload, in the order of its `RigidJobs`.
 
     Parameters
     ----------
-    job
-        int64, the index of the job after which each one is released; -1 for none.
+    predecessors
+        int64, the indices of the jobs after which each one is released, job by job.
+    predecessor_counts
+        int64, the number of these for each job.
     think_time
-        float64, s, the time from its end to the release; 0 for none.
+        float64, s, the time from the last of their ends to the release; 0 for none.
     is_submitted
         bool, whether the submission of the log is the earliest release, since the log states no think time.
     """
 
-    job: NDArray[np.int64]
+    predecessors: NDArray[np.int64]
+    predecessor_counts: NDArray[np.int64]
     think_time: NDArray[np.float64]
     is_submitted: NDArray[np.bool_]
 
 
 def preceding_jobs(log: JobLog, jobs: RigidJobs) -> Predecessors:
-    """Return the preceding jobs (field 17) and think times (field 18) that a log states.
+    """Return the preceding jobs and think times that a log states.
 
-    A preceding job that is not an earlier one of `jobs` is reported by a `TraceWarning`, and has no effect.
+    A preceding job has no effect if it is not one of `jobs`, was submitted later, or waits for itself; a
+    `TraceWarning` has the number of jobs with such a preceding one.
     """
-    preceding, think = log.jobs["preceding"][jobs.row], log.jobs["think_time"][jobs.row]
-    follows = (preceding > 0) | ((preceding == 0) & (jobs.job == 0).any())
+    think, count = log.jobs["think_time"][jobs.row], len(jobs)
+    of, preceding = _pairs(log, jobs)
     order = np.argsort(jobs.job, kind="stable")
     place = np.searchsorted(jobs.job[order], preceding, side="right") - 1
     earlier = order[np.maximum(place, 0)]
-    is_known = follows & (jobs.job[earlier] == preceding) & (earlier < np.arange(len(jobs)))
+    is_known = (jobs.job[earlier] == preceding) & (jobs.release[earlier] <= jobs.release[of])
+    is_known[is_known] = _can_end(of[is_known], earlier[is_known], count)
     unknown = Remark(
-        log.jobs["line"][jobs.row][follows & ~is_known],
-        "jobs with a preceding job (field 17) that is not before them in the workload, released at their "
-        "submissions",
+        np.unique(log.jobs["line"][jobs.row][of[~is_known]]),
+        "jobs with a preceding job that is not in the workload or submitted later, which has no effect",
     )
     warn_remarks(log.path, [unknown], 4)
-    return Predecessors(
-        np.where(is_known, earlier, -1),
-        np.where(is_known & (think > 0), think, 0.0),
-        ~is_known | (think < 0),
-    )
+    counts = np.bincount(of[is_known], minlength=count)
+    follows = counts > 0
+    think_time = np.where(follows & (think > 0), think, 0.0)
+    return Predecessors(earlier[is_known], counts, think_time, ~follows | (think < 0))
+
+
+def _can_end(of: NDArray[np.int64], preceding: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
+    """Return for each pair whether the job `of`, which waits for all jobs `preceding`, can end."""
+    if not (preceding >= of).any():
+        return np.ones(len(of), np.bool_)
+    left = np.bincount(of, minlength=count)
+    order = np.argsort(preceding, kind="stable")
+    begins, after = np.searchsorted(preceding[order], np.arange(count + 1)), of[order]
+    free = np.flatnonzero(left == 0).tolist()
+    while free:
+        job = free.pop()
+        for follower in after[begins[job] : begins[job + 1]].tolist():
+            left[follower] -= 1
+            if not left[follower]:
+                free.append(follower)
+    ends: NDArray[np.bool_] = left == 0
+    return ends[of]
+
+
+def _pairs(log: JobLog, jobs: RigidJobs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the index of a job and the number of a preceding one, for all pairs that a log states."""
+    preceding, line = log.jobs["preceding"][jobs.row], log.jobs["line"][jobs.row]
+    follows = np.flatnonzero((preceding > 0) | ((preceding == 0) & (jobs.job == 0).any()))
+    by_line = np.argsort(line)
+    place = np.searchsorted(line[by_line], log.further[:, 0])
+    further = by_line[np.minimum(place, len(line) - 1)]
+    is_used = line[further] == log.further[:, 0]
+    of = np.concatenate((follows, further[is_used]))
+    numbers = np.concatenate((preceding[follows], log.further[is_used, 1]))
+    order = np.argsort(of, kind="stable")
+    return of[order], numbers[order]
 
 
 def previous_jobs(log: JobLog, jobs: RigidJobs) -> Predecessors:
@@ -72,4 +107,6 @@ def previous_jobs(log: JobLog, jobs: RigidJobs) -> Predecessors:
     if not (wait >= 0).any():
         remark = Remark(log.jobs["line"][jobs.row], "jobs of unknown wait, released at their submissions")
         warn_remarks(log.path, [remark], 4)
-    return Predecessors(np.where(is_known, previous, -1), np.where(is_known, think, 0.0), ~is_known)
+    return Predecessors(
+        previous[is_known], is_known.astype(np.int64), np.where(is_known, think, 0.0), ~is_known
+    )

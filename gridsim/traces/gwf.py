@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from contextlib import closing
 
-import numpy as np
-
 from gridsim.support.files import StrPath
 from gridsim.traces._text import text_lines
 from gridsim.traces.jobs import JOB_FIELDS, JobFormat, JobLog, ParsedJobs, parse_jobs, repair
@@ -53,7 +51,7 @@ def parse_gwf(path: StrPath) -> ParsedJobs:
     """Return header and jobs as they are in the file, without repairs; raises the errors of `read_gwf`."""
     with closing(text_lines(path)) as lines:
         if is_opendc_header(next(lines, "")):
-            return ParsedJobs({}, parse_opendc(path), np.zeros(0, np.int64))
+            return parse_opendc(path)
     columns = [MixedColumn() for _ in _TEXTS]
     numbers, last = len(GWF_FIELDS) - len(_TEXTS), len(GWF_FIELDS)
 

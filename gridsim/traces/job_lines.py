@@ -168,8 +168,8 @@ def unused_fields(jobs: NDArray[np.void], rows: Rows) -> dict[str, Remark]:
     line, preceding = jobs["line"], jobs["preceding"]
     follows = (preceding > 0) | ((preceding == 0) & (jobs["job"] == 0).any())
     return {
-        "preceding": Remark(line[rows & follows], "jobs with a preceding job (field 17), which is not used"),
+        "preceding": Remark(line[rows & follows], "jobs with a preceding job, which is not used"),
         "think_time": Remark(
-            line[rows & (jobs["think_time"] > 0)], "jobs with a think time (field 18), which is not used"
+            line[rows & (jobs["think_time"] > 0)], "jobs with a think time, which is not used"
         ),
     }

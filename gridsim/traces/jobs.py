@@ -8,7 +8,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -73,6 +73,11 @@ _HEADER = re.compile(r"\s*([A-Za-z]\w*)\s*:(?:\s+(.*))?$")  # a blank after the 
 _CONTINUATION = re.compile(r"\s{2,}\S")  # a line of the value above is indented deeper than a key
 
 
+def no_pairs() -> NDArray[np.int64]:
+    """Return an empty table of pairs."""
+    return np.zeros((0, 2), np.int64)
+
+
 @dataclass(frozen=True)
 class JobLog:
     """A job log.
@@ -92,6 +97,8 @@ class JobLog:
     remarks
         What the reader left out of the log, such as steps of jobs and columns that no run uses, unless it has
         been reported by a warning.
+    further
+        int64[n, 2], the line of a job and the number of another preceding job, besides that in its row.
     """
 
     path: str
@@ -99,6 +106,7 @@ class JobLog:
     jobs: NDArray[np.void]
     repairs: tuple[Remark, ...] = ()
     remarks: tuple[Remark, ...] = ()
+    further: NDArray[np.int64] = field(default_factory=no_pairs)
 
     @classmethod
     def of(cls, path: StrPath, *, header: dict[str, str] | None = None, **fields: Any) -> JobLog:
@@ -338,12 +346,15 @@ class ParsedJobs(NamedTuple):
         int64; the lines with a value of `UNUSED_FIELDS` that cannot be read, sorted.
     remarks
         Remarks on records and columns of the file that are left out.
+    further
+        As in `JobLog`.
     """
 
     header: dict[str, str]
     jobs: NDArray[np.void]
     unread: NDArray[np.int64]
     remarks: tuple[Remark, ...] = ()
+    further: NDArray[np.int64] = no_pairs()
 
 
 def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | None = None) -> ParsedJobs:
@@ -541,6 +552,7 @@ def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
         jobs,
         tuple(remark for remark in repairs if len(remark.lines)),
         parsed_jobs.remarks,
+        parsed_jobs.further,
     )
 
 

@@ -205,8 +205,8 @@ def _lint_jobs(path: StrPath, format: JobLogFormat) -> list[Finding]:
             lines.never_ran,
         ),
         ("note", "zero-run-time", "run time 0 s, below the log's resolution", lines.zero_run_time),
-        ("warning", "preceding-job", "preceding job (field 17), which is not used", unused["preceding"]),
-        ("warning", "think-time", "think time (field 18), which is not used", unused["think_time"]),
+        ("warning", "preceding-job", "preceding job, which is not used", unused["preceding"]),
+        ("warning", "think-time", "think time, which is not used", unused["think_time"]),
         (
             "note",
             "over-requested-time",

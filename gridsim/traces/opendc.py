@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gridsim.support.files import StrPath
 from gridsim.traces._text import LARGEST_COUNT, LARGEST_VALUE, csv_rows, format_error, number_fault
-from gridsim.traces.jobs import JOB_DTYPE
+from gridsim.traces.jobs import JOB_DTYPE, ParsedJobs
 
 __all__ = ["is_opendc_header", "parse_opendc"]
 
@@ -37,8 +37,8 @@ def is_opendc_header(line: str) -> bool:
     return set(_FIELDS) <= {word.strip() for word in line.split(",")}
 
 
-def parse_opendc(path: StrPath) -> NDArray[np.void]:
-    """Return the tasks as jobs, each with the first of its dependencies as the preceding job.
+def parse_opendc(path: StrPath) -> ParsedJobs:
+    """Return the tasks as jobs, with their dependencies as preceding jobs.
 
     Raises
     ------
@@ -49,6 +49,7 @@ def parse_opendc(path: StrPath) -> NDArray[np.void]:
     rows: list[tuple[float, ...]] = []
     numbers: list[int] = []
     preceding: list[int] = []
+    further: list[tuple[int, int]] = []
     with closing(csv_rows(path)) as lines:
         names = [word.strip() for word in next(lines)[1]]
         positions = {field: names.index(name) for name, field in _FIELDS.items()}
@@ -65,12 +66,13 @@ def parse_opendc(path: StrPath) -> NDArray[np.void]:
             rows.append(tuple(float(words[k]) for k in positions.values()))
             numbers.append(number)
             word = words[column].strip() if column is not None and column < len(words) else ""
-            first = None if word == "-1" else re.search(r"\d{1,15}", word)
-            preceding.append(int(first[0]) if first else -1)
+            first, *others = [-1] if word == "-1" else [*map(int, re.findall(r"\d{1,15}", word))] or [-1]
+            preceding.append(first)
+            further += [(number, other) for other in others]
     if not rows:
         raise format_error(path, 1, "no jobs in this log")
     jobs: NDArray[np.void] = np.full(len(rows), -1, dtype=JOB_DTYPE)
     for field, values in zip(positions, np.array(rows).T, strict=True):
         jobs[field] = values
     jobs["line"], jobs["preceding"] = numbers, preceding
-    return jobs
+    return ParsedJobs({}, jobs, np.zeros(0, np.int64), further=np.array(further, np.int64).reshape(-1, 2))

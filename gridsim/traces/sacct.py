@@ -112,6 +112,8 @@ _ENDED = {
 #: State -> status in SWF, or -2 for jobs that wait and -3 for jobs that run.
 _STATES = {**_ENDED, **dict.fromkeys(_WAITING, -2), **dict.fromkeys(_RUNNING, -3)}
 _TASK = re.compile(r"(\d+)(?:_(\d+)|\+(\d+))?")
+#: The tasks of an array that wait, with a limit for those that run at once.
+_LIMITED_ARRAY = re.compile(r"(\d+)_\[[^\]]*%(\d+)\]?")
 
 
 def table_separator(line: str, names: frozenset[str] = _NAMES) -> str | None:
@@ -135,7 +137,9 @@ def parse_sacct(path: StrPath) -> ParsedJobs:
     Steps, jobs that have not ended, and pending arrays are left out, and columns that no run uses;
     `ParsedJobs.remarks` counts them.  A job that was cancelled or failed before it started is a job that
     never ran.  Processors are CPUs, or nodes if the table has no CPUs or all jobs are exclusive.  Accounts
-    are groups, and partitions are queues.  Times without a time zone are read as if clocks never changed.
+    are groups, and partitions are queues.  If an array has a limit for the tasks that run at once, which the
+    lines of its pending tasks state, each task has a preceding one.  Times without a time zone are read as if
+    clocks never changed.
 
     Raises
     ------
@@ -243,8 +247,9 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
     users, user_names = number_names(table.get("User", "UID"), rows)
     groups, group_names = number_names(table.get("Account", "Group", "GID"), rows)
     queues, queue_names = number_names(table.get("Partition"), rows)
+    numbers = _numbers(table, rows)
     fields = {
-        "job": _numbers(table, rows),
+        "job": numbers,
         "submit": submit,
         **run_columns(submit, start, end, run_time, procs, status),
         "req_time": _limits(table),
@@ -253,6 +258,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
         "user": users,
         "group": groups,
         "queue": queues,
+        "preceding": _array_predecessors(table, numbers, rows & (run_time > 0)),
     }
     header = {"Computer": "Slurm"}
     header |= {
@@ -311,6 +317,29 @@ def _numbers(table: AccountingTable, rows: Rows) -> NDArray[np.int64]:
     for number_of_task, (_, row) in enumerate(sorted(tasks), following):
         numbers[row] = number_of_task
     return numbers
+
+
+def _array_predecessors(table: AccountingTable, numbers: NDArray[np.int64], rows: Rows) -> Floats:
+    """Return the number of the job before each task of an array that may run n tasks at once, else NaN.
+
+    It is the n-th one of `rows` before it in the array, in the order of the tasks.  Lines of pending tasks
+    state the limit.
+    """
+    preceding, column = np.full(len(table), np.nan), table.get("JobID")
+    texts = [] if column is None else column.texts()
+    found = (_LIMITED_ARRAY.match(text) for text in texts)
+    limits = {int(match[1]): int(match[2]) for match in found if match is not None}
+    if column is None or not limits:
+        return preceding
+    tasks: dict[int, list[tuple[int, int]]] = {}
+    for row in np.flatnonzero(rows).tolist():
+        match = _TASK.fullmatch(texts[column.index(row)])
+        if match is not None and match[2] is not None and int(match[1]) in limits:
+            tasks.setdefault(int(match[1]), []).append((int(match[2]), row))
+    for array, of_array in tasks.items():
+        in_order, limit = [row for _, row in sorted(of_array)], max(1, limits[array])
+        preceding[in_order[limit:]] = numbers[in_order[:-limit]]
+    return preceding
 
 
 def _statuses(values: Bytes) -> Floats:

@@ -49,8 +49,8 @@ def wta_files(path: StrPath) -> list[str]:
 def parse_wta(path: StrPath) -> ParsedJobs:
     """Return the tasks of a workload as jobs; the line of a job is its row.
 
-    A task needs its amount of resources, rounded up, as processors.  Its preceding job is the first of its
-    parents.  Workflows are users if no user is known.
+    A task needs its amount of resources, rounded up, as processors.  Its parents are its preceding jobs.
+    Workflows are users if no user is known.
 
     Raises
     ------
@@ -65,9 +65,9 @@ def parse_wta(path: StrPath) -> ParsedJobs:
         raise format_error(path, 0, f"no {SUFFIX} file in this folder")
     names = parts[0][0]
     columns = {
-        name: np.concatenate([part[name] for _, part in parts])
+        name: np.concatenate([part[name] for _, part, _ in parts])
         for name in _COLUMNS
-        if all(name in part for _, part in parts)
+        if all(name in part for _, part, _ in parts)
     }
     count = len(columns["ts_submit"])
     unknown = np.full(count, np.nan)
@@ -92,16 +92,22 @@ def parse_wta(path: StrPath) -> ParsedJobs:
         "req_memory": known("memory_requested") / procs,
         "user": known("workflow_id") if np.isnan(users).all() else users,
         "group": known("group_id"),
-        "preceding": known("parents"),
+        "preceding": known("parents") if number is not unknown else unknown,
     }
     line = np.arange(1, count + 1)
     extra = AccountingTable(os.fspath(path), tuple(names), {}, line).unused(_COLUMNS)
     header = {"Computer": "Workflow Trace Archive"}
-    return make_jobs(path, fields, line, header=header, is_local=None, remarks=(extra,))
+    parsed = make_jobs(path, fields, line, header=header, is_local=None, remarks=(extra,))
+    first_rows = np.cumsum([1, *(len(part["ts_submit"]) for _, part, _ in parts[:-1])])
+    further = np.concatenate([pairs + [row, 0] for (*_, pairs), row in zip(parts, first_rows, strict=True)])
+    return parsed._replace(further=further if number is not unknown else further[:0])
 
 
-def _columns(parquet: Any, file: str) -> tuple[list[str], dict[str, NDArray[np.float64]]]:
-    """Return the names of all columns, and the columns that are kept."""
+def _columns(parquet: Any, file: str) -> tuple[list[str], dict[str, NDArray[np.float64]], NDArray[np.int64]]:
+    """Return the names of all columns, the columns that are kept, and the parents besides the first ones.
+
+    These are pairs of a row and a parent, int64[n, 2].
+    """
     try:
         stream = open_regular(file)
     except OSError as error:
@@ -112,19 +118,22 @@ def _columns(parquet: Any, file: str) -> tuple[list[str], dict[str, NDArray[np.f
             names = list(table.schema_arrow.names)
             check_columns(file, names, _NEEDS, "it must be the table of tasks of a workload")
             kept = [name for name in _COLUMNS if name in names]
-            columns = {name: _numbers(file, name, table.read([name]).column(0)) for name in kept}
+            values = {name: table.read([name]).column(0) for name in kept}
+            parents = values.pop("parents").to_pylist() if "parents" in values else []
+            columns = {name: _numbers(file, name, column) for name, column in values.items()}
+            if parents:
+                firsts = [float(entry[0]) if entry else np.nan for entry in parents]
+                columns["parents"] = np.array(firsts)
+            pairs = [(row, parent) for row, entry in enumerate(parents) for parent in (entry or ())[1:]]
         except TraceFormatError:
             raise
         except Exception as error:  # Arrow has errors of many classes
             raise format_error(file, 0, f"not a Parquet file that can be read ({error})") from error
-    return names, columns
+    return names, columns, np.array(pairs, np.int64).reshape(-1, 2)
 
 
 def _numbers(file: str, name: str, column: Any) -> NDArray[np.float64]:
-    """Return a column as numbers, NaN for missing values; of lists, the first entries."""
-    if name == "parents":
-        firsts = [entry[0] if entry else None for entry in column.to_pylist()]
-        return np.array([np.nan if first is None else float(first) for first in firsts])
+    """Return a column as numbers, NaN for missing values."""
     try:
         return np.array(column.to_numpy(), np.float64)
     except (TypeError, ValueError) as error:

@@ -113,6 +113,21 @@ def test_users_cancel_jobs_in_processes() -> None:
     assert result.applications["cancelled"].tolist() == [0, 1, 0, 1, 0, 0]
 
 
+@pytest.mark.parametrize("name", ["join-shortest-queue", "dgs-asap"])
+def test_applications_follow_others_though_a_process_is_killed(name: str) -> None:
+    """A restarted process learns of the releases that it has missed: its stretches depend on them."""
+    scheduler, after = make_scheduler(name), [[], [0], [0, 1]]
+    release, faults = [0.0] * 3, gs.Faults.of([7], [15.0], [40.0])
+    workload = gs.Workload.of(release, [20, 9, 5], 9000.0, after=after, think_time=[0.0, 0.0, 5.0])
+    if scheduler.rigid:
+        workload = gs.Workload.jobs_of(release, [3, 8, 2], [50.0, 60.0, 70.0], after=after)
+    scenario = replace(rigid() if scheduler.rigid else bags(), workload=workload, faults=faults)
+    result = emulate(scenario, scheduler, speedup=20.0, kill=True)
+    check(result)
+    assert result.provenance["emulation"]["kills"] == 1
+    assert result.applications["release"][2] > result.applications["release"][1] > 0.0
+
+
 @pytest.mark.parametrize("store", ["server", "local"])
 def test_task_copies_of_killed_processes_are_accounted_for(store: str) -> None:
     """All cycles add up, also those of copies ended by a kill; checkpoints on disks survive kills."""

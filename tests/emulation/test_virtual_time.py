@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -153,6 +154,40 @@ def test_rigid_jobs_in_virtual_time_survive_failures_as_in_a_simulation(name: st
     emulated = run_in_virtual_time(scenario, scheduler)
     simulated = gs.simulate(scenario, scheduler, nodes="interpreted")
     assert emulated.digest == simulated.digest and emulated.applications["resubmitted"].sum() > 0
+
+
+def chains(**further: Any) -> gs.Scenario:
+    """Return bags each of which follows the fourth one before, some after a think time."""
+    numbers = range(12)
+    workload = gs.Workload.of(
+        [5.0 * (k % 4) for k in numbers],
+        [3 + 7 * k % 40 for k in numbers],
+        [2000.0 + 500.0 * k for k in numbers],
+        after=[[k - 4] if k >= 4 else [] for k in numbers],
+        think_time=[0.0 if k % 3 else 20.0 for k in numbers],
+    )
+    return dataclasses.replace(bags(**further), workload=workload)
+
+
+def following_jobs(faults: gs.Faults | None) -> gs.Scenario:
+    """Return the rigid jobs, each of which follows two earlier ones."""
+    scenario = rigid()
+    recipe: Any = scenario.workload.recipe
+    after = [[k - 5, k - 3] if k >= 5 else [] for k in range(30)]
+    workload = gs.Workload(msgspec.structs.replace(recipe, after=after))
+    return dataclasses.replace(scenario, workload=workload, faults=faults)
+
+
+@pytest.mark.parametrize("faults", [None, FAULTS], ids=["up", "failures"])
+@pytest.mark.parametrize("name", ["fair-tree", "sparrow", "work-stealing", "dgs-asap", "zorilla"])
+def test_releases_after_others_are_those_of_a_simulation(name: str, faults: gs.Faults | None) -> None:
+    scheduler = make_scheduler(name)
+    faults = None if name == "fair-tree" else faults
+    cores = [1 + k % 4 for k in range(30)]
+    scenario = following_jobs(faults) if scheduler.rigid else chains(cores=cores, faults=faults)
+    emulated = run_in_virtual_time(scenario, scheduler)
+    assert validate_result(emulated) == []
+    assert emulated.digest == gs.simulate(scenario, scheduler, nodes="interpreted").digest
 
 
 def test_an_emulation_ends_if_the_last_machine_fails_for_good() -> None:

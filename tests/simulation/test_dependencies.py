@@ -18,7 +18,7 @@ from tests.reference.release_queue import ReleaseQueue
 
 NS = 10**9
 #: Schedulers whose ends of applications the run learns in different ways.
-BAGS = ("fair-tree", "power-of-d", "sparrow", "mct", "ideal-tree")
+BAGS = ("fair-tree", "power-of-d", "sparrow", "mct", "ideal-tree", "mincent", "fcfs-pull", "min-min")
 JOBS = ("backfill", "asap", "dgs-asap", "zorilla")
 
 
@@ -162,6 +162,57 @@ def test_bags_are_released_when_others_have_ended(scheduler: str) -> None:
     assert validate_result(result) == []
 
 
+def list_schedule(speeds: list[int], bags: list[tuple[int, int, list[int], int]]) -> list[tuple[int, int]]:
+    """Return first starts and ends (s) of bags (tasks, Mflop, predecessors, think time) from one list."""
+    machines = sorted(range(len(speeds)), key=lambda u: -speeds[u])  # the order in which idle ones take tasks
+    left, running = [tasks for tasks, *_ in bags], list[tuple[int, int, int]]()  # end, machine, bag
+    released, start, end = dict[int, int](), dict[int, int](), dict[int, int]()
+    now, is_idle = 0, set(machines)
+    while len(end) < len(bags):
+        for _, u, _ in [task for task in running if task[0] == now]:
+            is_idle.add(u)
+        running = [task for task in running if task[0] > now]
+        for i in released:
+            if not left[i] and i not in end and all(bag != i for *_, bag in running):
+                end[i] = now
+        due = {
+            i: max((end[j] + think for j in after), default=0)
+            for i, (_, _, after, think) in enumerate(bags)
+            if i not in released and end.keys() >= set(after)
+        }
+        released |= {i: at for i, at in due.items() if at <= now}
+        for u in machines:
+            i = min((i for i in released if left[i]), key=lambda i: (released[i], i), default=-1)
+            if u in is_idle and i >= 0:
+                start.setdefault(i, now)
+                left[i] -= 1
+                is_idle.remove(u)
+                running.append((now + bags[i][1] // speeds[u], u, i))
+        now = min([task[0] for task in running] + [at for at in due.values() if at > now], default=now)
+    return [(start[i], end[i]) for i in range(len(bags))]
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_starts_from_one_list_equal_a_plain_simulator(data: st.DataObject) -> None:
+    speeds = data.draw(st.lists(st.sampled_from((1, 2, 4)), min_size=1, max_size=4))
+    bags = [
+        (
+            data.draw(st.integers(1, 5)),
+            4 * data.draw(st.integers(1, 5)),
+            data.draw(st.lists(st.integers(0, i - 1), max_size=2, unique=True)) if i else [],
+            data.draw(st.integers(0, 4)),
+        )
+        for i in range(data.draw(st.integers(1, 7)))
+    ]
+    tasks, size, after, think = zip(*bags, strict=True)
+    think = [time if before else 0 for time, before in zip(think, after, strict=True)]
+    workload = gs.Workload.of([0.0] * len(bags), tasks, size, after=after, think_time=think)
+    table = gs.simulate(gs.Scenario(gs.Platform.of(speeds), workload), gs.Fcfs(mode="pull")).applications
+    found = list(zip(table["first_start"].tolist(), table["finish"].tolist(), strict=True))
+    assert found == list_schedule(speeds, bags)
+
+
 @pytest.mark.parametrize("scheduler", ["power-of-d", "backfill"])
 def test_lists_without_predecessors_have_the_same_digest(scheduler: str) -> None:
     scenario, empty = bags(after=None, think_time=None), bags(after=[[], [], [], []])
@@ -194,11 +245,7 @@ def test_earliest_ends_follow_the_longest_chain() -> None:
 def test_what_does_not_support_dependencies_says_so() -> None:
     with pytest.raises(gs.ScenarioError, match=r"WQR-FT does not support workload\.after; .*power-of-d"):
         gs.simulate(bags(), "WQR-FT")
-    with pytest.raises(gs.ScenarioError, match=r"mincent does not support workload\.after; .*mincent-once"):
-        gs.simulate(bags(), "mincent")
     with pytest.raises(gs.ScenarioError, match=r"processes must be 1 with workload\.after, got 2"):
         gs.simulate(bags(), "fair-tree", processes=2)
-    with pytest.raises(gs.ScenarioError, match=r"an emulation does not support workload\.after"):
-        gs.emulate(bags(), "power-of-d", speedup=float("inf"))
     with pytest.raises(gs.ScenarioError, match=r"workload\.after does not support workload\.deadline"):
         gs.simulate(jobs_of([[], [0]], deadline=[9e3, 9e3]), "asap")

@@ -96,7 +96,7 @@ def test_mapping_heuristics_pass(name: str, tmp_path: Path) -> None:
     hash_seeds = name in ("switching", "max-min, at times")
     report = check_scheduler(MAPPING[name], examples=20, hash_seeds=hash_seeds, folder=tmp_path)
     assert report.examples >= 20 and report.with_failures >= 5
-    order = {"order"} if MAPPING[name].order is None else set()
+    order = {"order"} if MAPPING[name].promised_order is None else set()
     assert {"locality"} | order <= set(report.left_out) <= {"locality", "hash seed"} | order
 
 
@@ -197,7 +197,7 @@ def test_baselines_for_rigid_jobs_pass_the_conformance_checks(
 ) -> None:
     report = check_scheduler(scheduler, examples=20, folder=tmp_path)
     assert report.examples >= 20 and report.with_failures >= 5
-    order = {"order"} if scheduler.order is None else set()
+    order = {"order"} if scheduler.promised_order is None else set()
     assert set(report.left_out) == {"locality"} | order | decisions_left_out(scheduler) | foresight_left_out(
         scheduler
     )

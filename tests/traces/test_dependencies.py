@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import gridsim as gs
+from gridsim.cli.main import cli
 from gridsim.results.formats import job_logs
+from gridsim.traces.conversion import convert
 from gridsim.validation.results import validate_result
 
 PLATFORM = gs.Platform.equal(8)
@@ -38,7 +41,7 @@ def test_preceding_jobs_of_a_log(tmp_path: Path) -> None:
         (3, 130, 0, 10, 2, 1, -1),
         (4, 140, 0, 10, 2, 9, -1),
     )
-    with pytest.warns(gs.TraceWarning, match="1 job.* preceding job .*not before"):
+    with pytest.warns(gs.TraceWarning, match="1 job.* preceding job .*submitted later"):
         jobs = applications_of(log, "preceding")
     assert jobs.predecessor_offsets.tolist() == [0, 0, 1, 2, 2]
     assert jobs.predecessors.tolist() == [0, 0]
@@ -52,7 +55,7 @@ def test_preceding_jobs_of_a_log(tmp_path: Path) -> None:
 
 def test_preceding_jobs_have_no_effect_by_default(tmp_path: Path) -> None:
     log = write(tmp_path / "a.swf", (1, 0, 0, 100, 1, -1, -1), (2, 50, 0, 10, 1, 1, 7))
-    with pytest.warns(gs.TraceWarning, match="preceding job .field 17., which is not used"):
+    with pytest.warns(gs.TraceWarning, match="preceding job, which is not used"):
         assert applications_of(log, "none").predecessors is None
 
 
@@ -105,6 +108,61 @@ def test_a_faster_grid_lets_users_submit_earlier(tmp_path: Path) -> None:
     log = write(tmp_path / "a.swf", (1, 0, 500, 100, 1, -1, -1), (2, 700, 0, 10, 1, -1, -1))
     result = gs.simulate(gs.Scenario(PLATFORM, gs.Workload.jobs_from_log(log, after="user")), "backfill")
     assert result.applications["release"].tolist() == [0.0, 200.0]
+
+
+def test_tasks_of_workflows_follow_all_their_dependencies(tmp_path: Path) -> None:
+    """Jobs 5 and 6 wait for each other, and job 4 for a job that is submitted later."""
+    log = tmp_path / "wf.gwf"
+    head = "WorkflowID,JobID,SubmitTime,RunTime,NProcs,ReqNProcs,Dependencies"
+    rows = ["0,3,0,10,1,1,1 2", "0,1,0,50,1,1,", "0,2,0,80,1,1,", "0,4,6,10,1,1,3 7"]
+    rows += ["0,5,7,10,1,1,6", "0,6,7,10,1,1,5", "0,7,8,10,1,1,"]
+    log.write_text("\n".join([head, *rows]) + "\n")
+    with pytest.warns(gs.TraceWarning) as caught:
+        jobs = applications_of(str(log), "preceding")
+    text = "wf.gwf:5: 3 jobs with a preceding job that is not in the workload or submitted later"
+    assert any(text in str(warning.message) for warning in caught)
+    assert jobs.predecessors.tolist() == [0, 1, 2]
+    assert jobs.predecessor_offsets.tolist() == [0, 0, 0, 2, 3, 3, 3, 3]
+    dropped = convert(str(log), str(tmp_path / "wf.swf"))["dropped"]
+    assert dropped == {"preceding jobs besides the first of a job": 2}
+
+
+def test_arrays_with_a_limit_run_as_many_tasks_at_once(tmp_path: Path) -> None:
+    """The line of the pending tasks states the limit; the array without one follows nothing."""
+    day = "2024-05-01T"
+    tasks = [("12_3", 90), ("12_1", 60), ("12_10", 30), ("12_2", 60), ("13_1", 5), ("13_2", 5)]
+    lines = [f"{job}|COMPLETED|{day}08:00:00|{day}08:00:00|{run}|1" for job, run in tasks]
+    lines.append(f"12_[11-20%2]|PENDING|{day}08:00:00|Unknown|0|1")
+    log = tmp_path / "jobs.txt"
+    log.write_text("\n".join(["JobID|State|Submit|Start|ElapsedRaw|NCPUS", *lines]) + "\n")
+    with pytest.warns(gs.TraceWarning):
+        scenario = gs.Scenario(PLATFORM, gs.Workload.jobs_from_log(str(log), after="preceding"))
+        result = gs.simulate(scenario, "backfill")
+    # jobs of equal submissions are in the order of their numbers, in which tasks are in order
+    assert result.applications["first_start"].tolist() == [0.0, 0.0, 60.0, 60.0, 0.0, 0.0]
+
+
+def test_users_of_several_logs_wait_for_their_jobs(tmp_path: Path) -> None:
+    """The predecessors are those of each log, also if the second log begins before the first."""
+    rows = (1, 0, 10, 100, 1, -1, -1), (2, 130, 0, 50, 1, -1, -1)
+    logs = [write(tmp_path / "a.swf", *rows), write(tmp_path / "b.swf", rows[0], (2, 120, 0, 50, 1, -1, -1))]
+    workload = gs.Workload.jobs_from_logs(logs, after="user")
+    jobs = workload.realize(gs.Platform.sites([4, 4]))
+    assert jobs.site.tolist() == [0, 1, 1, 0]
+    assert jobs.predecessors.tolist() == [1, 0] and jobs.predecessor_offsets.tolist() == [0, 0, 0, 1, 2]
+    assert jobs.think_time.tolist() == [0.0, 0.0, 10.0, 20.0]
+    with pytest.raises(gs.ScenarioError, match=r"workload\.resample must be None with workload\.after"):
+        gs.Workload.jobs_from_logs(logs, after="user", resample="users")
+
+
+def test_the_shell_releases_jobs_after_those_of_their_users(tmp_path: Path) -> None:
+    log = write(tmp_path / "a.swf", (1, 0, 500, 100, 1, -1, -1), (2, 700, 0, 10, 1, -1, -1))
+    arguments = ["run", "--job-log", log, "--scheduler", "backfill", "--nodes", "8", "--after", "user"]
+    done = CliRunner().invoke(cli, [*arguments, "--rigid", "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    assert gs.Result.load(tmp_path / "run").applications["release"].tolist() == [0.0, 200.0]
+    bags = CliRunner().invoke(cli, arguments)
+    assert bags.exit_code == 2 and "--after does not apply to a workload of kind" in bags.output
 
 
 @pytest.mark.parametrize(("name", "value"), [("utilization", 0.5), ("copies", 2), ("resample", "users")])

@@ -148,7 +148,7 @@ def test_opendc_files_are_read(write, read):
     assert log.jobs["submit"].tolist() == [16, 16, 40] and log.jobs["run_time"].tolist() == [11.5, 5, 8]
     assert log.procs.tolist() == [1, 4, 1] and log.jobs["line"].tolist() == [2, 3, 4]
     assert log.jobs["preceding"].tolist() == [-1, 1, 1]
-    with pytest.warns(TraceWarning, match="wf.gwf:3: 2 jobs with a preceding job .* not used"):
+    with pytest.warns(TraceWarning, match="wf.gwf:3: 2 jobs with a preceding job, .* not used"):
         derive_jobs(log)
 
 

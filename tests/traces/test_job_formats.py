@@ -186,6 +186,7 @@ def test_workloads_of_the_workflow_trace_archive_are_read(tmp_path, monkeypatch)
             (4, 2, 1, 0.5, 1, 7, 5),
             (6, 3.5, 0, -1, 1, 8, 4),
         ]
+        assert log.further.tolist() == [[3, 5]]
     with pytest.warns(TraceWarning) as caught:
         assert info.info(tmp_path)["sha256"] == info.info(path)["sha256"]
     assert "1 columns that no run uses (nfrs)" in str(caught[0].message)

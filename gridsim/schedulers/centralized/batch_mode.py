@@ -45,6 +45,8 @@ class BatchMode(Policy):
 
     Machines have no queues (``peak_queue`` is 0); ``facts["peak_waiting"]`` is the largest number of
     unstarted tasks at a mapping event.  If machines fail, the policy itself ends the run with the last task.
+    If applications follow others, it stops at each end of an application, which the plan tells unless a
+    mapping event comes first.
 
     Parameters
     ----------
@@ -56,7 +58,7 @@ class BatchMode(Policy):
 
     STATE: ClassVar[tuple[str, ...]] = (
         "unstarted_tasks", "unreleased_count", "resubmitted", "plan", "started", "started_count", "lost",
-        "free_at", "last", "running", "next_event", "peak_waiting",
+        "free_at", "last", "running", "next_event", "peak_waiting", "last_end", "is_open",
     )  # fmt: skip
 
     def __init__(self, run: Run, rule: Literal["min-min", "max-min", "sufferage"], interval: int) -> None:
@@ -76,8 +78,11 @@ class BatchMode(Policy):
         self.running = np.zeros(machines, np.int64)
         self.next_event = -1
         self.peak_waiting = 0
+        # of each application: the last end of a started task (ns); whether it is released and has not ended
+        self.last_end = np.zeros(applications, np.int64)
+        self.is_open = np.zeros(applications, np.bool_)
         run.engine.on("map", self.on_map, priority=FAULT_PRIORITY + 1, phase=TIMER)
-        if run.faults:
+        if run.faults or run.releases is not None:
             run.engine.add_source(self)
 
     # -- events ------------------------------------------------------------------------------------------
@@ -86,6 +91,7 @@ class BatchMode(Policy):
         """Add new tasks, which wait for the next mapping event."""
         self.unstarted_tasks[applications] = self.run.applications.tasks[applications]
         self.unreleased_count -= len(applications)
+        self.is_open[applications] = True
         self._schedule_mapping()
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
@@ -97,6 +103,8 @@ class BatchMode(Policy):
         self.free_at[interrupted] = now
         np.add.at(self.unstarted_tasks, self.running[interrupted], 1)
         np.add.at(self.resubmitted, self.running[interrupted], 1)
+        if len(interrupted):
+            self.last_end = self._ends(*self._started_tasks())
         self.plan = self.plan[:, ~np.isin(self.plan[_MACHINE], failed)]
         self._schedule_mapping()
 
@@ -118,13 +126,33 @@ class BatchMode(Policy):
             self.run.engine.at(self.next_event, "map")
 
     def advance(self, limit: int) -> int:
-        """Return the end of the last task, ns, if it is known and not after `limit`; otherwise NEVER."""
+        """Return the end of the last task, ns, if it is known and not after `limit`; otherwise NEVER.
+
+        If applications follow others, return the next end of an application.
+        """
+        if self.run.releases is not None:
+            end = int(self._known_ends().min())
+            return end if end <= limit else NEVER
         if self.unreleased_count or int(self.unstarted_tasks.sum()) > self.plan.shape[1]:
             return NEVER
         end = int(max(self.free_at.max(), self.plan[_END].max(initial=0)))
         return end if end <= limit else NEVER
 
+    def _known_ends(self) -> Integers:
+        """Return the ends of open applications whose unstarted tasks are all mapped, ns; NEVER for others."""
+        application, end = self.plan[_APPLICATION], self.last_end.copy()
+        np.maximum.at(end, application, self.plan[_END])
+        planned = np.bincount(application, minlength=len(end))
+        return np.where(self.is_open & (planned == self.unstarted_tasks), end, NEVER)
+
     def collect(self, engine: Engine, time: int) -> None:
+        """Report the applications that end now, and end the run with the last one."""
+        if self.run.releases is not None:
+            ended = np.flatnonzero(self._known_ends() <= time)
+            self.is_open[ended] = False
+            self.run.releases.end(ended, time)
+            if self.unreleased_count or self.is_open.any():
+                return
         engine.stop()
 
     # -- mapping -----------------------------------------------------------------------------------------
@@ -194,23 +222,36 @@ class BatchMode(Policy):
         busy = machine[last]
         self.free_at[busy], self.running[busy] = rows[_END, last], application[last]
         self.last[busy] = self.started_count + last
+        np.maximum.at(self.last_end, application, rows[_END])
         self.started.append(rows)
         self.started_count += len(machine)
+
+    def _started_tasks(self) -> tuple[Integers, Integers]:
+        """Return the started tasks, in columns like `plan`, with their losses as ends; and 0 for the lost."""
+        rows = np.concatenate([np.zeros((4, 0), np.int64), *self.started], axis=1)
+        done = np.ones(rows.shape[1], np.int64)
+        if self.lost:
+            task, at = np.array(self.lost, np.int64).T
+            rows[_END, task], done[task] = at, 0
+        return rows, done
+
+    def _ends(self, rows: Integers, done: Integers) -> Integers:
+        """Return the last end of a task of each application among `rows`, ns; -1 for none."""
+        finish = np.full(len(self.unstarted_tasks), -1, np.int64)
+        np.maximum.at(finish, rows[_APPLICATION][done > 0], rows[_END][done > 0])
+        return finish
 
     # -- the outcome -------------------------------------------------------------------------------------
 
     def finish(self) -> Outcome:
         """Start all remaining tasks, and return the outcome."""
         self._start_until(NEVER)
-        machine, application, start, end = np.concatenate([np.zeros((4, 0), np.int64), *self.started], axis=1)
-        done = np.ones_like(machine)
-        if self.lost:
-            task, at = np.array(self.lost, np.int64).T
-            end[task], done[task] = at, 0
+        rows, done = self._started_tasks()
+        machine, application, start, end = rows
         machines, applications = len(self.run.speeds), len(self.unstarted_tasks)
-        first, finish = np.full(applications, NEVER), np.full(applications, -1, np.int64)
+        first = np.full(applications, NEVER)
         np.minimum.at(first, application, start)
-        np.maximum.at(finish, application[done > 0], end[done > 0])
+        finish = self._ends(rows, done)
         busy = np.zeros(machines, np.int64)
         np.add.at(busy, machine, end - start)
         used_by = np.unique(application * machines + machine) // machines

@@ -152,6 +152,7 @@ class Batch(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "batch"
     decentralized: ClassVar[bool] = False
+    dependencies: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = {
         "mapped": (
             "mapped its {tasks} tasks that wait to machines, the first to {machine}, of {among} that are up",

@@ -58,6 +58,7 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "mincent"
+    dependencies: ClassVar[bool] = True
     decentralized: ClassVar[bool] = False
     decision_words: ClassVar[DecisionTexts] = {
         "ordered": (
@@ -72,11 +73,6 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
 
     @property
     def moves_data(self) -> bool:
-        return self.mode == "once"
-
-    @property
-    def dependencies(self) -> bool:  # type: ignore[override]
-        """Whether applications may follow the ends of others; not from the list of ``"replan"``."""
         return self.mode == "once"
 
     @property
@@ -111,6 +107,7 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "fcfs"
+    dependencies: ClassVar[bool] = True
     decentralized: ClassVar[bool] = False
     decision_words: ClassVar[DecisionTexts] = {
         **READY_TIME_WORDS,
@@ -138,11 +135,6 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
         return True if self.mode == "random" else "separate"
 
     @property
-    def dependencies(self) -> bool:  # type: ignore[override]
-        """Whether applications may follow the ends of others; not from the list of ``"pull"``."""
-        return self.mode != "pull"
-
-    @property
     def constraints(self) -> bool:  # type: ignore[override]
         """Whether tasks may need memory or disk; the list of ``"pull"`` does not support this."""
         return self.mode != "pull"
@@ -157,7 +149,7 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
 
 
 class Pull(Policy):
-    """Policy with one list of unstarted tasks, in order of application, from which machines take tasks.
+    """Policy with one list of unstarted tasks, in order of release, from which machines take tasks.
 
     Machines have no queues (``peak_queue`` is 0); ``facts["peak_waiting"]`` is the largest number of tasks in
     the list at a release or a failure.
@@ -165,17 +157,18 @@ class Pull(Policy):
     It acts at a release only if decisions are recorded; otherwise the kernel handles all releases.
 
     If machines fail, the policy starts the tasks that are due up to the engine's next instant, and ends the
-    run with the last task.
+    run with the last task.  If applications follow others, it stops at each end of an application: until
+    then no further application can end, since it starts tasks only up to the earliest possible end.
     """
 
     STATE: ClassVar[tuple[str, ...]] = (
         "queue", "lost", "unstarted_tasks", "released", "waiting", "resubmitted", "peak_waiting", "_first",
-        "_order",
+        "_order", "is_released", "has_ended",
     )  # fmt: skip
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.takes_releases = run.decisions is None
+        self.takes_releases = run.decisions is None and run.releases is None
         self.queue = PullQueue(run.speeds, len(run.applications), log=run.record)
         self.lost: list[tuple[int, int]] = []  # machine and time (ns) of each failure that interrupted a task
         self.unstarted_tasks = run.applications.tasks.copy()
@@ -185,19 +178,26 @@ class Pull(Policy):
         self.peak_waiting = 0
         self._first = 0  # all earlier applications have no task in the list
         self._order: Integers | None = None
-        if run.faults:
+        # whether each application is released, and has ended, if some follow others
+        self.is_released, self.has_ended = np.zeros((2, len(run.applications)), np.bool_)
+        if run.faults or run.releases is not None:
             run.engine.add_source(self)
 
     def on_release(self, applications: list[int]) -> None:
         """Start the tasks that were due before now, and add the new tasks to the list."""
         self._advance(self.run.engine.now)
-        self._release(applications[-1] + 1)
+        if self.run.releases is None:
+            self._release(applications[-1] + 1)
+            return
+        self.is_released[applications] = True
+        self._count_waiting(int(self.unstarted_tasks[applications].sum()))
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         """Start the tasks that were due before now, and return lost tasks to the list."""
         now = self.run.engine.now
         self._advance(now)
-        self._release(int(np.searchsorted(self.run.applications.release_ns, now, side="right")))
+        if self.run.releases is None:
+            self._release(int(np.searchsorted(self.run.applications.release_ns, now, side="right")))
         machines, lost = self.queue.fail(failed, now)
         if self.run.record:
             self.lost += [(u, now) for u in machines.tolist()]
@@ -220,14 +220,53 @@ class Pull(Policy):
         self._order = None
 
     def advance(self, limit: int) -> int:
-        """Return the end of the last task, ns, if it is known and not after `limit`; otherwise NEVER."""
+        """Return the end of the last task, ns, if it is known and not after `limit`; otherwise NEVER.
+
+        If applications follow others, return the next end of an application.
+        """
+        if self.run.releases is not None:
+            return self._advance_to_end(min(limit, self.run.releases.next_release()))
         self._advance(limit)
         if self.released < len(self.unstarted_tasks) or self.waiting:
             return NEVER
         end = int(self.queue.free_at.max())
         return end if end <= limit else NEVER
 
+    def _advance_to_end(self, limit: int) -> int:
+        """Start tasks until an application ends; return when (ns), or NEVER if it is after `limit`."""
+        while True:
+            end = int(self._known_ends().min())
+            until = min(limit, end, self._earliest_end())
+            if until == NEVER:
+                return NEVER
+            self._advance(until)
+            if until == end:
+                return end
+            if until == limit:
+                return NEVER
+
+    def _known_ends(self) -> Integers:
+        """Return the ends of applications whose tasks have all started, ns; NEVER for all others."""
+        is_known = self.is_released & ~self.has_ended & (self.unstarted_tasks == 0)
+        return np.where(is_known, self.queue.totals()["finish"], NEVER)
+
+    def _earliest_end(self) -> int:
+        """Return a time (ns) before which no task ends that has not started yet."""
+        waiting, up = self._waiting(), self.run.up
+        if not (len(waiting) and up.any()):
+            return NEVER
+        seconds = float(self.run.applications.task_size[waiting].min() / self.run.speeds[up].max())
+        start = max(self.queue.now, int(self.queue.free_at[up].min()))
+        return start + max(1, math.floor(seconds * NS) - 1)
+
     def collect(self, engine: Engine, time: int) -> None:
+        """Report the applications that end now, and end the run with the last one."""
+        if self.run.releases is not None:
+            ended = np.flatnonzero(self._known_ends() <= time)
+            self.has_ended[ended] = True
+            self.run.releases.end(ended, time)
+            if not self.has_ended.all():
+                return
         engine.stop()
 
     def _advance(self, until: int) -> None:
@@ -240,11 +279,16 @@ class Pull(Policy):
 
     def _waiting(self) -> Integers:
         """Return the applications in the list, ascending."""
+        if self.run.releases is not None:
+            return np.flatnonzero(self.is_released & (self.unstarted_tasks > 0))
         return np.flatnonzero(self.unstarted_tasks[: self.released])
 
     def _start(self, until: int) -> None:
-        """Release applications and start the tasks due before `until`, ns, in order of application."""
+        """Release applications and start the tasks due before `until`, ns, in order of release."""
         applications = self.run.applications
+        if self.run.releases is not None:
+            self._start_in_order(until)
+            return
         self._first, self.released, self.waiting, peak = self.queue.run_released(
             until,
             applications.release_ns,
@@ -256,9 +300,17 @@ class Pull(Policy):
         )
         self.peak_waiting = max(self.peak_waiting, peak)
 
+    def _start_in_order(self, until: int) -> None:
+        """Start the tasks of released applications that are due before `until`, ns, in their `order`."""
+        if self._order is None:
+            self._order = self.order(self._waiting())
+        self.waiting -= self.queue.run(
+            until, self._order, self.unstarted_tasks, self.run.applications.task_size
+        )
+
     def order(self, waiting: Integers) -> Integers:
         """Return the applications `waiting` (ascending) in the order in which their tasks start."""
-        return waiting
+        return waiting[np.argsort(self.run.applications.release_ns[waiting], kind="stable")]
 
     def record_order(self, log: Decisions, order: Integers) -> None:
         """Record the order of the waiting applications."""
@@ -320,11 +372,7 @@ class Replan(Pull):
 
     def _start(self, until: int) -> None:
         """Start the tasks due before `until`, ns, in order of their deadlines."""
-        if self._order is None:
-            self._order = self.order(self._waiting())
-        self.waiting -= self.queue.run(
-            until, self._order, self.unstarted_tasks, self.run.applications.task_size
-        )
+        self._start_in_order(until)
 
     def order(self, waiting: Integers) -> Integers:
         """Return `waiting` sorted by deadline at the minimum stretch of unstarted tasks; ties by index."""
