@@ -10,6 +10,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -214,7 +215,8 @@ print("end")
 """
 
 
-def test_objects_without_arguments_do_not_crash() -> None:
+def test_objects_without_arguments_do_not_crash(tmp_path: Path) -> None:
     """A class that can be made by ``cls.__new__(cls)`` has members that work or raise an error."""
-    found = subprocess.run([sys.executable, "-c", _CALL_ALL], capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-c", _CALL_ALL]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert found.stdout.split("\n")[-2:] == ["end", ""], (found.returncode, found.stdout[-200:])

@@ -79,9 +79,9 @@ def test_all_forms_of_nodes_have_equal_and_valid_runs(
     scheduler = scheduler_of("scheduler", name, {})
     if unequal and scheduler.unequal:
         scenario = with_unequal_tasks(scenario)
-    forms: list[Any] = [None, *scheduler.node_forms, *["python"][: "interpreted" in scheduler.node_forms]]
-    if isinstance(scheduler, NodeScheduler) and find_spec("numba") is None:
-        forms.remove("compiled")
+    is_compiled = not isinstance(scheduler, NodeScheduler) or find_spec("numba") is not None
+    forms: list[Any] = [None, *(form for form in scheduler.node_forms if form != "compiled" or is_compiled)]
+    forms += ["python"][: "interpreted" in scheduler.node_forms]
     if not scheduler.failures:
         scenario = replace(scenario, faults=None)
     results = [gs.simulate(scenario, scheduler, nodes=form, record="schedule") for form in forms]

@@ -39,11 +39,11 @@ def test_a_difference_is_shrunk_and_saved(faulty_module: Any, tmp_path: Path) ->
 
 
 def test_custom_checks_are_run(tmp_path: Path) -> None:
-    def check_all_busy(result: gs.Result) -> str | None:
-        return "a machine is idle" if (result.machines["tasks"] == 0).any() else None
+    def check_idle(result: gs.Result) -> str | None:
+        return "a machine is busy" if (result.machines["tasks"] > 0).any() else None
 
-    report = differential(["fcfs"], runs=20, processes=False, checks=[check_all_busy], folder=tmp_path)
-    assert [(error.law, error.args[0]) for error in report.differences] == [("checked", "a machine is idle")]
+    report = differential(["fcfs"], runs=20, processes=False, checks=[check_idle], folder=tmp_path)
+    assert [(error.law, error.args[0]) for error in report.differences] == [("checked", "a machine is busy")]
 
 
 def test_the_check_ends_at_its_time_limit(tmp_path: Path) -> None:
