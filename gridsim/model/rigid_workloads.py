@@ -643,6 +643,12 @@ def _jobs_of_log(
             "known time, got none"
         )
     warn_missing_requests(log, jobs)
+    if cores_per_node > 1 and log.has_shared_nodes:
+        warn(
+            f"{path}: jobs share nodes, but have whole ones here; --shared (platform.cores in place of "
+            "workload.cores_per_node) lets them share nodes",
+            TraceWarning,
+        )
     predecessors: Columns = {}
     if after != "none":
         find = preceding_jobs if after == "preceding" else previous_jobs

@@ -179,7 +179,8 @@ def _by_site(jobs: Applications, scenario: Scenario) -> JobGroups:
     site = np.full(platform.nodes, -1)
     for k, number in enumerate(numbers.tolist()):
         site[platform.machine_site == number] = k
-    speed = np.bincount(site[site >= 0], platform.speeds[site >= 0], len(names))
+    speeds = platform.speeds if platform.cores is None else platform.speeds * platform.cores
+    speed = np.bincount(site[site >= 0], speeds[site >= 0], len(names))
     work = np.bincount(members, jobs.size, len(names))
     with np.errstate(all="ignore"):
         load = work / (speed * float(np.ptp(jobs.release)))

@@ -187,6 +187,11 @@ class JobLog:
         return {text.removesuffix(", left out"): counts[text] for text in texts}
 
     @property
+    def has_shared_nodes(self) -> bool:
+        """Whether the log is known to have jobs that share nodes."""
+        return SHARED_NOTE in self.header.get("Note", "")
+
+    @property
     def has_nodes_only(self) -> bool:
         """Whether the header notes that the processors of jobs are nodes."""
         return NODES_NOTE in self.header.get("Note", "").split("\n")
@@ -283,6 +288,8 @@ PENDING, PENDING_ARRAYS = "pending jobs, left out", "arrays of pending jobs, lef
 NOT_ENDED = "jobs that have not ended, left out"
 #: Note in the header of a log of numbers of nodes, not of processors.
 NODES_NOTE = "the log has numbers of nodes: each processor is a node"
+#: Beginning of a note in the header of a log whose jobs share nodes.
+SHARED_NOTE = "jobs share nodes"
 
 
 def stated_machines(header: dict[str, str], cores_per_node: int = 1) -> tuple[str, int] | None:

@@ -17,7 +17,7 @@ from gridsim.support.files import StrPath
 from gridsim.traces._text import Remark, text_lines
 from gridsim.traces.accounting import COMPLETED, Floats, Rows, first_known, make_jobs, run_columns
 from gridsim.traces.job_lines import CANCELLED, FAILED
-from gridsim.traces.jobs import NODES_NOTE, NOT_ENDED, PENDING, PENDING_ARRAYS, ParsedJobs
+from gridsim.traces.jobs import NODES_NOTE, NOT_ENDED, PENDING, PENDING_ARRAYS, SHARED_NOTE, ParsedJobs
 from gridsim.traces.tables import AccountingTable, Bytes, InvalidValue, check_columns, read_table
 from gridsim.traces.values import (
     has_zone,
@@ -461,7 +461,7 @@ def _sharing(nodes: Floats | None, procs: Floats, rows: Rows, procs_are_nodes: b
     if low == high and low == int(low):
         text = f"each job has {low:g} processors on each of its nodes"
         return f"{text}, so a node may be a machine (--cores-per-node {low:g})"
-    return f"jobs share nodes: they have {low:g} to {high:g} processors on a node (--shared)"
+    return f"{SHARED_NOTE}: they have {low:g} to {high:g} processors on a node (--shared)"
 
 
 _CLOCK_CHANGE_REMARK = (

@@ -80,3 +80,27 @@ def test_invalid_sites_are_rejected(
         Path(name).write_text(log(2, 20))
     found = CliRunner().invoke(cli, ["run", *flags])
     assert found.exit_code != 0 and message in found.stderr
+
+
+def test_logs_of_shared_nodes_that_are_counted_as_whole_ones_are_a_warning(tmp_path: Path) -> None:
+    """The load of a site is that of its cores."""
+    rows = "".join(f"{k} {10 * k} 0 50 4 -1 -1 4 60 -1 1 1 1 -1 1 -1 -1 -1\n" for k in range(1, 9))
+    note = "; Note: jobs share nodes: they have 1 to 4 processors on a node (--shared)\n"
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.swf").write_text(f"; MaxProcs: 16\n{note}{rows}")
+    flags = (
+        "--job-log",
+        tmp_path / "a.swf",
+        "--job-log",
+        tmp_path / "b.swf",
+        "--rigid",
+        "--schedulers",
+        "backfill",
+    )
+    command = ["compare", *map(str, flags), "--cores-per-node", "8", "--by", "site"]
+    whole = CliRunner().invoke(cli, command)
+    assert "a.swf: jobs share nodes, but have whole ones here; --shared" in whole.stderr
+    shared = CliRunner().invoke(cli, [*command, "--shared"])
+    assert "have whole ones" not in shared.stderr
+    assert "4 machines with 32 cores, which jobs share" in shared.stdout
+    assert "1.43" in shared.stdout  # 8 jobs of 4 cores for 50 s, on 16 cores within 70 s
