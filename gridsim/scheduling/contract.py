@@ -31,7 +31,6 @@ from gridsim.support.random_streams import Streams
 from gridsim.support.state import Stateful
 
 if TYPE_CHECKING:
-    from gridcore.common.release_queue import ReleaseQueue
     from gridcore.queues.task_queues import TaskQueues
 
 
@@ -215,7 +214,7 @@ class Run:
     bandwidth: Floats | None = None
     cores: Integers | None = None
     gpus: Integers | None = None
-    releases: ReleaseQueue | None = None
+    releases: Any = None  # a `gridcore.ReleaseQueue`
     core: Callable[..., Any] | None = None
     queues: Callable[..., Any] | None = None
     observations: Any = None
