@@ -43,7 +43,7 @@ class MachinePower(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CarbonIntensity:
-    """The carbon intensity of electricity: a value from each time until the next one, the last for ever.
+    """The carbon intensity of electricity: each value holds until the time of the next.
 
     Parameters
     ----------
@@ -91,7 +91,8 @@ class Power(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
     carbon
         Carbon intensity of the electricity, g of CO2 per kWh: a number, or a series of pairs (time, value),
         or the path of a CSV table with the columns time_s and g_per_kwh.  A value holds from its time (s, on
-        the clock of the releases) until the next one, the last for ever.  By default no carbon is counted.
+        the clock of the releases) until the next one, the last to the end of the run.  By default no carbon
+        is counted.
     """
 
     part: ClassVar[str] = "platform.power"
