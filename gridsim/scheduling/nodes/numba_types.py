@@ -551,40 +551,18 @@ def _same(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     return value  # these types have the same members
 
 
-@define_attribute(ViewType, "waiting", types.int64)
-def _view_waiting(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    return call_core(context, builder, view.context, "waiting", I64, view.node)
+def _queue_attribute(name: str, of: Any, as_: Any, function: str = "") -> None:
+    @define_attribute(ViewType, name, of)
+    def load(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+        view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
+        return call_core(context, builder, view.context, function or name, as_, view.node)
 
 
-@define_attribute(ViewType, "tasks", types.int64)
-def _view_tasks(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    return call_core(context, builder, view.context, "tasks_at", I64, view.node)
-
-
-@define_attribute(ViewType, "running", types.int64)
-def _view_running(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    return call_core(context, builder, view.context, "running", I64, view.node)
-
-
-@define_attribute(ViewType, "cores", types.int64)
-def _view_cores(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    return call_core(context, builder, view.context, "cores", I64, view.node)
-
-
-@define_attribute(ViewType, "work", types.float64)
-def _view_work(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    return call_core(context, builder, view.context, "work", F64, view.node)
-
-
-@define_attribute(ViewType, "minimum_stretch", types.float64)
-def _view_minimum_stretch(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    return call_core(context, builder, view.context, "minimum_stretch", F64, view.node)
+_queue_attribute("tasks", types.int64, I64, "tasks_at")
+for _name in ("waiting", "running", "cores"):
+    _queue_attribute(_name, types.int64, I64)
+for _name in ("work", "minimum_stretch"):
+    _queue_attribute(_name, types.float64, F64)
 
 
 #: The type of `View.queued` and of the result of `View.completed`: (application, tasks) pairs.
