@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.results.table import Table, frozen
+from gridsim.results.table import ArrowStream, Table, frozen
 from gridsim.support import html
 from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
@@ -194,7 +194,7 @@ class Decisions(Stateful):
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(ArrowStream):
     """Explanation of where and when an application, a job or one of its tasks ran.
 
     Parameters

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.results.table import Table
+from gridsim.results.table import ArrowStream, Table
 from gridsim.support import html
 from gridsim.support.text import plain
 
@@ -35,7 +35,7 @@ _SENTENCES = {
 
 
 @dataclass(frozen=True)
-class Diary:
+class Diary(ArrowStream):
     """The handler calls of a node in a part of a run.
 
     Parameters

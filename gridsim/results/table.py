@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import ItemsView, Iterator, KeysView, Mapping
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,12 +56,28 @@ def _column(name: str, values: Any) -> Column:
     return column
 
 
-class Table:
+class ArrowStream:
+    """What libraries of tables take as it is (polars, DuckDB, pyarrow): the Arrow PyCapsule interface."""
+
+    def to_arrow(self) -> Any:
+        """Return a pyarrow Table.  Raises ImportError without pyarrow."""
+        raise NotImplementedError(f"{type(self).__name__} must define to_arrow()")
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return `to_arrow` as a capsule with an ``ArrowArrayStream``; ImportError without pyarrow."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+class Table(ArrowStream):
     """A table of read-only numpy columns of equal length.
 
-    ``len(table)`` is the number of rows, ``table["name"]`` a column, and ``table[3]`` a row as a dict.
-    Columns are booleans, integers, floats or text, in the machine's byte order.  They are copied, except for
-    read-only arrays that own their memory, which cannot change.
+    ``len(table)`` is the number of rows, ``table["name"]`` a column, ``table[3]`` a row as a dict, and
+    ``table[2:5]`` a table of some rows.  Columns are booleans, integers, floats or text, in the machine's
+    byte order.  They are copied, except for read-only arrays that own their memory, which cannot change.
+
+    With the extra ``data`` other libraries take it as it is: ``polars.DataFrame(table)``,
+    ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``, and the variable's name in a query of
+    DuckDB.
 
     Raises
     ------
@@ -80,7 +96,15 @@ class Table:
     def __len__(self) -> int:
         return self._rows
 
-    def __getitem__(self, key: str | int) -> Any:
+    @overload
+    def __getitem__(self, key: str) -> Column: ...
+    @overload
+    def __getitem__(self, key: slice) -> Table: ...
+    @overload
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
+    def __getitem__(self, key: str | int | slice) -> Column | Table | dict[str, Any]:
+        if isinstance(key, slice):
+            return Table({name: column[key] for name, column in self._columns.items()})
         if isinstance(key, str):
             try:
                 return self._columns[key]
@@ -89,6 +113,12 @@ class Table:
         if not -self._rows <= key < self._rows:
             raise IndexError(f"row must be in {-self._rows}..{self._rows - 1}, got {key}")
         return {name: column[key].item() for name, column in self._columns.items()}
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Column:
+        """Refuse, since ``pandas.DataFrame(table)`` would be a frame of one column."""
+        raise TypeError(
+            'a Table is not an array: use a column (table["name"]), table.to_pandas() or table.to_arrow()'
+        )
 
     def __contains__(self, name: object) -> bool:
         return name in self._columns
@@ -215,6 +245,6 @@ def digest(tables: Mapping[str, Table], facts: Mapping[str, Any]) -> str:
                 column[np.isnan(column)] = np.nan
             column = column.astype(column.dtype.newbyteorder("<"), copy=False)
             digest_state.update(f"column {key} {column.dtype.str}\n".encode())
-            digest_state.update(column)
+            digest_state.update(column.data)
     digest_state.update(b"facts " + json.dumps(plain(facts), sort_keys=True).encode())
     return digest_state.hexdigest()

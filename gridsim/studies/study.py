@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gridsim.results.table import Table
+from gridsim.results.table import ArrowStream, Table
 from gridsim.studies.overview import Overview, as_html, as_text
 from gridsim.support import text
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gridsim.plots.charts import Chart
 
 
-class Study(ABC):
+class Study(ArrowStream, ABC):
     """The results of several runs that are compared.
 
     A study states its `runs`, its `overview`, its `charts` and its plain values (`to_dict`); from these

@@ -60,9 +60,9 @@ def _check_bytes(result: Result) -> list[Violation]:
         log_sums = np.bincount(endpoint[rows][known], log["bytes"][rows][known], len(machines)).astype(
             np.int64
         )
-        actual = machines[name]
+        sums = machines[name]
         violations += differences(
-            "messages", column_label(f"machines.{name}"), actual != log_sums, actual, log_sums, "the log has"
+            "messages", column_label(f"machines.{name}"), sums != log_sums, sums, log_sums, "the log has"
         )
     return violations
 

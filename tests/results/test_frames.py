@@ -45,6 +45,33 @@ def test_an_arrow_table_shares_the_memory_of_numbers():
     assert frame["x"].null_count == 0  # NaN is a value, not a null
 
 
+def test_libraries_of_tables_take_a_table_as_it_is():
+    import pandas as pd
+    import pyarrow as pa
+
+    expected = TABLE.to_arrow()
+    assert str(pa.table(TABLE)) == str(expected) and pa.table(TABLE[:0]).schema.equals(expected.schema)
+    if hasattr(pd.DataFrame, "from_arrow"):
+        assert pd.DataFrame.from_arrow(TABLE).equals(TABLE.to_pandas())
+    with pytest.raises(TypeError, match=r"^a Table is not an array: .*table\.to_pandas\(\)"):
+        pd.DataFrame(TABLE)
+
+
+def test_polars_takes_a_table_and_a_study():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(TABLE)
+    assert frame.columns == list(TABLE) and frame["kind"].to_list() == ["a", "", "bbb"]
+    scenario = gs.Scenario(gs.Platform.desktop_grid(4, 1), gs.Workload.bags(3, 10.0, seed=2))
+    study = gs.compare(scenario, ["fcfs", "mincent"])
+    assert polars.DataFrame(study)["scheduler"].to_list() == ["fcfs", "mincent"]
+
+
+def test_duckdb_queries_a_table_by_the_name_of_its_variable():
+    duckdb = pytest.importorskip("duckdb")
+    jobs = TABLE
+    assert jobs is TABLE and duckdb.sql("select sum(n) from jobs").fetchall() == [(4,)]
+
+
 def test_an_xarray_dataset_shares_the_memory_of_columns():
     frame = TABLE.to_xarray("job")
     assert list(frame.data_vars) == list(TABLE) and dict(frame.sizes) == {"job": 3}

@@ -30,6 +30,7 @@ def test_a_table_has_columns_and_rows():
         table["z"]
     with pytest.raises(IndexError):
         table[3]
+    assert table[1:] == Table({name: column[1:] for name, column in table.items()}) and not len(table[3:])
 
 
 def test_a_table_copies_its_columns():

@@ -31,6 +31,7 @@ from gridsim.model.scenario import ArchivedScenario, Scenario
 from gridsim.results.archive import Reader, Writer
 from gridsim.results.metrics.registry import METRICS
 from gridsim.results.result import Result
+from gridsim.results.table import ArrowStream
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import describe
 from gridsim.studies.execution.cell import Cell, RunRecord
@@ -88,7 +89,7 @@ _TYPES = {
 _OPTIONAL = ("peak_memory", *METRICS)
 
 
-class Store:
+class Store(ArrowStream):
     """The store in the folder `path`, which is created if it does not exist.
 
     Parameters
