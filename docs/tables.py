@@ -145,7 +145,11 @@ def parameters(title: str) -> Iterator[str]:
     for base in (*([] if constructor is None else [constructor]), *reversed(cls.__mro__[:-1])):
         said |= parameter_texts(base)
     hints = get_type_hints(cls, include_extras=True)
-    for each in msgspec.structs.fields(cls):
+    fields = msgspec.structs.fields(cls)
+    has_neighbours = all(each.default != 0 for each in fields if each.name == "degree")
+    for each in fields:
+        if each.name in ("degree", "overlay") and not has_neighbours:
+            continue
         default = "required"
         if each.default_factory is not msgspec.NODEFAULT:
             default = "see there"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -213,6 +214,8 @@ def deep_copy(value: Any) -> Any:
         return np.array(value, order="K", subok=True)
     if isinstance(value, dict):
         return {name: deep_copy(each) for name, each in value.items()}
+    if isinstance(value, np.random.Generator):
+        return copy.deepcopy(value)
     if hasattr(value, "__next__"):
         return [deep_copy(each) for each in value]
     return value

@@ -184,6 +184,18 @@ FUNCTIONS: dict[str, tuple[Part, ...]] = {
             },
         ),
     ),
+    "network.random_neighbours": (
+        Part(
+            "random_neighbours",
+            {
+                "nodes": integer(0, 9),
+                "degree": integer(0, 3),
+                "stream": lambda c: np.random.default_rng(c.s.below(9)),
+                "first": integer(0, 5),
+                "end": integer(9, 20),
+            },
+        ),
+    ),
     "centralized.mapping": (
         Part(
             "map_in_turn",

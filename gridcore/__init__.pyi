@@ -18,6 +18,7 @@ from .fair_tree.summaries import lowest_stretch as lowest_stretch
 from .fair_tree.summaries import split as split
 from .fair_tree.summary_tree import SummaryTree as SummaryTree
 from .network.links import Links as Links
+from .network.random_neighbours import random_neighbours as random_neighbours
 from .nodes.message_core import NodeCore as NodeCore
 from .nodes.random_stream import RandomStream as RandomStream
 from .nodes.view import BoardView as BoardView

@@ -11,9 +11,10 @@ from gridcore.queues.availability cimport Grid
 cdef struct Context:
     PyObject* core
     const long long* now                # ns
-    long long nodes, machines, degree
+    long long nodes, machines
     const long long* machine_of         # per node
-    const long long* neighbours         # [nodes, degree]
+    const long long* neighbours         # of all nodes, one node after another
+    const long long* neighbour_offsets  # [nodes + 1]: the first neighbour of each node
     const long long* roles              # [roles, 2]: the first node, and the one after the last
     const double* speed                 # per machine
     const char* parameters

@@ -31,7 +31,7 @@ cdef double NO_NUMBERS = 0.0            # the memory of a board without rows
 
 #: The names of the fields of a `Context`, in order.
 CONTEXT = (
-    "core", "now", "nodes", "machines", "degree", "machine_of", "neighbours", "roles", "speed", "parameters", "tasks",
+    "core", "now", "nodes", "machines", "machine_of", "neighbours", "neighbour_offsets", "roles", "speed", "parameters", "tasks",
     "task_size", "size", "release", "board_rows", "place", "send", "finish_send", "fail_size", "request", "later", "enqueue",
     "waiting", "work", "minimum_stretch", "timer", "timer_at", "timer_fields", "timer_fields_at", "cancel", "act",
     "check_known", "draw", "integer", "integers", "permute", "held", "take", "queued", "completed", "note", "decide",
@@ -45,13 +45,13 @@ CONTEXT = (
 
 cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) except -1:
     """Fill in the context of the handlers of `core.compiled_form`; `tasks` is the number of tasks by application."""
-    cdef const long long[:, ::1] neighbours = core.neighbours
+    cdef const long long[::1] neighbours = core.neighbours, neighbour_offsets = core.neighbour_offsets
     cdef const unsigned char[::1] parameters = core.compiled_form.parameters.view(np.uint8).reshape(-1)
     cdef TaskQueues queues = core.queues
     c.core, c.now, c.nodes, c.machines, c.place = <PyObject*> core, &core.now, core.nodes, queues.machines, 0
     c.machine_of = &core.links.machine_of[0] if core.nodes else NULL
-    c.degree = core.neighbours.shape[1]
-    c.neighbours = &neighbours[0, 0] if neighbours.size else NULL
+    c.neighbours = &neighbours[0] if neighbours.shape[0] else NULL
+    c.neighbour_offsets = &neighbour_offsets[0]
     c.roles = &core.role_bounds[0, 0]
     c.speed = &queues.speed[0] if core.nodes else NULL
     c.parameters = <const char*> &parameters[0] if parameters.shape[0] else NULL

@@ -24,7 +24,7 @@ from libc.string cimport memset
 cimport cython
 
 from gridcore.common.release_queue cimport ReleaseQueue
-from gridcore.common.arguments cimport _Guard, check_lengths, guard, indices, integers
+from gridcore.common.arguments cimport _Guard, check_lengths, check_offsets, guard, indices, integers
 from gridcore.common.memory cimport reallocate
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.network.links cimport Links
@@ -87,7 +87,9 @@ cdef class NodeCore(SharedEvents):
         the defaults of fields, and the index of the role whose nodes have it.  By default nodes of all roles have it,
         and ``on_timer`` handles it.
     neighbours
-        int64[nodes, degree].
+        int64, the neighbours of the first node, then those of the second and so on.
+    neighbour_offsets
+        int64[nodes + 1], index of the first neighbour of each node in `neighbours`, then the number of neighbours.
     up
         bool[nodes], which nodes are up; it changes as they fail and recover.
     release, submitter, tasks
@@ -148,7 +150,7 @@ cdef class NodeCore(SharedEvents):
 
     def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds: Iterable[tuple[Any, ...]],
                   roles: Sequence[tuple[str, str, int, Sequence[str]]], timers: Iterable[tuple[Any, ...]],
-                  neighbours: ArrayLike, up: Bools,
+                  neighbours: ArrayLike, neighbour_offsets: ArrayLike, up: Bools,
                   release: ArrayLike, submitter: ArrayLike, tasks: ArrayLike, application: Callable[[int], Any],
                   seed: int, report_lost: Callable[[int, int, int], None], add_note: Callable[..., None],
                   record_decision: Callable[..., None] | None, convert: Callable[..., Any], error_type: type[Exception],
@@ -201,9 +203,10 @@ cdef class NodeCore(SharedEvents):
         self.at_once = at_once
         self.direct_kinds = np.array(
             [k for k in range(self.n_kinds) if (<MessageKind> self.kinds[k]).delay >= 0], np.int32)
-        self.neighbours = np.ascontiguousarray(neighbours, np.int64)
-        if self.neighbours.ndim != 2 or len(self.neighbours) != self.nodes:
-            raise ValueError(f"neighbours must have {self.nodes} rows, got shape {self.neighbours.shape}")
+        self.neighbours = indices(neighbours, "neighbours", 0, self.nodes)
+        self.neighbour_offsets = integers(neighbour_offsets, "neighbour_offsets")
+        check_lengths(self.neighbour_offsets.shape[0], self.nodes + 1, "neighbour_offsets", "nodes + 1")
+        check_offsets(self.neighbour_offsets, self.neighbours.shape[0])
         if not isinstance(up, np.ndarray) or up.dtype != np.bool_:
             raise TypeError(f"up must be an array of bool, got {getattr(up, 'dtype', type(up).__name__)}")
         self.up = up.view(np.uint8)

@@ -56,7 +56,7 @@ cdef class NodeActions:
     cdef Py_ssize_t instant_at          # the first unhandled message
     cdef bint has_instant               # whether no kind with a delay of 0 needs links
     # the knowledge of nodes
-    cdef object neighbours, make_application
+    cdef object neighbours, neighbour_offsets, make_application
     cdef dict applications
     cdef Holdings holdings
     cdef Board board                    # None if there is no board

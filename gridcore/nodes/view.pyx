@@ -195,7 +195,8 @@ cdef class View:
     def neighbours(self) -> tuple[int, ...]:
         """The numbers of the neighbours of this node."""
         if self._neighbours is None:
-            self._neighbours = tuple(self.core.neighbours[self.node].tolist())
+            first, end = self.core.neighbour_offsets[self.node], self.core.neighbour_offsets[self.node + 1]
+            self._neighbours = tuple(self.core.neighbours[first:end].tolist())
         return self._neighbours
 
     @property

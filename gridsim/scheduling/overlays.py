@@ -8,10 +8,22 @@ and router k on machine k.  The CYCLON overlay of DGS_ASAP, which changes during
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated, Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gridsim.support.arrays import Integers
+import gridcore
+from gridsim.errors import ScenarioError
+from gridsim.support.arrays import Integers, first_true
+from gridsim.support.columns import NeighboursColumn
+from gridsim.support.parameters import Limits
+
+if TYPE_CHECKING:
+    Overlay = Any
+else:
+    #: Type of a field for an overlay: rows of numbers, a graph of networkx or a sparse matrix of scipy.
+    Overlay = Annotated[NeighboursColumn, Limits(low=0)]
 
 
 def tree_machines(machines: int) -> Integers:
@@ -92,6 +104,36 @@ def tree_parts(machines: int, parts: int) -> Integers:
     return part
 
 
+def overlay_of_nodes(graph: NeighboursColumn, nodes: int, among: range, path: str) -> NeighboursColumn:
+    """Return the neighbours of each of `nodes` nodes, ascending, if a graph connects those `among`.
+
+    Parameters
+    ----------
+    graph
+        The neighbours of each node `among`, numbered from 0.
+    path
+        Configuration path of the graph, for errors.
+
+    Raises
+    ------
+    ScenarioError
+        If the graph has the wrong number of nodes, or if a node has itself, a node that does not exist or
+        the same node twice among its neighbours.
+    """
+    if len(graph) != len(among):
+        raise ScenarioError(f"{path} must have {len(among)} nodes, one per machine, got {len(graph)}")
+    row = np.repeat(np.arange(len(graph)), graph.counts)
+    values = graph.values[np.lexsort((graph.values, row))]
+    for k in first_true((values >= len(among)) | (values == row)):
+        last = len(among) - 1
+        raise ScenarioError(f"{path}[{row[k]}] must be other nodes in 0..{last}, got {values[k]}")
+    for k in first_true((np.diff(values) == 0) & (np.diff(row) == 0)):
+        raise ScenarioError(f"{path}[{row[k]}] must be different nodes, got {values[k]} twice")
+    counts = np.zeros(nodes, np.int64)
+    counts[among.start : among.stop] = graph.counts
+    return NeighboursColumn(values + among.start, counts)
+
+
 def random_neighbours(
     nodes: int, degree: int, stream: np.random.Generator, among: range | None = None
 ) -> Integers:
@@ -110,9 +152,5 @@ def random_neighbours(
         The neighbours of each node, ascending.
     """
     among = range(nodes) if among is None else among
-    first, others = among.start, len(among) - 1
-    neighbours = np.zeros((nodes, min(degree, others)), np.int64)
-    for u in range(nodes):
-        numbers = first + stream.choice(others + (u not in among), size=neighbours.shape[1], replace=False)
-        neighbours[u] = np.sort(numbers + (numbers >= u if u in among else 0))
-    return neighbours
+    degree = min(degree, len(among) - 1)
+    return gridcore.random_neighbours(nodes, degree, stream, among.start, among.stop)

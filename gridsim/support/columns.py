@@ -278,8 +278,57 @@ class NumbersColumn(RaggedColumn):
         return super().of(values)
 
 
+class NeighboursColumn(NumbersColumn):
+    """Column of the neighbours of each node of a graph: values int64[sum of counts]."""
+
+    @classmethod
+    def of(cls, values: Any) -> Self | None:
+        """Return rows of whole numbers, a graph of networkx or a sparse matrix as a column; None for others.
+
+        The neighbours of a node of a directed graph are its successors.  Edges that a graph has several times
+        count once, and those from a node to itself are left out.  Nodes that are not the numbers from 0 are
+        numbered in the order of the graph.
+        """
+        if isinstance(values, cls):
+            return values
+        if hasattr(values, "adjacency"):
+            return cls._from_edges(len(values), *_edges_of_graph(values))
+        if hasattr(values, "tocoo"):
+            entries = values.tocoo()
+            kept = entries.data != 0
+            return cls._from_edges(max(entries.shape), entries.row[kept], entries.col[kept])
+        rows = values if isinstance(values, RaggedColumn) else super().of(values)
+        if rows is None or rows.values.dtype.kind != "i":
+            return None
+        return cls(rows.values, rows.counts)
+
+    @classmethod
+    def _from_edges(cls, nodes: int, start: Integers, end: Integers) -> Self:
+        others = start != end
+        keys = np.sort(start[others].astype(np.int64) * nodes + end[others])  # faster than np.unique
+        start, end = np.divmod(keys[np.diff(keys, prepend=-1) != 0], max(nodes, 1))
+        return cls(end, np.bincount(start, minlength=nodes))
+
+
+def _edges_of_graph(graph: Any) -> tuple[Integers, Integers]:
+    """Return the numbers of the nodes at the start and at the end of each edge of a graph of networkx."""
+    names, rows = zip(*graph.adjacency(), strict=True) if len(graph) else ((), ())
+    counts = np.fromiter(map(len, rows), np.int64, len(rows))
+    ends: Iterator[Any] = chain.from_iterable(rows)
+    if (
+        set(map(type, names)) <= {int}
+        and min(names, default=0) == 0
+        and max(names, default=-1) == len(names) - 1
+    ):
+        numbers = np.fromiter(names, np.int64, len(names))
+    else:
+        number_of = {name: k for k, name in enumerate(names)}
+        numbers, ends = np.arange(len(names)), map(number_of.__getitem__, ends)
+    return np.repeat(numbers, counts), np.fromiter(ends, np.int64, int(counts.sum()))
+
+
 #: All types of columns.
-COLUMNS = (FloatColumn, IntColumn, TextColumn, RaggedColumn, NumbersColumn)
+COLUMNS = (FloatColumn, IntColumn, TextColumn, RaggedColumn, NumbersColumn, NeighboursColumn)
 
 
 def _read_only(values: Any, dtype: type[np.generic]) -> NDArray[Any]:

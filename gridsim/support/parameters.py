@@ -364,9 +364,10 @@ def _column_check(kind: type[ArrayColumn], annotations: tuple[Any, ...]) -> Chec
     assert entry is not None and number is not None
 
     def check(path: str, values: Any) -> ArrayColumn:
-        if not isinstance(values, (np.ndarray, ArrayColumn)):
-            values = sequence(path, values)
         column = kind.of(values)
+        if column is None and not isinstance(values, (np.ndarray, ArrayColumn)):
+            values = sequence(path, values)
+            column = kind.of(values)
         if column is None:
             column = kind.of(_entries(entry)(path, values))
         if column is None:

@@ -270,7 +270,7 @@ def _single_server(second_moment: float, third_moment: float) -> tuple[QueueQuan
 
 
 def _random_scheduler(machines: int) -> Scheduler:
-    return Random(instant=True, degree=1)
+    return Random(instant=True)
 
 
 def _supermarket(
@@ -279,7 +279,7 @@ def _supermarket(
     return QueueModel(
         f"supermarket-{load:g}",
         f"supermarket model, d = 2, load {load:g}",
-        lambda _: PowerOfD(instant=True, room=1, degree=1),
+        lambda _: PowerOfD(instant=True, room=1),
         load,
         (
             QueueQuantity("mean response, s", mean_response, lambda x, n: formulas.supermarket(x, 2, n)),
@@ -438,9 +438,7 @@ def _idle_queue(
     return QueueModel(
         name,
         f"join idle queue, {ratio} per dispatcher, load {load:g}",
-        lambda machines: JoinIdleQueue(
-            instant=True, degree=1, dispatchers=machines // machines_per_dispatcher
-        ),
+        lambda machines: JoinIdleQueue(instant=True, dispatchers=machines // machines_per_dispatcher),
         load,
         (
             QueueQuantity("mean response, s", mean_response, theory(0)),

@@ -207,6 +207,8 @@ def test_defaults_page_has_every_parameter_with_its_default():
     known = {cls.name: cls for cls, _ in registered().values() if msgspec.structs.fields(cls)}
     for name, cls in known.items():
         fields = {field.name: field.default for field in msgspec.structs.fields(cls)}
+        if fields.get("degree") == 0:  # nodes have no neighbours
+            del fields["degree"], fields["overlay"]
         lines = re.findall(r"^\|(.*)\|$", message[name], re.MULTILINE)[2:]
         for row in ([cell.strip() for cell in line.split("|")] for line in lines):
             varied = re.findall(r"`(\w+)`", row[0].partition(" with ")[0])

@@ -59,6 +59,8 @@ class Classic(NodeScheduler, frozen=True, kw_only=True):
 
     Parameters
     ----------
+    degree
+        Number of neighbours of each node; these schedulers do not use them.
     instant
         Whether messages take no time, as queueing theory assumes; this includes those that move tasks.
         Messages are counted nevertheless.
@@ -70,6 +72,7 @@ class Classic(NodeScheduler, frozen=True, kw_only=True):
     kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {"task": _TASK}
     cores: ClassVar[bool | Literal["separate"]] = True
 
+    degree: Annotated[int, Limits(low=0)] = 0
     instant: bool = False
 
     @property
@@ -133,6 +136,8 @@ class BoardPlacement(BoardScheduler, frozen=True, kw_only=True):
 
     Parameters
     ----------
+    degree
+        Number of neighbours of each node; these schedulers do not use them.
     choices
         Number of machines among which a task is placed, drawn with replacement; 0 for all.
     instant
@@ -144,6 +149,7 @@ class BoardPlacement(BoardScheduler, frozen=True, kw_only=True):
     truths: ClassVar[Mapping[str, TruthOf]] = {"placed": tasks_at}
     cores: ClassVar[bool | Literal["separate"]] = True
 
+    degree: Annotated[int, Limits(low=0)] = 0
     choices: _Number = 0
     instant: bool = False
 

@@ -18,6 +18,7 @@ from gridsim.schedulers.coallocation.claims import MESSAGES, SMALL, ClaimingNode
 from gridsim.scheduling.contract import DecisionVerb
 from gridsim.scheduling.nodes.program import Message, View
 from gridsim.scheduling.nodes.rigid_jobs import JobTimer, RigidNodeScheduler
+from gridsim.scheduling.overlays import Overlay
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 
@@ -186,6 +187,8 @@ class Zorilla(RigidNodeScheduler, frozen=True, kw_only=True):
     ----------
     degree
         Number of neighbours of each node, drawn at random.
+    overlay
+        The neighbours of each node instead of drawn ones, as in `NodeScheduler`.
     first
         Number of hops of the first advertisement; None for 1 + log10 of the number of machines that the job
         needs, rounded, and at least 2, as in the published program.
@@ -225,6 +228,7 @@ class Zorilla(RigidNodeScheduler, frozen=True, kw_only=True):
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"advertised": "mentions", "gave-up": "mentions"}
 
     degree: Annotated[int, Limits(low=1, high=2**15)] = 8
+    overlay: Overlay | None = None
     first: Annotated[int, Limits(low=1, high=64)] | None = None
     max_hops: Annotated[int, Limits(low=1, high=64)] = 15
     repeats: bool = False

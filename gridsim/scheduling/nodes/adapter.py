@@ -63,9 +63,12 @@ from gridsim.scheduling.nodes.roles import Role, nodes_of_roles, role_classes
 from gridsim.scheduling.nodes.single_tasks import SingleTasks
 from gridsim.scheduling.nodes.source import CorePolicy
 from gridsim.scheduling.nodes.timers import Timer, handler_name
+from gridsim.scheduling.overlays import Overlay
 from gridsim.scheduling.queues import moved_bytes, task_queues
+from gridsim.support.arguments import short_repr
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
+from gridsim.support.columns import NumbersColumn
 from gridsim.support.parameters import Limits
 from gridsim.support.state import check_names, set_attribute
 
@@ -126,6 +129,9 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     ----------
     degree
         Number of neighbours of each node.  They are other machines, drawn uniformly when the run begins.
+    overlay
+        The neighbours of each node, instead of drawn ones: a list of numbers per node (int[nodes, k] or
+        lists of different lengths), a graph of networkx, or a sparse matrix of scipy.
     detection
         Time in s from the loss of tasks in a failure until they are submitted again at their submitter.
 
@@ -187,6 +193,7 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted", "compiled")
 
     degree: Annotated[int, Limits(low=1)] = 8
+    overlay: Overlay | None = None
     detection: Annotated[float, Limits(low=0, high=2e9, unit="s")] = 1.0
 
     @property
@@ -292,6 +299,7 @@ class Adapter(CorePolicy):
         # 0 for programs that do not put tasks into queues; their progress is not checked
         self.total_tasks = int(bags.tasks.sum()) if isinstance(parameters, NodeScheduler) else 0
         self.progress_checks = ProgressChecks(self)
+        neighbours = self._neighbours()
         self.core = (run.core or NodeCore)(
             network.links,
             self.queues,
@@ -316,7 +324,8 @@ class Adapter(CorePolicy):
                 for name, kind in self.kinds.items()
             ],
             timers=timers,
-            neighbours=parameters.draw_neighbours(run, layout.nodes, self._peers()),
+            neighbours=neighbours.values,
+            neighbour_offsets=neighbours.offsets,
             up=self.up,
             release=bags.release_ns,
             submitter=bags.submitter,
@@ -554,6 +563,17 @@ class Adapter(CorePolicy):
     def note(self, node: int, table: str, values: Mapping[str, float]) -> None:
         """Add `values`, which `node` passed to `View.note`, to `table` of the result."""
         self.notes.add(node, table, values)
+
+    def _neighbours(self) -> NumbersColumn:
+        """Return the neighbours of each node."""
+        drawn = self.parameters.draw_neighbours(self.run, self.layout.nodes, self._peers())
+        neighbours = drawn if isinstance(drawn, NumbersColumn) else NumbersColumn.of(drawn)
+        if neighbours is None or len(neighbours) != self.layout.nodes:
+            raise ScenarioError(
+                f"{self.parameters.name}: draw_neighbours() must return {self.layout.nodes} rows of whole "
+                f"numbers, got {short_repr(drawn)}"
+            )
+        return neighbours
 
     def _peers(self) -> range:
         """Return the possible neighbours: the nodes of one role, or all nodes without roles."""

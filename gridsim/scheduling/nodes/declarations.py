@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gridcore.nodes.board import Board
 from gridcore.nodes.handlers import Handlers
+from gridsim.errors import ScenarioError
 from gridsim.results.decisions import DecisionTexts
 from gridsim.scheduling.contract import NodeForm, Run
 from gridsim.scheduling.nodes.environment import Environment
@@ -17,8 +18,9 @@ from gridsim.scheduling.nodes.ground_truth import TruthOf
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import Message, NodeProgram
 from gridsim.scheduling.nodes.roles import Role, layout_of_roles
-from gridsim.scheduling.overlays import random_neighbours
+from gridsim.scheduling.overlays import overlay_of_nodes, random_neighbours
 from gridsim.support.arrays import Integers
+from gridsim.support.columns import NeighboursColumn
 from gridsim.support.random_streams import Streams
 
 
@@ -87,15 +89,28 @@ class Declarations:
         """Return the layout, with the nodes of the roles or by default one node on each machine."""
         return layout_of_roles(self, machines) if self.roles else Layout.one_each(machines)
 
-    def draw_neighbours(self, run: Run, nodes: int, among: range) -> Integers:
-        """Return the neighbours of each node, int64[nodes, k]: by default ``degree`` others, drawn at random.
+    def draw_neighbours(self, run: Run, nodes: int, among: range) -> Integers | NeighboursColumn:
+        """Return the neighbours of each node: int64[nodes, k], or a column of rows of different lengths.
+
+        By default they are those of ``overlay``, or without one ``degree`` others, drawn at random.
 
         Parameters
         ----------
         among
             The nodes that may be neighbours: those of the role that handles the events of machines.
+
+        Raises
+        ------
+        ScenarioError
+            If ``overlay`` does not fit the nodes, or if the nodes of this scheduler have no neighbours.
         """
-        degree = getattr(self, "degree", 0)
+        degree, overlay = getattr(self, "degree", 0), getattr(self, "overlay", None)
+        if overlay is not None:
+            if degree == 0:
+                raise ScenarioError(
+                    f"{self.name}.overlay must be None, since its nodes have no neighbours (degree 0)"
+                )
+            return overlay_of_nodes(overlay, nodes, among, f"{self.name}.overlay")
         if degree == 0:
             return np.zeros((nodes, 0), np.int64)
         return random_neighbours(nodes, degree, run.streams(f"{self.name} overlay"), among)

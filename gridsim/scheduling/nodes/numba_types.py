@@ -539,10 +539,11 @@ def _contains(among: Any, node: Any) -> Any:
 @define_attribute(ViewType, "neighbours", _NEIGHBOURS)
 def _view_neighbours(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    degree = load_slot(builder, view.context, "degree")
-    first = load_slot(builder, view.context, "neighbours", I64.as_pointer())
-    row = builder.gep(first, [builder.mul(view.node, degree)])
-    return array_at(context, builder, _NEIGHBOURS, row, (degree,))
+    neighbours = load_slot(builder, view.context, "neighbours", I64.as_pointer())
+    offset = builder.gep(load_slot(builder, view.context, "neighbour_offsets", I64.as_pointer()), [view.node])
+    first = builder.load(offset)
+    count = builder.sub(builder.load(builder.gep(offset, [ir.Constant(I64, 1)])), first)
+    return array_at(context, builder, _NEIGHBOURS, builder.gep(neighbours, [first]), (count,))
 
 
 @define_attribute(ViewType, "random", lambda view: RandomType(view.program))

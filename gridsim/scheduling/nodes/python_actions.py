@@ -83,6 +83,7 @@ class PythonActions(BoardActions):
         roles: Iterable[tuple[str, str, int, Iterable[str]]],
         timers: Iterable[tuple[Any, ...]],
         neighbours: NDArray[np.int64],
+        neighbour_offsets: NDArray[np.int64],
         nodes: int,
         application: Callable[[int], Any],
         seed: int,
@@ -95,7 +96,8 @@ class PythonActions(BoardActions):
         board: Board | None,
         only_node: int,
     ) -> None:
-        self.links, self.queues, self.nodes, self.neighbours = links, queues, nodes, neighbours
+        self.links, self.queues, self.nodes = links, queues, nodes
+        self.neighbours, self.neighbour_offsets = neighbours, neighbour_offsets
         self.roles = _numbered_roles(roles)
         self.role_nodes = {role.name: role.nodes for role in self.roles if role.name}
         self.handlers = frozenset[str]().union(*(role.handlers for role in self.roles))

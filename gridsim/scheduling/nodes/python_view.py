@@ -83,7 +83,8 @@ class PythonView:
     def neighbours(self) -> tuple[int, ...]:
         """The numbers of the neighbours of this node."""
         if self._neighbours is None:
-            self._neighbours = tuple(self._core.neighbours[self._node].tolist())
+            first, end = self._core.neighbour_offsets[self._node : self._node + 2]
+            self._neighbours = tuple(self._core.neighbours[first:end].tolist())
         return self._neighbours
 
     @property

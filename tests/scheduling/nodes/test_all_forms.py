@@ -426,6 +426,12 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
 
 
 @st.composite
+def overlays(draw: st.DrawFn, nodes: int) -> list[list[int]]:
+    """Draw the neighbours of each node; some nodes may have none."""
+    return [sorted(draw(st.sets(st.sampled_from([v for v in range(nodes) if v != u])))) for u in range(nodes)]
+
+
+@st.composite
 def schedulers(draw: st.DrawFn, machines: int) -> gs.Scheduler:
     roles, at_once = draw(st.sampled_from(VARIANTS))
     reports = not roles and draw(st.booleans())
@@ -439,6 +445,7 @@ def schedulers(draw: st.DrawFn, machines: int) -> gs.Scheduler:
     some_parts = st.sets(st.integers(0, len(PARTS) - 1)).map(lambda parts: sum(2**part for part in parts))
     return sample(
         degree=draw(st.integers(1, 3)),
+        overlay=draw(st.none() | overlays(machines)),
         detection=draw(st.sampled_from([0.0, 1.0])),
         age=draw(st.sampled_from([0.0, 1.5])),
         refresh=draw(st.sampled_from(["continuous", "periodic", "individual", "decisions"])),

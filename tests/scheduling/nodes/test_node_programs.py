@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.scheduling.overlays import random_neighbours
-from gridsim.support.random_streams import Streams
 
 SHARE = gs.Message(1000, moves_tasks=True, application=int, tasks=int)
 
@@ -451,16 +449,6 @@ def test_missing_handlers_are_errors() -> None:
 
     with pytest.raises(gs.SchedulerError, match="NodeProgram .* does not define on_release"):
         gs.simulate(scenario(), MuteScheduler())
-
-
-def test_random_neighbours_are_distinct_machines() -> None:
-    for machines, degree in ((1, 3), (2, 3), (5, 2), (40, 8), (9, 8)):
-        neighbours = random_neighbours(machines, degree, Streams(1)("x"))
-        assert neighbours.shape == (machines, min(degree, machines - 1))
-        for u, row in enumerate(neighbours.tolist()):
-            assert u not in row and sorted(set(row)) == row and all(0 <= v < machines for v in row)
-    counts = np.bincount(random_neighbours(500, 10, Streams(2)("x")).ravel(), minlength=500)
-    assert counts.max() < 30 and counts.min() > 0
 
 
 class QuietNode(Node):
