@@ -122,9 +122,11 @@ class WorkQueueEnvironment(Environment):
 
     # -- the end ---------------------------------------------------------------------------------------------
 
-    def complete_task(self) -> None:
-        """Count a completed task; the last task ends the run."""
+    def complete_task(self, application: int, tasks_left: int) -> None:
+        """Count a completed task; the last task of an application ends it, and the last of all the run."""
         self.left -= 1
+        if not tasks_left and self.run.releases is not None:
+            self.run.releases.end([application], self.adapter.now)
         if not self.left:
             self.adapter.core.stop()
 
