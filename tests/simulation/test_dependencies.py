@@ -20,8 +20,9 @@ from tests.reference.release_queue import ReleaseQueue
 NS = 10**9
 #: Schedulers whose ends of applications the run learns in different ways.
 BAGS = (
-    "fair-tree", "power-of-d", "sparrow", "mct", "ideal-tree", "mincent", "fcfs-pull", "min-min", "WQR-FT", "wave",
-)  # fmt: skip
+    *("fair-tree", "power-of-d", "sparrow", "mct", "ideal-tree", "mincent", "fcfs-pull", "min-min"),
+    *("WQR-FT", "wave"),
+)
 JOBS = ("backfill", "asap", "dgs-asap", "zorilla")
 
 

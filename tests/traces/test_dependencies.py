@@ -127,6 +127,23 @@ def test_tasks_of_workflows_follow_all_their_dependencies(tmp_path: Path) -> Non
     assert dropped == {"preceding jobs besides the first of a job": 2}
 
 
+def test_jobs_of_workflows_in_plain_gwf_follow_those_of_field_20(tmp_path: Path) -> None:
+    """Numbers of bags are no jobs, and structures that are not read are counted at their first line."""
+    structures = ["DAG -1", "dag 1", "DAG 1,2", "BoT 1", "UNITARY 1", "DAG a1", "Petri 1", "1 1", "DAG"]
+    rows = [f"{i} {i} 0 10 1 -1 -1 1 -1 -1 1 U1 G1 X1 Q1 P1 S S {s}" for i, s in enumerate(structures, 1)]
+    log = tmp_path / "a.gwf"
+    log.write_text("# Site: x\nJobID SubmitTime\n" + "\n".join(rows) + "\n")
+    with pytest.warns(gs.TraceWarning) as caught:
+        jobs = applications_of(str(log), "preceding")
+    texts = [str(warning.message) for warning in caught]
+    assert any(
+        "a.gwf:8: 1 jobs of workflows that list no numbers of jobs in field 20" in text for text in texts
+    )
+    assert any("1 jobs of an unknown structure" in text for text in texts)
+    assert jobs.predecessors.tolist() == [0, 0, 1]
+    assert jobs.predecessor_offsets.tolist() == [0, 0, 1, 3, *[3] * 6]
+
+
 def test_arrays_with_a_limit_run_as_many_tasks_at_once(tmp_path: Path) -> None:
     """The line of the pending tasks states the limit; the array without one follows nothing."""
     day = "2024-05-01T"

@@ -91,10 +91,10 @@ class WavePolicy(Policy):
 
     takes_blocks: ClassVar[bool] = True
     STATE: ClassVar[tuple[str, ...]] = (
-        "now", "placement_time", "agenda", "unstarted", "releases", "tasks_left", "suspended", "moves",
-        "day_starts", "block_time", "block_machine", "block_up", "block_row", "up", "feed_ended", "task",
-        "computing", "starts", "ends", "unstarted_tasks", "free", "place", "progress", "cost_left", "host", "disturbed",
-        "applications", "machines", "overhead", "pairs", "log", "host_stream", "linger_stream",
+        "now", "placement_time", "agenda", "unstarted", "releases", "unstarted_tasks", "tasks_left",
+        "suspended", "moves", "day_starts", "block_time", "block_machine", "block_up", "block_row", "up",
+        "feed_ended", "task", "computing", "starts", "ends", "free", "place", "progress", "cost_left", "host",
+        "disturbed", "applications", "machines", "overhead", "pairs", "log", "host_stream", "linger_stream",
         "decision_log",
     )  # fmt: skip
 
