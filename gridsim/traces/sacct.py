@@ -252,7 +252,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
     groups, group_names = number_names(table.get("Account", "Group", "GID"), rows)
     queues, queue_names = number_names(table.get("Partition"), rows)
     numbers = _numbers(table, rows)
-    predecessors = slurm_predecessors(table, numbers, rows, start, end, run_time)
+    predecessors = slurm_predecessors(table, numbers, rows, submit, start, end, run_time)
     fields = {
         "job": numbers,
         "submit": submit,

@@ -30,8 +30,8 @@ _DEPENDENCY = rf"{_ENTRY}(?:[,?]{_ENTRY})*"
 _OPTION = re.compile(rf"(?:^|\s)(?:--dep\w*(?:=|\s+)|-d\s*)['\"]?({_DEPENDENCY})['\"]?(?=\s|$)")
 _VALUE = re.compile(rf"({_DEPENDENCY})")
 _LIMIT = re.compile(r"(?:^|\s)(?:--ar\w*(?:=|\s+)|-a\s*)['\"]?[\d,:-]+%(\d+)['\"]?(?=\s|$)")
-#: Dependencies on the ends of jobs; Slurm drops a job whose dependency is not satisfied by these ends.
-_ENDS = frozenset(("afterok", "afterany", "afternotok", "afterburstbuffer"))
+#: Dependencies on the ends of jobs, of which "aftercorr" is on those of the tasks of equal numbers.
+_ENDS = frozenset(("afterok", "afterany", "afternotok", "aftercorr", "afterburstbuffer"))
 
 
 class SlurmPredecessors(NamedTuple):
@@ -56,6 +56,7 @@ def slurm_predecessors(
     table: AccountingTable,
     numbers: NDArray[np.int64],
     rows: Rows,
+    submit: Floats,
     start: Floats,
     end: Floats,
     run_time: Floats,
@@ -69,56 +70,54 @@ def slurm_predecessors(
     ----------
     numbers
         int64[rows of the table], the number of each job.
-    start, end, run_time
+    submit, start, end, run_time
         float64[rows of the table], s; NaN is unknown.
     """
-    jobs = _Jobs(table, numbers, rows)
-    unexpressed: list[int] = []
+    jobs = _JobNames(table, numbers, rows)
+    rows_without_effect: list[int] = []
     pairs: dict[int, dict[int, None]] = defaultdict(dict)  # row -> numbers of preceding jobs, in order
     singletons: set[int] = set()
     for row, entries, is_alternative in jobs.dependencies():
         for kind, *names in entries:
-            if is_alternative or kind == "after" or (kind == "singleton" and jobs.names is None):
-                unexpressed.append(row)
-            elif kind == "singleton":
+            if kind == "singleton" and jobs.names is not None and not is_alternative:
                 singletons.add(row)
-            elif kind in _ENDS or kind == "aftercorr":
+            elif kind in _ENDS and not is_alternative:
                 task = jobs.task_of.get(row, -1) if kind == "aftercorr" else -1
                 pairs[row] |= dict.fromkeys(number for name in names for number in jobs.find(name, task))
             else:
-                unexpressed.append(row)
-    for row, others in jobs.before_singletons(singletons):
-        pairs[row] |= dict.fromkeys(numbers[others].tolist())
-    exceeded: list[int] = []
+                rows_without_effect.append(row)
+    for row, earlier_rows in jobs.before_singletons(singletons, submit):
+        pairs[row] |= dict.fromkeys(numbers[earlier_rows].tolist())
+    tasks_over_limit: list[int] = []
     end = np.where(np.isnan(end), start + run_time, end)
     for tasks, limit in jobs.limited_arrays():
         started, ended, keeps_limit = _freed_places([k for k in tasks if run_time[k] > 0], limit, start, end)
-        exceeded += [] if keeps_limit else started
+        tasks_over_limit += [] if keeps_limit else started
         for row, before in zip(started[limit:], ended, strict=False):
             pairs[row][numbers.item(before)] = None
 
     preceding, further = np.full(len(table), np.nan), list[tuple[int, int]]()
     for row, preceding_numbers in pairs.items():
-        one, *others = preceding_numbers
-        preceding[row] = one
-        further += [(table.line.item(row), other) for other in others]
+        first, *rest = preceding_numbers
+        preceding[row] = first
+        further += [(table.line.item(row), number) for number in rest]
     return SlurmPredecessors(
         preceding,
         np.array(further, np.int64).reshape(-1, 2),
         (
             Remark(
-                table.line[np.unique(np.array(unexpressed, np.int64))],
+                table.line[np.unique(np.array(rows_without_effect, np.int64))],
                 "jobs whose dependency is not on the ends of all jobs that it names, which has no effect",
             ),
             Remark(
-                table.line[np.array(exceeded, np.int64)],
+                table.line[np.array(tasks_over_limit, np.int64)],
                 "tasks of arrays that ran more tasks at once than their limit, taken in their order",
             ),
         ),
     )
 
 
-class _Jobs:
+class _JobNames:
     """The jobs of a table as dependencies name them.
 
     Attributes
@@ -165,15 +164,15 @@ class _Jobs:
 
         An entry has the kind of dependency and the names of jobs.
         """
-        found: list[tuple[int, list[list[str]], bool]] = []
+        statements: list[tuple[int, list[list[str]], bool]] = []
         for column in self._statements:
             pattern = _OPTION if column.name.lower() == "submitline" else _VALUE
             values = [pattern.search(text) for text in column.texts()]
             for row in self._rows:
                 if (match := values[column.index(row)]) is not None:
                     text = re.sub(r"\([a-z]+\)", "", match[1])
-                    found.append((row, [e.split(":") for e in re.split("[,?]", text)], "?" in text))
-        return found
+                    statements.append((row, [e.split(":") for e in re.split("[,?]", text)], "?" in text))
+        return statements
 
     def find(self, name: str, task: int) -> list[int]:
         """Return the numbers of the jobs that `name` means: a job, a task of an array, or all tasks.
@@ -191,7 +190,7 @@ class _Jobs:
             return [self._missing]
         return [self._numbers_of.get(name, self._missing)]
 
-    def before_singletons(self, singletons: set[int]) -> list[tuple[int, list[int]]]:
+    def before_singletons(self, singletons: set[int], submit: Floats) -> list[tuple[int, list[int]]]:
         """Return (row, earlier rows) for jobs that start after all earlier ones of their name and user.
 
         Jobs before an earlier such job are left out, since that one has waited for them.
@@ -201,14 +200,14 @@ class _Jobs:
         names, users = self.names, self._users
         assert names is not None and users is not None
         earlier: dict[tuple[int, int], list[int]] = defaultdict(list)
-        found: list[tuple[int, list[int]]] = []
-        for row in sorted(self._rows, key=self._numbers.item):
+        pairs: list[tuple[int, list[int]]] = []
+        for row in sorted(self._rows, key=lambda row: (submit.item(row), self._numbers.item(row))):
             key = names.index(row), users.index(row)
             if row in singletons:
-                found.append((row, earlier[key]))
+                pairs.append((row, earlier[key]))
                 earlier[key] = []
             earlier[key].append(row)
-        return [(row, rows) for row, rows in found if rows]
+        return [(row, rows) for row, rows in pairs if rows]
 
     def limited_arrays(self) -> list[tuple[list[int], int]]:
         """Return (rows of the tasks in order, limit) for each array with a limit."""

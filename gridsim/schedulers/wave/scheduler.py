@@ -91,7 +91,7 @@ class WavePolicy(Policy):
 
     takes_blocks: ClassVar[bool] = True
     STATE: ClassVar[tuple[str, ...]] = (
-        "now", "placement_time", "agenda", "unstarted", "releases", "unstarted_tasks", "tasks_left",
+        "now", "placement_time", "agenda", "new_tasks", "releases", "new_task_count", "tasks_left",
         "suspended", "moves", "day_starts", "block_time", "block_machine", "block_up", "block_row", "up",
         "feed_ended", "task", "computing", "starts", "ends", "free", "place", "progress", "cost_left", "host",
         "disturbed", "applications", "machines", "overhead", "pairs", "log", "host_stream", "linger_stream",
@@ -114,8 +114,8 @@ class WavePolicy(Policy):
         self.placement_time = NEVER  # time of the next placement of new tasks, ns
         self.agenda: list[tuple[int, int, int]] = []  # heap of (ns, _END or _WAIT_END, host)
         # heap of (number of the release, next task) for released applications with unstarted tasks
-        self.unstarted: list[tuple[int, int]] = []
-        self.releases = self.unstarted_tasks = 0  # numbers of released applications, and of unstarted tasks
+        self.new_tasks: list[tuple[int, int]] = []
+        self.releases = self.new_task_count = 0  # numbers of released applications, and of unstarted tasks
         self.tasks_left = len(self.sizes)
         self.has_ended = False  # whether applications have ended now after which others may be released
         self.suspended: list[tuple[int, int]] = []  # heap of (number of the interruption, task)
@@ -167,9 +167,9 @@ class WavePolicy(Policy):
         self._advance(now)
         self.placement_time = now
         for i in applications:
-            self.unstarted.append((self.releases, self.offsets[i]))  # the last in order, so still a heap
+            self.new_tasks.append((self.releases, self.offsets[i]))  # the last in order, so still a heap
             self.releases += 1
-            self.unstarted_tasks += self.offsets[i + 1] - self.offsets[i]
+            self.new_task_count += self.offsets[i + 1] - self.offsets[i]
 
     def advance(self, limit: int) -> int:
         """Return the end of the run, or of an application that others may follow, ns, if before `limit`.
@@ -252,7 +252,7 @@ class WavePolicy(Policy):
             if not self.computing[u] and self.ends[u] == now:  # otherwise its host has recovered
                 self._move(u, "gave-up")
         self.placement_time = NEVER
-        if self.suspended or self.unstarted:
+        if self.suspended or self.new_tasks:
             self._place(now)
 
     def _end(self, u: int, now: int) -> None:
@@ -329,7 +329,7 @@ class WavePolicy(Policy):
 
     def _place(self, now: int) -> None:
         night_zones = None
-        while self.suspended or self.unstarted:
+        while self.suspended or self.new_tasks:
             count = sum(map(len, self.free))
             if not count:
                 return
@@ -344,17 +344,17 @@ class WavePolicy(Policy):
             last = self.host[t]
             self._start(t, u, now)
             action = "started" if last < 0 else "returned" if last == u else "moved"
-            waiting = 1 + len(self.suspended) + self.unstarted_tasks
+            waiting = 1 + len(self.suspended) + self.new_task_count
             self._record_decision(action, t, u, tasks=waiting, among=among)
 
     def _take_unstarted(self) -> int:
         """Return the next unstarted task, which starts now."""
-        place, t = self.unstarted[0]
+        place, t = self.new_tasks[0]
         if t + 1 < self.offsets[self._application(t) + 1]:
-            heapreplace(self.unstarted, (place, t + 1))
+            heapreplace(self.new_tasks, (place, t + 1))
         else:
-            heappop(self.unstarted)
-        self.unstarted_tasks -= 1
+            heappop(self.new_tasks)
+        self.new_task_count -= 1
         return t
 
     def _draw(self, count: int, night_zones: list[int] | None) -> tuple[int, int]:
