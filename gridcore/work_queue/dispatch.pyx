@@ -12,6 +12,7 @@ from libc.string cimport memcpy
 from gridcore.work_queue.agenda cimport ABSENT, Agenda
 from gridcore.common.arguments cimport POSITIVE, _Guard, check_array, check_lengths, doubles, guard, indices, integers
 from gridcore.common.memory cimport reallocate, large_pages, prefetch
+from gridcore.common.release_queue cimport ReleaseQueue
 from gridcore.common.radix_heap cimport radix_clear, radix_free, radix_make, radix_pop
 from gridcore.work_queue.uptime_prediction cimport (
     MAX_UP_TIMES, PAST, TOLD, Prediction, predictor_free, predictor_make, predictor_up,
@@ -36,9 +37,9 @@ from gridcore.common.state import read_only
 __all__ = ["WorkQueue"]
 
 cdef enum:                              # why `_run` stops; a negative value is an error
-    REACHED, BLOCKS, DECIDE, DONE, OVER
+    REACHED, BLOCKS, DECIDE, ENDED, DONE, OVER
 
-_STOP_REASONS = ("reached", "blocks", "decide", "done", "over")
+_STOP_REASONS = ("reached", "blocks", "decide", "ended", "done", "over")
 
 if (sizeof(Task), sizeof(Machine), sizeof(Bag), sizeof(Row)) != (
         states.TASK.itemsize, states.MACHINE.itemsize, states.BAG.itemsize, states.ROW.itemsize):
@@ -108,11 +109,11 @@ cdef class WorkQueue:
     max_replicas
         Copies that a task may have at a time, 1..1024.
     bag_order
-        Which bag is next; bags are released in the order of their numbers, and ties go to the lowest.
-        "fcfs-share": the lowest number that has a task to start; "fcfs-excl": the lowest number that is not
-        complete, even if it has none; "rr": round robin, the bag after the one selected last; "rr-nrf":
-        the same, but only among bags that have a task without a copy, as long as there are any; "longidle": the bag
-        of the task that has had no copy for the longest time, or if all tasks have a copy, as "fcfs-share".
+        Which bag is next; ties go to the first in order of release.  "fcfs-share": the first that has a task to start;
+        "fcfs-excl": the first that is not complete, even if it has none; "rr": round robin, the bag after the one
+        selected last; "rr-nrf": the same, but only among bags that have a task without a copy, as long as there are any;
+        "longidle": the bag of the task that has had no copy for the longest time, or if all tasks have a copy, as
+        "fcfs-share".
     min_speed
         Mflop/s; slower machines get no task.
     interval, checkpoint, restore
@@ -140,6 +141,9 @@ cdef class WorkQueue:
     step
         Whether `run` stops with "decide" before each start, as with "ask"; `pick_task`, `pick_machine` and
         `assign` (or `wait`, if there is no machine) then make the same decisions as `run`.
+    releases
+        The releases to which completed bags are reported, if some bags follow the ends of others; `run` then stops
+        with "ended" after the ends at an instant.  It does not release bags.
 
     Raises
     ------
@@ -159,6 +163,8 @@ cdef class WorkQueue:
     cdef const long long[::1] fault_time, fault_machine, fault_until
     cdef const unsigned char[::1] fault_up
     cdef Py_ssize_t fault
+    cdef ReleaseQueue releases
+    cdef bint ended                         # whether a bag has ended now and `run` has not stopped for it
 
     def __cinit__(self, speed: ArrayLike, tasks: ArrayLike, sizes: ArrayLike, up_until: ArrayLike, *, order: str,
                   choice: str, max_replicas: SupportsIndex, interval: SupportsIndex = 0,
@@ -166,7 +172,7 @@ cdef class WorkQueue:
                   prediction: str = "told", bint faults=False, seed: SupportsIndex = 0, bint log=False,
                   period: SupportsIndex = 0, factors: ArrayLike | None = None, series: ArrayLike | None = None,
                   first: ArrayLike | None = None, bint step=False, bag_order: str = "fcfs-share",
-                  double min_speed=0.0, phase: SupportsIndex = 0):
+                  double min_speed=0.0, phase: SupportsIndex = 0, releases: ReleaseQueue | None = None):
         cdef Work* w = &self.w
         cdef Py_ssize_t u
         cdef const double[::1] speeds = doubles(speed, "speed")
@@ -192,6 +198,9 @@ cdef class WorkQueue:
         w.max_copies, w.local, w.printed, w.log, w.random_state, w.left = max_replicas, local, printed, log, seed, w.tasks
         w.rules.interval, w.rules.checkpoint, w.rules.restore = interval, checkpoint, restore
         self.step = step
+        if releases is not None:
+            self.releases = releases
+            check_lengths(w.bags, self.releases.applications, "tasks", "releases")
         self.machines, self.bags, self.log, self.faults, self.fed = w.machines, w.bags, log, faults, not faults
         self._set_load(period, phase, factors, series, first)
         if w.choice in (CPU, ALL):
@@ -219,6 +228,7 @@ cdef class WorkQueue:
         w.task = <Task*> calloc(w.tasks + 1, sizeof(Task))
         w.machine_block = calloc(w.machines + 2, sizeof(Machine))
         w.bag = <Bag*> calloc(w.bags + 1, sizeof(Bag))
+        w.by_place = <int*> reallocate(NULL, (w.bags + 1) * sizeof(int))
         w.ranking = <Agenda**> calloc(w.bags + 1, sizeof(void*))
         w.used_machines = <unsigned long long**> calloc(w.bags + 1, sizeof(void*))
         w.sequence = <int*> reallocate(NULL, (w.tasks + 1) * sizeof(int))
@@ -244,7 +254,7 @@ cdef class WorkQueue:
         cdef Py_ssize_t b, k = 0, end
         for b in range(w.bags):
             w.bag[b].first, w.bag[b].tasks, w.bag[b].left = k, counts[b], counts[b]
-            w.bag[b].failed = w.bag[b].last_failed = w.bag[b].first_start = w.bag[b].finish = -1
+            w.bag[b].failed = w.bag[b].last_failed = w.bag[b].first_start = w.bag[b].finish = w.bag[b].place = -1
             end = k + counts[b]
             while k < end:
                 w.task[k].size, w.task[k].head, w.task[k].after = size[k], -1, -1
@@ -284,6 +294,7 @@ cdef class WorkQueue:
         free(w.task)
         free(w.machine_block)
         free(w.bag)
+        free(w.by_place)
         free(w.ranking)
         free(w.used_machines)
         free(w.sequence)
@@ -330,7 +341,7 @@ cdef class WorkQueue:
         b = &w.bag[bag]
         order = indices(sequence, "sequence", 0, b.tasks)
         check_lengths(b.tasks, order.shape[0], "tasks of the bag", "sequence")
-        if b.unstarted > 0 or b.first_start >= 0:
+        if b.place >= 0:
             raise ValueError(f"bag must not be released yet, got {bag}")
         listed_array = np.zeros(b.tasks, np.uint8)
         cdef unsigned char[::1] is_listed = listed_array
@@ -340,7 +351,9 @@ cdef class WorkQueue:
             is_listed[order[k]] = True
         for k in range(b.tasks):
             w.sequence[b.first + k] = <int> (b.first + order[k])
-        b.unstarted, b.open, b.release = b.tasks, b.tasks, w.now
+        b.unstarted, b.open, b.release, b.place = b.tasks, b.tasks, w.now, w.released
+        w.by_place[w.released] = <int> bag
+        w.released += 1
         work_rate(w, bag)
         self.dirty = True
         if w.predictor.by != TOLD:
@@ -379,11 +392,12 @@ cdef class WorkQueue:
         self.fault_time, self.fault_machine, self.fault_up, self.fault_until = times, machine_ids, up_flags, predicted
         self.fault, self.fed = 0, times.shape[0] == 0
 
-    def run(self, long long until) -> Literal["reached", "blocks", "decide", "done", "over"]:
+    def run(self, long long until) -> Literal["reached", "blocks", "decide", "ended", "done", "over"]:
         """Run everything that is due before `until` ns, and return why the run stops.
 
         "reached": no event is left before `until`, and `now` is `until` unless that is `NEVER`.  "blocks": `feed` must
         be called first.  "decide": the caller must choose a task or a machine from `candidates` and `idle_machines`.
+        "ended": bags were completed at `now`, and those that follow them at once must be submitted first.
         "done": the last task of all bags was completed at `now`.  "over": no machine is up, and none will recover.
 
         Raises
@@ -427,6 +441,9 @@ cdef class WorkQueue:
                     self._pass(u)
             if w.left == 0:
                 break
+            if self.ended:
+                self.ended = False
+                return ENDED
             while self.fault < self.fault_time.shape[0] and self.fault_time[self.fault] == at:
                 self._read_faults_ahead()
                 if not work_change(w, self.fault_machine[self.fault], self.fault_up[self.fault] != 0,
@@ -459,8 +476,12 @@ cdef class WorkQueue:
             work_prefetch_copy(w, w.due.front[k].number)
         w.machine[u].due = -1
         if w.machine[u].run.end == w.now:
+            k = w.task[w.machine[u].task].bag
             work_complete(w, u)
             self.dirty = True
+            if self.releases is not None and w.bag[k].left == 0:
+                self.releases.end_one(k, w.now)
+                self.ended = True
         else:
             work_save(w, u)
 
@@ -738,6 +759,8 @@ cdef class WorkQueue:
         fill(w.machine, entries["machines"])
         fill(w.bag, entries["bags"])
         fill(w.sequence, entries["sequence"])
+        fill(w.by_place, entries["by_place"])
+        w.released, self.ended = len(entries["by_place"]), False
         fill(w.lost_at, entries["lost_at"])
         fill(w.predictor.since, entries["since"])
         fill(w.predictor.forecast, entries["told"])
@@ -755,8 +778,11 @@ cdef class WorkQueue:
             work_queue_failed(w, k)
         w.left = 0
         for b in range(w.bags):
+            tournament_set(&w.ready, b, OUT)
+        for b in range(w.bags):
             w.left += w.bag[b].left
-            work_rate(w, b)
+            if w.bag[b].place >= 0:
+                work_rate(w, b)
             work_forget_ranking(w, b)
             free(w.used_machines[b])
             w.used_machines[b] = NULL

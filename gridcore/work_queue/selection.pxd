@@ -19,13 +19,14 @@ cdef enum:
 cdef inline Py_ssize_t next_bag(const Work* w) noexcept nogil:
     """Return the bag whose turn it is, which has a task that may be started; -1 if there is none."""
     cdef long long best = tournament_best(&w.ready)
-    cdef Py_ssize_t b = -1
+    cdef Py_ssize_t place = -1, b
     if best == OUT:
         return -1
     if w.bag_order == ROUND or w.bag_order == ROUND_NRF:
-        b = tournament_from(&w.ready, w.turn, best)
-    if b < 0:
-        b = tournament_first(&w.ready, best)
+        place = tournament_from(&w.ready, w.turn, best)
+    if place < 0:
+        place = tournament_first(&w.ready, best)
+    b = w.by_place[place]
     return b if w.bag[b].open > 0 else -1
 
 

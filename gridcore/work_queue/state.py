@@ -58,7 +58,7 @@ _COUNTS = ("first_start", "finish", "resubmitted", "replicas", "killed", "undist
 BAG_TOTALS = (*_COUNTS, "redundant", "lost", "overhead", "slowed")
 BAG = _struct(
     i8="first tasks left open release unstarted at failed last_failed "
-    "first_start finish nodes resubmitted replicas killed undisturbed",
+    "first_start finish nodes resubmitted replicas killed undisturbed place",
     f8="redundant lost overhead slowed",
 )
 ROW = np.dtype(
@@ -160,7 +160,8 @@ def read_state(
     their order.
 
     Further entries: `task_of`, int64[machines], the task that each machine runs (-1: none); `fast`,
-    bool[machines], whether it gets tasks; `lost_at`, int64[tasks].
+    bool[machines], whether it gets tasks; `lost_at`, int64[tasks]; `by_place`, int32[k], the released
+    bags in order of release.
 
     Parameters
     ----------
@@ -219,6 +220,10 @@ def _derive_tasks(entries: dict[str, Any], max_copies: int) -> None:
     bags["unstarted"] = np.where(released, bags["tasks"] - n_begun, 0)
     bags["left"] = bags["tasks"] - count(completed)
     bags["open"] = count(may_be_copied & released[bag_of])
+    by_place = np.flatnonzero(released)
+    by_place = by_place[np.argsort(bags["place"][by_place], kind="stable")]
+    bags["place"] = -1
+    bags["place"][by_place] = np.arange(len(by_place))
     is_ranked = np.zeros(len(bags), np.bool_)
     is_ranked[entries["ranked_bags"]] = True
     is_ranked &= bags["left"] > 0
@@ -229,6 +234,7 @@ def _derive_tasks(entries: dict[str, Any], max_copies: int) -> None:
     entries |= {
         "task_of": task_of,
         "lost_at": lost_at,
+        "by_place": by_place.astype(np.int32),
         "running": members_in_order(running, entries["running"]),
         "failed": members_in_order(np.flatnonzero(has_begun & ~completed & (copies == 0)), entries["failed"]),
         "ranked_bags": np.flatnonzero(is_ranked),

@@ -56,6 +56,7 @@ cdef struct Bag:
     long long unstarted, at             # number of tasks never started, and the place of the first in the sequence
     long long failed, last_failed       # ends of the list of tasks that lost all copies, oldest first; -1: none
     long long first_start, finish, nodes, resubmitted, replicas, killed, undisturbed
+    long long place                     # number of bags released before it; -1: not released
     double redundant, lost, overhead, slowed
 
 
@@ -68,7 +69,8 @@ cdef struct Row:                        # a copy that has ended
 cdef struct Work:
     Py_ssize_t machines, bags, tasks
     Py_ssize_t up                       # number of machines that are up and fast enough
-    Py_ssize_t turn                     # the bag after the last served bag
+    Py_ssize_t released                 # number of released bags
+    Py_ssize_t turn                     # the place after that of the last served bag
     long long now, left                 # ns; number of tasks that are not completed
     long long n_examined                # machines that were examined for choices by ALL
     int order, choice, max_copies, bag_order
@@ -81,6 +83,7 @@ cdef struct Work:
     Machine* machine
     void* machine_block                 # the allocated memory of `machine`
     Bag* bag
+    int* by_place                       # released bags in order of release
     Agenda** ranking                    # by bag, then by number of copies, from 1 on; NULL until first used
     unsigned long long** used_machines  # by bag: bits of the machines that have begun a task of it
     int* sequence                       # bag after bag: its tasks in the order of their first start
@@ -91,7 +94,7 @@ cdef struct Work:
     RadixHeap due                       # machines by the next event of their copies; valid entries equal `Machine.due`
     Py_ssize_t running                  # number of copies
     Tournament idle                     # by rank: predicted end of the up time of a free machine
-    Tournament ready                    # by bag: OUT, or a number from `work_rate`
+    Tournament ready                    # by place of a bag: OUT, or a number from `work_rate`
     Row* row
     Py_ssize_t n_rows, row_room
 
@@ -252,7 +255,7 @@ cdef inline void work_drop_ranking(Work* w, Py_ssize_t b) noexcept nogil:
 
 
 cdef inline void work_rate(Work* w, Py_ssize_t b) noexcept nogil:
-    """Set the number of bag b in `ready`, after any change to its tasks.
+    """Set the number of bag b, which is released, in `ready`, after any change to its tasks.
 
     A bag without a task that may be started is out, except that by EXCL it stays until it is complete.  Others
     have 0, or more while a task of theirs has no copy: by ROUND_NRF 1, by LONG_IDLE the more the longer the task
@@ -268,8 +271,8 @@ cdef inline void work_rate(Work* w, Py_ssize_t b) noexcept nogil:
     elif waits and w.bag_order == LONG_IDLE:
         # a task that was never started has waited longer than all tasks that have failed since
         value = NEVER - (bag.release if bag.unstarted > 0 else w.lost_at[bag.failed])
-    if w.ready.round[0][b] != value:
-        tournament_set(&w.ready, b, value)
+    if w.ready.round[0][bag.place] != value:
+        tournament_set(&w.ready, bag.place, value)
 
 
 cdef inline void work_queue_failed(Work* w, Py_ssize_t k) noexcept nogil:
@@ -371,7 +374,7 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
     tournament_set(&w.idle, w.rank[u], OUT)
     work_link(w, k, u)
     b.open -= t.running == w.max_copies
-    w.turn = number + 1
+    w.turn = b.place + 1
     work_rate(w, number)
     work_watch(w, u, False)
     work_enrank(w, k)

@@ -133,8 +133,8 @@ class EmulatedCore(PythonCore):
         self.incoming_count = 0
         super().__init__(links, queues, **arguments)
         self.released = len(self.release)  # the coordinator releases applications
-        if not process.is_alone:
-            self.release_queue = None
+        if not process.is_alone or not any(self.is_local):
+            self.release_queue = None  # the coordinator of one process has no nodes either
         self.add_note = process.note
         if not process.is_alone:
             self.until = ""

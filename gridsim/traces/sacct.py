@@ -18,6 +18,7 @@ from gridsim.traces._text import Remark, text_lines
 from gridsim.traces.accounting import COMPLETED, Floats, Rows, first_known, make_jobs, run_columns
 from gridsim.traces.job_lines import CANCELLED, FAILED
 from gridsim.traces.jobs import NODES_NOTE, NOT_ENDED, PENDING, PENDING_ARRAYS, SHARED_NOTE, ParsedJobs
+from gridsim.traces.sacct_dependencies import IDENTITY, STATEMENTS, TASK, slurm_predecessors
 from gridsim.traces.tables import AccountingTable, Bytes, InvalidValue, check_columns, read_table
 from gridsim.traces.values import (
     has_zone,
@@ -32,7 +33,7 @@ from gridsim.traces.values import (
     whole_numbers,
 )
 
-#: The command whose table has everything that gridsim uses.
+#: The command whose table has everything that gridsim uses, except dependencies of jobs (JobName,SubmitLine).
 EXPORT = (
     "sacct -aXP -S START -E END --format=JobIDRaw,JobID,User,Account,Partition,State,Submit,Start,End,"
     "ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqMem"
@@ -55,6 +56,7 @@ _PATTERNS: dict[str, re.Pattern[str] | None] = {
     **dict.fromkeys(("alloctres", "reqtres"), re.compile(r"[\w/:]+=[^|]*|")),
     "reqmem": re.compile(r"[\d.]*[KMGTP]?[Bcn]?"),
     "exclusive": None,
+    **dict.fromkeys(STATEMENTS, None),
 }
 #: Columns, in lower case, that may have separators or newlines in their values.
 _TEXTS = frozenset(
@@ -111,9 +113,6 @@ _ENDED = {
 }
 #: State -> status in SWF, or -2 for jobs that wait and -3 for jobs that run.
 _STATES = {**_ENDED, **dict.fromkeys(_WAITING, -2), **dict.fromkeys(_RUNNING, -3)}
-_TASK = re.compile(r"(\d+)(?:_(\d+)|\+(\d+))?")
-#: The tasks of an array that wait, with a limit for those that run at once.
-_LIMITED_ARRAY = re.compile(r"(\d+)_\[[^\]]*%(\d+)\]?")
 
 
 def table_separator(line: str, names: frozenset[str] = _NAMES) -> str | None:
@@ -137,9 +136,12 @@ def parse_sacct(path: StrPath) -> ParsedJobs:
     Steps, jobs that have not ended, and pending arrays are left out, and columns that no run uses;
     `ParsedJobs.remarks` counts them.  A job that was cancelled or failed before it started is a job that
     never ran.  Processors are CPUs, or nodes if the table has no CPUs or all jobs are exclusive.  Accounts
-    are groups, and partitions are queues.  If an array has a limit for the tasks that run at once, which the
-    lines of its pending tasks state, each task has a preceding one.  Times without a time zone are read as if
-    clocks never changed.
+    are groups, and partitions are queues.  Times without a time zone are read as if clocks never changed.
+
+    Preceding jobs are those of ``--dependency`` in the column SubmitLine (or Dependency), and of "singleton"
+    if there is a column JobName.  If an array has a limit for the tasks that run at once, in SubmitLine or in
+    the line of its pending tasks, a task follows the one whose end made room for it, or if times do not tell,
+    the one as far before it as the limit.
 
     Raises
     ------
@@ -151,6 +153,8 @@ def parse_sacct(path: StrPath) -> ParsedJobs:
     present = {name.lower() for name in names}
     redundant = {name for name, columns in _REDUNDANT.items() if present.issuperset(columns)}
     patterns = {name: pattern for name, pattern in _PATTERNS.items() if name not in redundant}
+    if present.intersection(STATEMENTS):
+        patterns[IDENTITY] = None
     return _jobs(read_table(path, separator, patterns, texts=_TEXTS, numbers=_NUMBERS))
 
 
@@ -248,6 +252,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
     groups, group_names = number_names(table.get("Account", "Group", "GID"), rows)
     queues, queue_names = number_names(table.get("Partition"), rows)
     numbers = _numbers(table, rows)
+    predecessors = slurm_predecessors(table, numbers, rows, submit, start, end, run_time)
     fields = {
         "job": numbers,
         "submit": submit,
@@ -258,7 +263,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
         "user": users,
         "group": groups,
         "queue": queues,
-        "preceding": _array_predecessors(table, numbers, rows & (run_time > 0)),
+        "preceding": predecessors.preceding,
     }
     header = {"Computer": "Slurm"}
     header |= {
@@ -274,10 +279,12 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
         Remark(line[waiting], PENDING),
         Remark(line[running], NOT_ENDED),
         Remark(line[_clock_changes(table, rows, started, ended, run_time, is_local)], _CLOCK_CHANGE_REMARK),
-        table.unused(_PATTERNS),
+        *predecessors.remarks,
+        table.unused({*_PATTERNS, *table.columns}),
     )
     selected = {name: column[rows] for name, column in fields.items()}
-    return make_jobs(table.path, selected, line[rows], header=header, is_local=is_local, remarks=remarks)
+    parsed = make_jobs(table.path, selected, line[rows], header=header, is_local=is_local, remarks=remarks)
+    return parsed._replace(further=predecessors.further)
 
 
 def _steps(table: AccountingTable) -> Rows:
@@ -307,7 +314,7 @@ def _numbers(table: AccountingTable, rows: Rows) -> NDArray[np.int64]:
     values, whole = map(column.rows, whole_numbers(column.bytes()))
     numbers[whole] = values[whole]
     for row in np.flatnonzero(rows & ~whole).tolist():
-        match = _TASK.fullmatch(column.bytes()[column.index(row)].decode(errors="replace"))
+        match = TASK.fullmatch(column.bytes()[column.index(row)].decode(errors="replace"))
         if match is None:
             raise table.error(
                 column, InvalidValue(column.index(row), "the number of a job such as 12, 12_3 or 12+1")
@@ -317,29 +324,6 @@ def _numbers(table: AccountingTable, rows: Rows) -> NDArray[np.int64]:
     for number_of_task, (_, row) in enumerate(sorted(tasks), following):
         numbers[row] = number_of_task
     return numbers
-
-
-def _array_predecessors(table: AccountingTable, numbers: NDArray[np.int64], rows: Rows) -> Floats:
-    """Return the number of the job before each task of an array that may run n tasks at once, else NaN.
-
-    It is the n-th one of `rows` before it in the array, in the order of the tasks.  Lines of pending tasks
-    state the limit.
-    """
-    preceding, column = np.full(len(table), np.nan), table.get("JobID")
-    texts = [] if column is None else column.texts()
-    found = (_LIMITED_ARRAY.match(text) for text in texts)
-    limits = {int(match[1]): int(match[2]) for match in found if match is not None}
-    if column is None or not limits:
-        return preceding
-    tasks: dict[int, list[tuple[int, int]]] = {}
-    for row in np.flatnonzero(rows).tolist():
-        match = _TASK.fullmatch(texts[column.index(row)])
-        if match is not None and match[2] is not None and int(match[1]) in limits:
-            tasks.setdefault(int(match[1]), []).append((int(match[2]), row))
-    for array, of_array in tasks.items():
-        in_order, limit = [row for _, row in sorted(of_array)], max(1, limits[array])
-        preceding[in_order[limit:]] = numbers[in_order[:-limit]]
-    return preceding
 
 
 def _statuses(values: Bytes) -> Floats:

@@ -312,7 +312,7 @@ class _Layout:
         Parameters
         ----------
         kept_columns
-            Columns whose values have to be determined.
+            Columns whose values have to be determined.  A text that is not determined is left out.
         """
         escape = "\\" + self.separator
         fields = re.split(rf"(?<!\\){re.escape(self.separator)}", record)
@@ -328,6 +328,9 @@ class _Layout:
         backwards = self._match(columns[::-1], fields[::-1])
         if backwards is None or any(values[k] != backwards[-1 - k] for k in kept_columns):
             return None
+        for k in self.text_columns:
+            if values[k].split(self.separator) != backwards[-1 - k].split(self.separator)[::-1]:
+                values[k] = ""
         return values
 
     def _match(self, columns: list[int], fields: list[str]) -> list[str] | None:
@@ -370,7 +373,8 @@ def read_table(
     patterns
         Lower-case name -> pattern of its values, or None for any; only these columns are kept.
     texts
-        Lower-case names of columns that may have the separator and newlines in their values; none is kept.
+        Lower-case names of columns that may have the separator and newlines in their values.  Of kept ones,
+        these are replaced by blanks, and a value is empty if the columns around it do not tell where it ends.
     numbers
         Lower-case names of columns of numbers or times, with many different values.
 
@@ -484,7 +488,7 @@ class _TableReader:
     def _records(self, lines: list[str], number: int, is_last: bool) -> tuple[list[str], NDArray[np.int64]]:
         """Return records as lines with one field for each column, and the line of each record.
 
-        The texts of records that had other separators or newlines are left out.
+        Separators and newlines in texts are replaced by blanks.
         """
         last, separator = len(self._names) - 1, self._separator
         if separator == " ":
@@ -517,16 +521,17 @@ class _TableReader:
         return records, np.array(numbers, np.int64)
 
     def _single_line(self, lines: list[str], number: int) -> str:
-        """Return the lines of a record as one line, with one field for each column and without texts."""
+        """Return the lines of a record as one line, with one field for each column."""
         separator, layout, width = self._separator, self._layout, len(self._names)
         record = "\n".join(lines)
         count = record.count(separator) + 1
         if count == width and len(lines) == 1:
             return record
-        values = layout.place(record, self._kept_columns) if count >= width else None
+        fixed_columns = [k for k in self._kept_columns if k not in layout.text_columns]
+        values = layout.place(record, fixed_columns) if count >= width else None
         for k in layout.text_columns if values is not None else ():
             assert values is not None
-            values[k] = ""
+            values[k] = re.sub(rf"[\n{re.escape(separator)}]", " ", values[k])
         # a separator or a newline can only be in a text
         if values is None or any(separator in value or "\n" in value for value in values):
             is_first_whole = len(lines) > 1 and layout.is_record(lines[0].split(separator))

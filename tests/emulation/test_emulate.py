@@ -113,11 +113,11 @@ def test_users_cancel_jobs_in_processes() -> None:
     assert result.applications["cancelled"].tolist() == [0, 1, 0, 1, 0, 0]
 
 
-@pytest.mark.parametrize("name", ["join-shortest-queue", "dgs-asap"])
+@pytest.mark.parametrize("name", ["join-shortest-queue", "WQR-FT", "dgs-asap"])
 def test_applications_follow_others_though_a_process_is_killed(name: str) -> None:
     """A restarted process learns of the releases that it has missed: its stretches depend on them."""
     scheduler, after = make_scheduler(name), [[], [0], [0, 1]]
-    release, faults = [0.0] * 3, gs.Faults.of([7], [15.0], [40.0])
+    release, faults = [0.0] * 3, gs.Faults.of([1], [12.0], [36.0])
     workload = gs.Workload.of(release, [20, 9, 5], 9000.0, after=after, think_time=[0.0, 0.0, 5.0])
     if scheduler.rigid:
         workload = gs.Workload.jobs_of(release, [3, 8, 2], [50.0, 60.0, 70.0], after=after)

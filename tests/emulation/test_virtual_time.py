@@ -179,7 +179,7 @@ def following_jobs(faults: gs.Faults | None) -> gs.Scenario:
 
 
 @pytest.mark.parametrize("faults", [None, FAULTS], ids=["up", "failures"])
-@pytest.mark.parametrize("name", ["fair-tree", "sparrow", "work-stealing", "dgs-asap", "zorilla"])
+@pytest.mark.parametrize("name", ["fair-tree", "sparrow", "work-stealing", "WQR-FT", "dgs-asap", "zorilla"])
 def test_releases_after_others_are_those_of_a_simulation(name: str, faults: gs.Faults | None) -> None:
     scheduler = make_scheduler(name)
     faults = None if name == "fair-tree" else faults

@@ -37,7 +37,7 @@ def bags(**options: Any) -> st.SearchStrategy[gs.Scenario]:
 
 _TREE = bags(max_nodes=17)
 _CROWDED = bags(max_nodes=9, crowded=True)
-_WQR = bags(max_nodes=12, unequal=True, fluctuating=True)
+_WQR = bags(max_nodes=12, unequal=True, fluctuating=True, dependencies=True)
 #: Parameters that have an effect if messages maintain the tree.
 _BY_MESSAGES = st.builds(
     gs.FairTree,

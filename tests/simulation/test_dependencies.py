@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,10 @@ from tests.reference.release_queue import ReleaseQueue
 
 NS = 10**9
 #: Schedulers whose ends of applications the run learns in different ways.
-BAGS = ("fair-tree", "power-of-d", "sparrow", "mct", "ideal-tree", "mincent", "fcfs-pull", "min-min")
+BAGS = (
+    *("fair-tree", "power-of-d", "sparrow", "mct", "ideal-tree", "mincent", "fcfs-pull", "min-min"),
+    *("WQR-FT", "wave"),
+)
 JOBS = ("backfill", "asap", "dgs-asap", "zorilla")
 
 
@@ -195,7 +199,12 @@ def list_schedule(speeds: list[int], bags: list[tuple[int, int, list[int], int]]
 @settings(deadline=None)
 @given(data=st.data())
 def test_starts_from_one_list_equal_a_plain_simulator(data: st.DataObject) -> None:
+    """Wave schedulers draw hosts, so their machines are equal; work queues do not replicate tasks here."""
     speeds = data.draw(st.lists(st.sampled_from((1, 2, 4)), min_size=1, max_size=4))
+    queue = gs.WqrFt(max_replicas=1, machine_choice="cpu", checkpoint_interval=math.inf)
+    scheduler = data.draw(st.sampled_from((gs.Fcfs(mode="pull"), queue, gs.Wave())))
+    if isinstance(scheduler, gs.Wave):
+        speeds = [speeds[0]] * len(speeds)
     bags = [
         (
             data.draw(st.integers(1, 5)),
@@ -208,7 +217,7 @@ def test_starts_from_one_list_equal_a_plain_simulator(data: st.DataObject) -> No
     tasks, size, after, think = zip(*bags, strict=True)
     think = [time if before else 0 for time, before in zip(think, after, strict=True)]
     workload = gs.Workload.of([0.0] * len(bags), tasks, size, after=after, think_time=think)
-    table = gs.simulate(gs.Scenario(gs.Platform.of(speeds), workload), gs.Fcfs(mode="pull")).applications
+    table = gs.simulate(gs.Scenario(gs.Platform.of(speeds), workload), scheduler).applications
     found = list(zip(table["first_start"].tolist(), table["finish"].tolist(), strict=True))
     assert found == list_schedule(speeds, bags)
 
@@ -243,8 +252,8 @@ def test_earliest_ends_follow_the_longest_chain() -> None:
 
 
 def test_what_does_not_support_dependencies_says_so() -> None:
-    with pytest.raises(gs.ScenarioError, match=r"WQR-FT does not support workload\.after; .*power-of-d"):
-        gs.simulate(bags(), "WQR-FT")
+    with pytest.raises(gs.ScenarioError, match=r"rjss does not support workload\.after; .*power-of-d"):
+        gs.simulate(bags(), "rjss")
     with pytest.raises(gs.ScenarioError, match=r"processes must be 1 with workload\.after, got 2"):
         gs.simulate(bags(), "fair-tree", processes=2)
     with pytest.raises(gs.ScenarioError, match=r"workload\.after does not support workload\.deadline"):

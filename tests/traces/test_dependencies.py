@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,23 @@ def test_tasks_of_workflows_follow_all_their_dependencies(tmp_path: Path) -> Non
     assert dropped == {"preceding jobs besides the first of a job": 2}
 
 
+def test_jobs_of_workflows_in_plain_gwf_follow_those_of_field_20(tmp_path: Path) -> None:
+    """Numbers of bags are no jobs, and structures that are not read are counted at their first line."""
+    structures = ["DAG -1", "dag 1", "DAG 1,2", "BoT 1", "UNITARY 1", "DAG a1", "Petri 1", "1 1", "DAG"]
+    rows = [f"{i} {i} 0 10 1 -1 -1 1 -1 -1 1 U1 G1 X1 Q1 P1 S S {s}" for i, s in enumerate(structures, 1)]
+    log = tmp_path / "a.gwf"
+    log.write_text("# Site: x\nJobID SubmitTime\n" + "\n".join(rows) + "\n")
+    with pytest.warns(gs.TraceWarning) as caught:
+        jobs = applications_of(str(log), "preceding")
+    texts = [str(warning.message) for warning in caught]
+    assert any(
+        "a.gwf:8: 1 jobs of workflows that list no numbers of jobs in field 20" in text for text in texts
+    )
+    assert any("1 jobs of an unknown structure" in text for text in texts)
+    assert jobs.predecessors.tolist() == [0, 0, 1]
+    assert jobs.predecessor_offsets.tolist() == [0, 0, 1, 3, *[3] * 6]
+
+
 def test_arrays_with_a_limit_run_as_many_tasks_at_once(tmp_path: Path) -> None:
     """The line of the pending tasks states the limit; the array without one follows nothing."""
     day = "2024-05-01T"
@@ -140,6 +158,61 @@ def test_arrays_with_a_limit_run_as_many_tasks_at_once(tmp_path: Path) -> None:
         result = gs.simulate(scenario, "backfill")
     # jobs of equal submissions are in the order of their numbers, in which tasks are in order
     assert result.applications["first_start"].tolist() == [0.0, 0.0, 60.0, 60.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("statement", ["line", "command"])
+def test_a_limited_array_is_repeated_to_the_second(tmp_path: Path, statement: str) -> None:
+    """The place of a short task is free before that of a longer one that began earlier."""
+    day, runs, start = "2024-05-01T", [100, 10, 20, 30, 40], [0, 0, 10, 30, 60]
+    times = [f"{day}08:{t // 60:02}:{t % 60:02}" for t in start]
+    command = "sbatch --array=1-5%2 a.sh" if statement == "command" else ""
+    lines = [f"12_{k}|COMPLETED|{day}08:00:00|{times[k - 1]}|{runs[k - 1]}|1|{command}" for k in range(1, 6)]
+    if statement == "line":
+        lines.append(f"12_[6-9%2]|PENDING|{day}08:00:00|Unknown|0|1|")
+    log = tmp_path / "jobs.txt"
+    log.write_text("\n".join(["JobID|State|Submit|Start|ElapsedRaw|NCPUS|SubmitLine", *lines]) + "\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gs.TraceWarning)
+        workload = gs.Workload.jobs_from_log(str(log), after="preceding")
+        result = gs.simulate(gs.Scenario(PLATFORM, workload), "backfill")
+    assert result.applications["first_start"].tolist() == start
+
+
+def test_dependencies_are_those_of_the_commands(tmp_path: Path) -> None:
+    day = "2024-05-01T08:00:"
+    rows = [  # job, name, options of the command, preceding jobs by their places in this list
+        ("100", "a", "", []),
+        ("101", "b", "-d afterok:100", [0]),
+        ("110_1", "c", "--array=1-2 --dependency=afterany:100:101,afternotok:100", [0, 1]),
+        ("110_2", "c", "--array=1-2 --dependency=afterany:100:101,afternotok:100", [0, 1]),
+        ("120_1", "d", "--dep aftercorr:110", [2]),
+        ("120_2", "d", "--dep aftercorr:110", [3]),
+        ("130", "e", "-dafterany:110", [2, 3]),
+        ("131", "e", "-d afterany:110_*:101", [1, 2, 3]),
+        ("132", "a", "--dependency=singleton", [0]),
+        ("133", "a", "--dependency=singleton,afterok:110_2", [3, 8]),
+        ("134", "e", "--wrap x | y -d afterok:100 | z", [0]),
+        ("135", "e", "-d after:100", []),  # the start of another job
+        ("136", "e", "-d afterok:100?afterok:101", []),  # one of two
+        ("137", "e", "-d afterok:999", []),  # not in the log
+        ("138", "e", "-d debug job.sh afterok:100", []),
+    ]
+    lines = [
+        f"{k + 100}|{job}|{name}|u|COMPLETED|{day}{k:02}|{day}{k:02}|9|1|sbatch {options}"
+        for k, (job, name, options, _) in enumerate(rows)
+    ]
+    log = tmp_path / "jobs.txt"
+    head = "JobIDRaw|JobID|JobName|User|State|Submit|Start|ElapsedRaw|NCPUS|SubmitLine"
+    log.write_text("\n".join([head, *lines]) + "\n")
+    with pytest.warns(gs.TraceWarning) as caught:
+        jobs = applications_of(str(log), "preceding")
+    texts = [str(warning.message) for warning in caught]
+    assert any("2 jobs whose dependency is not on the ends" in text for text in texts)
+    assert any("1 jobs with a preceding job that is not in the workload" in text for text in texts)
+    assert not any("SubmitLine" in text for text in texts)
+    offsets = jobs.predecessor_offsets
+    found = [sorted(jobs.predecessors[i:j].tolist()) for i, j in zip(offsets, offsets[1:], strict=False)]
+    assert found == [before for *_, before in rows]
 
 
 def test_users_of_several_logs_wait_for_their_jobs(tmp_path: Path) -> None:

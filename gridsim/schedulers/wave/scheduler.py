@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -41,7 +41,7 @@ class Wave(Scheduler, frozen=True, kw_only=True):
     A host runs one task at a time, and a task has one copy.  The host of a task is drawn uniformly from the
     hosts that are up and idle (random stream ``wave``).  If there is none, tasks wait in one list: first
     tasks that have lost their host, in the order in which they became free to move, then unstarted tasks, by
-    application and number.
+    release and number.
 
     If the scenario's faults have no zones there is no night, and "wave" works like "migration".  A transient
     failure interrupts the task of its host like any other failure.  At one instant tasks end first, then
@@ -65,6 +65,7 @@ class Wave(Scheduler, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = False
     owners: ClassVar[bool] = True
     unequal: ClassVar[bool] = True
+    dependencies: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = WORDS
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = VERBS
 
@@ -90,10 +91,10 @@ class WavePolicy(Policy):
 
     takes_blocks: ClassVar[bool] = True
     STATE: ClassVar[tuple[str, ...]] = (
-        "now", "placement_time", "agenda", "released", "started", "tasks_left", "suspended", "moves",
-        "day_starts", "block_time", "block_machine", "block_up", "block_row", "up", "feed_ended", "task",
-        "computing", "starts", "ends", "free", "place", "progress", "cost_left", "host", "disturbed",
-        "applications", "machines", "overhead", "pairs", "log", "host_stream", "linger_stream",
+        "now", "placement_time", "agenda", "new_tasks", "releases", "new_task_count", "tasks_left",
+        "suspended", "moves", "day_starts", "block_time", "block_machine", "block_up", "block_row", "up",
+        "feed_ended", "task", "computing", "starts", "ends", "free", "place", "progress", "cost_left", "host",
+        "disturbed", "applications", "machines", "overhead", "pairs", "log", "host_stream", "linger_stream",
         "decision_log",
     )  # fmt: skip
 
@@ -112,8 +113,11 @@ class WavePolicy(Policy):
         self.now = 0  # ns; all earlier events have happened
         self.placement_time = NEVER  # time of the next placement of new tasks, ns
         self.agenda: list[tuple[int, int, int]] = []  # heap of (ns, _END or _WAIT_END, host)
-        self.released = self.started = 0  # numbers of released and of started tasks
+        # heap of (number of the release, next task) for released applications with unstarted tasks
+        self.new_tasks: list[tuple[int, int]] = []
+        self.releases = self.new_task_count = 0  # numbers of released applications, and of unstarted tasks
         self.tasks_left = len(self.sizes)
+        self.has_ended = False  # whether applications have ended now after which others may be released
         self.suspended: list[tuple[int, int]] = []  # heap of (number of the interruption, task)
         self.moves = self.day_starts = 0
         # the current block of changes of hosts, and the number of changes already applied
@@ -162,22 +166,37 @@ class WavePolicy(Policy):
         now = self.run.engine.now
         self._advance(now)
         self.placement_time = now
-        self.released = self.offsets[applications[-1] + 1]
+        for i in applications:
+            self.new_tasks.append((self.releases, self.offsets[i]))  # the last in order, so still a heap
+            self.releases += 1
+            self.new_task_count += self.offsets[i + 1] - self.offsets[i]
 
     def advance(self, limit: int) -> int:
-        """Return the end of the run, ns; NEVER if it is not before `limit`."""
-        return self.now if self._advance(limit) else NEVER
+        """Return the end of the run, or of an application that others may follow, ns, if before `limit`.
+
+        Return NEVER if there is none.
+        """
+        if self.run.releases is not None:
+            limit = min(limit, self.run.releases.next_release())
+        return self.now if self._advance(limit) or self.has_ended else NEVER
 
     def is_exhausted(self) -> bool:
         """Return whether the run has ended by now; `advance` runs only what is before its limit."""
         return self._advance(self.run.engine.now + 1)
 
     def collect(self, engine: Engine, time: int) -> None:
-        engine.stop()
+        """End the run, unless an application has ended after which others may be released first."""
+        if not self.has_ended:
+            engine.stop()
 
     def _advance(self, limit: int) -> bool:
-        """Run all events before `limit` ns, and return whether the run has ended."""
-        while True:
+        """Run all events before `limit` ns, and return whether the run has ended.
+
+        It stops after the ends at an instant if applications have ended that others may follow
+        (`has_ended`); hosts change and tasks are placed only after the releases at this instant.
+        """
+        self.has_ended = False
+        while not self.has_ended:
             if not self.tasks_left:
                 return True
             if self.block_row == len(self.block_time) and not self.feed_ended:
@@ -193,6 +212,7 @@ class WavePolicy(Policy):
                 return False
             self.now = now
             self._run_events(now)
+        return False
 
     def _take_block(self) -> None:
         assert self.run.feed is not None
@@ -215,6 +235,9 @@ class WavePolicy(Policy):
                 self._end(u, now)
         if not self.tasks_left:
             return
+        if self.has_ended:
+            self.placement_time = now
+            return
         while self.block_row < len(self.block_time) and self.block_time.item(self.block_row) == now:
             u = self.block_machine.item(self.block_row)
             if self.decision_log is not None:
@@ -229,7 +252,7 @@ class WavePolicy(Policy):
             if not self.computing[u] and self.ends[u] == now:  # otherwise its host has recovered
                 self._move(u, "gave-up")
         self.placement_time = NEVER
-        if self.suspended or self.started < self.released:
+        if self.suspended or self.new_tasks:
             self._place(now)
 
     def _end(self, u: int, now: int) -> None:
@@ -242,6 +265,9 @@ class WavePolicy(Policy):
         columns["completed"][i] += 1
         columns["finish"][i] = now
         columns["undisturbed"][i] += not self.disturbed[t]
+        if self.run.releases is not None and columns["completed"][i] == self.offsets[i + 1] - self.offsets[i]:
+            self.run.releases.end([i], now)
+            self.has_ended = True
         self._release(u)
 
     def _recover(self, u: int, now: int) -> None:
@@ -303,7 +329,7 @@ class WavePolicy(Policy):
 
     def _place(self, now: int) -> None:
         night_zones = None
-        while self.suspended or self.started < self.released:
+        while self.suspended or self.new_tasks:
             count = sum(map(len, self.free))
             if not count:
                 return
@@ -312,15 +338,24 @@ class WavePolicy(Policy):
             if self.suspended:
                 _, t = heappop(self.suspended)
             else:
-                t = self.started
-                self.started += 1
+                t = self._take_unstarted()
             u, among = self._draw(count, night_zones)
             self._occupy(u)
             last = self.host[t]
             self._start(t, u, now)
             action = "started" if last < 0 else "returned" if last == u else "moved"
-            waiting = 1 + len(self.suspended) + self.released - self.started
+            waiting = 1 + len(self.suspended) + self.new_task_count
             self._record_decision(action, t, u, tasks=waiting, among=among)
+
+    def _take_unstarted(self) -> int:
+        """Return the next unstarted task, which starts now."""
+        place, t = self.new_tasks[0]
+        if t + 1 < self.offsets[self._application(t) + 1]:
+            heapreplace(self.new_tasks, (place, t + 1))
+        else:
+            heappop(self.new_tasks)
+        self.new_task_count -= 1
+        return t
 
     def _draw(self, count: int, night_zones: list[int] | None) -> tuple[int, int]:
         """Return one of `count` free hosts, if possible in `night_zones`, and the number of candidates."""

@@ -29,6 +29,7 @@ class CompiledWorkQueue(Policy):
         self.order_chance = run.streams("wqr.order")
         self.predictions = Predictions(parameters.prediction_error, run.streams("wqr.prediction"))
         self.rules = rules = Rules.of(parameters, run)
+        self.is_over = False
         machines, pace = len(run.speeds), {}
         if run.load_profile is not None:
             pace = {
@@ -60,6 +61,7 @@ class CompiledWorkQueue(Policy):
             seed=int(run.streams("wqr.replicas").integers(2**63)),
             log=run.record,
             step=self.notes is not None,
+            releases=run.releases,
             **pace,
         )
         run.engine.add_source(self)
@@ -74,19 +76,29 @@ class CompiledWorkQueue(Policy):
             self.queue.submit(i, sequence(self.rules.order, sizes, self.order_chance))
 
     def advance(self, limit: int) -> int:
-        """Run up to `limit` ns; the run ends with the last task, or if no machine will ever be up again."""
-        return self.queue.now if self._advance(limit) in ("done", "over") else NEVER
+        """Run up to `limit` ns, and return when the run or, if some follow others, an application ends.
+
+        The run ends with the last task, or if no machine will ever be up again.
+        """
+        if self.run.releases is not None:
+            limit = min(limit, self.run.releases.next_release())
+        return self.queue.now if self._advance(limit) != "reached" else NEVER
 
     def is_exhausted(self) -> bool:
         """Return whether the run has ended by now; `advance` runs only the events before its limit."""
-        return self._advance(self.run.engine.now + 1) in ("done", "over")
+        self._advance(self.run.engine.now + 1)
+        return self.is_over
 
     def collect(self, engine: Engine, time: int) -> None:
-        """Stop the engine, since the run has ended."""
-        engine.stop()
+        """Stop the engine if the run has ended; after the end of an application, others may be released."""
+        if self.is_over:
+            engine.stop()
 
     def _advance(self, until: int) -> str:
-        """Run the events before `until` ns; return the reason of the stop: "reached", "done" or "over"."""
+        """Run the events before `until` ns; return the reason of the stop.
+
+        It is "reached", "ended" (applications ended at this instant), "done" or "over".
+        """
         while True:
             try:
                 reason = self.queue.run(until)
@@ -97,6 +109,7 @@ class CompiledWorkQueue(Policy):
             elif reason == "decide":
                 self._decide()
             else:
+                self.is_over = reason in ("done", "over")
                 return reason
 
     def _feed(self) -> None:

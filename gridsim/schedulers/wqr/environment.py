@@ -59,8 +59,9 @@ class WorkQueueEnvironment(Environment):
         self.predicted = first.copy() if feed is None else self.predictions.of(0, first).copy()
         self.failed = list[int]()
         self.is_dispatch_due = False
-        #: Number of tasks completed according to the rows of the record of copies that `is_over` has read.
-        self.completed, self.row_count = set[tuple[int, int]](), 0
+        #: Application -> task -> end (ns), for tasks that are completed according to the `row_count` rows of
+        #: the record of copies that `is_over` has read.
+        self.completed, self.row_count = dict[int, dict[int, int]](), 0
 
     def attach(self, adapter: Any) -> None:
         """Register the timer of the server that fires after all other events of an instant."""
@@ -122,19 +123,29 @@ class WorkQueueEnvironment(Environment):
 
     # -- the end ---------------------------------------------------------------------------------------------
 
-    def complete_task(self) -> None:
-        """Count a completed task; the last task ends the run."""
+    def complete_task(self, application: int, tasks_left: int) -> None:
+        """Count a completed task; the last task of an application ends it, and the last of all the run."""
         self.left -= 1
+        if not tasks_left and self.run.releases is not None:
+            self.run.releases.end([application], self.adapter.now)
         if not self.left:
             self.adapter.core.stop()
 
     def is_over(self) -> bool:
-        """Return whether all tasks are completed; the server may learn of the last completion later."""
+        """Return whether all tasks are completed; the server may learn of the last completion later.
+
+        The coordinator of an emulation learns of the ends of applications here.
+        """
         names, rows = list(TABLES["copies"]), self.adapter.notes.rows["copies"]
-        application, task, how = map(names.index, ("application", "task", "how"))
+        application, task, how, end = map(names.index, ("application", "task", "how", "end"))
         new_rows, self.row_count = rows[self.row_count :], len(rows)
-        self.completed.update((row[application], row[task]) for row in new_rows if row[how] == COMPLETED)
-        return len(self.completed) == len(self.sizes)
+        for row in new_rows:
+            if row[how] == COMPLETED:
+                i = row[application]
+                self.completed.setdefault(i, {}).setdefault(row[task], row[end])
+                if self.run.releases is not None and len(self.completed[i]) == self.run.applications.tasks[i]:
+                    self.run.releases.end([i], max(self.completed[i].values()))
+        return sum(map(len, self.completed.values())) == len(self.sizes)
 
     def end(self) -> None:
         """End the copies of completed tasks on machines that have not learned of the completion."""

@@ -57,6 +57,7 @@ class Bag:
     """An application: a bag of independent tasks, 0, 1, 2 and so on."""
 
     number: int
+    place: int  # number of bags released before it
     released: int  # time of its release, ns
     left: int  # number of tasks that are not completed
     size: list[float]  # size of each task, Mflop
@@ -99,7 +100,8 @@ class Server(NodeProgram):
         self.free: dict[int, int] = {}  # machine that is up and idle -> predicted time of its failure
         self.running: dict[int, tuple[int, int, int]] = {}  # machine -> bag and task of its copy, copy number
         self.copies = 0  # number of copies assigned so far
-        self.turn = 0  # the bag after the one that had the last turn
+        self.released = 0  # number of bags released so far
+        self.turn = 0  # the place after that of the bag that had the last turn
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -109,7 +111,10 @@ class Server(NodeProgram):
         sizes = environment.sizes_of(number)
         first = deque(sequence(environment.rules.order, sizes, environment.order_stream).tolist())
         copies: list[list[int]] = [[] for _ in sizes]
-        self.bags[number] = Bag(number, view.now_ns, tasks, sizes.tolist(), [0.0] * tasks, copies, first)
+        self.bags[number] = Bag(
+            number, self.released, view.now_ns, tasks, sizes.tolist(), [0.0] * tasks, copies, first
+        )
+        self.released += 1
         if self.parameters.predictor != "exact":
             self.free = {u: self.predicted(view, u) for u in self.free}
         environment.dispatch_last()
@@ -164,7 +169,7 @@ class Server(NodeProgram):
         bag.left -= 1
         if not bag.left:
             del self.bags[bag.number]
-        view.environment.complete_task()
+        view.environment.complete_task(bag.number, bag.left)
 
     def runs(self, message: Any) -> bool:
         """Return whether the copy to which a signal refers is still assigned."""
@@ -201,7 +206,7 @@ class Server(NodeProgram):
             return min(ready, key=lambda bag: bag.waits_since, default=None)
         if order == "rr-nrf":
             ready = [bag for bag in ready if bag.waits_since < NEVER] or ready
-        after = [bag for bag in ready if bag.number >= self.turn] if order in ("rr", "rr-nrf") else []
+        after = [bag for bag in ready if bag.place >= self.turn] if order in ("rr", "rr-nrf") else []
         return next(iter(after or ready), None)
 
     def may_start(self, bag: Bag) -> bool:
@@ -290,7 +295,7 @@ class Server(NodeProgram):
         self.join_group(bag, task)
         del self.free[machine]
         self.copies += 1
-        self.turn = bag.number + 1
+        self.turn = bag.place + 1
         self.running[machine] = bag.number, task, self.copies
         sent = {"copy": self.copies, "size": bag.size[task], "saved": bag.saved[task]}
         view.send(machine, "assign", **subject, **sent, since=self.machines[machine].since)

@@ -111,6 +111,7 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
     owners: ClassVar[bool] = True
     unequal: ClassVar[bool] = True
     fluctuating: ClassVar[bool] = True
+    dependencies: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = WORDS
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {
         "started": "mentions",

@@ -73,7 +73,7 @@ def assert_same(scenario: gs.Scenario, scheduler: gs.WqrFt, **options: Any) -> N
 @QUICK
 @given(
     st.sampled_from((False, False, True)).flatmap(
-        lambda fails: scenarios(max_nodes=12, faults=fails, unequal=True, fluctuating=True)
+        lambda fails: scenarios(max_nodes=12, faults=fails, unequal=True, fluctuating=True, dependencies=True)
     ),
     schedulers(),
     st.sampled_from((None, 1)),
@@ -99,9 +99,15 @@ def stepped_scenarios(draw: st.DrawFn) -> gs.Scenario:
     faults = gs.Faults.of(*(list(column) for column in zip(*rows, strict=True))) if rows else None
     load = gs.Fluctuation.of([[1.0, 0.5, 0.25]], 7.5) if draw(st.integers(0, 2)) == 0 else None
     speeds = draw(st.lists(st.sampled_from((1000.0, 2000.0)), min_size=nodes, max_size=nodes))
+    release = [draw(st.sampled_from((0.0, 5.0, 20.0))) for _ in bags]
+    follows = draw(st.permutations(range(len(bags)))) if draw(st.booleans()) else []
+    after = [[] for _ in bags]
+    for earlier, later in zip(follows, follows[1:], strict=False):
+        after[later] = draw(st.sampled_from(([], [earlier])))
+    think = [draw(st.sampled_from((0.0, 0.0, 5.0))) for _ in bags]
     return gs.Scenario(
         gs.Platform.of(speeds),
-        gs.Workload.of_tasks([draw(st.sampled_from((0.0, 5.0, 20.0))) for _ in bags], bags),
+        gs.Workload.of_tasks(release, bags, after=after, think_time=think),
         seed=draw(st.integers(0, 3)),
         faults=faults,
         fluctuation=load,
