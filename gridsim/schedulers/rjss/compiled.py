@@ -59,6 +59,7 @@ class CompiledWalks(Policy):
             packet=packet,
             seed=environment.seed,
             neighbours=environment.neighbours,
+            cores=run.cores,
             pick=parameters.pick,
             rule=parameters.rule,
             local_threshold=parameters.local_threshold,

@@ -41,7 +41,7 @@ class _Walker(ProgramScheduler, frozen=True, kw_only=True):
     """Base class of RJSS and its competitors."""
 
     unequal: ClassVar[bool] = True
-    cores: ClassVar[bool] = False
+    cores: ClassVar[bool | Literal["separate"]] = True
     failures: ClassVar[bool] = False
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     policy: ClassVar[type[NodeProgram]] = RjssNode
