@@ -106,7 +106,7 @@ class CompiledWalks(Policy):
             arrival_order = np.lexsort((jobs["start"], jobs["arrived"]))
             columns["time"] = jobs["arrived"]
             outcome.arrivals = {name: column[arrival_order] for name, column in columns.items()}
-            environment.tasks.join_rows(outcome)
+            environment.tasks.join_rows(outcome, merges=run.cores is None)
         environment.report(outcome, jobs)
         return outcome
 
