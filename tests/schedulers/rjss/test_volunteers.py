@@ -194,9 +194,12 @@ def test_predictors_return_expected_ends() -> None:
     ],
     ids=repr,
 )
-def test_absent_owners_do_not_change_the_result(scheduler: gs.Scheduler) -> None:
+@pytest.mark.parametrize(
+    "workload", [{}, {"cores": [1, 2, 3, 2] * 5, "interarrival": 9.0}], ids=["one core", "cores"]
+)
+def test_absent_owners_do_not_change_the_result(scheduler: gs.Scheduler, workload: dict[str, Any]) -> None:
     """The result is that of the compiled protocol, which has no owners."""
-    scenario = streams(20, horizon=200.0)
+    scenario = streams(20, horizon=200.0, **workload)
     alone = gs.simulate(scenario, scheduler)
     owned = run_recorded(scenario, gs.Faults.of([0], [1e6], [2e6], reachable=True), scheduler)
     assert owned.tables["jobs"] == alone.tables["jobs"]
