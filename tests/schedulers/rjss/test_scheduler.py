@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -282,6 +283,29 @@ def test_rule_counts_jobs_that_arrive_during_the_transfer() -> None:
     for threshold, machine in ((0.36, 0), (0.37, 1)):
         scheduler = gs.Rjss(k=1.0, local_threshold=threshold)
         assert gs.simulate(scenario, scheduler).tables["jobs"]["machine"][2] == machine
+
+
+@pytest.mark.parametrize("form", ["compiled", "interpreted"])
+def test_rules_count_jobs_per_core(form: Any) -> None:
+    """Two jobs of its own and one that was sent to it in 2 s, at a node of two cores, and 1.1 s in transit."""
+    bags = gs.Workload.of([0.5, 1.0, 1.0, 2.0], 1, [1000.0, 1.0, 1.0, 1000.0], [0, 1, 1, 0], 100, origin=0.0)
+    platform = gs.Platform.of([100.0, 200.0], cores=[1, 2])
+    scenario = gs.Scenario(platform, bags, one_second_network(), seed=1)
+    probability, sent = 1 - math.exp(-1.1 / 2), 1.1 / 2 / 2
+    for rule, machines in (
+        ({"local_threshold": probability * 1.01}, [1, 1]),
+        ({"local_threshold": probability * 0.99}, [1, 0]),
+        ({"remote_threshold": sent * 1.01}, [1, 1]),
+        ({"remote_threshold": sent * 0.99}, [1, 0]),
+    ):
+        scheduler = gs.Rjss(k=1.0, rule="at-least-one", **rule)
+        result = gs.simulate(scenario, scheduler, nodes=form, record="decisions")
+        assert result.tables["jobs"]["machine"][[0, 3]].tolist() == machines
+        decisions = result.tables["decisions"]
+        is_rejected = (decisions["application"] == 3) & np.isin(decisions["action"], ["own", "others"])
+        reasons = decisions["saw"][is_rejected]
+        expected = probability if "local_threshold" in rule else sent
+        assert reasons.tolist() == ([] if machines[1] else [pytest.approx(expected)])
 
 
 @pytest.mark.parametrize("cls", [gs.Rjss, gs.ResourceExclusion])
