@@ -132,7 +132,12 @@ def check_arguments(
                 raise ValueError(f"{name} must have one dimension, got {arrays[name].ndim}")
     nodes, jobs = len(arrays["speed"]), len(arrays["release"])
     for name, count in (
-        ("rate", nodes), ("cores", nodes), ("node", jobs), ("work", jobs), ("data", jobs), ("kinds", 4)
+        ("rate", nodes),
+        ("cores", nodes),
+        ("node", jobs),
+        ("work", jobs),
+        ("data", jobs),
+        ("kinds", 4),
     ):
         if len(arrays[name]) != count:
             raise ValueError(f"{name} must have {count} entries, got {len(arrays[name])}")

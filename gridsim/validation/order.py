@@ -121,8 +121,8 @@ def free_times(result: Result, machine: Integers, end: Floats) -> Floats:
 def _arrival_ranks(result: Result) -> Integers:
     """Return for each row of the recorded schedule the rank of the arrival of its first task: int64[rows].
 
-    Tasks of an application on a machine count as started in the order of their arrival.  Cores may start tasks
-    at the same time, in any order.
+    Tasks of an application on a machine count as started in the order of their arrival.  Cores may start
+    tasks at the same time, in any order.
     """
     rows: list[Integers] = []
     keys: list[Integers] = []

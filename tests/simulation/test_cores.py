@@ -146,8 +146,8 @@ def test_separate_cores_equal_machines_of_one_core(
     assert shared.provenance["origin"] == single.provenance["origin"]
 
 
-#: Number of machines -> schedulers that start single tasks on the first idle of all their cores, in the order of
-#: arrival, if the machines have equal cores and messages take no time.
+#: Number of machines -> schedulers that start single tasks on the first idle one of all cores, in the order
+#: of arrival, if machines have equal cores and messages take no time.
 FIRST_COME = {
     # machines pull tasks from one list, or each task goes to the core or queue in which it starts first
     2: [
@@ -156,8 +156,8 @@ FIRST_COME = {
     ],
     # the cores of a machine have one queue
     1: [
-        *("fcfs-random", "random", "round-robin", "power-of-d", "join-shortest-queue", "least-work", "dodoor"),
-        *("resource-exclusion-fastest", "no-migration"),
+        *("fcfs-random", "random", "round-robin", "power-of-d", "join-shortest-queue", "least-work"),
+        *("dodoor", "resource-exclusion-fastest", "no-migration"),
     ],
 }
 #: The other schedulers -> why tasks start in another order, or wait while a core is idle.
@@ -165,7 +165,7 @@ OTHERS = {
     **dict.fromkeys(("fair-tree", "fair-tree-root", "ideal-tree"), "the order is that of deadlines"),
     **dict.fromkeys(("mincent", "mincent-once"), "the order is that of stretches"),
     **dict.fromkeys(("min-min", "max-min", "eagle"), "the order is that of sizes"),
-    **dict.fromkeys(("met", "k-percent-best", "switching"), "of equal machines the first ones get more tasks"),
+    **dict.fromkeys(("met", "k-percent-best", "switching"), "the first of equal machines get more tasks"),
     **dict.fromkeys(("sparrow", "hawk"), "probes are drawn with replacement and may miss an idle core"),
     "work-stealing": "an idle core asks random others, and pauses if they have nothing",
     "join-idle-queue": "if no core is idle, tasks are bound to a random one",
@@ -213,7 +213,8 @@ def test_first_of_all_idle_cores_takes_the_next_task(name: str, machines: int) -
     for servers in (2, 6):
         jobs = exponential_jobs(servers, 300, servers)
         result = simulate_free(without_copies(name), jobs, machines, servers)
-        applications, free, starts = jobs.realize(result.scenario.platform), [0] * servers, []
+        applications, free = jobs.realize(result.scenario.platform), [0] * servers
+        starts: list[int] = []
         durations = np.rint(applications.task_size * 1e9).astype(int).tolist()
         for release, duration in zip(applications.release_ns.tolist(), durations, strict=True):
             starts.append(max(release, free[0]))

@@ -114,7 +114,7 @@ CORE_ROWS: ScheduleRows = [
     ("schedule_rows", "message"),
     [
         (CORE_ROWS, None),
-        # the second task waits although a core is idle; tasks that start together may be listed in any order
+        # the second task waits although a core is idle; of tasks that start together, any may be first
         ([CORE_ROWS[0], (0, 2, 1, 10.0, 20.0), (0, 1, 1, 10.0, 20.0), *CORE_ROWS[3:]], "schedule[2] starts at "
          "10.0 s, but arrived at 1.0 s, and its machine is free from 0.0 s on"),
         ([(0, 0, 1, 0.0, 10.0), (0, 2, 1, 3.0, 13.0), (0, 1, 1, 10.0, 20.0), *CORE_ROWS[3:]],

@@ -41,8 +41,8 @@ class RjssEnvironment(Environment):
     cores
         int64[nodes], number of cores of each node.
     rates
-        float64[nodes], mean rate of releases at each node per core, jobs/s; NaN if the workload does not state
-        it.
+        float64[nodes], mean rate of releases at each node, per core, jobs/s; NaN if the workload does not
+        state it.
     neighbours
         int32[nodes, degree], the overlay on which probes walk; None without an overlay.
     seed
@@ -207,7 +207,8 @@ class RjssView:
     Attributes
     ----------
     rate
-        Mean rate of releases here per core, jobs/s (lambda_l); NaN if it must be estimated from the releases so far.
+        Mean rate of releases here, per core, jobs/s (lambda_l); NaN if it must be estimated from the releases
+        so far.
     neighbours
         The neighbours of this node on the overlay; empty without an overlay.
     probe_time

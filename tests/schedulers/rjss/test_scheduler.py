@@ -287,7 +287,7 @@ def test_rule_counts_jobs_that_arrive_during_the_transfer() -> None:
 
 @pytest.mark.parametrize("form", ["compiled", "interpreted"])
 def test_rules_count_jobs_per_core(form: Any) -> None:
-    """Two jobs of its own and one that was sent to it in 2 s, at a node of two cores, and 1.1 s in transit."""
+    """Two jobs of a node of two cores and one sent to it in 2 s, and 1.1 s in transit."""
     bags = gs.Workload.of([0.5, 1.0, 1.0, 2.0], 1, [1000.0, 1.0, 1.0, 1000.0], [0, 1, 1, 0], 100, origin=0.0)
     platform = gs.Platform.of([100.0, 200.0], cores=[1, 2])
     scenario = gs.Scenario(platform, bags, one_second_network(), seed=1)
