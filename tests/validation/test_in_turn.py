@@ -114,9 +114,9 @@ CORE_ROWS: ScheduleRows = [
     ("schedule_rows", "message"),
     [
         (CORE_ROWS, None),
-        # the second task waits although a core is idle; of tasks that start together, any may be first
-        ([CORE_ROWS[0], (0, 2, 1, 10.0, 20.0), (0, 1, 1, 10.0, 20.0), *CORE_ROWS[3:]], "schedule[2] starts at "
-         "10.0 s, but arrived at 1.0 s, and its machine is free from 0.0 s on"),
+        # the second task waits although a core is idle; tasks that start together may be in any order
+        ([CORE_ROWS[0], (0, 2, 1, 10.0, 20.0), (0, 1, 1, 10.0, 20.0), *CORE_ROWS[3:]], "schedule[2] starts "
+         "at 10.0 s, but arrived at 1.0 s, and its machine is free from 0.0 s on"),
         ([(0, 0, 1, 0.0, 10.0), (0, 2, 1, 3.0, 13.0), (0, 1, 1, 10.0, 20.0), *CORE_ROWS[3:]],
          "machine 0 runs tasks of applications [0, 2, 1], but they arrived as [0, 1, 2]"),
         # the core that ends first does not take the next task
