@@ -32,6 +32,8 @@ VERDICTS = ("fits", "slow", "own", "others", "moves", "stays")
 MAX_BYTES = 2**31 - 1
 #: Largest number of jobs or nodes, which are counted in 32 bits.
 MAX_COUNT = 2**31 - 1
+#: Largest number of cores of a node.
+MAX_CORES = 2**16
 
 #: Columns per job; times are in ns, -1 means never.
 JOB_COLUMNS: dict[str, Any] = {
@@ -75,7 +77,7 @@ STATE: dict[str, Entry] = {
     "now": NumberEntry(0, LATEST + 1),
     "next": NumberEntry(0, "up_to_jobs"),
     "sequence": NumberEntry(0, LATEST + 1),
-    "free": ArrayEntry(np.int64, ("nodes",), INSTANT),
+    "free": ArrayEntry(np.int64, ("cores",), INSTANT),
     "answered": ArrayEntry(np.uint32, ("nodes",)),
     **{name: ArrayEntry(np.int64, ("nodes",), INSTANT) for name in NODE_COLUMNS},
     **{name: ArrayEntry(dtype, ("jobs",), INSTANT_OR_NEVER) for name, dtype in JOB_COLUMNS.items()},
@@ -107,6 +109,7 @@ def check_arguments(
     probe_time: Any,
     packet: Any,
     neighbours: Any,
+    cores: Any,
     log: Any,
     widths: Any,
 ) -> dict[str, NDArray[Any]]:
@@ -121,13 +124,21 @@ def check_arguments(
     for dtype, columns in (
         (np.float64, {"speed": speed, "work": work, "rate": rate}),
         (np.int64, {"kinds": kinds, "release": release, "node": node, "data": data}),
+        (np.int64, {"cores": np.ones(np.size(speed)) if cores is None else cores}),
     ):
         for name, values in columns.items():
             arrays[name] = np.ascontiguousarray(np.array(values, dtype))
             if arrays[name].ndim != 1:
                 raise ValueError(f"{name} must have one dimension, got {arrays[name].ndim}")
     nodes, jobs = len(arrays["speed"]), len(arrays["release"])
-    for name, count in (("rate", nodes), ("node", jobs), ("work", jobs), ("data", jobs), ("kinds", 4)):
+    for name, count in (
+        ("rate", nodes),
+        ("cores", nodes),
+        ("node", jobs),
+        ("work", jobs),
+        ("data", jobs),
+        ("kinds", 4),
+    ):
         if len(arrays[name]) != count:
             raise ValueError(f"{name} must have {count} entries, got {len(arrays[name])}")
     for name, count, minimum in (("speed", nodes, 1), ("release", jobs, 0)):
@@ -139,6 +150,7 @@ def check_arguments(
     _check_range("release", arrays["release"], 0, LATEST)
     _check_range("node", arrays["node"], 0, nodes - 1)
     _check_range("data", arrays["data"], 0, MAX_BYTES)
+    _check_range("cores", arrays["cores"], 1, MAX_CORES)
     for name, is_valid in (
         ("speed", arrays["speed"] > 0),
         ("work", arrays["work"] > 0),
@@ -184,7 +196,7 @@ def _check_range(name: str, values: NDArray[Any], low: int, high: int) -> None:
         raise ValueError(f"{name}[{k}] must be in {low}..{high}, got {values[k]}")
 
 
-def read(state: Any, nodes: int, jobs: int, walks: int, log: int) -> dict[str, Any]:
+def read(state: Any, nodes: int, cores: int, jobs: int, walks: int, log: int) -> dict[str, Any]:
     """Check the entries of a state, and return them by name.
 
     Ends of jobs without a machine and jobs that wait for a dispatcher while they are searched for are
@@ -192,6 +204,8 @@ def read(state: Any, nodes: int, jobs: int, walks: int, log: int) -> dict[str, A
 
     Parameters
     ----------
+    cores
+        The number of cores of all nodes.
     walks
         The largest number of steps of a search.
     log
@@ -201,6 +215,7 @@ def read(state: Any, nodes: int, jobs: int, walks: int, log: int) -> dict[str, A
         state,
         STATE | (LOG if log else {}),
         nodes=nodes,
+        cores=cores,
         jobs=jobs,
         up_to_jobs=jobs + 1,
         up_to_walks=walks + 1,

@@ -2,6 +2,7 @@
 
 A job is released at its home node, which probes other nodes in turn for the lengths of their queues and the jobs that
 are expected there while the job is in transit.  The job moves to the first better node, or to the best one, or stays.
+A node with several cores has one queue, and is free for a job as soon as one core is; its rates are per core.
 If probes take time, a node decides on one job after the other, and results wait in the same queue before they are
 sent (sections 7.1 and 7.2).  A node runs jobs in the order of their arrival, without preemption, so a job's
 start is known when it arrives.  `gridcore.network.links` carries jobs and results, and counts the packets of probes.
@@ -71,7 +72,8 @@ cdef class JobWalks:
         For each job: int64 ns, not decreasing; int64, the node at which it is released; float64 Mflop > 0;
         int64 bytes of the job, and also of its result.
     rate
-        float64[nodes], average jobs/s released at a node; nan: the jobs released so far, divided by the time so far.
+        float64[nodes], average jobs/s released at a node per core; nan: the jobs released so far, divided by the
+        time so far and the number of cores.
     probes
         The largest number of probes of a job (without `neighbours` at most the number of other nodes).
     pick
@@ -79,9 +81,9 @@ cdef class JobWalks:
         fastest one, whatever its queue.
     rule
         How to estimate the probability that jobs are released at a node while this job is in transit; it must be
-        less than `local_threshold`: "exactly-one", x exp(-x) with x jobs expected, as printed;
-        "at-least-one", 1 - exp(-x).  Moreover, the number of jobs expected from other nodes at the rate so far must
-        be less than `remote_threshold`.  "none": neither condition is checked.
+        less than `local_threshold`: "exactly-one", x exp(-x) with x jobs expected per core, as printed;
+        "at-least-one", 1 - exp(-x).  Moreover, the number of jobs per core expected from other nodes at the rate so
+        far must be less than `remote_threshold`.  "none": neither condition is checked.
     min_speed
         Mflop/s; slower nodes are skipped.
     printed
@@ -99,6 +101,8 @@ cdef class JobWalks:
     neighbours
         int32[nodes, degree]; the probe of a job then walks from neighbour to neighbour.  A node that was
         visited before costs a step and does not answer again.  None: nodes are drawn uniformly, each at most once.
+    cores
+        int64[nodes], number of cores of each node; None: one each.
     log
         The largest number of rows of `probe_rows`; 0: no log.  The log does not change the run.
 
@@ -113,6 +117,9 @@ cdef class JobWalks:
     cdef readonly Py_ssize_t nodes, count
     cdef int[KINDS] number
     cdef Node* at
+    cdef bint has_cores                 # whether nodes have several cores
+    cdef const long long[::1] cores, first_core
+    cdef long long[::1] core_free       # by core: when it will have run its jobs; of each node a heap, if `has_cores`
     cdef const long long[::1] release, home, data
     cdef const double[::1] work
     cdef const int[:, ::1] neighbours
@@ -145,7 +152,7 @@ cdef class JobWalks:
                   rule: str = "exactly-one", local_threshold: float = 0.5, remote_threshold: float = 1.0,
                   min_speed: float = 0.0, bint printed=False, probe_time: SupportsIndex = 0, bint queued=True,
                   packet: SupportsIndex = 100, seed: SupportsIndex = 0, neighbours: NDArray[np.int32] | None = None,
-                  log: SupportsIndex = 0):
+                  cores: ArrayLike | None = None, log: SupportsIndex = 0):
         cdef Py_ssize_t k
         cdef const double[::1] speeds, rates
         if links is None:
@@ -153,7 +160,7 @@ cdef class JobWalks:
         arrays = check_arguments(speed=speed, kinds=kinds, release=release, node=node, work=work, data=data, rate=rate,
                        probes=probes, pick=pick, rule=rule, local_threshold=local_threshold,
                        remote_threshold=remote_threshold, min_speed=min_speed, probe_time=probe_time, packet=packet,
-                       neighbours=neighbours, log=log, widths=np.asarray(links.width))
+                       neighbours=neighbours, cores=cores, log=log, widths=np.asarray(links.width))
         self.links = links
         speeds, rates = arrays["speed"], arrays["rate"]
         self.nodes, self.count = speeds.shape[0], len(arrays["release"])
@@ -163,6 +170,9 @@ cdef class JobWalks:
             self.number[k] = arrays["kinds"][k]
         if self.count:
             links._transmission_time(arrays["data"].max())
+        self.has_cores, self.cores = cores is not None, arrays["cores"]
+        self.first_core = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.cores, dtype=np.int64)))
+        self.core_free = np.zeros(self.first_core[self.nodes] if self.has_cores else 0, np.int64)
         self.release, self.home, self.data = arrays["release"], arrays["node"], arrays["data"]
         self.work, self.neighbours = arrays["work"], arrays["neighbours"]
         self.degree, self.probes = self.neighbours.shape[1], probes
@@ -537,7 +547,7 @@ cdef class JobWalks:
         if seconds > 0 and not isnan(self.at[u].rate):
             expected_jobs = self.at[u].rate * seconds
         elif seconds > 0 and self.own_jobs[u]:
-            expected_jobs = INFINITY if elapsed_time == 0 else self.own_jobs[u] / elapsed_time * seconds
+            expected_jobs = INFINITY if elapsed_time == 0 else self.own_jobs[u] / elapsed_time * seconds / self.cores[u]
         if self.rule == AT_LEAST_ONE:
             probability = 1.0 - exp(-expected_jobs)
         else:
@@ -546,6 +556,8 @@ cdef class JobWalks:
             return OWN_JOBS
         if self.remote[u] == 0 or self.remote_threshold == INFINITY:
             return FITS if self.remote_threshold > 0.0 else OTHER_JOBS
+        if self.has_cores:
+            elapsed_time *= self.cores[u]
         return FITS if self.remote[u] * seconds < self.remote_threshold * elapsed_time else OTHER_JOBS
 
     # -- the log --------------------------------------------------------------------------------------------
@@ -674,7 +686,7 @@ cdef class JobWalks:
         if end > LATEST:
             raise OverflowError(f"jobs of node {u} must end by {LATEST} ns, got {end}")
         self.machine[job], self.arrived[job], self.start[job], self.end[job] = <int> u, now, start, end
-        node.free = end
+        node.free = self._take_core(u, end) if self.has_cores else end
         self.busy_time[u] += end - start
         self.done[u] += 1
         while self.head[u] >= 0 and self.start[self.head[u]] <= now:
@@ -687,6 +699,20 @@ cdef class JobWalks:
             return pending_push(&self.ending, end, job, <int> job)
         self.return_time[job] = end
         return 0
+
+    cdef long long _take_core(self, Py_ssize_t u, long long end) noexcept nogil:
+        """Let the core of `u` that is free first be free at `end`, and return when a core is free then."""
+        cdef long long* heap = &self.core_free[self.first_core[u]]
+        cdef Py_ssize_t n = self.cores[u], k = 0, child = 1
+        while child < n:
+            if child + 1 < n and heap[child + 1] < heap[child]:
+                child += 1
+            if heap[child] >= end:
+                break
+            heap[k] = heap[child]
+            k, child = child, 2 * child + 1
+        heap[k] = end
+        return heap[0]
 
     cdef void _append(self, Py_ssize_t job, Py_ssize_t u) noexcept:
         self.next_waiting[job] = -1
@@ -738,11 +764,15 @@ cdef class JobWalks:
         cdef _Guard access = self._guard()
         cdef Py_ssize_t k, n
         cdef Search* s
-        free_at, n_answers = np.empty(self.nodes, np.int64), np.empty(self.nodes, np.uint32)
+        free_at = np.array(self.core_free) if self.has_cores else np.empty(self.nodes, np.int64)
+        n_answers = np.empty(self.nodes, np.uint32)
         cdef long long[::1] to_free = free_at
         cdef unsigned int[::1] to_answered = n_answers
         for k in range(self.nodes):
-            to_free[k], to_answered[k] = self.at[k].free, self.at[k].n_answers
+            to_answered[k] = self.at[k].n_answers
+            if not self.has_cores:
+                to_free[k] = self.at[k].free
+        free_at = self._sort_cores(free_at)
         rows = np.empty((self.ending.n + self.ending.n_ring, 3), np.int64)
         pending_read(&self.ending, rows)
         events = np.empty((self.steps.n + self.steps.n_ring, 3), np.int64)
@@ -784,16 +814,20 @@ cdef class JobWalks:
         cdef Py_ssize_t k, j, n
         cdef int slot
         cdef Search* s
-        entries = read(state, self.nodes, self.count, self.probes if self.degree else 0, self.log.max_rows)
+        entries = read(state, self.nodes, self.first_core[self.nodes], self.count, self.probes if self.degree else 0,
+                       self.log.max_rows)
         self._forget()
         for columns in (self._jobs, self._totals):
             for name, column in columns.items():
                 column[:] = entries[name]
-        cdef const long long[::1] free_at = entries["free"], steps = entries["steps"], waiting = entries["waiting"]
+        cdef const long long[::1] free_at = self._sort_cores(entries["free"])
+        cdef const long long[::1] steps = entries["steps"], waiting = entries["waiting"]
         cdef const unsigned int[::1] n_answers = entries["answered"]
         for k in range(self.nodes):
-            self.at[k].free, self.at[k].n_answers, self.at[k].stamp = free_at[k], n_answers[k], 0
+            self.at[k].free, self.at[k].n_answers, self.at[k].stamp = free_at[self.first_core[k]], n_answers[k], 0
             self.head[k], self.waiting[k] = -1, 0
+        if self.has_cores:
+            self.core_free[:] = free_at
         self.now, self.next, self.sequence = entries["now"], entries["next"], entries["sequence"]
         for k in range(waiting.shape[0]):
             self._append(waiting[k], self.machine[waiting[k]])
@@ -824,6 +858,10 @@ cdef class JobWalks:
             for k in range(self.log.n):
                 if self.log.record[k].heard < 0 <= self.log.record[k].node:
                     self.open_record[self.log.record[k].job] = k
+
+    cdef object _sort_cores(self, free_at):
+        """Return `free_at`, int64[cores], sorted for each node, which makes it a heap."""
+        return free_at[np.lexsort((free_at, np.repeat(np.arange(self.nodes), self.cores)))]
 
     cdef void _forget(self) noexcept:
         """Drop the running jobs, the searches and the queues of the dispatchers."""

@@ -12,6 +12,7 @@ from gridsim.model.applications import JOB_TIMES
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Policy, Run, Scheduler
+from gridsim.scheduling.description import describe
 from gridsim.scheduling.nodes.adapter import Adapter, Message, NodeScheduler
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Integers
@@ -210,6 +211,7 @@ def observe(
         cohort_limit=_UNLIMITED_COHORT,
         **LIMITS,
     )
+    result.scheduler = describe(scheduler)  # by whose parameters the result is valid
     arrivals = result.tables.get("arrivals")
     # once all tasks have arrived, a run may end before its last messages are delivered
     last = (

@@ -23,7 +23,7 @@ from gridsim.validation.common import (
     is_emulated,
     violations_where,
 )
-from gridsim.validation.order import order_violations
+from gridsim.validation.order import free_times, order_violations
 
 
 def check_jobs(result: Result, workload: Applications) -> list[Violation]:
@@ -391,16 +391,16 @@ def _check_ranges(name: str, actual: Floats, low: Floats, high: Floats) -> list[
 
 
 def _check_order(jobs: JobsTable) -> list[Violation]:
-    """Check with the table of applications that machines run jobs first come, first served.
+    """Check with the table of applications that machines start jobs first come, first served.
 
     Each application must have one job.
     """
     start, end = (jobs.result.applications[name] for name in ("first_start", "finish"))
-    order = np.lexsort((start, jobs["machine"]))
-    u, start, end = jobs["machine"][order], start[order], end[order]
-    arrival = start - jobs["waited"][order]
+    arrival = start - jobs["waited"]
+    order = np.lexsort((arrival, start, jobs["machine"]))
+    u, start, end, arrival = jobs["machine"][order], start[order], end[order], arrival[order]
     has_predecessor = np.diff(u, prepend=-1) == 0
-    previous_end = np.where(has_predecessor, np.append(0.0, end[:-1])[: len(u)], 0.0)
+    free_from = free_times(jobs.result, u, end)
     slack = 2 * NS + 2 * ROUNDING * start
     previous_arrival = np.where(has_predecessor, np.append(0.0, arrival[:-1])[: len(u)], 0.0)
 
@@ -418,11 +418,11 @@ def _check_order(jobs: JobsTable) -> list[Violation]:
     )
     return violations + violations_where(
         "order",
-        ~(np.abs(start - np.maximum(arrival, previous_end)) <= slack),
+        ~(np.abs(start - np.maximum(arrival, free_from)) <= slack),
         row_label,
         lambda k: (
             f"starts at {start[k]} s, but arrives at {arrival[k]} s, and machine {u[k]} is free at "
-            f"{previous_end[k]} s"
+            f"{free_from[k]} s"
         ),
     )
 

@@ -52,7 +52,7 @@ CASES: dict[str, gs.Scheduler] = {
     "work": gs.WqrFt(task_order="great", machine_choice="all", predictor="past", checkpoint_interval=1.0),
     "work, random": gs.WqrFt(max_replicas=3, bag_order="longidle", checkpoint_store="local"),
     "walk": gs.Rjss(k=0.5, pick="best", probe_latency="network"),
-    "walk, neighbours": gs.Rjss(k=1.0, overlay=3, probe_latency=0.3),
+    "walk, cores": gs.Rjss(k=1.0, overlay=3, probe_latency=0.3),
     "nodes": gs.RandomWalkSearch(),
     "nodes, board": gs.JoinShortestQueue(),
     "probes": gs.Sparrow(retry=5.0, patience=3.0),
@@ -71,7 +71,8 @@ def scenario(name: str) -> gs.Scenario:
         return gs.Scenario(gs.Platform.equal(70), jobs, faults=gs.Faults.poisson(4000.0, seed=4))
     if name.startswith("walk"):
         jobs = gs.Workload.job_streams(200.0, 10.0, 20.0, 20_000.0, seed=2)
-        return gs.Scenario(gs.Platform.normal(13, seed=1), jobs, network, seed=3)
+        cores = [1 + k % 3 for k in range(13)] if name == "walk, cores" else None
+        return gs.Scenario(gs.Platform.normal(13, seed=1, cores=cores), jobs, network, seed=3)
     more: dict[str, Any] = (
         {"spread": gs.Normal(0.5)} if name in ("queues of tasks with sizes", "work") else {}
     )

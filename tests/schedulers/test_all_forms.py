@@ -70,7 +70,11 @@ SYSTEMS: dict[str, tuple[st.SearchStrategy[gs.Scenario], st.SearchStrategy[Any],
     "dgs-asap": (dgs.scenarios(fails=False) | dgs.scenarios(fails=True), dgs.schedulers(), True),
     "wqr-ft": (_WQR | wqr.stepped_scenarios(), wqr.schedulers(), True),
     "rjss": (rjss.scenarios(), rjss.schedulers(), True),
-    "rjss-volunteers": (cases.scenarios(max_nodes=12, faults=True, reachable=True), _VOLUNTEERS, False),
+    "rjss-volunteers": (
+        cases.scenarios(max_nodes=12, faults=True, cores=True, reachable=True),
+        _VOLUNTEERS,
+        False,
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from dataclasses import replace
 from importlib.util import find_spec
@@ -145,52 +146,107 @@ def test_separate_cores_equal_machines_of_one_core(
     assert shared.provenance["origin"] == single.provenance["origin"]
 
 
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 99), cores=st.integers(1, 5))
-def test_one_machine_of_c_cores_equals_c_machines_that_pull(seed: int, cores: int) -> None:
-    """Where messages take no time, the queue of one machine is the central list of the others."""
+#: Number of machines -> schedulers that start single tasks on the first idle one of all cores, in the order
+#: of arrival, if machines have equal cores and messages take no time.
+FIRST_COME = {
+    # machines pull tasks from one list, or each task goes to the core or queue in which it starts first
+    2: [
+        *("fcfs", "fcfs-pull", "mct", "olb", "sufferage", "lwl", "rjss", "rjss-best", "resource-exclusion"),
+        *(name for name in NAMES if isinstance(scheduler_of("scheduler", name, {}), gs.WqrFt | gs.Wave)),
+    ],
+    # the cores of a machine have one queue
+    1: [
+        *("fcfs-random", "random", "round-robin", "power-of-d", "join-shortest-queue", "least-work"),
+        *("dodoor", "resource-exclusion-fastest", "no-migration"),
+    ],
+}
+#: The other schedulers -> why tasks start in another order, or wait while a core is idle.
+OTHERS = {
+    **dict.fromkeys(("fair-tree", "fair-tree-root", "ideal-tree"), "the order is that of deadlines"),
+    **dict.fromkeys(("mincent", "mincent-once"), "the order is that of stretches"),
+    **dict.fromkeys(("min-min", "max-min", "eagle"), "the order is that of sizes"),
+    **dict.fromkeys(("met", "k-percent-best", "switching"), "the first of equal machines get more tasks"),
+    **dict.fromkeys(("sparrow", "hawk"), "probes are drawn with replacement and may miss an idle core"),
+    "work-stealing": "an idle core asks random others, and pauses if they have nothing",
+    "join-idle-queue": "if no core is idle, tasks are bound to a random one",
+    "dlwl": "loads are known from periodic messages",
+    **dict.fromkeys(("steady-state", "bandwidth-centric"), "machines keep tasks in a buffer"),
+    "market": "tasks are bound to machines by bids of some of them",
+    **dict.fromkeys(
+        ("expanding-ring", "random-walk-search", "advertisement", "rendezvous"),
+        "a search ends at the first machine that fits",
+    ),
+}
+
+
+def without_copies(name: str) -> gs.Scheduler:
+    """Return a registered scheduler, without replicas and checkpoints, which take time."""
+    scheduler = scheduler_of("scheduler", name, {})
+    if isinstance(scheduler, gs.WqrFt):
+        return msgspec.structs.replace(scheduler, max_replicas=1, checkpoint_interval=math.inf)
+    return scheduler
+
+
+def exponential_jobs(servers: int, count: int, seed: int) -> gs.Workload:
+    """Return jobs of exponential sizes with the mean 1 Mflop, at load 0.8 on cores of 1 Mflop/s."""
     draw = np.random.default_rng(seed)
-    release = np.cumsum(draw.exponential(1.0, 40))
-    release -= release[0]
-    columns = release, np.ones(40, int), draw.exponential(0.8 * cores, 40) + 0.01
-    jobs = gs.Workload.of(*columns, submitter=np.zeros(40, int))
-    network = gs.Network(latency=0.0)
-    shared = gs.simulate(gs.Scenario(gs.Platform.equal(1, 1.0, cores=cores), jobs, network), "random")
-    pulled = gs.simulate(gs.Scenario(gs.Platform.equal(cores, 1.0), jobs, network), gs.Fcfs(mode="pull"))
-    for name in ("first_start", "finish"):
-        assert (shared.applications[name] == pulled.applications[name]).all()
-    assert shared.machines["busy"][0] == pytest.approx(pulled.machines["busy"].sum())
-
-
-def mean_wait(scheduler: gs.Scheduler, platform: gs.Platform, servers: int, seed: int) -> float:
-    """Return the mean wait (s) of exponential jobs at load 0.8, without messages that take time."""
-    draw, count = np.random.default_rng(seed), 40_000
     release = np.cumsum(draw.exponential(1.0 / (0.8 * servers), count))
     size = draw.exponential(1.0, count)
-    jobs = gs.Workload.of(release - release[0], np.ones(count, int), size, submitter=np.zeros(count, int))
-    result = gs.simulate(gs.Scenario(platform, jobs, gs.Network(latency=0.0)), scheduler)
-    table = result.applications
-    return float((table["finish"] - table["release"] - size)[count // 10 :].mean())
+    return gs.Workload.of(release - release[0], np.ones(count, int), size, submitter=np.zeros(count, int))
+
+
+def simulate_free(scheduler: gs.Scheduler, jobs: gs.Workload, machines: int, servers: int) -> gs.Result:
+    """Return the result of jobs on machines that share `servers` cores, if messages take no time."""
+    platform = gs.Platform.equal(machines, 1.0, cores=servers // machines)
+    return gs.simulate(gs.Scenario(platform, jobs, gs.Network(latency=0.0, bandwidth=math.inf)), scheduler)
+
+
+def test_each_scheduler_is_first_come_first_served_or_not() -> None:
+    assert sorted([*FIRST_COME[1], *FIRST_COME[2], *OTHERS]) == sorted(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "machines"), [(name, count) for count, names in FIRST_COME.items() for name in names]
+)
+def test_first_of_all_idle_cores_takes_the_next_task(name: str, machines: int) -> None:
+    """Each task starts when the first of all cores is free, in the order of arrival."""
+    for servers in (2, 6):
+        jobs = exponential_jobs(servers, 300, servers)
+        result = simulate_free(without_copies(name), jobs, machines, servers)
+        applications, free = jobs.realize(result.scenario.platform), [0] * servers
+        starts: list[int] = []
+        durations = np.rint(applications.task_size * 1e9).astype(int).tolist()
+        for release, duration in zip(applications.release_ns.tolist(), durations, strict=True):
+            starts.append(max(release, free[0]))
+            heapq.heapreplace(free, starts[-1] + duration)
+        np.testing.assert_array_equal(result.applications["first_start"], np.array(starts) / 1e9)
+        assert result.machines["busy"].sum() == pytest.approx(applications.size.sum())
+
+
+def mean_wait(scheduler: gs.Scheduler, machines: int, servers: int, seed: int) -> float:
+    """Return the mean wait (s) of exponential jobs at load 0.8, without messages that take time."""
+    count = 40_000
+    jobs = exponential_jobs(servers, count, seed)
+    table = simulate_free(scheduler, jobs, machines, servers).applications
+    return float((table["finish"] - table["release"] - table["size"])[count // 10 :].mean())
 
 
 @pytest.mark.claims
 @pytest.mark.parametrize(
-    ("scheduler", "machines"),
+    ("name", "machines"),
     [
-        (gs.Fcfs(mode="pull"), 2),
-        (gs.Fcfs(mode="ect"), 2),
-        (gs.WqrFt(max_replicas=1, checkpoint_interval=math.inf), 2),
-        (gs.JoinShortestQueue(instant=True), 1),
-        (gs.Random(instant=True), 1),
-        (gs.Fcfs(mode="random"), 1),
+        *((name, 2) for name in ("fcfs", "fcfs-pull", "mct", "rjss", "WQR-FT", "wave")),
+        *((name, 1) for name in ("fcfs-random", "join-shortest-queue", "no-migration", "random")),
     ],
-    ids=lambda value: getattr(value, "name", None),
 )
-def test_cores_that_pull_wait_as_erlang_says(scheduler: gs.Scheduler, machines: int) -> None:
-    """Two machines of three cores are M/M/6 for a central list, and one machine for its own queue."""
+def test_cores_that_pull_wait_as_erlang_says(name: str, machines: int) -> None:
+    """Two machines of three cores are M/M/6 for a central list, and one machine for its own queue.
+
+    It is so for all of `FIRST_COME`, whose tasks start at the same times, but these cover each mechanism.
+    """
     servers = 6
-    platform = gs.Platform.equal(machines, 1.0, cores=servers // machines)
-    waits = [mean_wait(scheduler, platform, servers, seed) for seed in range(20)]
+    scheduler = without_copies(name)
+    waits = [mean_wait(scheduler, machines, servers, seed) for seed in range(20)]
     error = np.std(waits, ddof=1) / math.sqrt(len(waits))
     expected = mmc_wait(servers, 0.8)
     assert abs(np.mean(waits) - expected) < 4.0 * error < 0.1 * expected
@@ -246,16 +302,26 @@ def test_resumed_run_equals_the_whole_run() -> None:
     assert resume_difference(bags(), gs.FairTree(), result, **options) is None
 
 
+class OneCore(gs.Random, frozen=True, kw_only=True):
+    """A scheduler that does not support cores."""
+
+    name: ClassVar[str] = "one-core"
+    cores: ClassVar[bool] = False
+
+
 @pytest.mark.parametrize(
-    ("name", "changes", "message"),
+    ("scheduler", "changes", "message"),
     [
-        ("rjss", {}, "under rjss"),
-        ("mct", {"faults": gs.Faults.zones()}, "with faults in time zones"),
+        (OneCore(), {}, "under one-core"),
+        (gs.Mct(), {"faults": gs.Faults.zones()}, "with faults in time zones"),
     ],
+    ids=lambda value: getattr(value, "name", None),
 )
-def test_runs_without_support_are_refused(name: str, changes: dict[str, Any], message: str) -> None:
+def test_runs_without_support_are_refused(
+    scheduler: gs.Scheduler, changes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ScenarioError, match=f"^platform.cores must be 1 {message}, got up to 4$"):
-        gs.simulate(replace(bags(), **changes), name)
+        gs.simulate(replace(bags(), **changes), scheduler)
 
 
 @pytest.mark.parametrize(

@@ -324,6 +324,13 @@ def test_an_endless_variant_is_no_violation(monkeypatch: pytest.MonkeyPatch) -> 
     assert skipped == {"other applications or failures follow"}
 
 
+def test_observed_runs_are_valid_by_the_parameters_of_their_scheduler() -> None:
+    """A search of RJSS takes as long as its messages."""
+    scenario = gs.Scenario(gs.Platform.equal(2), gs.Workload.of([0.0], [1], [100.0], submitter=[0]))
+    skipped: set[str] = set()
+    assert locality_violation(scenario, gs.Rjss(probe_latency="network"), False, np.inf, skipped) is None
+
+
 def test_the_report_counts_endless_variants(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def raise_endless(*arguments: Any) -> None:
         raise gs.SchedulerError("t = 1 s: handing did not end within events_limit = 200000")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -99,3 +101,32 @@ def test_task_within_a_row_before_its_arrival_is_detected() -> None:
         violation_of(IN_TURN, later_arrivals, unequal)
         == "schedule[3] starts a task at 72.0 s that arrived at 72.5 s"
     )
+
+
+#: Two cores run the first two tasks from 0 and 1 s on, and the third when the first has ended.
+CORE_ROWS: ScheduleRows = [
+    *[(0, 0, 1, 0.0, 10.0), (0, 1, 1, 1.0, 11.0), (0, 2, 1, 10.0, 20.0)],
+    *[(1, 3, 1, 52.0, 62.0), (1, 3, 1, 62.0, 72.0)],
+]
+
+
+@pytest.mark.parametrize(
+    ("schedule_rows", "message"),
+    [
+        (CORE_ROWS, None),
+        # the second task waits although a core is idle; tasks that start together may be in any order
+        ([CORE_ROWS[0], (0, 2, 1, 10.0, 20.0), (0, 1, 1, 10.0, 20.0), *CORE_ROWS[3:]], "schedule[2] starts "
+         "at 10.0 s, but arrived at 1.0 s, and its machine is free from 0.0 s on"),
+        ([(0, 0, 1, 0.0, 10.0), (0, 2, 1, 3.0, 13.0), (0, 1, 1, 10.0, 20.0), *CORE_ROWS[3:]],
+         "machine 0 runs tasks of applications [0, 2, 1], but they arrived as [0, 1, 2]"),
+        # the core that ends first does not take the next task
+        ([*CORE_ROWS[:2], (0, 2, 1, 11.0, 21.0), *CORE_ROWS[3:]], "schedule[2] starts at 11.0 s, but arrived "
+         "at 3.0 s, and its machine is free from 10.0 s on"),
+        # the second core of machine 1 is idle
+        ([*CORE_ROWS[:4], (1, 3, 1, 62.5, 72.5)], "schedule[4] starts at 62.5 s, but arrived at 62.0 s, and "
+         "its machine is free from 0.0 s on"),
+    ],
+)  # fmt: skip
+def test_order_on_machines_with_cores_is_checked(schedule_rows: ScheduleRows, message: str | None) -> None:
+    scenario = replace(SCENARIO, platform=gs.Platform.equal(2, 100.0, cores=2))
+    assert violation_of(schedule_rows, ARRIVALS, scenario) == message

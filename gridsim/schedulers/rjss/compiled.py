@@ -59,6 +59,7 @@ class CompiledWalks(Policy):
             packet=packet,
             seed=environment.seed,
             neighbours=environment.neighbours,
+            cores=run.cores,
             pick=parameters.pick,
             rule=parameters.rule,
             local_threshold=parameters.local_threshold,
@@ -105,7 +106,7 @@ class CompiledWalks(Policy):
             arrival_order = np.lexsort((jobs["start"], jobs["arrived"]))
             columns["time"] = jobs["arrived"]
             outcome.arrivals = {name: column[arrival_order] for name, column in columns.items()}
-            environment.tasks.join_rows(outcome)
+            environment.tasks.join_rows(outcome, merges=run.cores is None)
         environment.report(outcome, jobs)
         return outcome
 

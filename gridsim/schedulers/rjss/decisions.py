@@ -233,7 +233,7 @@ def _expected_jobs(environment: Any, searches: LoggedSearches, cause: int) -> tu
     seconds, elapsed, count = searches.way / 1e9, searches.probes["asked"] / 1e9, searches.probes["count"]
     # at time 0 a rate is infinite, and its product with a time of 0 is NaN
     with np.errstate(divide="ignore", invalid="ignore"):
-        rate = np.where(count > 0, count / elapsed, 0.0)
+        rate = np.where(count > 0, count / elapsed, 0.0) / environment.cores[searches.node]
         if cause == OTHER_JOBS:
             return rate * seconds, parameters.remote_threshold
         stated_rates = environment.rates[searches.node]

@@ -38,8 +38,11 @@ class RjssEnvironment(Environment):
         Time from a probe to its answer, ns.
     latency, bandwidth
         Latency (ns) and bandwidth (bytes/s) of the network.
+    cores
+        int64[nodes], number of cores of each node.
     rates
-        float64[nodes], mean rate of releases at each node, jobs/s; NaN if the workload does not state it.
+        float64[nodes], mean rate of releases at each node, per core, jobs/s; NaN if the workload does not
+        state it.
     neighbours
         int32[nodes, degree], the overlay on which probes walk; None without an overlay.
     seed
@@ -65,7 +68,8 @@ class RjssEnvironment(Environment):
         self.travel_time = lru_cache(_CACHED)(self._travel_time)
         self._state_of = lru_cache(_CACHED)(self._first_state)
         rates = run.applications.rates
-        self.rates: Floats = np.full(nodes, np.nan) if rates is None else rates
+        self.cores: Integers = np.ones(nodes, np.int64) if run.cores is None else run.cores
+        self.rates: Floats = np.full(nodes, np.nan) if rates is None else rates / self.cores
         self.neighbours: NDArray[np.int32] | None = None
         if parameters.overlay is not None:
             drawn = random_neighbours(nodes, parameters.overlay, run.streams("walk overlay"))
@@ -181,7 +185,7 @@ def _splitmix(x: int) -> int:
 def most_waiting(jobs: dict[str, Integers], nodes: int) -> Integers:
     """Return the maximum number of jobs that waited on each node at once."""
     peak = np.zeros(nodes, np.int64)
-    order = np.lexsort((jobs["start"], jobs["machine"]))
+    order = np.lexsort((jobs["arrived"], jobs["start"], jobs["machine"]))
     machine = jobs["machine"][order]
     for rows in np.split(order, np.flatnonzero(np.diff(machine)) + 1):
         start, arrived = jobs["start"][rows], jobs["arrived"][rows]
@@ -203,7 +207,8 @@ class RjssView:
     Attributes
     ----------
     rate
-        Mean rate of releases here, jobs/s (lambda_l); NaN if it must be estimated from the releases so far.
+        Mean rate of releases here, per core, jobs/s (lambda_l); NaN if it must be estimated from the releases
+        so far.
     neighbours
         The neighbours of this node on the overlay; empty without an overlay.
     probe_time

@@ -8,12 +8,14 @@ are released there, and results of jobs that have run there, first come, first s
 Names of the paper: jobs are released at a node l at the rate lambda_l, and jobs of other nodes are scheduled
 there at the rate Q_l(t); L is the travel time of a job to another node; T_remote and T_local are the
 turnarounds that are compared.  Run times of jobs are known exactly, and so are the times at which nodes are
-free.  Without an overlay, the nodes to probe are drawn uniformly, without replacement.
+free.  A node with several cores has one queue, and is free for a job as soon as one core is.  Its rates are
+per core.  Without an overlay, the nodes to probe are drawn uniformly, without replacement.
 docs/background/rjss.md lists additions to the paper and interpretations of it.  Times are whole nanoseconds.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from fractions import Fraction
 from types import SimpleNamespace
@@ -70,7 +72,8 @@ class RjssNode(NodeProgram):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.free = 0  # time at which all jobs in the queue of this node will have run
+        self.free = 0  # time at which a core can start a job after all jobs in the queue of this node
+        self.core_ends: list[int] = []  # heap of the times at which the cores will have run these jobs
         self.released = self.scheduled = 0  # jobs released here, and jobs of other nodes scheduled here
         # searches of this node by job: position of the walk, steps left and made, random numbers drawn, nodes
         # probed, and the best of them (number, time at which it is free, speed)
@@ -79,6 +82,10 @@ class RjssNode(NodeProgram):
         self.homes: dict[int, int] = {}  # job in the queue of this node -> its home
         self.placed: dict[int, tuple[int, int]] = {}  # own job -> probed nodes, predicted wait
         self.seen: set[int] = set()  # jobs whose walk has visited this node
+
+    def on_start(self, view: View) -> None:
+        """Count the cores, which are idle."""
+        self.core_ends = [0] * view.cores
 
     # -- the dispatcher -------------------------------------------------------------------------------------
 
@@ -233,7 +240,7 @@ class RjssNode(NodeProgram):
         if seconds > 0 and not math.isnan(rate):
             expected = rate * seconds
         elif seconds > 0 and self.released:
-            expected = math.inf if elapsed == 0 else self.released / elapsed * seconds
+            expected = math.inf if elapsed == 0 else self.released / elapsed * seconds / view.cores
         if rule == "at-least-one":
             probability = 1.0 - math.exp(-expected)
         else:  # exactly one
@@ -243,7 +250,8 @@ class RjssNode(NodeProgram):
         threshold = self.parameters.remote_threshold
         if self.scheduled == 0 or threshold == math.inf:
             return FITS if threshold > 0 else OTHER_JOBS
-        return FITS if self.scheduled * seconds < threshold * elapsed else OTHER_JOBS  # Q_l L < threshold
+        # Q_l L < threshold
+        return FITS if self.scheduled * seconds < threshold * elapsed * view.cores else OTHER_JOBS
 
     def is_better(self, view: View, job: int, seen: tuple[int, int, float], best: Any) -> bool:
         """Return whether the latest node beats this one (pick "first") or the best earlier node."""
@@ -298,5 +306,11 @@ class RjssNode(NodeProgram):
     def queue(self, view: View, job: int, home: int) -> None:
         """Run `job` after all other jobs in the queue of this node."""
         self.homes[job] = home
-        self.free = max(view.now_ns, self.free) + self.run_time(view, job, view.speed)
+        self.reserve(view, job)
         view.enqueue(job, 1)
+
+    def reserve(self, view: View, job: int) -> None:
+        """Add the run time of `job` to the core that is free first."""
+        start = max(view.now_ns, self.free)
+        heapq.heapreplace(self.core_ends, start + self.run_time(view, job, view.speed))
+        self.free = self.core_ends[0]

@@ -41,7 +41,7 @@ class _Walker(ProgramScheduler, frozen=True, kw_only=True):
     """Base class of RJSS and its competitors."""
 
     unequal: ClassVar[bool] = True
-    cores: ClassVar[bool] = False
+    cores: ClassVar[bool | Literal["separate"]] = True
     failures: ClassVar[bool] = False
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     policy: ClassVar[type[NodeProgram]] = RjssNode
@@ -196,7 +196,7 @@ class Rjss(_Prober, frozen=True, kw_only=True):
         How the probability of the first condition is computed from x = rate * latency, the number of jobs
         expected: ``"exactly-one"``: x exp(-x), as printed, which is never above 1 / e; ``"at-least-one"``: 1
         - exp(-x), as meant; ``"none"``: neither condition applies.  The rate is the one that the workload
-        states, or else the one observed at the node so far.
+        states, or else the one observed at the node so far; at a machine with several cores, that of each.
     local_threshold
         Threshold of the first condition.
     remote_threshold

@@ -107,47 +107,54 @@ class VolunteerNode(RjssNode):
         self.absence_count = 0
         self.jobs: dict[int, Job] = {}
         self.waiting: list[int] = []  # jobs in the queue
-        self.running = -1  # the running job; -1: none
-        self.began = self.ends = 0  # beginning and end of its run
+        self.running: dict[int, tuple[int, int]] = {}  # running job -> beginning and end of its run
         self.parked: dict[int, int] = {}  # job without a node -> time of its next search
         self.peak = 0
 
     # -- the owner ----------------------------------------------------------------------------------------
 
     def on_start(self, view: View) -> None:
-        """Check whether the owner is there when the run begins."""
+        """Count the cores, and check whether the owner is there when the run begins."""
+        super().on_start(view)
         self.owner = view.environment.has_owner
 
     def on_owner_back(self, view: View) -> None:
-        """Evict all jobs; the running one keeps its completed work unless it must begin again."""
+        """Evict all jobs; the running ones keep their completed work unless they must begin again."""
         if self.owner:
             return
         self.owner = True
         if view.now_ns > self.left_at:
             add_up_time(self.absences, self.absence_count, view.now_ns - self.left_at)
             self.absence_count += 1
-        leaving = self.waiting
-        if self.running >= 0:
+        leaving = [*self.running, *self.waiting]
+        if self.running:
             view.cancel("ran")
-            leaving = [self.running, *leaving]
-            if view.now_ns > self.began:
-                self.interrupt(view)
-        self.running, self.waiting, self.free = -1, [], view.now_ns
+        for job, (start, _) in self.running.items():
+            if view.now_ns > start:
+                self.interrupt(view, job)
+        self.running, self.waiting = {}, []
+        self.clear_cores(view)
         for job in leaving:
             self.evict(view, job)
 
     def on_owner_gone(self, view: View) -> None:
         """Run jobs again, beginning with the jobs that have found no node."""
-        self.owner, self.left_at, self.free = False, view.now_ns, view.now_ns
+        self.owner, self.left_at = False, view.now_ns
+        self.clear_cores(view)
         for job in list(self.parked):
             self.search_deferred(view, job)
 
-    def interrupt(self, view: View) -> None:
-        """Stop the running job."""
-        job = self.jobs[self.running]
-        self.note_run(view, completed=0)
-        work = view.application(self.running).size
-        done = job.done + (view.now_ns - self.began) / NS * view.speed
+    def clear_cores(self, view: View) -> None:
+        """Count all cores as free from now on."""
+        self.free = view.now_ns
+        self.core_ends = [self.free] * view.cores
+
+    def interrupt(self, view: View, number: int) -> None:
+        """Stop a running job."""
+        job = self.jobs[number]
+        self.note_run(view, number, completed=0)
+        work = view.application(number).size
+        done = job.done + (view.now_ns - self.running[number][0]) / NS * view.speed
         keeps_work = self.parameters.on_return != "restart"
         job.done = min(done, math.nextafter(work, 0.0)) if keeps_work else 0.0
 
@@ -357,39 +364,38 @@ class VolunteerNode(RjssNode):
         """Run `job` after all other jobs in the queue of this node."""
         self.homes[job], self.jobs[job].arrived = home, view.now_ns
         self.jobs[job].anyone = False
-        self.free = max(view.now_ns, self.free) + self.run_time(view, job, view.speed)
+        self.reserve(view, job)
         self.waiting.append(job)
         self.run_next(view)
         self.peak = max(self.peak, len(self.waiting))
 
     def run_next(self, view: View) -> None:
-        """Run the next job of the queue, if no job runs."""
-        if self.running >= 0 or not self.waiting:
+        """Run the next job of the queue, if a core is idle."""
+        if len(self.running) == view.cores or not self.waiting:
             return
-        self.running, self.began = self.waiting.pop(0), view.now_ns
-        self.ends = self.began + self.run_time(view, self.running, view.speed)
-        view.at(min(self.ends, LATEST), "ran")
+        job, now = self.waiting.pop(0), view.now_ns
+        self.running[job] = now, now + self.run_time(view, job, view.speed)
+        view.at(min(self.running[job][1], LATEST), "ran", job=job)
 
-    def on_ran(self, view: View) -> None:
+    def on_ran(self, view: View, job: int) -> None:
         """Pass the job that has run to the dispatcher, which returns its result, and run the next job."""
-        if view.now_ns < self.ends:
-            raise OverflowError(f"job {self.running} ends at {self.ends} ns, after the last instant")
-        job = self.running
-        self.note_run(view, completed=1)
-        del self.jobs[job]
-        self.running = -1
+        ends = self.running[job][1]
+        if view.now_ns < ends:
+            raise OverflowError(f"job {job} ends at {ends} ns, after the last instant")
+        self.note_run(view, job, completed=1)
+        del self.jobs[job], self.running[job]
         self.run_next(view)
         self.dispatch(view, job, True)
 
     # -- for the result -----------------------------------------------------------------------------------
 
-    def note_run(self, view: View, completed: int) -> None:
-        """Record that the running job has ended or been interrupted."""
-        job = self.jobs[self.running]
+    def note_run(self, view: View, number: int, completed: int) -> None:
+        """Record that a running job has ended or been interrupted."""
+        job = self.jobs[number]
         row: Mapping[str, Any] = {
             "machine": view.node,
-            "application": self.running,
-            "start": self.began,
+            "application": number,
+            "start": self.running[number][0],
             "end": view.now_ns,
             "completed": completed,
             "begin": job.done,

@@ -871,7 +871,7 @@ class Adapter(CorePolicy):
         if self.single_tasks is not None:
             self.single_tasks.join(outcome, machines)
             if self.is_recorded:
-                self.single_tasks.join_rows(outcome)
+                self.single_tasks.join_rows(outcome, merges=self.run.cores is None)
             else:
                 outcome.schedule, outcome.arrivals = {}, {}
         self.outside.complete(outcome)

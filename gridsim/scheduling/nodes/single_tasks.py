@@ -92,9 +92,15 @@ class SingleTasks:
                 "nodes_used": self._nodes_used(outcome.arrivals, machines),
             }
 
-    def join_rows(self, outcome: Outcome) -> None:
-        """Change schedule and arrivals of single tasks into those of the submitted applications."""
-        outcome.schedule = self._merge_rows(outcome.schedule)
+    def join_rows(self, outcome: Outcome, merges: bool) -> None:
+        """Change schedule and arrivals of single tasks into those of the submitted applications.
+
+        Parameters
+        ----------
+        merges
+            Whether all tasks of an application that a machine ran without a gap get one row.
+        """
+        outcome.schedule = self._sort_rows(outcome.schedule, merges)
         application = self.numbers[outcome.arrivals["application"]]
         outcome.arrivals = {**outcome.arrivals, "application": application}
 
@@ -105,15 +111,15 @@ class SingleTasks:
         is_used = np.bincount(places, arrivals["tasks"], len(pairs)) > 0
         return np.bincount(pairs[is_used] // machines, minlength=len(self.submitted))
 
-    def _merge_rows(self, rows: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return a schedule with one row for all tasks of an application that a machine ran without a gap."""
-        order = np.lexsort((rows["start"], rows["machine"]))
+    def _sort_rows(self, rows: dict[str, NDArray[Any]], merges: bool) -> dict[str, NDArray[Any]]:
+        """Return a schedule by machine, start and task, with rows merged as in `join_rows`."""
+        order = np.lexsort((rows["application"], rows["start"], rows["machine"]))
         machine, number, tasks, start, end, completed = (rows[name][order] for name in SCHEDULE)
         application, is_whole = self.numbers[number], completed == tasks
         follows = (
             (machine[1:] == machine[:-1]) & (application[1:] == application[:-1]) & (start[1:] == end[:-1])
         )
-        follows &= is_whole[1:] & is_whole[:-1]
+        follows &= is_whole[1:] & is_whole[:-1] & merges
         first = np.flatnonzero(np.append(True, ~follows)[: len(order)])
         last = np.append(first[1:], len(order)) - 1
         tasks, completed = (

@@ -95,6 +95,7 @@ def cases(draw: st.DrawFn) -> Case:
         "packet": draw(st.sampled_from((0, 100))),
         "seed": draw(st.integers(0, 2**40)),
         "neighbours": draw(st.sampled_from((None, neighbours))),
+        "cores": draw(st.none() | st.lists(st.integers(1, 9), min_size=nodes, max_size=nodes)),
         "log": draw(st.sampled_from((10**6, 0, 9))),
     }
 
@@ -246,6 +247,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"work": [np.inf]}, "work[0] must be finite and > 0, got inf"),
     ({"rate": [0.0, -1.0]}, "rate[1] must be finite and >= 0, or nan, got -1.0"),
     ({"rate": [0.0]}, "rate must have 2 entries, got 1"),
+    ({"cores": [1]}, "cores must have 2 entries, got 1"),
+    ({"cores": [1, 0]}, "cores[1] must be in 1..65536, got 0"),
     ({"release": [-1]}, "release[0] must be in 0..2305843009213693952, got -1"),
     ({"release": [[0]]}, "release must have one dimension, got 2"),
     ({"release": [5, 4], "node": [0, 0], "work": [1.0, 1.0], "data": [0, 0]},

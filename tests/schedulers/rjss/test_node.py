@@ -97,7 +97,9 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
         interfaces=draw(st.sampled_from(["fifo", "equal"])),
         jitter=latency * draw(st.sampled_from([0.0, 0.0, 0.5])),
     )
-    return gs.Scenario(gs.Platform.of(speeds), bags, network, seed=draw(st.integers(0, 99)))
+    cores = st.lists(st.sampled_from([1, 2, 2, 3]), min_size=len(speeds), max_size=len(speeds))
+    platform = gs.Platform.of(speeds, cores=draw(st.none() | cores))
+    return gs.Scenario(platform, bags, network, seed=draw(st.integers(0, 99)))
 
 
 @st.composite

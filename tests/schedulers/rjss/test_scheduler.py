@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -50,12 +51,13 @@ def small_scenario(
 
 
 def streams(
-    nodes: int = 60, network: gs.Network | None = None, seed: int = 5, **workload: Any
+    nodes: int = 60, network: gs.Network | None = None, seed: int = 5, cores: Any = None, **workload: Any
 ) -> gs.Scenario:
-    """Return a scenario of job streams with a load below 1."""
+    """Return a scenario of job streams with a load below 1 if machines have one core."""
     usual: dict[str, Any] = {"horizon": 400.0, "interarrival": 20.0, "processing_time": 16.0, "seed": seed}
     jobs = gs.Workload.job_streams(**{**usual, **workload})
-    return gs.Scenario(gs.Platform.normal(nodes, seed), jobs, network or gs.Network.star(), seed=seed)
+    platform = gs.Platform.normal(nodes, seed, cores=cores)
+    return gs.Scenario(platform, jobs, network or gs.Network.star(), seed=seed)
 
 
 def rows(result: gs.Result, table: str, *names: str) -> list[tuple[Any, ...]]:
@@ -156,20 +158,32 @@ def test_dispatcher_places_one_job_after_another(cls: type[gs.Scheduler]) -> Non
 # -- against replays ------------------------------------------------------------------------------------
 
 
-def test_without_migration_each_node_is_a_plain_queue() -> None:
-    scenario = streams()
+#: Workload of `streams` -> loads of about 0.8 on machines of one core, and on those of 1 to 4 cores.
+LOADS: list[dict[str, Any]] = [{}, {"cores": [1 + k % 4 for k in range(60)], "interarrival": 8.0}]
+
+
+@pytest.mark.parametrize("workload", LOADS, ids=["one core", "cores"])
+def test_without_migration_each_node_is_a_plain_queue(workload: dict[str, Any]) -> None:
+    scenario = streams(**workload)
     result = gs.simulate(scenario, gs.NoMigration(), record=True)
     jobs, speeds = scenario.workload.realize(scenario.platform), scenario.platform.speeds
-    free = [0] * len(speeds)
+    free = [[0] * cores for cores in core_counts(scenario)]
     for i, (instant, home) in enumerate(zip(jobs.release_ns.tolist(), jobs.submitter.tolist(), strict=True)):
-        start = max(instant, free[home])
-        free[home] = end = start + round(jobs.task_size[i] / speeds[home] * NS)
+        start = max(instant, free[home][0])
+        end = start + round(jobs.task_size[i] / speeds[home] * NS)
+        heapq.heapreplace(free[home], end)
         found = result.tables["jobs"][i]
         assert (found["machine"], found["probes"]) == (home, 0)
         assert (found["waited"], found["turnaround"]) == ((start - instant) / NS, (end - instant) / NS)
         assert result.applications[i]["finish"] == end / NS
     assert i > 1000 and result.messages["sent"].sum() == 0 and result.migrated == 0.0
     assert validate_result(result) == []
+
+
+def core_counts(scenario: gs.Scenario) -> list[int]:
+    """Return the number of cores of each machine."""
+    cores = scenario.platform.cores
+    return [1] * scenario.platform.nodes if cores is None else cores.tolist()
 
 
 def replay(scenario: gs.Scenario, choose: Any) -> tuple[list[int], list[float]]:
@@ -182,6 +196,7 @@ def replay(scenario: gs.Scenario, choose: Any) -> tuple[list[int], list[float]]:
     way = [round(network.latency * NS) + round(b / network.bandwidth * NS) for b in jobs.data.tolist()]
     lasts = np.rint(jobs.task_size[:, None] / speeds * NS).astype(np.int64)
     free, machine, turnaround = np.zeros(nodes, np.int64), [0] * len(jobs), [0.0] * len(jobs)
+    core_ends = [[0] * cores for cores in core_counts(scenario)]
     events = [
         (instant, 1, i) for i, instant in enumerate(jobs.release_ns.tolist())
     ]  # jobs come before others leave
@@ -196,14 +211,18 @@ def replay(scenario: gs.Scenario, choose: Any) -> tuple[list[int], list[float]]:
                 heapq.heappush(events, (now + way[i], 0, i))
                 continue
         u = machine[i]
-        free[u] = max(free[u], now) + lasts[i, u]
-        back = int(free[u]) + (0 if u == home else way[i])
+        end = max(core_ends[u][0], now) + int(lasts[i, u])
+        heapq.heapreplace(core_ends[u], end)
+        free[u] = core_ends[u][0]
+        back = end + (0 if u == home else way[i])
         turnaround[i] = (back - int(jobs.release_ns[i])) / NS
     return machine, turnaround
 
 
-def test_best_node_equals_that_of_a_replay() -> None:
-    scenario = streams(15, interarrival=10.0, processing_time=9.0, data=300_000.0)
+@pytest.mark.parametrize("cores", [None, [1, 2, 3] * 5], ids=["one core", "cores"])
+def test_best_node_equals_that_of_a_replay(cores: list[int] | None) -> None:
+    gap = 10.0 if cores is None else 5.0
+    scenario = streams(15, cores=cores, interarrival=gap, processing_time=9.0, data=300_000.0)
     speeds = scenario.platform.speeds
     mean = speeds.mean()
 
@@ -264,6 +283,29 @@ def test_rule_counts_jobs_that_arrive_during_the_transfer() -> None:
     for threshold, machine in ((0.36, 0), (0.37, 1)):
         scheduler = gs.Rjss(k=1.0, local_threshold=threshold)
         assert gs.simulate(scenario, scheduler).tables["jobs"]["machine"][2] == machine
+
+
+@pytest.mark.parametrize("form", ["compiled", "interpreted"])
+def test_rules_count_jobs_per_core(form: Any) -> None:
+    """Two jobs of a node of two cores and one sent to it in 2 s, and 1.1 s in transit."""
+    bags = gs.Workload.of([0.5, 1.0, 1.0, 2.0], 1, [1000.0, 1.0, 1.0, 1000.0], [0, 1, 1, 0], 100, origin=0.0)
+    platform = gs.Platform.of([100.0, 200.0], cores=[1, 2])
+    scenario = gs.Scenario(platform, bags, one_second_network(), seed=1)
+    probability, sent = 1 - math.exp(-1.1 / 2), 1.1 / 2 / 2
+    for rule, machines in (
+        ({"local_threshold": probability * 1.01}, [1, 1]),
+        ({"local_threshold": probability * 0.99}, [1, 0]),
+        ({"remote_threshold": sent * 1.01}, [1, 1]),
+        ({"remote_threshold": sent * 0.99}, [1, 0]),
+    ):
+        scheduler = gs.Rjss(k=1.0, rule="at-least-one", **rule)
+        result = gs.simulate(scenario, scheduler, nodes=form, record="decisions")
+        assert result.tables["jobs"]["machine"][[0, 3]].tolist() == machines
+        decisions = result.tables["decisions"]
+        is_rejected = (decisions["application"] == 3) & np.isin(decisions["action"], ["own", "others"])
+        reasons = decisions["saw"][is_rejected]
+        expected = probability if "local_threshold" in rule else sent
+        assert reasons.tolist() == ([] if machines[1] else [pytest.approx(expected)])
 
 
 @pytest.mark.parametrize("cls", [gs.Rjss, gs.ResourceExclusion])

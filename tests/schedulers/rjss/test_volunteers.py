@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,22 @@ def test_waiting_jobs_leave_when_the_owner_returns() -> None:
     # begun
     assert stays_of(result) == [(1, 1.1, 3.1, 0, 0.0), (0, 4.2, 6.2, 1, 800.0), (0, 6.2, 16.2, 1, 0.0)]
     assert result.machines["peak_queue"].tolist() == [1, 1]
+
+
+def test_the_jobs_of_all_cores_leave_when_the_owner_returns() -> None:
+    """Two of three jobs run at the fast node, whose two cores complete 400 Mflop of each; one waits."""
+    scenario = small_scenario([100.0, 200.0], tasks=3)
+    scenario = replace(scenario, platform=gs.Platform.of([100.0, 200.0], cores=[3, 2]))
+    scheduler = gs.ResourceExclusion(k=1.0, reading="fastest", on_return="home")
+    result = run_recorded(scenario, BACK, scheduler)
+    back = 4.2
+    assert stays_of(result) == [
+        *[(1, 1.1, 3.1, 0, 0.0)] * 2,
+        *[(0, back, back + 6.0, 1, 400.0)] * 2,
+        (0, back, back + 10.0, 1, 0.0),
+    ]
+    assert result.machines["peak_queue"].tolist() == [0, 1]
+    assert result.machines["busy"].tolist() == [pytest.approx(22.0), pytest.approx(4.0)]
 
 
 def test_a_job_that_arrives_after_the_owner_goes_back_home() -> None:
@@ -194,9 +211,12 @@ def test_predictors_return_expected_ends() -> None:
     ],
     ids=repr,
 )
-def test_absent_owners_do_not_change_the_result(scheduler: gs.Scheduler) -> None:
+@pytest.mark.parametrize(
+    "workload", [{}, {"cores": [1, 2, 3, 2] * 5, "interarrival": 9.0}], ids=["one core", "cores"]
+)
+def test_absent_owners_do_not_change_the_result(scheduler: gs.Scheduler, workload: dict[str, Any]) -> None:
     """The result is that of the compiled protocol, which has no owners."""
-    scenario = streams(20, horizon=200.0)
+    scenario = streams(20, horizon=200.0, **workload)
     alone = gs.simulate(scenario, scheduler)
     owned = run_recorded(scenario, gs.Faults.of([0], [1e6], [2e6], reachable=True), scheduler)
     assert owned.tables["jobs"] == alone.tables["jobs"]
