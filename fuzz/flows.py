@@ -10,6 +10,7 @@ from arrays import POSITIVE
 from kinds import (
     Context,
     Part,
+    all_or_none,
     ascending,
     flag,
     index_in,
@@ -18,7 +19,6 @@ from kinds import (
     later_time,
     now,
     one_of,
-    optional,
 )
 
 
@@ -47,9 +47,14 @@ def _prepare_walk(c: Context, module: Any) -> None:
 def _neighbours(c: Context) -> Any:
     n = c.sizes["nodes"]
     if n < 2:
-        return np.zeros((n, 0), np.int32)
+        return np.zeros(0, np.int64)
     step = 1 + c.s.bytes(2 * n).reshape(n, 2) % (n - 1)
-    return ((np.arange(n)[:, None] + step) % n).astype(np.int32)
+    return ((np.arange(n)[:, None] + step) % n).astype(np.int64).ravel()
+
+
+def _neighbour_offsets(c: Context) -> Any:
+    n = c.sizes["nodes"]
+    return np.arange(n + 1) * (2 if n > 1 else 0)
 
 
 WALK = Part(
@@ -74,7 +79,8 @@ WALK = Part(
         "queued": flag,
         "packet": one_of(100, 0),
         "seed": integer(0, 255),
-        "neighbours": optional(_neighbours),
+        "neighbours": all_or_none(_neighbours, "overlay"),
+        "neighbour_offsets": all_or_none(_neighbour_offsets, "overlay"),
         "log": one_of(0, 5, 1000),
     },
     {
@@ -159,8 +165,8 @@ NODES = Part(
         ],
         "timers": one_of((("tick",),)),
         "roles": lambda c: [("", "_Node", c.sizes["nodes"], ("on_start", "on_idle", "on_timer"))],
-        "neighbours": lambda c: _neighbours(c).astype(np.int64).ravel(),
-        "neighbour_offsets": lambda c: np.arange(c.sizes["nodes"] + 1) * (2 if c.sizes["nodes"] > 1 else 0),
+        "neighbours": _neighbours,
+        "neighbour_offsets": _neighbour_offsets,
         "up": lambda c: c.s.bytes(c.sizes["nodes"]) % 8 > 0,
         "release": lambda c: np.cumsum(c.s.bytes(c.sizes["applications"]).astype(np.int64)) * 10**7,
         "submitter": lambda c: c.s.bytes(c.sizes["applications"]).astype(np.int64) % c.sizes["nodes"],

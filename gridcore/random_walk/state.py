@@ -109,6 +109,7 @@ def check_arguments(
     probe_time: Any,
     packet: Any,
     neighbours: Any,
+    neighbour_offsets: Any,
     cores: Any,
     log: Any,
     widths: Any,
@@ -178,17 +179,32 @@ def check_arguments(
     for name, value, high in limits:
         if not 0 <= value <= high:
             raise ValueError(f"{name} must be in 0..{high}, got {value!r}")
-    table = np.zeros((nodes, 0), np.int32) if neighbours is None else neighbours
-    if not (isinstance(table, np.ndarray) and table.dtype == np.int32 and table.ndim == 2):
-        got = f"{table.dtype}{list(table.shape)}" if isinstance(table, np.ndarray) else type(table).__name__
-        raise ValueError(f"neighbours must be int32[nodes, degree], got {got}")
-    table = np.array(table, order="C")
-    if len(table) != nodes:
-        raise ValueError(f"neighbours must have {nodes} rows, got {len(table)}")
-    _check_range("neighbours", table.ravel(), 0, nodes - 1)
-    for k in np.flatnonzero((table == np.arange(nodes)[:, None]).any(axis=1))[:1]:
-        raise ValueError(f"neighbours[{k}] must not contain {k}, the node itself")
-    return {**arrays, "neighbours": table}
+    if (neighbours is None) != (neighbour_offsets is None):
+        raise ValueError("neighbours and neighbour_offsets must be given together")
+    offsets, among = np.zeros(nodes + 1, np.int64), np.zeros(0, np.int64)
+    if neighbours is not None:
+        offsets = _integers("neighbour_offsets", neighbour_offsets)
+        among = _integers("neighbours", neighbours)
+    if len(offsets) != nodes + 1:
+        raise ValueError(f"neighbour_offsets must have {nodes + 1} entries, got {len(offsets)}")
+    counts = np.diff(offsets)
+    if offsets[0] != 0 or offsets[-1] != len(among) or (counts < 0).any():
+        raise ValueError(f"neighbour_offsets must rise from 0 to {len(among)}, got {offsets.tolist()[:9]}")
+    if counts.any():
+        for k in np.flatnonzero(counts == 0)[:1]:
+            raise ValueError(f"node {k} must have a neighbour, as others have")
+    _check_range("neighbours", among, 0, nodes - 1)
+    for k in np.flatnonzero(among == np.repeat(np.arange(nodes), counts))[:1]:
+        raise ValueError(f"neighbours[{k}] must be another node, got {among[k]}, the node itself")
+    return {**arrays, "neighbours": among.astype(np.int32), "neighbour_offsets": offsets}
+
+
+def _integers(name: str, values: Any) -> NDArray[Any]:
+    array = np.array(values)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        got = f"{array.dtype}{list(array.shape)}"
+        raise ValueError(f"{name} must be whole numbers with one dimension, got {got}")
+    return array.astype(np.int64)
 
 
 def _check_range(name: str, values: NDArray[Any], low: int, high: int) -> None:

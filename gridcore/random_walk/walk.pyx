@@ -99,8 +99,11 @@ cdef class JobWalks:
     seed
         Seed of the draws.  The draws of a job depend on it and on the job's index.
     neighbours
-        int32[nodes, degree]; the probe of a job then walks from neighbour to neighbour.  A node that was
-        visited before costs a step and does not answer again.  None: nodes are drawn uniformly, each at most once.
+        int64, the neighbours of the first node, then those of the second and so on; each node has some, or none has.
+        The probe of a job then walks from neighbour to neighbour.  A node that was visited before costs a step and
+        does not answer again.  None: nodes are drawn uniformly, each at most once.
+    neighbour_offsets
+        int64[nodes + 1], index of the first neighbour of each node in `neighbours`, then the number of neighbours.
     cores
         int64[nodes], number of cores of each node; None: one each.
     log
@@ -122,8 +125,10 @@ cdef class JobWalks:
     cdef long long[::1] core_free       # by core: when it will have run its jobs; of each node a heap, if `has_cores`
     cdef const long long[::1] release, home, data
     cdef const double[::1] work
-    cdef const int[:, ::1] neighbours
-    cdef Py_ssize_t probes, degree
+    cdef const int[::1] neighbours
+    cdef const long long[::1] neighbour_offsets
+    cdef bint has_overlay, is_alone     # alone: no node has a neighbour
+    cdef Py_ssize_t probes
     cdef int pick, rule
     cdef double local_threshold, remote_threshold, min_speed
     cdef bint printed
@@ -151,7 +156,8 @@ cdef class JobWalks:
                   work: ArrayLike, data: ArrayLike, rate: ArrayLike, probes: SupportsIndex, pick: str = "first",
                   rule: str = "exactly-one", local_threshold: float = 0.5, remote_threshold: float = 1.0,
                   min_speed: float = 0.0, bint printed=False, probe_time: SupportsIndex = 0, bint queued=True,
-                  packet: SupportsIndex = 100, seed: SupportsIndex = 0, neighbours: NDArray[np.int32] | None = None,
+                  packet: SupportsIndex = 100, seed: SupportsIndex = 0, neighbours: ArrayLike | None = None,
+                  neighbour_offsets: ArrayLike | None = None,
                   cores: ArrayLike | None = None, log: SupportsIndex = 0):
         cdef Py_ssize_t k
         cdef const double[::1] speeds, rates
@@ -160,7 +166,8 @@ cdef class JobWalks:
         arrays = check_arguments(speed=speed, kinds=kinds, release=release, node=node, work=work, data=data, rate=rate,
                        probes=probes, pick=pick, rule=rule, local_threshold=local_threshold,
                        remote_threshold=remote_threshold, min_speed=min_speed, probe_time=probe_time, packet=packet,
-                       neighbours=neighbours, cores=cores, log=log, widths=np.asarray(links.width))
+                       neighbours=neighbours,
+                       neighbour_offsets=neighbour_offsets, cores=cores, log=log, widths=np.asarray(links.width))
         self.links = links
         speeds, rates = arrays["speed"], arrays["rate"]
         self.nodes, self.count = speeds.shape[0], len(arrays["release"])
@@ -174,10 +181,12 @@ cdef class JobWalks:
         self.first_core = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.cores, dtype=np.int64)))
         self.core_free = np.zeros(self.first_core[self.nodes] if self.has_cores else 0, np.int64)
         self.release, self.home, self.data = arrays["release"], arrays["node"], arrays["data"]
-        self.work, self.neighbours = arrays["work"], arrays["neighbours"]
-        self.degree, self.probes = self.neighbours.shape[1], probes
-        if neighbours is None:
-            self.degree, self.probes = -1, min(self.probes, self.nodes - 1)
+        self.work, self.probes = arrays["work"], probes
+        self.neighbours, self.neighbour_offsets = arrays["neighbours"], arrays["neighbour_offsets"]
+        self.has_overlay = neighbours is not None
+        self.is_alone = self.has_overlay and self.neighbours.shape[0] == 0
+        if not self.has_overlay:
+            self.probes = min(self.probes, self.nodes - 1)
         self.pick, self.rule = PICKS.index(pick), RULES.index(rule)
         self.local_threshold, self.remote_threshold = local_threshold, remote_threshold
         self.min_speed, self.printed = min_speed, printed
@@ -192,7 +201,7 @@ cdef class JobWalks:
         self.next_waiting = np.full(self.count, -1, np.int32)
         self.head, self.tail = np.full(self.nodes, -1, np.int32), np.full(self.nodes, -1, np.int32)
         self.waiting = np.zeros(self.nodes, np.int32)
-        self.queued = queued and self.probe_time > 0 and self.probes > 0 and self.degree != 0
+        self.queued = queued and self.probe_time > 0 and self.probes > 0 and not self.is_alone
         k = self.nodes if self.queued else 0
         self.searching_job, self.first, self.last = (np.full(k, -1, np.int32) for _ in range(3))
         self.next_in_line = np.full(self.count if self.queued else 0, NOWHERE, np.int32)
@@ -309,12 +318,17 @@ cdef class JobWalks:
             self._dispatch(job, u, now)
         return 0
 
+    cdef inline Py_ssize_t _neighbour(self, unsigned long long* stream, Py_ssize_t node) noexcept:
+        """Draw a neighbour of a node."""
+        cdef long long first = self.neighbour_offsets[node]
+        return self.neighbours[first + draw_below(stream, self.neighbour_offsets[node + 1] - first)]
+
     # -- a search that takes no time ------------------------------------------------------------------------
 
     cdef int _release(self, Py_ssize_t job, long long now) except -1:
         cdef Py_ssize_t home = self.home[job], u = -1
         self.own_jobs[home] += 1
-        if self.probes and self.degree:
+        if self.probes and not self.is_alone:
             self._forget_stamps(job)
             if self.probe_time:
                 return self._dispatch(job, home, now)
@@ -348,7 +362,7 @@ cdef class JobWalks:
         cdef Node* node
         cdef Py_ssize_t n_others = self.nodes - 1, probes = self.probes
         cdef double min_speed = self.min_speed
-        cdef bint is_uniform = self.degree < 0, printed = self.printed
+        cdef bint is_uniform = not self.has_overlay, printed = self.printed
         cdef int pick = self.pick
         at[home].stamp = stamp
         if is_uniform:
@@ -364,7 +378,7 @@ cdef class JobWalks:
                 k = (k + 1) % PREFETCH_DISTANCE
             else:
                 previous = u
-                u = self.neighbours[u, draw_below(&stream, self.degree)]
+                u = self._neighbour(&stream, u)
                 self._hop(previous, u)
             node = &at[u]
             if node.stamp == stamp:
@@ -416,12 +430,12 @@ cdef class JobWalks:
         cdef Py_ssize_t home = self.home[s.job], u = home, n = 0
         self.at[home].stamp = stamp
         while n < s.steps:
-            if self.degree < 0:
+            if not self.has_overlay:
                 u = draw_other(&stream, self.nodes - 1, home)
                 if self.at[u].stamp == stamp:
                     continue
             else:
-                u = self.neighbours[u, draw_below(&stream, self.degree)]
+                u = self._neighbour(&stream, u)
             s.step[n] = <int> (~u if self.at[u].stamp == stamp else u)
             self.at[u].stamp = stamp
             n += 1
@@ -449,7 +463,7 @@ cdef class JobWalks:
 
     cdef Py_ssize_t _node_before(self, const Search* s) noexcept nogil:
         """Return the node that sends the probe of the next step: the home of the job, or the node before on a walk."""
-        return self.home[s.job] if self.degree < 0 or not s.steps_taken else node_of(s.step[s.steps_taken - 1])
+        return self.home[s.job] if not self.has_overlay or not s.steps_taken else node_of(s.step[s.steps_taken - 1])
 
     cdef int _wait(self, int slot, long long time) except -1:
         self.searches.search[slot].time, self.searches.search[slot].sequence = time, self.sequence
@@ -464,7 +478,7 @@ cdef class JobWalks:
         if s.is_probing:
             u = node_of(s.step[s.steps_taken])
             s.last_node = -1
-            if self.degree >= 0:
+            if self.has_overlay:
                 self._hop(self._node_before(s), u)
             if s.step[s.steps_taken] >= 0:
                 self._log_packet(LOAD, job, u, home, now)
@@ -570,15 +584,15 @@ cdef class JobWalks:
         cdef bint new
         while steps < self.n_probes[job]:
             previous = u
-            if self.degree < 0:
+            if not self.has_overlay:
                 u = draw_other(&stream, self.nodes - 1, home)
             else:
-                u = self.neighbours[u, draw_below(&stream, self.degree)]
+                u = self._neighbour(&stream, u)
             new = u != home and self.at[u].stamp == stamp
-            if self.degree < 0 and not new:
+            if not self.has_overlay and not new:
                 continue
             steps += 1
-            self._log_packet(PROBE, job, home if self.degree < 0 else previous, u, now)
+            self._log_packet(PROBE, job, home if not self.has_overlay else previous, u, now)
             if new:
                 self._log_packet(LOAD, job, u, home, now)
                 self.at[u].stamp = 0
@@ -649,7 +663,7 @@ cdef class JobWalks:
         """Count `probes` packets sent by `home` and `loads` answers to it; `settle` counts them at the other nodes."""
         self._count_packets(PROBE, probes)
         self._count_packets(LOAD, loads)
-        if self.degree < 0:
+        if not self.has_overlay:
             self.links._out[home] += probes * self.packet
         self.links._in[home] += loads * self.packet
 
@@ -672,7 +686,7 @@ cdef class JobWalks:
         cdef Py_ssize_t u
         for u in range(self.nodes):
             self.links._out[u] += self.at[u].n_answers * self.packet
-            if self.degree < 0:
+            if not self.has_overlay:
                 self.links._in[u] += self.at[u].n_answers * self.packet
             self.at[u].n_answers = 0
 
@@ -814,7 +828,7 @@ cdef class JobWalks:
         cdef Py_ssize_t k, j, n
         cdef int slot
         cdef Search* s
-        entries = read(state, self.nodes, self.first_core[self.nodes], self.count, self.probes if self.degree else 0,
+        entries = read(state, self.nodes, self.first_core[self.nodes], self.count, 0 if self.is_alone else self.probes,
                        self.log.max_rows)
         self._forget()
         for columns in (self._jobs, self._totals):

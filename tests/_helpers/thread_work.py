@@ -327,6 +327,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "bind_earliest": lambda: (at := FREE.copy(), gridcore.bind_earliest(at, SPEED, 50.0, 3000, 0), at),
     "map_batch": lambda: gridcore.map_batch(ETC, COUNTS, np.zeros(60), "sufferage"),
     "map_in_turn": lambda: gridcore.map_in_turn(ETC, COUNTS, np.zeros(60), "kpb"),
+    "random_neighbours": lambda: gridcore.random_neighbours(900, 8, np.random.default_rng(1), 0, 900),
     "ReleaseQueue": lambda: (queue := releases(), queue.take(NEVER), queue.release)[1:],
     "JobQueue": lambda: run_queue(backfill()),
     "SharedQueue": lambda: run_queue(shared_queue()),

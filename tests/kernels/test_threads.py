@@ -288,7 +288,7 @@ def test_kernels_use_their_own_copies_of_checked_indices() -> None:
 
 def test_objects_keep_copies_of_their_arguments() -> None:
     """The caller may change its arrays after they were checked."""
-    ones, kinds, neighbours = np.ones(2), np.arange(4), np.array([[1], [0]], np.int32)
+    ones, kinds, neighbours = np.ones(2), np.arange(4), np.array([1, 0])
     release, node, nodes = np.array([0, 1]), np.array([0, 1]), np.array([1, 2])
     grid = gridcore.SummaryGrid([1.0], [1.0], [1.0])
     inputs = (ones, kinds, neighbours, release, node, nodes)
@@ -298,7 +298,7 @@ def test_objects_keep_copies_of_their_arguments() -> None:
     )
     walks = gridcore.JobWalks(
         links, ones, kinds=kinds, release=release, node=node, work=ones, data=node, rate=ones, probes=1,
-        neighbours=neighbours,
+        neighbours=neighbours, neighbour_offsets=[0, 1, 2],
     )  # fmt: skip
     queues = gridcore.TaskQueues(ones)
     tree = gridcore.SummaryTree(grid, ones, size=ones, task_size=ones, release=ones, nbytes=0)

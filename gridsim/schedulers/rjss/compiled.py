@@ -44,6 +44,7 @@ class CompiledWalks(Policy):
         network.delays.update(
             {name: kind.delay / NS for name, kind in declared.items() if kind.delay is not None}
         )
+        neighbours = environment.neighbours
         self.walks = JobWalks(
             network.links,
             run.speeds,
@@ -58,7 +59,8 @@ class CompiledWalks(Policy):
             queued=parameters.dispatcher == "queue",
             packet=packet,
             seed=environment.seed,
-            neighbours=environment.neighbours,
+            neighbours=None if neighbours is None else neighbours.values,
+            neighbour_offsets=None if neighbours is None else neighbours.offsets,
             cores=run.cores,
             pick=parameters.pick,
             rule=parameters.rule,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -17,9 +18,10 @@ from gridsim.schedulers.rjss.decisions import SearchLog, note_walks
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.nodes.environment import Environment
 from gridsim.scheduling.nodes.single_tasks import SingleTasks
-from gridsim.scheduling.overlays import random_neighbours
-from gridsim.support.arrays import Floats, Integers
+from gridsim.scheduling.overlays import overlay_of_nodes, random_neighbours
+from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS, nanoseconds
+from gridsim.support.columns import NumbersColumn
 
 #: Maximum duration of a search, s; the clock is limited to 2**61 ns.
 LONGEST_SEARCH = 2e9
@@ -44,7 +46,7 @@ class RjssEnvironment(Environment):
         float64[nodes], mean rate of releases at each node, per core, jobs/s; NaN if the workload does not
         state it.
     neighbours
-        int32[nodes, degree], the overlay on which probes walk; None without an overlay.
+        The neighbours of each node on the overlay on which probes walk; None without an overlay.
     seed
         Seed of the random numbers of jobs.
     """
@@ -70,10 +72,7 @@ class RjssEnvironment(Environment):
         rates = run.applications.rates
         self.cores: Integers = np.ones(nodes, np.int64) if run.cores is None else run.cores
         self.rates: Floats = np.full(nodes, np.nan) if rates is None else rates / self.cores
-        self.neighbours: NDArray[np.int32] | None = None
-        if parameters.overlay is not None:
-            drawn = random_neighbours(nodes, parameters.overlay, run.streams("walk overlay"))
-            self.neighbours = drawn.astype(np.int32)
+        self.neighbours = _overlay(parameters, run, nodes)
         self.seed = int(run.streams("walk").integers(2**63))
         self.log = SearchLog(0 if run.decisions is None else min(run.decisions.limit, LATEST))
 
@@ -133,6 +132,19 @@ class RjssEnvironment(Environment):
             }
         }
         outcome.facts["nodes_asked"] = min(self.probes, len(self.run.speeds) - 1)
+
+
+def _overlay(parameters: Any, run: Run, nodes: int) -> NumbersColumn | None:
+    """Return the neighbours of each node on the overlay of probes; None without an overlay."""
+    path, overlay = f"{parameters.name}.overlay", parameters.overlay
+    if overlay is None:
+        return None
+    if isinstance(overlay, int):
+        return NumbersColumn.of(random_neighbours(nodes, overlay, run.streams("walk overlay")))
+    graph = overlay_of_nodes(overlay, nodes, range(nodes), path)
+    for k in first_true(graph.counts == 0) if nodes > 1 else ():
+        raise ScenarioError(f"{path}[{k}] must have a neighbour, got none")
+    return graph
 
 
 def _check_sizes(parameters: Any, run: Run) -> None:
@@ -225,7 +237,7 @@ class RjssView:
         self._environment, self._node = environment, node
         self.rate, self.probe_time = float(environment.rates[node]), environment.probe_time
         overlay = environment.neighbours
-        self.neighbours: list[int] = [] if overlay is None else overlay[node].tolist()
+        self.neighbours: Sequence[int] = () if overlay is None else overlay[node]
         self.draw, self.travel_time = environment.draw, environment.travel_time
         self.has_log = environment.log.limit > 0
 

@@ -28,6 +28,7 @@ from gridsim.scheduling.contract import Foreseen, NodeForm, Policy, Run
 from gridsim.scheduling.nodes.adapter import Adapter, ProgramScheduler
 from gridsim.scheduling.nodes.ground_truth import TruthOf
 from gridsim.scheduling.nodes.program import Message, NodeProgram
+from gridsim.scheduling.overlays import Overlay
 from gridsim.support.arguments import normalise, real
 from gridsim.support.arrays import Floats
 from gridsim.support.parameters import Limits
@@ -110,7 +111,7 @@ class _Prober(_Walker, frozen=True, kw_only=True):
     probe_latency: ProbeLatency = 0.0
     dispatcher: Literal["queue", "parallel"] = "queue"
     load_packet: Annotated[int, Limits(low=0, high=MAX_BYTES)] = 100
-    overlay: Annotated[int, Limits(low=1)] | None = None
+    overlay: Annotated[int, Limits(low=1)] | Overlay | None = None
     on_return: Literal["restart", "home", "migrate"] = "restart"
     predictor: Literal["none", "exact", "past", "age"] = "none"
     prefer: Literal["stay", "completion"] = "stay"
@@ -222,7 +223,8 @@ class Rjss(_Prober, frozen=True, kw_only=True):
         Size of a probe and of its answer, bytes.  They count as traffic, but do not queue at interfaces.
     overlay
         None: nodes are drawn uniformly, each at most once; a number: probes walk over a random overlay of
-        this degree, and pass through nodes that were probed before.
+        this degree, and pass through nodes that were probed before; neighbours of each node, as in
+        `NodeScheduler`: probes walk over this overlay, in which each node has a neighbour.
     on_return
         What happens to the jobs on a node when its owner returns (faults with ``reachable``). ``"restart"``:
         a job begins anew; its home is informed and searches for another node.  ``"home"``: a job returns to

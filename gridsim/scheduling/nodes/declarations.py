@@ -104,14 +104,14 @@ class Declarations:
         ScenarioError
             If ``overlay`` does not fit the nodes, or if the nodes of this scheduler have no neighbours.
         """
-        degree, overlay = getattr(self, "degree", 0), getattr(self, "overlay", None)
-        if overlay is not None:
+        degree, overlay = getattr(self, "degree", None), getattr(self, "overlay", None)
+        if degree is not None and isinstance(overlay, NeighboursColumn):
             if degree == 0:
                 raise ScenarioError(
                     f"{self.name}.overlay must be None, since its nodes have no neighbours (degree 0)"
                 )
             return overlay_of_nodes(overlay, nodes, among, f"{self.name}.overlay")
-        if degree == 0:
+        if not degree:
             return np.zeros((nodes, 0), np.int64)
         return random_neighbours(nodes, degree, run.streams(f"{self.name} overlay"), among)
 

@@ -67,8 +67,13 @@ def cases(draw: st.DrawFn) -> Case:
 
     latency = draw(st.sampled_from((0, S // 10, 3 * S // 10, 2 * S)))
     degree = min(draw(st.integers(0, 2)), nodes - 1)
-    table = [[(u + 1 + k) % nodes for k in range(degree)] for u in range(nodes)]
-    neighbours = np.array(table, np.int32).reshape(nodes, degree)
+    more = draw(st.lists(st.integers(0, 1), min_size=nodes, max_size=nodes))
+    more = more if 0 < degree < nodes - 1 else [0] * nodes
+    table = [[(u + 1 + k) % nodes for k in range(degree + more[u])] for u in range(nodes)]
+    overlay: dict[str, Any] = {
+        "neighbours": np.array([v for row in table for v in row], np.int64),
+        "neighbour_offsets": np.cumsum([0, *map(len, table)]),
+    }
     return {
         "network": {
             "latency": latency,
@@ -94,7 +99,7 @@ def cases(draw: st.DrawFn) -> Case:
         "queued": draw(st.booleans()),
         "packet": draw(st.sampled_from((0, 100))),
         "seed": draw(st.integers(0, 2**40)),
-        "neighbours": draw(st.sampled_from((None, neighbours))),
+        **draw(st.sampled_from(({}, overlay))),
         "cores": draw(st.none() | st.lists(st.integers(1, 9), min_size=nodes, max_size=nodes)),
         "log": draw(st.sampled_from((10**6, 0, 9))),
     }
@@ -264,10 +269,18 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"probe_time": -1}, "probe_time must be in 0..2305843009213693952, got -1"),
     ({"log": -1}, "log must be in 0..2305843009213693952, got -1"),
     ({"packet": 2**31}, "packet must be in 0..2147483647, got 2147483648"),
-    ({"neighbours": [[1], [0]]}, "neighbours must be int32[nodes, degree], got list"),
-    ({"neighbours": np.zeros((3, 1), np.int32)}, "neighbours must have 2 rows, got 3"),
-    ({"neighbours": np.array([[1], [2]], np.int32)}, "neighbours[1] must be in 0..1, got 2"),
-    ({"neighbours": np.array([[1], [1]], np.int32)}, "neighbours[1] must not contain 1, the node itself"),
+    ({"neighbours": [1, 0]}, "neighbours and neighbour_offsets must be given together"),
+    ({"neighbours": [[1], [0]], "neighbour_offsets": [0, 1, 2]},
+     "neighbours must be whole numbers with one dimension, got int64[2, 1]"),
+    ({"neighbours": [1, 0], "neighbour_offsets": [0, 2]}, "neighbour_offsets must have 3 entries, got 2"),
+    ({"neighbours": [1, 0], "neighbour_offsets": [0, 1, 1]},
+     "neighbour_offsets must rise from 0 to 2, got [0, 1, 1]"),
+    ({"neighbours": [1, 0], "neighbour_offsets": [0, 3, 2]},
+     "neighbour_offsets must rise from 0 to 2, got [0, 3, 2]"),
+    ({"neighbours": [1], "neighbour_offsets": [0, 1, 1]}, "node 1 must have a neighbour, as others have"),
+    ({"neighbours": [1, 2], "neighbour_offsets": [0, 1, 2]}, "neighbours[1] must be in 0..1, got 2"),
+    ({"neighbours": [1, 1], "neighbour_offsets": [0, 1, 2]},
+     "neighbours[1] must be another node, got 1, the node itself"),
 ]  # fmt: skip
 
 

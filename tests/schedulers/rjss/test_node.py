@@ -20,6 +20,8 @@ import gridsim as gs
 from gridsim.model.applications import Applications
 from gridsim.results.decisions import DECISIONS_LIMIT
 from gridsim.schedulers.rjss.node import RjssNode
+from gridsim.scheduling.overlays import random_neighbours
+from gridsim.support.random_streams import Streams
 from gridsim.testing.resuming import resume_difference
 from tests.schedulers.rjss.test_scheduler import ALL, one_second_network, small_scenario, streams
 
@@ -184,6 +186,27 @@ def test_compiled_form_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # -- every message is an event of the engine ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("latency", [0.0, 0.5])
+@pytest.mark.parametrize("dispatcher", ["queue", "parallel"])
+def test_walks_on_given_overlays(latency: float, dispatcher: Any) -> None:
+    """Both forms walk over a star with a ring around it, and over the overlay that would be drawn."""
+    scenario = streams(12, horizon=100.0)
+    hub = [[*range(1, 12)], *([0, 1 + u % 11, 1 + (u - 2) % 11] for u in range(1, 12))]
+    options: dict[str, Any] = {"k": 0.5, "probe_latency": latency, "dispatcher": dispatcher}
+    drawn = random_neighbours(12, 3, Streams(scenario.seed)("walk overlay"))
+    digests = {
+        name: {
+            gs.simulate(scenario, gs.Rjss(overlay=overlay, **options), nodes=form).digest
+            for form in ("compiled", "interpreted")
+        }
+        for name, overlay in {"hub": hub, "drawn": drawn, "3": 3}.items()
+    }
+    assert all(len(found) == 1 for found in digests.values())
+    assert digests["drawn"] == digests["3"] != digests["hub"]
+    with pytest.raises(gs.ScenarioError, match=r"rjss.overlay\[11\] must have a neighbour, got none"):
+        gs.simulate(scenario, gs.Rjss(overlay=[*hub[:11], []]))
 
 
 @pytest.mark.parametrize("latency", [0.0, 0.5, "network"])
