@@ -185,11 +185,22 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         check_constraints(self.constraints)
 
     @property
-    def has_nodes_only(self) -> bool:
-        """Whether the log has numbers of nodes and none of processors."""
+    def nodes(self) -> str:
+        """A sentence on the processors of the nodes; "" if machines are processors."""
         from gridsim.traces.info import load_jobs
 
-        return load_jobs(self.path).has_nodes_only
+        if self.cores_per_node > 1:
+            return (
+                f"each machine is a node of {self.cores_per_node} processors, so sizes of jobs are in nodes"
+            )
+        if load_jobs(self.path).has_nodes_only:
+            return "each machine is a node, since the log has numbers of nodes"
+        return ""
+
+    @property
+    def parts(self) -> str:
+        """A sentence on the parts of jobs on shared machines; "" if they are single cores."""
+        return f"jobs consist of parts of {self.cores_per_node} cores" if self.cores_per_node > 1 else ""
 
     @property
     def dates(self) -> tuple[str, str] | None:
@@ -279,7 +290,8 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
         Seed of the draw of the machines at which jobs are submitted, and of the resampling.
     cores_per_node
         Processors per node of each site, one entry per site; in Python, a single number in place of a list is
-        that of all sites.  By default it is 1.
+        that of all sites.  By default it is 1.  On machines that jobs share (the cores of the platform), jobs
+        of a site with 1 take cores anywhere, and those of a site with n as many parts of n cores.
     start, end
         Window of submit times of the jobs that are used, s after the first submission of each log.
     align
@@ -373,6 +385,16 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
             f"machines are nodes of {texts} processors, which count as equal: a job takes as many nodes, for "
             "as long, at each site"
         )
+
+    @property
+    def parts(self) -> str:
+        """A sentence on the parts of jobs on shared machines; "" if they are single cores."""
+        procs = self.cores_per_node
+        if procs is None or max(procs) == 1:
+            return ""
+        names = map(os.path.basename, self.paths)
+        texts = ", ".join(f"{count} ({name})" for count, name in zip(procs, names, strict=True))
+        return f"jobs consist of parts of {texts} cores"
 
     @property
     def unfinished_jobs(self) -> str:

@@ -200,17 +200,12 @@ class Workload(WorkloadConstructors):
         if isinstance(recipe, JobLogRecipe):
             if (dates := recipe.dates) is not None:
                 lines["period"] = f"submitted from {dates[0]} to {dates[1]}, by the clock of the log"
-            if recipe.cores_per_node > 1:
-                processors = f"{recipe.cores_per_node} processors"
-                lines["cores"] = f"each machine is a node of {processors}, so sizes of jobs are in nodes"
-            elif recipe.has_nodes_only:
-                lines["cores"] = "each machine is a node, since the log has numbers of nodes"
         if isinstance(recipe, SiteLogsRecipe):
             lines["clock"] = recipe.clock
             if periods := recipe.periods:
                 lines["period"] = f"submitted from {periods}, by the clocks of the logs"
-            if nodes := recipe.nodes:
-                lines["cores"] = nodes
+        if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and (nodes := recipe.nodes):
+            lines["cores"] = nodes
         if isinstance(recipe, (JobLogRecipe, SiteLogsRecipe)) and recipe.after != "none":
             which = "preceding jobs" if recipe.after == "preceding" else "previous job of their user"
             lines["after"] = f"jobs are released a think time after the {which}, if the log has one"
