@@ -200,7 +200,8 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
     @property
     def parts(self) -> str:
         """A sentence on the parts of jobs on shared machines; "" if they are single cores."""
-        return f"jobs consist of parts of {self.cores_per_node} cores" if self.cores_per_node > 1 else ""
+        procs = self.cores_per_node
+        return f"jobs take cores in parts of {procs}, each on one machine" if procs > 1 else ""
 
     @property
     def dates(self) -> tuple[str, str] | None:
@@ -394,7 +395,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
             return ""
         names = map(os.path.basename, self.paths)
         texts = ", ".join(f"{count} ({name})" for count, name in zip(procs, names, strict=True))
-        return f"jobs consist of parts of {texts} cores"
+        return f"jobs take cores in parts of {texts}, each on one machine"
 
     @property
     def unfinished_jobs(self) -> str:

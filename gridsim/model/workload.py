@@ -197,9 +197,8 @@ class Workload(WorkloadConstructors):
             lines["log"] = recipe.description
         if isinstance(recipe, LogRecipe | JobLogRecipe):
             lines["clock"] = "times are s since the first release of the log"
-        if isinstance(recipe, JobLogRecipe):
-            if (dates := recipe.dates) is not None:
-                lines["period"] = f"submitted from {dates[0]} to {dates[1]}, by the clock of the log"
+        if isinstance(recipe, JobLogRecipe) and (dates := recipe.dates) is not None:
+            lines["period"] = f"submitted from {dates[0]} to {dates[1]}, by the clock of the log"
         if isinstance(recipe, SiteLogsRecipe):
             lines["clock"] = recipe.clock
             if periods := recipe.periods:

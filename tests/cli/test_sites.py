@@ -69,7 +69,7 @@ def test_sites_of_logs_are_named_by_their_files_or_by_a_flag(logs: list[str], tm
         (["--sites", "2,6", "--nodes", "8"], "--sites and --nodes exclude each other"),
         (["--sites", "2,6", "--speeds", "pareto"], "--sites and --speeds exclude each other"),
         (["--job-log", "a", "--job-log", "b"], "several --job-log"),
-        (["--job-log", "a", "--job-log", "b", "--nodes", "8", "--rigid"], "several --job-log do not support"),
+        (["--job-log", "a", "--job-log", "b", "--nodes", "8", "--rigid"], "--nodes is a factor"),
     ],
 )
 def test_invalid_sites_are_rejected(
