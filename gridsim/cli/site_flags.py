@@ -183,9 +183,8 @@ def machine_count(
     ScenarioError
         If the header states none and there is a factor.
     """
-    from gridsim.traces.info import load_jobs, read_header
+    from gridsim.traces.info import read_header
     from gridsim.traces.jobs import MAX_MACHINES, stated_machines
-    from gridsim.traces.rigid import most_in_use
 
     header = read_header(log)
     if header is None:
@@ -197,7 +196,7 @@ def machine_count(
         text = f"{count:,} machines, the {key}{divided} of {log}"
     elif factor is not None:
         raise ScenarioError(f"{flag} is required, since {log} does not state its number of machines")
-    elif is_rigid and 0 < (count := most_in_use(load_jobs(log), cores_per_node)) <= MAX_MACHINES:
+    elif is_rigid and 0 < (count := _most_nodes(log, cores_per_node, is_shared)) <= MAX_MACHINES:
         text = f"{count:,} machines, as many as jobs used at once, since {log} does not state its own"
     else:
         count = DEFAULT_NODES
@@ -211,3 +210,12 @@ def machine_count(
         text = f"{count:,} machines, {factor:g} times {text}"
     click.echo(f"gridsim: {printable(text)}", err=True)
     return count
+
+
+def _most_nodes(log: str, cores_per_node: int, is_shared: bool) -> int:
+    """Return the most nodes that jobs of a log used at once; if they share nodes, those of their cores."""
+    from gridsim.traces.info import load_jobs
+    from gridsim.traces.rigid import most_in_use
+
+    jobs = load_jobs(log)
+    return -(-most_in_use(jobs) // cores_per_node) if is_shared else most_in_use(jobs, cores_per_node)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -236,6 +237,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             machines=machines if is_scaled_by_log else None,
             after=self.after,
         )
+        _warn_of_whole_nodes([self.path], [self.cores_per_node], platform)
         streams = Streams(self.seed)
         if self.resample is not None:
             jobs = _draw_jobs(jobs, self.resample, streams)
@@ -441,6 +443,7 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
             log["site"] = np.full(len(log["release"]), k, np.int64)
             jobs.append(log)
         self._warn_of_periods([log["release"] for log in jobs])
+        _warn_of_whole_nodes(self.paths, self.cores_per_node or [1] * len(self.paths), platform)
         all_jobs = {name: np.concatenate([log[name] for log in jobs]) for name in jobs[0]}
         streams = Streams(self.seed)
         if self.resample is not None:
@@ -666,12 +669,6 @@ def _jobs_of_log(
             "known time, got none"
         )
     warn_missing_requests(log, jobs)
-    if cores_per_node > 1 and log.has_shared_nodes:
-        warn(
-            f"{path}: jobs share nodes, but have whole ones here; --shared (platform.cores in place of "
-            "workload.cores_per_node) lets them share nodes",
-            TraceWarning,
-        )
     predecessors: Columns = {}
     if after != "none":
         find = preceding_jobs if after == "preceding" else previous_jobs
@@ -686,6 +683,45 @@ def _jobs_of_log(
         **{name: log.jobs[field][jobs.row].astype(np.int64) for name, field in _GROUPS.items()},
         "unix_start": np.array([unix_start(log.header)]),
     }
+
+
+def _warn_of_whole_nodes(paths: Sequence[str], procs: Sequence[int], platform: Platform) -> None:
+    """Issue a `TraceWarning` if jobs of logs get whole nodes, but are known to share them.
+
+    Parameters
+    ----------
+    procs
+        Processors per node of each log.
+    """
+    from gridsim.traces.info import load_jobs
+
+    counts, is_whole = list(procs), [count > 1 for count in procs]
+    shared = [k for k, path in enumerate(paths) if is_whole[k] and load_jobs(path).has_shared_nodes]
+    if not shared:
+        return
+    command = ["gridsim", "compare", "--rigid"]
+    for path in paths:
+        command += ["--job-log", path]
+    if len(paths) == 1:
+        command += ["--nodes", str(platform.nodes)]
+    else:
+        assert platform.site_sizes is not None
+        sizes = platform.site_sizes.tolist()
+        if platform.cores is not None:  # where jobs share nodes already
+            first = np.cumsum(sizes) - sizes
+            counts = [c if c > 1 else int(platform.cores[i]) for c, i in zip(counts, first, strict=True)]
+        sites = zip(platform.site_names, sizes, strict=True)
+        command += ["--sites", ",".join(f"{name}={size}" for name, size in sites)]
+    command += ["--cores-per-node", ",".join(map(str, counts if len(set(counts)) > 1 else counts[:1]))]
+    left = [k for k in range(len(paths)) if is_whole[k] and k not in shared]
+    command.append("--shared")
+    if left:
+        command.append(",".join(name for k, name in enumerate(platform.site_names) if k not in left))
+    warn(
+        f"{', '.join(paths[k] for k in shared)}: jobs share nodes, but have whole ones here; they share them "
+        f"with platform.cores and workload.cores_per_node = 1, or in the shell with {shlex.join(command)}",
+        TraceWarning,
+    )
 
 
 def _submissions(path: str, start: float, end: float) -> tuple[JobLog, float, float] | None:
