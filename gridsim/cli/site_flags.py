@@ -47,8 +47,8 @@ def site_platform(flags: Flags, logs: Sequence[str]) -> SiteSpeeds | None:
         raise ScenarioError(f"--sites must be numbers of machines, such as 64,128, got {flags['sites']!r}")
     else:
         sizes = _sizes_of_logs(flags, logs, names)
-    if len(names) != len(sizes):
-        names = []
+    if logs and len(sizes) != len(logs):
+        raise ScenarioError(f"--sites must have {len(logs)} entries, one for each log, got {len(sizes)}")
     with flags_in_errors({"platform.sizes": "--sites", "platform.names": "--sites"}):
         fields: dict[str, Any] = {"sizes": sizes, "names": names or None}
         platform = SiteSpeeds(**fields)
