@@ -247,15 +247,15 @@ def _comparable_rows(results: Mapping[str, Result], rows: Sequence[Row]) -> list
     return groups
 
 
-def _is_comparable(result: Result, other: Result) -> bool:
+def _is_comparable(result: Result, reference: Result) -> bool:
     """Return whether two results have the same jobs and machines."""
     from gridsim.results.formats.job_logs import job_difference
 
-    return result.core_count == other.core_count and not job_difference(result, other)
+    return result.core_count == reference.core_count and not job_difference(result, reference)
 
 
 def _verdict_of_equal_jobs(
-    results: Mapping[str, Result], rows: Sequence[Row], unit: tuple[float, str], where: str
+    results: Mapping[str, Result], rows: Sequence[Row], unit: tuple[float, str], beginning: str
 ) -> str:
     """Return the sentences of `verdict` on runs of the same jobs on the same machines."""
     references = [row for row in rows if results[row["name"]].of_log]
@@ -265,7 +265,7 @@ def _verdict_of_equal_jobs(
         what: {row["name"]: float(row[key]) for row in rows if key in row}
         for key, what in _VERDICT_METRICS[measure_of(results)].items()
     }
-    sentence = of_one_run(values, exclusions, where)
+    sentence = of_one_run(values, exclusions, beginning)
     if measure_of(results) != "mean_waiting":
         return sentence
     ranked_rows = [row for row in rows if row["name"] not in exclusions]

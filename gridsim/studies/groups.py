@@ -87,7 +87,7 @@ class JobGroups(NamedTuple):
         number of machines, its load, and for each of `results` the utilization of its machines (not of the
         log).
         """
-        results, count = self._own(results), len(self.names)
+        results, count = self._results_of_scenario(results), len(self.names)
         jobs = np.bincount(self.members, minlength=count)
         share = np.bincount(self.members, self.work, count) / self.work.sum()
         rows = []
@@ -110,7 +110,7 @@ class JobGroups(NamedTuple):
             rows.append(row)
         return rows
 
-    def _own(self, results: Mapping[str, Result]) -> dict[str, Result]:
+    def _results_of_scenario(self, results: Mapping[str, Result]) -> dict[str, Result]:
         """Return those of `results` that belong to the scenario."""
         return {name: result for name, result in results.items() if self.runs is None or name in self.runs}
 
@@ -119,7 +119,7 @@ class JobGroups(NamedTuple):
 
         Results in which jobs were rejected have a column with their number, and sites have their load.
         """
-        unit, results = waiting_unit(results), self._own(results)
+        unit, results = waiting_unit(results), self._results_of_scenario(results)
         rows = self.rows(results)
         left = rows[_MAX_GROUPS:]
         share = 100.0 * sum(row["core_hours_share"] for row in left)

@@ -28,7 +28,7 @@ def excess_text(value: float, least: float) -> str:
 
 
 def of_one_run(
-    values: Mapping[str, Mapping[str, float]], exclusions: Mapping[str, str], where: str = "In this run"
+    values: Mapping[str, Mapping[str, float]], exclusions: Mapping[str, str], beginning: str = "In this run"
 ) -> str:
     """Return a sentence on the best of several schedulers in one run each; empty for fewer than two.
 
@@ -38,8 +38,8 @@ def of_one_run(
         What is measured, in words -> scheduler -> value; less is better.
     exclusions
         Scheduler that is not ranked -> the reason.
-    where
-        The beginning of the sentence: in which runs.
+    beginning
+        In which runs, in words.
     """
     parts, last_best = [], ""
     for quantity, scores in values.items():
@@ -54,7 +54,7 @@ def of_one_run(
         subject = "" if best == last_best else f"{best} {'have' if ' and ' in best else 'has'} "
         parts.append(f"{subject}the lowest {quantity} ({others})")
         last_best = best
-    text = f"{where}, {' and '.join(parts)}." if parts else ""
+    text = f"{beginning}, {' and '.join(parts)}." if parts else ""
     return f"{text}{unranked_text(exclusions)}".strip()
 
 

@@ -241,6 +241,12 @@ def test_schedulers_are_ranked_on_the_same_machines_and_jobs_only():
     runs = {"nodes": [2, 2, 1, 1], "run_time": [50, 50, 10, 60], "user": 1}
     light = Workload.jobs_of(release=[0, 1, 2, 3], **runs)
     heavy = Workload.jobs_of(release=[0, 1, 2, 3, 4], **{**runs, "nodes": [2, 2, 1, 1, 3], "run_time": 50})
+    # released when jobs before them have ended, which depends on the scheduler
+    chain = Workload.jobs_of(
+        release=[0, 1, 2, 3, 4],
+        after=[[], [], [], [1], [2]],
+        **{**runs, "nodes": [2, 2, 1, 1, 2], "run_time": [50, 50, 10, 60, 9]},
+    )
     queues = {
         "easy": gs.BatchQueue(user_limit=2, reserve="counts"),
         "fcfs": gs.BatchQueue(user_limit=2, backfill="none"),
@@ -248,6 +254,7 @@ def test_schedulers_are_ranked_on_the_same_machines_and_jobs_only():
     for scenarios, beginnings in (
         ({"3": Scenario(Platform.equal(3), light), "9": Scenario(Platform.equal(9), light)}, (3, 9)),
         ({"light": Scenario(Platform.equal(3), light), "heavy": Scenario(Platform.equal(3), heavy)}, ()),
+        ({"3": Scenario(Platform.equal(3), chain), "9": Scenario(Platform.equal(9), chain)}, (3, 9)),
         ({"1": Scenario(Platform.equal(3), light), "2": Scenario(Platform.equal(3, cores=2), light)}, ()),
     ):
         found = compare(scenarios, queues)

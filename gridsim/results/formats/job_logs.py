@@ -542,8 +542,15 @@ def job_difference(result: Result, reference: Result) -> str:
     return _difference(
         result,
         reference.machines["speed"],
-        {name: reference.applications[name] for name in _COMPARED_COLUMNS},
+        {name: _stated_column(reference, name) for name in _COMPARED_COLUMNS},
     )
+
+
+def _stated_column(result: Result, name: str) -> NDArray[Any]:
+    """Return a column of the applications as the workload states it, not the time of their actual release."""
+    table = result.applications
+    is_later = name == "release" and "stated_release" in table
+    return table["stated_release" if is_later else name]
 
 
 #: Column that is compared to find out whether two applications are equal -> its unit.
@@ -571,7 +578,7 @@ def _difference(result: Result, speeds: Any, columns: Mapping[str, Any]) -> str:
     if len(columns["release"]) != len(table):
         return f"{len(table)} {items} of the result, got {len(columns['release'])}"
     for name, unit in _COMPARED_COLUMNS.items():
-        actual, expected = columns[name], table[name]
+        actual, expected = columns[name], _stated_column(result, name)
         # the clock has a resolution of 1 ns
         different = np.abs(actual - expected) > 1e-9 * np.maximum(1.0, np.abs(expected))
         for i in np.flatnonzero(different)[:1]:
