@@ -275,7 +275,7 @@ def scenario_of(flags: Flags) -> Scenario:
         SiteSpeeds,
         UniformSpeeds,
     )
-    from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
+    from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
     from gridsim.model.scenario import Scenario
     from gridsim.model.workload import Workload
     from gridsim.support.arguments import integer, text

@@ -22,7 +22,7 @@ from gridsim.model.bag_workloads import LogRecipe
 from gridsim.model.faults import Faults, FaultsRecipe
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform, PlatformRecipe
-from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
+from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import html, units
 from gridsim.support import toml as toml_files

@@ -27,13 +27,8 @@ from gridsim.model.bag_workloads import (
 )
 from gridsim.model.constructors import Constructor, WorkloadConstructors, constructors
 from gridsim.model.platform import Platform
-from gridsim.model.rigid_workloads import (
-    JobListRecipe,
-    JobLogRecipe,
-    JobRecipe,
-    RigidRecipe,
-    SiteLogsRecipe,
-)
+from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
+from gridsim.model.rigid_workloads import JobListRecipe, JobRecipe
 from gridsim.support.arguments import sequence
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS
@@ -44,6 +39,7 @@ _SIZES_PER_BLOCK = 1 << 18
 #: Latest release (s), as the clock counts int64 nanoseconds.
 LATEST_RELEASE = 4.0e9
 
+RigidRecipe: TypeAlias = JobRecipe | JobLogRecipe | SiteLogsRecipe | JobListRecipe
 WorkloadRecipe: TypeAlias = BagRecipe | LogRecipe | ListRecipe | TasksRecipe | StreamRecipe | RigidRecipe
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError, TraceWarning
 from gridsim.model.platform import Platform
-from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
+from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 
