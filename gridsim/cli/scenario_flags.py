@@ -25,7 +25,15 @@ from gridsim.cli.options import (
 )
 from gridsim.cli.output import check_distinct, check_output, scenario_files
 from gridsim.cli.result_args import parse_nodes
-from gridsim.errors import ScenarioError, printable
+from gridsim.cli.site_flags import (
+    DEFAULT_NODES,
+    machine_count,
+    multiple_count,
+    scaled_sites,
+    share_nodes,
+    site_platform,
+)
+from gridsim.errors import ScenarioError
 from gridsim.support.random_streams import DEFAULT_SEED
 
 if TYPE_CHECKING:
@@ -42,8 +50,6 @@ _BAG_FLAGS = ("interarrival", "tasks_per_node")
 _WORKLOAD_FLAGS = ("applications", *_BAG_FLAGS, "task_size", "load", "cores_per_node", "after")
 #: Flag -> fields of workloads; the flag sets the first one that the kind of workload has.
 _FIELDS = {"applications": ("max_applications", "applications"), "load": ("load", "utilization")}
-#: Number of machines of the default scenario.
-_NODES = 1000
 
 _OPTIONS = "gridsim.simulation.simulate:Options"
 _NETWORK = "gridsim.model.network:Network"
@@ -54,8 +60,8 @@ _scenario_options: tuple[Decorator, ...] = (
     click.option(
         "--nodes",
         type=INTS_OR_MULTIPLES,
-        help="Number of machines; 2x: twice the default.  compare takes several, such as 1x,2x.  [1000; with "
-        "a job log, as its header states]",
+        help="Number of machines; 2x: twice the default, or twice the machines of each site.  compare takes "
+        "several, such as 1x,2x.  [1000; with a job log, as its header states]",
     ),
     click.option(
         "--speeds",
@@ -111,9 +117,11 @@ _scenario_options: tuple[Decorator, ...] = (
     ),
     click.option(
         "--shared",
-        is_flag=True,
-        default=None,
-        help="With --cores-per-node: jobs share the nodes, and each of their processors is a core anywhere.",
+        is_flag=False,
+        flag_value="",
+        metavar="[SITE,...]",
+        help="With --cores-per-node: jobs share the nodes, and each of their processors is a core anywhere; "
+        "of several logs at all sites, or at these.",
     ),
     click.option(
         "--after",
@@ -267,19 +275,19 @@ def scenario_of(flags: Flags) -> Scenario:
         SiteSpeeds,
         UniformSpeeds,
     )
-    from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
+    from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
     from gridsim.model.scenario import Scenario
     from gridsim.model.workload import Workload
     from gridsim.support.arguments import integer, text
 
     logs = flags["job_log"] if isinstance(flags.get("job_log"), tuple) else ()
-    sites = _sites(flags, logs)
-    machines = flags.get("nodes")
-    if isinstance(machines, tuple):
+    if isinstance(flags.get("nodes"), tuple):
         raise ScenarioError(
             "--nodes must be one number, except for gridsim compare without --replicates; gridsim sweep has "
             "several of any entry"
         )
+    sites = site_platform(flags, logs)
+    machines = flags.get("nodes")
     if (
         "job_log" in flags
         and not sites
@@ -288,11 +296,11 @@ def scenario_of(flags: Flags) -> Scenario:
     ):
         changes = dict(map(_parse_change, flags.get("changes", ())))
         procs = changes.get("workload.cores_per_node", flags.get("cores_per_node", 1))
-        count = _machine_count(
+        count = machine_count(
             text("--job-log", flags["job_log"]),
             integer("--cores-per-node", procs, low=1) if flags.get("rigid") else 1,
             is_rigid=flags.get("rigid", False),
-            is_shared=flags.get("shared", False),
+            is_shared="shared" in flags,
             factor=machines,
         )
         flags["nodes"] = count  # later calls need it, too
@@ -312,8 +320,12 @@ def scenario_of(flags: Flags) -> Scenario:
         base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))
     else:
         base = default_scenario(values.get("seed", DEFAULT_SEED))
+    platform: Any = base.platform.recipe
     if isinstance(machines := values.get("nodes"), Multiple):
-        values["nodes"] = _multiple_count(machines, base.platform.nodes)
+        if isinstance(platform, SiteSpeeds):
+            platform = scaled_sites(platform, values.pop("nodes"))
+        else:
+            values["nodes"] = multiple_count(machines, base.platform.nodes)
     load = values.pop("load") if isinstance(values.get("load"), Multiple) else None
     if "task_size" in values:
         values["task_size"] = _parse_task_size(values["task_size"])
@@ -321,7 +333,6 @@ def scenario_of(flags: Flags) -> Scenario:
         values["power"] = _parse_power(values["power"], base.platform.recipe.power)
     seed = {"seed": values["seed"]} if "seed" in values else {}
 
-    platform: Any = base.platform.recipe
     if {"hosts", "speeds"} & set(values):
         common: Flags = {"nodes": base.platform.nodes, "seed": getattr(platform, "seed", base.seed)}
         if "hosts" in values:
@@ -329,12 +340,12 @@ def scenario_of(flags: Flags) -> Scenario:
         elif values["speeds"] != "equal":
             platform = (UniformSpeeds if values["speeds"] == "uniform" else ParetoSpeeds)(**common)
     if sites:
-        platform = SiteSpeeds(**sites)
+        platform = sites
     elif (rigid or values.get("speeds") == "equal") and not isinstance(platform, EqualSpeeds | SiteSpeeds):
         platform = EqualSpeeds(nodes=base.platform.nodes)
     platform = _with_flags("platform", platform, values, _PLATFORM_FLAGS, seed)
-    if values.pop("shared", False):
-        platform = _with_shared_nodes(platform, rigid, values)
+    if "shared" in values:
+        platform = share_nodes(platform, values, is_rigid=rigid, has_logs=bool(logs))
     workload: Any = base.workload.recipe
     if logs:
         paths = tuple(text("--job-log", path) for path in logs)
@@ -363,31 +374,6 @@ def scenario_of(flags: Flags) -> Scenario:
     return scenario if load is None else _with_load(scenario, load)
 
 
-def _with_shared_nodes(platform: Any, rigid: bool, values: Flags) -> Any:
-    """Return the recipe of a platform with the cores of --cores-per-node, a flag that is removed."""
-    import msgspec
-
-    from gridsim.model.platform import SiteSpeeds
-
-    if not rigid or "cores_per_node" not in values:
-        raise ScenarioError("--shared requires --rigid and --cores-per-node")
-    cores = values.pop("cores_per_node")
-    if isinstance(cores, tuple):
-        sizes = platform.sizes if isinstance(platform, SiteSpeeds) else [platform.nodes]
-        if len(cores) != len(sizes):
-            raise ScenarioError(
-                f"--cores-per-node must be one number, or one for each site, got {len(cores)}"
-            )
-        pairs = zip(cores, sizes, strict=True)
-        cores = [count for count, size in pairs for _ in range(size)]
-    return msgspec.structs.replace(platform, cores=cores)
-
-
-def _multiple_count(factor: Multiple, count: int) -> int:
-    """Return `factor` times a number of machines, rounded, at least 1."""
-    return max(1, round(factor * count))
-
-
 def _with_load(scenario: Scenario, factor: Multiple) -> Scenario:
     """Return the scenario with releases scaled to `factor` times its load."""
     import dataclasses
@@ -400,74 +386,6 @@ def _with_load(scenario: Scenario, factor: Multiple) -> Scenario:
         raise ScenarioError(f"--load {factor:g}x requires applications or jobs released at different times")
     recipe = _with_flags("workload", scenario.workload.recipe, {"load": factor * load}, ("load",), {})
     return dataclasses.replace(scenario, workload=Workload(recipe))
-
-
-def _sites(flags: Flags, logs: Sequence[str]) -> dict[str, Any]:
-    """Return the arguments of `SiteSpeeds` of --sites or of the headers of several logs; {} without sites."""
-    from gridsim.support.arguments import integer
-
-    names = _named_sites(flags, logs)
-    if (names and "scenario" not in flags) or "sites" not in flags:
-        if not logs or "scenario" in flags:
-            return {}
-        if "nodes" in flags:
-            raise ScenarioError("several --job-log do not support --nodes: use --sites N,N,...")
-        procs = flags.get("cores_per_node", 1)
-        counts = procs if isinstance(procs, tuple) else (procs,) * len(logs)
-        if len(counts) != len(logs):
-            raise ScenarioError(
-                f"--cores-per-node must be one number, or {len(logs)}, one for each log, got {len(counts)}"
-            )
-        for count in counts:
-            integer("--cores-per-node", count, low=1)
-        pairs = zip(logs, counts, strict=True)
-        is_shared = flags.get("shared", False)
-        sizes = [
-            _machine_count(log, count, flag="--sites", is_rigid=True, is_shared=is_shared)
-            for log, count in pairs
-        ]
-        names = names or _file_stems(logs)
-        prefixes = [f"{name}=" for name in names] or [""] * len(sizes)
-        entries = (f"{prefix}{size}" for prefix, size in zip(prefixes, sizes, strict=True))
-        flags["sites"] = ",".join(entries)  # later calls need it, too
-        return {"sizes": sizes, **({"names": names} if names else {})}
-    for flag in ("nodes", "speeds", "hosts"):
-        if flag in flags:
-            raise ScenarioError(f"--sites and --{flag} exclude each other")
-    names, sizes = [], []
-    for entry in flags["sites"].split(","):
-        name, _, size = entry.strip().rpartition("=")
-        if not size.isdecimal():
-            raise ScenarioError(
-                "--sites must be numbers of machines, such as 64,128 or delft=64,leiden=128, got "
-                f"{flags['sites']!r}"
-            )
-        names.append(name)
-        sizes.append(int(size))
-    if any(names) and not all(names):
-        raise ScenarioError(f"--sites must name all sites or none, got {flags['sites']!r}")
-    with flags_in_errors({"platform.sizes": "--sites", "platform.names": "--sites"}):
-        from gridsim.model.platform import SiteSpeeds
-
-        sites: dict[str, Any] = {"sizes": sizes} | ({"names": names} if any(names) else {})
-        SiteSpeeds(**sites)
-    return sites
-
-
-def _named_sites(flags: Flags, logs: Sequence[str]) -> list[str]:
-    """Return the names of --sites if it has a name of each of several logs and no number; else no names."""
-    entries = [entry.strip() for entry in flags.get("sites", "").split(",")]
-    is_named = len(entries) == len(logs) == len(set(entries))
-    is_named &= all(each and "=" not in each and not each.isdecimal() for each in entries)
-    return entries if is_named else []
-
-
-def _file_stems(logs: Sequence[str]) -> list[str]:
-    """Return the names of files without endings; no names if two are equal or a list cannot have them."""
-    stems = [Path(log).name.removesuffix(".gz").rpartition(".") for log in logs]
-    names = [stem or ending for stem, _, ending in stems]
-    is_distinct = len(set(names)) == len(names)
-    return names if is_distinct and all(each and not set(each) & set(",=") for each in names) else []
 
 
 def _check_not_job_log(file: str) -> None:
@@ -488,54 +406,6 @@ def _check_selection(log: LogRecipe) -> None:
                 f"--rigid does not support workload.{name} = {value}; to select jobs, use workload.start and "
                 "workload.end (s) of a workload of kind 'job-log'"
             )
-
-
-def _machine_count(
-    log: str,
-    cores_per_node: int = 1,
-    *,
-    flag: str = "--nodes",
-    is_rigid: bool = False,
-    is_shared: bool = False,
-    factor: Multiple | None = None,
-) -> int:
-    """Return the number of machines of a job log, times `factor`, and print where it comes from.
-
-    It is that of the header; without one, for rigid jobs the most that they used at once, else the default.
-
-    Raises
-    ------
-    ScenarioError
-        If the header states none and there is a factor.
-    """
-    from gridsim.traces.info import load_jobs, read_header
-    from gridsim.traces.jobs import MAX_MACHINES, stated_machines
-    from gridsim.traces.rigid import most_in_use
-
-    header = read_header(log)
-    if header is None:
-        return _NODES
-    header_field = stated_machines(header, cores_per_node)
-    if header_field is not None and 1 <= header_field[1] <= MAX_MACHINES:
-        key, count = header_field
-        divided = f" / {cores_per_node}" if key == "MaxProcs" and cores_per_node > 1 else ""
-        text = f"{count:,} machines, the {key}{divided} of {log}"
-    elif factor is not None:
-        raise ScenarioError(f"{flag} is required, since {log} does not state its number of machines")
-    elif is_rigid and 0 < (count := most_in_use(load_jobs(log), cores_per_node)) <= MAX_MACHINES:
-        text = f"{count:,} machines, as many as jobs used at once, since {log} does not state its own"
-    else:
-        count = _NODES
-        text = f"{count:,} machines by default, since {log} does not state its own"
-    if is_rigid and cores_per_node > 1:
-        text += f"; each is a node of {cores_per_node} processors{', which jobs share' if is_shared else ''}"
-    if factor is None:
-        text += f"; {flag} sets another number"
-    else:
-        count = _multiple_count(factor, count)
-        text = f"{count:,} machines, {factor:g} times {text}"
-    click.echo(f"gridsim: {printable(text)}", err=True)
-    return count
 
 
 def _faults(flags: Flags, seed: int) -> Faults | None:
@@ -563,7 +433,7 @@ def default_scenario(seed: int = DEFAULT_SEED) -> Scenario:
     from gridsim.model.workload import Workload
 
     workload = Workload.bags(applications=100, interarrival=10.0, task_size=65536.0, seed=seed)
-    return Scenario(Platform.desktop_grid(_NODES, seed), workload, seed=seed)
+    return Scenario(Platform.desktop_grid(DEFAULT_NODES, seed), workload, seed=seed)
 
 
 def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], seed: Flags) -> Any:

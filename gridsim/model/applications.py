@@ -305,6 +305,8 @@ SHOWN_COLUMNS = tuple(name for name, column in OPTIONAL_COLUMNS.items() if colum
 JobTime = Literal["not_before", "deadline", "cancel_at"]
 #: The names of all columns of times that rigid jobs may state.
 JOB_TIMES: tuple[JobTime, ...] = get_args(JobTime)
+#: The names of the columns that say what rigid jobs take of machines that they share.
+MACHINE_SHARES = ("cores", "gpus", "tasks_per_machine", "exclusive")
 
 
 class ListedWorkload(Recipe, frozen=True, kw_only=True):

@@ -64,13 +64,14 @@ class PlatformConstructors:
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
         cores
-            Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
-            core runs one task at a time, at the speed of the machine.
+            Cores of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+            by default one.  Each core runs one task at a time, at the speed of the machine.
         memory
-            Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
-            is that of `attributes`.
+            Memory of each machine, bytes: a number for all, or a list with one entry per machine, or, of sites,
+            per site.  By default it is that of `attributes`.
         gpus
-            GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+            GPUs of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+            by default none.
         power
             Power of each machine, `Power`; by default the energy of a run is not counted.
         """
@@ -106,13 +107,14 @@ class PlatformConstructors:
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
         cores
-            Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
-            core runs one task at a time, at the speed of the machine.
+            Cores of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+            by default one.  Each core runs one task at a time, at the speed of the machine.
         memory
-            Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
-            is that of `attributes`.
+            Memory of each machine, bytes: a number for all, or a list with one entry per machine, or, of sites,
+            per site.  By default it is that of `attributes`.
         gpus
-            GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+            GPUs of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+            by default none.
         power
             Power of each machine, `Power`; by default the energy of a run is not counted.
         """
@@ -154,13 +156,14 @@ class PlatformConstructors:
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
         cores
-            Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
-            core runs one task at a time, at the speed of the machine.
+            Cores of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+            by default one.  Each core runs one task at a time, at the speed of the machine.
         memory
-            Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
-            is that of `attributes`.
+            Memory of each machine, bytes: a number for all, or a list with one entry per machine, or, of sites,
+            per site.  By default it is that of `attributes`.
         gpus
-            GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+            GPUs of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+            by default none.
         power
             Power of each machine, `Power`; by default the energy of a run is not counted.
         """
@@ -204,13 +207,14 @@ class PlatformConstructors:
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
         cores
-            Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
-            core runs one task at a time, at the speed of the machine.
+            Cores of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+            by default one.  Each core runs one task at a time, at the speed of the machine.
         memory
-            Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
-            is that of `attributes`.
+            Memory of each machine, bytes: a number for all, or a list with one entry per machine, or, of sites,
+            per site.  By default it is that of `attributes`.
         gpus
-            GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+            GPUs of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+            by default none.
         power
             Power of each machine, `Power`; by default the energy of a run is not counted.
 
@@ -249,13 +253,14 @@ class PlatformConstructors:
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
         cores
-            Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
-            core runs one task at a time, at the speed of the machine.
+            Cores of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+            by default one.  Each core runs one task at a time, at the speed of the machine.
         memory
-            Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
-            is that of `attributes`.
+            Memory of each machine, bytes: a number for all, or a list with one entry per machine, or, of sites,
+            per site.  By default it is that of `attributes`.
         gpus
-            GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+            GPUs of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+            by default none.
         power
             Power of each machine, `Power`; by default the energy of a run is not counted.
         """
@@ -286,13 +291,14 @@ class PlatformConstructors:
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
         cores
-            Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
-            core runs one task at a time, at the speed of the machine.
+            Cores of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+            by default one.  Each core runs one task at a time, at the speed of the machine.
         memory
-            Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
-            is that of `attributes`.
+            Memory of each machine, bytes: a number for all, or a list with one entry per machine, or, of sites,
+            per site.  By default it is that of `attributes`.
         gpus
-            GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+            GPUs of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+            by default none.
         power
             Power of each machine, `Power`; by default the energy of a run is not counted.
         """
@@ -332,13 +338,14 @@ class PlatformConstructors:
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
         cores
-            Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
-            core runs one task at a time, at the speed of the machine.
+            Cores of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+            by default one.  Each core runs one task at a time, at the speed of the machine.
         memory
-            Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
-            is that of `attributes`.
+            Memory of each machine, bytes: a number for all, or a list with one entry per machine, or, of sites,
+            per site.  By default it is that of `attributes`.
         gpus
-            GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+            GPUs of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+            by default none.
         power
             Power of each machine, `Power`; by default the energy of a run is not counted.
         """
@@ -724,7 +731,8 @@ class WorkloadConstructors:
             Seed of the draw of the machines at which jobs are submitted, and of the resampling.
         cores_per_node
             Processors per node of each site, one entry per site; in Python, a single number in place of a list is
-            that of all sites.  By default it is 1.
+            that of all sites.  By default it is 1.  On machines that jobs share (the cores of the platform), jobs
+            of a site with 1 take cores anywhere, and those of a site with n as many parts of n cores.
         start, end
             Window of submit times of the jobs that are used, s after the first submission of each log.
         align

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.attributes import Attributes, AttributesRecipe, Memory
@@ -53,13 +54,14 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
         Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
         machines differ in speed only.
     cores
-        Cores of each machine: a number for all, or a list with one entry per machine; by default one.  Each
-        core runs one task at a time, at the speed of the machine.
+        Cores of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+        by default one.  Each core runs one task at a time, at the speed of the machine.
     memory
-        Memory of each machine, bytes: a number for all, or a list with one entry per machine.  By default it
-        is that of `attributes`.
+        Memory of each machine, bytes: a number for all, or a list with one entry per machine, or, of sites,
+        per site.  By default it is that of `attributes`.
     gpus
-        GPUs of each machine: a number for all, or a list with one entry per machine; by default none.
+        GPUs of each machine: a number for all, or a list with one entry per machine, or, of sites, per site;
+        by default none.
     power
         Power of each machine, `Power`; by default the energy of a run is not counted.
     """
@@ -97,7 +99,7 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
         normalise(self, bandwidth=bandwidth)
 
     def _check_amounts(self, name: str, check: Callable[[str, Any], float]) -> None:
-        """Check a field that is a number for all machines, or has an entry for each."""
+        """Check a field that is a number for all machines, or has an entry for each machine or site."""
         amount, path = getattr(self, name), f"platform.{name}"
         if amount is None:
             return
@@ -105,14 +107,25 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
             normalise(self, **{name: check(path, amount)})
             return
         amounts = tuple(check(f"{path}[{k}]", value) for k, value in enumerate(sequence(path, amount)))
-        if len(amounts) != self.count:
-            raise ScenarioError(f"{path} must have {self.count} entries, one per machine, got {len(amounts)}")
+        if len(amounts) not in self._lengths():
+            expected = ", or ".join(
+                f"{count} entries, one per {noun}" for count, noun in self._lengths().items()
+            )
+            raise ScenarioError(f"{path} must have {expected}, got {len(amounts)}")
         normalise(self, **{name: amounts})
+
+    def _lengths(self) -> dict[int, str]:
+        """Return the lengths that a list of cores, memory or GPUs may have -> what has an entry."""
+        return {self.count: "machine"}
+
+    def of_machines(self, amount: float | tuple[float, ...]) -> NDArray[Any]:
+        """Return the cores, the memory or the GPUs of each machine: an array of `count` entries."""
+        return np.broadcast_to(np.array(amount), self.count)
 
     def machines(self) -> tuple[Floats, Integers | None]:
         """Return the speed of each machine, Mflop/s, and its number of cores; None if each has one."""
         speeds: Floats = self.speeds()  # type: ignore[attr-defined]  # every recipe has this method
-        return speeds, None if self.cores is None else np.broadcast_to(np.array(self.cores), self.count)
+        return speeds, None if self.cores is None else self.of_machines(self.cores)
 
     @property
     def count(self) -> int:
@@ -357,6 +370,14 @@ class SiteSpeeds(_Speeds, frozen=True, kw_only=True, tag="sites"):
         """Number of machines."""
         return sum(self.sizes.tolist())
 
+    def _lengths(self) -> dict[int, str]:
+        return {self.count: "machine", len(self.sizes): "site"}
+
+    def of_machines(self, amount: float | tuple[float, ...]) -> NDArray[Any]:
+        if isinstance(amount, tuple) and len(amount) == len(self.sizes):
+            return np.repeat(np.array(amount), self.sizes.array)
+        return super().of_machines(amount)
+
     def speeds(self) -> Floats:
         speeds = np.full(len(self.sizes), 1000.0) if self.speed_list is None else self.speed_list.array
         return np.repeat(speeds, self.sizes.array)
@@ -447,7 +468,7 @@ class Platform(PlatformConstructors):
         attributes = None if recipe is None else recipe.realize(self.nodes)
         if memory is None:
             return attributes
-        stated = np.broadcast_to(np.array(memory, np.float64), self.nodes)
+        stated = self.recipe.of_machines(memory).astype(np.float64)
         return replace(attributes or Attributes(), memory=stated)
 
     @cached_property
@@ -604,7 +625,7 @@ class Platform(PlatformConstructors):
         """Number of GPUs of each machine: int64[nodes], read-only; None if none has any."""
         if self.recipe.gpus is None:
             return None
-        gpus = np.broadcast_to(np.array(self.recipe.gpus, np.int64), self.nodes)
+        gpus = self.recipe.of_machines(self.recipe.gpus).astype(np.int64)
         return None if gpus.max() == 0 else gpus
 
     @property

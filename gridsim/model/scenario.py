@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import JOB_TIMES
+from gridsim.model.applications import JOB_TIMES, MACHINE_SHARES
 from gridsim.model.background_load import Fluctuation, FluctuationRecipe
 from gridsim.model.bag_workloads import LogRecipe
 from gridsim.model.faults import Faults, FaultsRecipe
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform, PlatformRecipe
-from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
+from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import html, units
 from gridsim.support import toml as toml_files
@@ -181,6 +181,15 @@ class Scenario:
         files = {path: (path,) for path in self.paths}
         return files | (self.faults.places() if self.faults is not None else {})
 
+    @property
+    def remarks(self) -> dict[str, str]:
+        """`Workload.remarks`, but machines that jobs share are no nodes: ``parts`` has the parts of jobs."""
+        lines, recipe = self.workload.remarks, self.workload.recipe
+        if self.platform.is_shared and isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.parts:
+            del lines["cores"]
+            lines["parts"] = recipe.parts
+        return lines
+
     def by_site(self) -> dict[str, Scenario]:
         """Return each site by itself: its name -> a scenario of its machines and the jobs at home there.
 
@@ -210,7 +219,8 @@ class Scenario:
         for k, name in enumerate(platform.site_names):
             rows = np.flatnonzero(jobs.site == k)
             single = platform.site(k)
-            for i in first_true(jobs.tasks[rows] > single.nodes):
+            # a job on shared machines may have more tasks than there are machines
+            for i in first_true((jobs.tasks[rows] > single.nodes) & (not single.is_shared)):
                 raise ScenarioError(
                     f"workload.nodes must be at most {single.nodes} at site {name}, its machines, "
                     f"got {jobs.tasks[rows[i]]}"
@@ -219,7 +229,7 @@ class Scenario:
                 continue
             optional = {
                 column: None if (values := getattr(jobs, column)) is None else values[rows]
-                for column in ("user", "queue", "priority", *JOB_TIMES)
+                for column in ("user", "queue", "priority", *MACHINE_SHARES, *JOB_TIMES)
             }
             workload = Workload.jobs_of(
                 jobs.release[rows],

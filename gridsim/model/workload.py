@@ -27,13 +27,8 @@ from gridsim.model.bag_workloads import (
 )
 from gridsim.model.constructors import Constructor, WorkloadConstructors, constructors
 from gridsim.model.platform import Platform
-from gridsim.model.rigid_workloads import (
-    JobListRecipe,
-    JobLogRecipe,
-    JobRecipe,
-    RigidRecipe,
-    SiteLogsRecipe,
-)
+from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
+from gridsim.model.rigid_workloads import JobListRecipe, JobRecipe
 from gridsim.support.arguments import sequence
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS
@@ -44,6 +39,7 @@ _SIZES_PER_BLOCK = 1 << 18
 #: Latest release (s), as the clock counts int64 nanoseconds.
 LATEST_RELEASE = 4.0e9
 
+RigidRecipe: TypeAlias = JobRecipe | JobLogRecipe | SiteLogsRecipe | JobListRecipe
 WorkloadRecipe: TypeAlias = BagRecipe | LogRecipe | ListRecipe | TasksRecipe | StreamRecipe | RigidRecipe
 
 
@@ -197,20 +193,14 @@ class Workload(WorkloadConstructors):
             lines["log"] = recipe.description
         if isinstance(recipe, LogRecipe | JobLogRecipe):
             lines["clock"] = "times are s since the first release of the log"
-        if isinstance(recipe, JobLogRecipe):
-            if (dates := recipe.dates) is not None:
-                lines["period"] = f"submitted from {dates[0]} to {dates[1]}, by the clock of the log"
-            if recipe.cores_per_node > 1:
-                processors = f"{recipe.cores_per_node} processors"
-                lines["cores"] = f"each machine is a node of {processors}, so sizes of jobs are in nodes"
-            elif recipe.has_nodes_only:
-                lines["cores"] = "each machine is a node, since the log has numbers of nodes"
+        if isinstance(recipe, JobLogRecipe) and (dates := recipe.dates) is not None:
+            lines["period"] = f"submitted from {dates[0]} to {dates[1]}, by the clock of the log"
         if isinstance(recipe, SiteLogsRecipe):
             lines["clock"] = recipe.clock
             if periods := recipe.periods:
                 lines["period"] = f"submitted from {periods}, by the clocks of the logs"
-            if nodes := recipe.nodes:
-                lines["cores"] = nodes
+        if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and (nodes := recipe.nodes):
+            lines["cores"] = nodes
         if isinstance(recipe, (JobLogRecipe, SiteLogsRecipe)) and recipe.after != "none":
             which = "preceding jobs" if recipe.after == "preceding" else "previous job of their user"
             lines["after"] = f"jobs are released a think time after the {which}, if the log has one"

@@ -240,6 +240,7 @@ class Result(Metrics):
             "cores": self.core_count,
             "applications": len(self.applications),
             "tasks": int(self.applications["tasks"].sum()),
+            **({"width": int(self.width.sum())} if "cores" in self.applications else {}),
             **({} if self.rigid else {"lower_bound_kind": self.kind_of_bound(bound)}),
             **summary_values(self, bound),
             "facts": self.facts,
@@ -375,7 +376,7 @@ class Result(Metrics):
 
     @property
     def _remarks(self) -> dict[str, str]:
-        topics = "log", "period", "clock", "cores", "after", "unfinished", "sample"
+        topics = "log", "period", "clock", "cores", "parts", "after", "unfinished", "sample"
         return {name: text for name in topics if (text := str(self._provenance.get(name, "")))}
 
     @property

@@ -71,7 +71,7 @@ def run_lines(
     name
         Name to display instead of that of the scheduler.
     remarks
-        Remarks on the workload, `Workload.remarks`.
+        Remarks on the workload, `Scenario.remarks`.
     availability
         The line of `availability_lines`; None for no line.
     verbose
@@ -136,12 +136,13 @@ def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines |
     """Return the lines of `scenario_lines` for rigid jobs; machines that are no nodes count as cores."""
     noun = machine_noun(remarks or {})
     jobs, load = facts["applications"], facts["offered_load"]
+    width = facts.get("width", facts["tasks"]) / jobs
     days = released_within / 86_400.0
     span = f"{days:.4g} days" if days >= 2.0 else f"{released_within:.6g} s"
     return {
         "platform": _count_text(facts["machines"], "machine") + _cores_text(facts),
         "workload": f"{_count_text(jobs, 'job')}, {_number_text(facts['core_hours'])} {noun}-hours; "
-        f"a mean job has {_count_text(facts['tasks'] / jobs, noun)}; submitted within {span}",
+        f"a mean job has {_count_text(width, noun)}; submitted within {span}",
         **{"nodes" if key == "cores" else key: line for key, line in (remarks or {}).items()},
         "load": f"{load:.4g} ({noun}-hours submitted / those of the machines during submission)"
         if math.isfinite(load)
@@ -187,8 +188,10 @@ def planned_lines(scenario: Scenario) -> Lines:
     if scenario.workload.rigid:
         core_seconds = total(applications.size) / float(platform.speeds[0])
         facts["core_hours"] = core_seconds / 3600.0
+        if applications.cores is not None:
+            facts["width"] = int(applications.tasks @ applications.cores)
     released_within = float(applications.release.max() - applications.release.min())
-    lines = scenario_lines(facts, released_within, scenario.workload.remarks)
+    lines = scenario_lines(facts, released_within, scenario.remarks)
     if scenario.faults is not None:
         recipe = scenario.faults.recipe
         values = {name: getattr(recipe, name) for name in recipe.__struct_fields__ if name != "seed"}
@@ -226,7 +229,7 @@ def machine_noun(*remarks: Mapping[str, Any]) -> str:
     Parameters
     ----------
     remarks
-        The remarks on the workload of each run (`Workload.remarks`), or the provenance that has them.
+        The remarks on the workload of each run (`Scenario.remarks`), or the provenance that has them.
     """
     return "node" if remarks and all(each.get("cores") for each in remarks) else "core"
 

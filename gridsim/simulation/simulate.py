@@ -795,7 +795,7 @@ class Simulation(Stateful):
             scheduler=describe(self.scheduler),
             provenance={
                 **provenance.describe(seed=scenario.seed, files=self.files),
-                **scenario.workload.remarks,
+                **scenario.remarks,
                 "origin": scenario.workload.origin,
                 "decentralized": self.scheduler.decentralized,
                 "migrates": self.scheduler.migrates,

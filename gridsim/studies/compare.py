@@ -68,7 +68,8 @@ class Comparison(Study):
     log_remark
         Remark on `log`, or why there is none; see `gridsim.studies.log_reference`.
     groups
-        The jobs by queue, user, account or site; each grouping has a table of mean waiting times.
+        The jobs of each scenario by queue, user, account or site; each grouping has a table of mean waiting
+        times.
     warnings
         Texts of the warnings of the runs, such as the faults of a job log.
     scenarios
@@ -180,8 +181,8 @@ class Comparison(Study):
         """Return the scenario (TOML), the baseline, the rows and their units as plain values.
 
         With several scenarios the entry ``scenarios`` has that of each row.  The recorded schedule, if there
-        is one, is not among the schedulers, but the entry ``log``.  The entry
-        ``by`` has the waiting times by queue, user, account or site.
+        is one, is not among the schedulers, but the entry ``log``.  The entry ``by`` has the waiting times by
+        queue, user, account or site, with several scenarios those of each in rows of their own.
         """
         reference: dict[str, Any] = {}
         if self.log is not None:
@@ -190,7 +191,10 @@ class Comparison(Study):
         if self.log_remark:
             reference["log_remark"] = self.log_remark
         if self.groups:
-            reference["by"] = {group.group: group.rows(self.all_results) for group in self.groups}
+            rows: dict[str, list[dict[str, Any]]] = {group.group: [] for group in self.groups}
+            for group in self.groups:
+                rows[group.group] += group.rows(self.all_results)
+            reference["by"] = rows
         scenarios = {name: scenario.to_toml(schedulers=False) for name, scenario in self.scenarios.items()}
         return {
             "scenario": self.scenario.to_toml(),
@@ -291,11 +295,7 @@ def compare(
     first = next(iter(scenarios.values()))
     _check_study(study)
     schedulers = chosen_schedulers(schedulers, first.schedulers)
-    cells = {
-        f"{name} {label}" if label else name: (name, one)
-        for name in schedulers
-        for label, one in scenarios.items()
-    }
+    cells = {_cell(name, label): (name, one) for name in schedulers for label, one in scenarios.items()}
     if baseline is None:
         baseline = default_baseline(schedulers)
     elif baseline not in schedulers and (baseline != LOG or not log or replicates is not None):
@@ -343,12 +343,19 @@ def compare(
         results[name] = result
 
     scope = WarningScope()
-    reference = LogReference()
+    reference, log_label = LogReference(), next(iter(scenarios))
     with scope:
-        groups = tuple(job_groups(group, first) for group in by)
+        groups = [job_groups(group, one) for one in scenarios.values() for group in by]
         if log:
-            references = [log_reference(one) for one in scenarios.values()]
-            reference = next((each for each in references if each.result is not None), references[0])
+            references = {label: log_reference(one) for label, one in scenarios.items()}
+            log_label = next((k for k, each in references.items() if each.result is not None), log_label)
+            reference = references[log_label]
+    if len(scenarios) > 1:
+        labels = (label for label in scenarios for _ in by)
+        groups = [
+            group._replace(label=label, runs=_runs(schedulers, label, has_log=label == log_label))
+            for group, label in zip(groups, labels, strict=True)
+        ]
     if reference.result is not None and LOG in cells:
         reference = LogReference(remark=f"no row for the log: a scheduler is called {LOG}")
     elif baseline == LOG and reference.result is None and LOG not in cells:
@@ -387,10 +394,20 @@ def compare(
         bound,
         reference.result,
         reference.remark,
-        groups,
+        tuple(groups),
         tuple(scope.messages),
         {cell: one for cell, (_, one) in cells.items()} if len(scenarios) > 1 else {},
     )
+
+
+def _cell(name: str, label: str) -> str:
+    """Return the name of the run of a scheduler on the scenario `label`, which is "" for the only one."""
+    return f"{name} {label}" if label else name
+
+
+def _runs(names: Iterable[str], label: str, *, has_log: bool) -> tuple[str, ...]:
+    """Return the names of the runs on the scenario `label`, and of the log, if it has the same jobs."""
+    return (*(_cell(name, label) for name in names), *([LOG] if has_log else []))
 
 
 def _run_in_worker(

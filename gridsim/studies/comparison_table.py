@@ -220,9 +220,44 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
 def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     """Return a sentence on the best scheduler by each metric, and its lead; empty for one scheduler.
 
-    If there is a schedule of a job log, a sentence compares each scheduler with it.
+    If there is a schedule of a job log, a sentence compares each scheduler with it.  Runs of different jobs
+    or machines are not compared: there are sentences for each of these.
     """
-    unit = waiting_unit(results)
+    unit, groups = waiting_unit(results), _comparable_rows(results, rows)
+    counts = [len(results[group[0]["name"]].machines) for group in groups]
+    is_by_size = 1 < len(groups) == len(set(counts))
+    sentences = [
+        _verdict_of_equal_jobs(
+            results, group, unit, f"With {count:,} machines" if is_by_size else "In this run"
+        )
+        for group, count in zip(groups, counts, strict=True)
+    ]
+    return "  ".join(filter(None, sentences))
+
+
+def _comparable_rows(results: Mapping[str, Result], rows: Sequence[Row]) -> list[list[Row]]:
+    """Return the rows of results by groups with the same jobs and machines."""
+    groups: list[list[Row]] = []
+    for row in rows:
+        result = results[row["name"]]
+        same = (group for group in groups if _is_comparable(result, results[group[0]["name"]]))
+        if (group := next(same, None)) is None:
+            groups.append(group := [])
+        group.append(row)
+    return groups
+
+
+def _is_comparable(result: Result, reference: Result) -> bool:
+    """Return whether two results have the same jobs and machines."""
+    from gridsim.results.formats.job_logs import job_difference
+
+    return result.core_count == reference.core_count and not job_difference(result, reference)
+
+
+def _verdict_of_equal_jobs(
+    results: Mapping[str, Result], rows: Sequence[Row], unit: tuple[float, str], beginning: str
+) -> str:
+    """Return the sentences of `verdict` on runs of the same jobs on the same machines."""
     references = [row for row in rows if results[row["name"]].of_log]
     rows = [row for row in rows if not results[row["name"]].of_log]
     exclusions = _exclusions(results, rows)
@@ -230,7 +265,7 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
         what: {row["name"]: float(row[key]) for row in rows if key in row}
         for key, what in _VERDICT_METRICS[measure_of(results)].items()
     }
-    sentence = of_one_run(values, exclusions)
+    sentence = of_one_run(values, exclusions, beginning)
     if measure_of(results) != "mean_waiting":
         return sentence
     ranked_rows = [row for row in rows if row["name"] not in exclusions]
@@ -257,9 +292,11 @@ def _log_text(reference: Row, rows: Sequence[Row], unit: tuple[float, str]) -> s
 
 
 def _exclusions(results: Mapping[str, Result], rows: Sequence[Row]) -> dict[str, str]:
-    """Return the schedulers that are not ranked, and why."""
+    """Return the schedulers that are not ranked, and why; others with the same jobs and machines count."""
     rows = [row for row in rows if not results[row["name"]].of_log]
-    exclusions = rejection_reasons({row["name"]: row.get("failed", 0) for row in rows})
+    exclusions: dict[str, str] = {}
+    for group in _comparable_rows(results, rows):
+        exclusions |= rejection_reasons({row["name"]: row.get("failed", 0) for row in group})
     for row in rows:
         if (
             row["name"] not in exclusions

@@ -10,6 +10,7 @@ import numpy as np
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.model.scenario import Scenario
+from gridsim.results.metrics.formulas import weighted_mean
 from gridsim.results.result import Result
 from gridsim.studies.comparison_table import noun_of, waiting_unit
 from gridsim.studies.overview import TextTable, convert_times
@@ -39,11 +40,12 @@ class SiteMachines(NamedTuple):
     def row(self, k: int, results: Mapping[str, Result]) -> dict[str, Any]:
         """Return the number of machines of site k, its load, and its utilization in each of `results`."""
         is_own = self.site == k
-        utilization = {
-            name: float(result.machines["utilization"][is_own].mean())
-            for name, result in results.items()
-            if not result.of_log
-        }
+        utilization = {}
+        for name, result in results.items():
+            if not result.of_log:
+                machines = result.machines
+                cores = machines["cores"] if "cores" in machines else np.ones(len(self.site), np.int64)
+                utilization[name] = weighted_mean(machines["utilization"][is_own], cores[is_own])
         return {"machines": int(is_own.sum()), "load": float(self.load[k]), "utilization": utilization}
 
 
@@ -62,6 +64,10 @@ class JobGroups(NamedTuple):
         Size of each job, Mflop, float64[jobs].
     sites
         The machines of the groups if these are sites.
+    label
+        Name of the scenario, if there are several.
+    runs
+        Names of the results of the scenario; None if all are.
     """
 
     group: Group
@@ -69,16 +75,19 @@ class JobGroups(NamedTuple):
     members: Integers
     work: Floats
     sites: SiteMachines | None = None
+    label: str = ""
+    runs: tuple[str, ...] | None = None
 
     def rows(self, results: Mapping[str, Result]) -> list[dict[str, Any]]:
         """Return a row per group, those with the most core-hours first.
 
-        A row has the name of the group, its number of jobs, its share of the core-hours, and for each of
-        `results` the mean waiting time (s; None if no waiting time of the group is known) and the number of
-        rejected jobs, which have none.  A site also has its number of machines, its load, and for each of
-        `results` the utilization of its machines (None for the log).
+        A row has the name of the scenario, if there are several, the name of the group, its number of jobs,
+        its share of the core-hours, and for each of `results` the mean waiting time (s; None if no waiting
+        time of the group is known) and the number of rejected jobs, which have none.  A site also has its
+        number of machines, its load, and for each of `results` the utilization of its machines (not of the
+        log).
         """
-        count = len(self.names)
+        results, count = self._results_of_scenario(results), len(self.names)
         jobs = np.bincount(self.members, minlength=count)
         share = np.bincount(self.members, self.work, count) / self.work.sum()
         rows = []
@@ -93,18 +102,24 @@ class JobGroups(NamedTuple):
                 for name, result in results.items()
                 if not result.of_log
             }
-            row = {self.group: self.names[k], "jobs": int(jobs[k]), "core_hours_share": float(share[k])}
+            row: dict[str, Any] = {"scenario": self.label} if self.label else {}
+            row |= {self.group: self.names[k], "jobs": int(jobs[k]), "core_hours_share": float(share[k])}
             row |= {"mean_waiting": means, "rejected": rejected}
             if self.sites is not None:
                 row |= self.sites.row(k, results)
             rows.append(row)
         return rows
 
+    def _results_of_scenario(self, results: Mapping[str, Result]) -> dict[str, Result]:
+        """Return those of `results` that belong to the scenario."""
+        return {name: result for name, result in results.items() if self.runs is None or name in self.runs}
+
     def waiting(self, results: Mapping[str, Result]) -> TextTable:
         """Return the table of mean waiting times in `results`, with a row for each group.
 
         Results in which jobs were rejected have a column with their number, and sites have their load.
         """
+        unit, results = waiting_unit(results), self._results_of_scenario(results)
         rows = self.rows(results)
         left = rows[_MAX_GROUPS:]
         share = 100.0 * sum(row["core_hours_share"] for row in left)
@@ -144,8 +159,9 @@ class JobGroups(NamedTuple):
             notes.append("mean waiting times are of the jobs that were not rejected")
         cells = list(zip(*(texts[:_MAX_GROUPS] for _, _, texts in columns), strict=True))
         head = [(title, unit) for title, unit, _ in columns]
-        table = TextTable(f"Mean waiting time by {self.group}", head, cells, notes)
-        return convert_times(table, {"waiting": waiting_unit(results)})
+        of_scenario = f" ({self.label})" if self.label else ""
+        table = TextTable(f"Mean waiting time by {self.group}{of_scenario}", head, cells, notes)
+        return convert_times(table, {"waiting": unit})
 
 
 def job_groups(group: Group, scenario: Scenario) -> JobGroups:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError, TraceWarning
 from gridsim.model.platform import Platform
-from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
+from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 
@@ -96,17 +96,17 @@ def _job_change(recipe: JobLogRecipe | SiteLogsRecipe) -> str:
 
 def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe | SiteLogsRecipe) -> Result:
     """Return the schedule of the jobs of all logs, each on the machines of its site."""
-    from gridsim.results.formats.job_logs import check_same_jobs, schedule_of_sites
+    from gridsim.results.formats.job_logs import check_same_jobs, merged_schedule
 
     platform = scenario.platform
     if isinstance(recipe, JobLogRecipe):
-        result = _schedule_of_log(recipe, recipe.path, recipe.cores_per_node, platform)
+        schedules = [_schedule_of_log(recipe, recipe.path, recipe.cores_per_node, platform)]
     else:
         procs = recipe.cores_per_node or [1] * len(recipe.paths)
         logs = enumerate(zip(recipe.paths, procs, strict=True))
-        sites = [_schedule_of_log(recipe, path, count, platform.site(k)) for k, (path, count) in logs]
-        result = schedule_of_sites(sites, scenario)
+        schedules = [_schedule_of_log(recipe, path, count, platform.site(k)) for k, (path, count) in logs]
     try:
+        result = merged_schedule(schedules, scenario)
         check_same_jobs(result, scenario)
     except ScenarioError as error:
         has_limit = getattr(recipe, "max_nodes", None) is not None

@@ -19,7 +19,7 @@ import numpy as np
 
 from gridsim.errors import GridSimError, ScenarioError, WarningScope
 from gridsim.model.bag_workloads import LogRecipe
-from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
+from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation

@@ -27,7 +27,9 @@ def excess_text(value: float, least: float) -> str:
     return f"+{share:.2g} %" if share < 100.0 else "+100 %"
 
 
-def of_one_run(values: Mapping[str, Mapping[str, float]], exclusions: Mapping[str, str]) -> str:
+def of_one_run(
+    values: Mapping[str, Mapping[str, float]], exclusions: Mapping[str, str], beginning: str = "In this run"
+) -> str:
     """Return a sentence on the best of several schedulers in one run each; empty for fewer than two.
 
     Parameters
@@ -36,6 +38,8 @@ def of_one_run(values: Mapping[str, Mapping[str, float]], exclusions: Mapping[st
         What is measured, in words -> scheduler -> value; less is better.
     exclusions
         Scheduler that is not ranked -> the reason.
+    beginning
+        In which runs, in words.
     """
     parts, last_best = [], ""
     for quantity, scores in values.items():
@@ -50,7 +54,7 @@ def of_one_run(values: Mapping[str, Mapping[str, float]], exclusions: Mapping[st
         subject = "" if best == last_best else f"{best} {'have' if ' and ' in best else 'has'} "
         parts.append(f"{subject}the lowest {quantity} ({others})")
         last_best = best
-    text = f"In this run, {' and '.join(parts)}." if parts else ""
+    text = f"{beginning}, {' and '.join(parts)}." if parts else ""
     return f"{text}{unranked_text(exclusions)}".strip()
 
 

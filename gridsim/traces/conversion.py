@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -61,7 +62,8 @@ def convert(
     dict
         The keys format, file, jobs (number of lines), never_ran (number of these that never ran), repairs and
         dropped, which count what was repaired and left out, names (number of names of users, groups and
-        queues), and note (what the log shows of the sharing of nodes).
+        queues), note (what the log shows of the sharing of nodes), and command (a command that compares
+        schedulers on the written log; "" if no job ran).
 
     Raises
     ------
@@ -98,7 +100,15 @@ def convert(
         "dropped": {remark.text.removesuffix(", left out"): len(remark.lines) for remark in log.remarks},
         "names": counts,
         "note": log.header.get("Note", ""),
+        "command": _command(log, name),
     }
+
+
+def _command(log: JobLog, output: str) -> str:
+    """Return a command that compares schedulers on the written log; "" if no job ran."""
+    if not lines_of(log.jobs).ran.any():
+        return ""
+    return shlex.join(["gridsim", "compare", "--job-log", output, "--rigid", *log.node_flags])
 
 
 def _in_zone(log: JobLog, zone: str) -> JobLog:

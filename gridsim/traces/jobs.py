@@ -192,6 +192,12 @@ class JobLog:
         return SHARED_NOTE in self.header.get("Note", "")
 
     @property
+    def node_flags(self) -> list[str]:
+        """The flags of a command for machines that are the nodes of the log, as its header notes them."""
+        match = _NODE_FLAGS.search(self.header.get("Note", ""))
+        return [] if match is None else match[1].split()
+
+    @property
     def has_nodes_only(self) -> bool:
         """Whether the header notes that the processors of jobs are nodes."""
         return NODES_NOTE in self.header.get("Note", "").split("\n")
@@ -290,6 +296,7 @@ NOT_ENDED = "jobs that have not ended, left out"
 NODES_NOTE = "the log has numbers of nodes: each processor is a node"
 #: Beginning of a note in the header of a log whose jobs share nodes.
 SHARED_NOTE = "jobs share nodes"
+_NODE_FLAGS = re.compile(r"\((--cores-per-node \d+( --shared)?)\)")
 
 
 def stated_machines(header: dict[str, str], cores_per_node: int = 1) -> tuple[str, int] | None:

@@ -6,6 +6,7 @@ numbers have a dot (11.batch).  Tasks of an array are jobs (12_3); those that wa
 
 from __future__ import annotations
 
+import math
 import re
 from contextlib import closing
 from typing import NamedTuple
@@ -445,7 +446,8 @@ def _sharing(nodes: Floats | None, procs: Floats, rows: Rows, procs_are_nodes: b
     if low == high and low == int(low):
         text = f"each job has {low:g} processors on each of its nodes"
         return f"{text}, so a node may be a machine (--cores-per-node {low:g})"
-    return f"{SHARED_NOTE}: they have {low:g} to {high:g} processors on a node (--shared)"
+    flags = f"--cores-per-node {math.ceil(high)} --shared"
+    return f"{SHARED_NOTE}: they have {low:g} to {high:g} processors on a node ({flags})"
 
 
 _CLOCK_CHANGE_REMARK = (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 import gridsim as gs
 from gridsim.cli.main import cli
@@ -19,6 +20,16 @@ def log(machines: int, gap: int) -> str:
         for k in range(1, 21)
     )
     return f"; MaxProcs: {machines}\n" + "".join(lines)
+
+
+#: The head of a table of sacct with UNIX times.
+SACCT = "JobID|User|State|Submit|Start|ElapsedRaw|TimelimitRaw|NNodes|NCPUS\n"
+
+
+def invoke(*arguments: object) -> Result:
+    found = CliRunner().invoke(cli, [*map(str, arguments)])
+    assert found.exit_code == 0, found.output
+    return found
 
 
 @pytest.fixture
@@ -60,6 +71,17 @@ def test_sites_of_logs_are_named_by_their_files_or_by_a_flag(logs: list[str], tm
         assert gs.Scenario.from_toml(file).platform == gs.Platform.sites([2, 6], names=names)
 
 
+def test_raw_tables_of_sacct_are_named_by_their_files_with_numbers_of_machines(tmp_path: Path) -> None:
+    for name in ("north", "south"):
+        (tmp_path / f"{name}.sacct").write_text(SACCT + "1|ann|COMPLETED|100|100|60|2|1|1\n")
+    flags = ["--job-log", tmp_path / "north.sacct", "--job-log", tmp_path / "south.sacct", "--rigid"]
+    found = invoke("compare", *flags, "--sites", "1,2", "--schedulers", "backfill", "--by", "site", "--json")
+    assert {row["site"]: row["machines"] for row in json.loads(found.stdout)["by"]["site"]} == {
+        "north": 1,
+        "south": 2,
+    }
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -67,9 +89,10 @@ def test_sites_of_logs_are_named_by_their_files_or_by_a_flag(logs: list[str], tm
         (["--sites", "0,2"], "--sites[0] must be a whole number in 1.."),
         (["--sites", "a=1,2"], "--sites must name all sites or none"),
         (["--sites", "2,6", "--nodes", "8"], "--sites and --nodes exclude each other"),
+        (["--sites", "2,6", "--nodes", "8,9"], "--nodes must be one number, except for gridsim compare"),
         (["--sites", "2,6", "--speeds", "pareto"], "--sites and --speeds exclude each other"),
         (["--job-log", "a", "--job-log", "b"], "several --job-log"),
-        (["--job-log", "a", "--job-log", "b", "--nodes", "8", "--rigid"], "several --job-log do not support"),
+        (["--job-log", "a", "--job-log", "b", "--nodes", "8", "--rigid"], "--nodes is a factor"),
     ],
 )
 def test_invalid_sites_are_rejected(
@@ -80,6 +103,129 @@ def test_invalid_sites_are_rejected(
         Path(name).write_text(log(2, 20))
     found = CliRunner().invoke(cli, ["run", *flags])
     assert found.exit_code != 0 and message in found.stderr
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> list[object]:
+    """Return the flags of two logs: one of 2 nodes of 4 cores, and one of 2 shared nodes of 8 cores."""
+    line = "{0} {1} {2} 100 3 -1 -1 3 100 -1 1 1 1 -1 1 -1 -1 -1\n"
+    for name, procs, waits in (("whole", 8, [5, 5, 95, 95]), ("parts", 16, [5] * 4)):
+        rows = "".join(line.format(k + 1, 10 * k, wait) for k, wait in enumerate(waits))
+        (tmp_path / f"{name}.swf").write_text(f"; MaxProcs: {procs}\n{rows}")
+    flags: list[object] = ["--rigid", "--cores-per-node", "4,8", "--shared", "parts"]
+    return [*flags, "--job-log", tmp_path / "whole.swf", "--job-log", tmp_path / "parts.swf"]
+
+
+def test_jobs_of_one_of_two_logs_may_share_nodes(mixed: list[object], tmp_path: Path) -> None:
+    """A job has 3 processors: a whole node of 4 cores at the one site, and 3 of 16 cores at the other."""
+    file = tmp_path / "saved.toml"
+    queue = ["--schedulers", "own=backfill", "--set", "own.partitions=sites", "--by", "site", "--json"]
+    answer = json.loads(invoke("compare", *mixed, *queue, "--save-scenario", file).stdout)
+    rows = {row.pop("site"): row for row in answer["by"]["site"]}
+    work = {"whole": 4 * 4 * 100, "parts": 4 * 3 * 100}  # core-seconds
+    for site, cores, waiting, in_log in (("whole", 8, 40.0, 50.0), ("parts", 16, 0.0, 5.0)):
+        row = rows[site]
+        assert (row["machines"], row["jobs"]) == (2, 4)
+        assert row["mean_waiting"] == {"own": waiting, "log": in_log}
+        assert row["core_hours_share"] == pytest.approx(work[site] / 2800)
+        assert row["load"] == pytest.approx(work[site] / (cores * 30))
+        assert row["utilization"]["own"] == pytest.approx(work[site] / (cores * 210))
+    assert answer["schedulers"][0]["utilization"] == pytest.approx(2800 / (24 * 210))
+    assert answer["log"]["utilization"] == pytest.approx(2800 / (24 * 225))
+    assert answer["log"]["core_hours"] == answer["schedulers"][0]["core_hours"] == 2800 / 3600
+    logs = [str(tmp_path / "whole.swf"), str(tmp_path / "parts.swf")]
+    stated = gs.Scenario(
+        gs.Platform.sites([2, 2], names=["whole", "parts"], cores=[4, 8]),
+        gs.Workload.jobs_from_logs(logs, cores_per_node=[4, 1]),
+    )
+    saved = gs.Scenario.from_toml(file)
+    assert (saved.platform, saved.workload) == (stated.platform, stated.workload)
+    alone = stated.by_site()
+    assert gs.simulate(alone["whole"], gs.BatchQueue()).mean_waiting == 40.0
+    assert gs.simulate(alone["parts"], gs.BatchQueue()).utilization == pytest.approx(1200 / (16 * 130))
+    text = " ".join(invoke("compare", *mixed, "--schedulers", "backfill").stdout.split())
+    assert "a mean job has 3.5 cores" in text
+    assert "jobs take cores in parts of 4 (whole.swf), 1 (parts.swf), each on one machine" in text
+
+
+def test_default_schedulers_are_those_that_run_jobs_with_whole_nodes(mixed: list[object]) -> None:
+    found = invoke("compare", *mixed)
+    assert "not applicable: dgs-asap: workload.cores must be 1" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--shared", "part"], "--shared must be one of ('whole', 'parts'), got 'part'"),
+        (["--shared", "whole,"], "--shared must be one of ('whole', 'parts'), got ''"),
+        (["--nodes", "4"], "unless --nodes is a factor such as 2x; --sites N,N,... has the machines of each"),
+        (["--sites", "2,2,2"], "--sites must have 2 entries, one for each log, got 3"),
+    ],
+)
+def test_faults_of_flags_of_several_logs_are_one_error(
+    flags: list[str], message: str, mixed: list[object]
+) -> None:
+    found = CliRunner().invoke(cli, ["compare", *map(str, mixed), "--cores-per-node", "4", *flags])
+    assert found.exit_code == 2 and message in found.stderr
+
+
+def test_names_of_sites_that_share_nodes_need_several_logs(logs: list[str]) -> None:
+    flags = ["--rigid", "--job-log", logs[0], "--cores-per-node", "2", "--shared", "a"]
+    found = CliRunner().invoke(cli, ["run", "--scheduler", "backfill", *flags])
+    assert found.exit_code == 2 and "--shared must have no value, except for names of sites" in found.stderr
+
+
+def test_numbers_of_machines_scale_each_site(mixed: list[object], tmp_path: Path) -> None:
+    """Rows, tables by site and sentences are those of each size."""
+    file = tmp_path / "saved.toml"
+    flags = [*mixed, "--schedulers", "backfill,backfill-fcfs", "--by", "site"]
+    assert "--nodes" in CliRunner().invoke(cli, ["run", *map(str, mixed), "--nodes", "1x,2x"]).stderr
+    both = [*flags, "--nodes", "1x,2x"]
+    answer = json.loads(invoke("compare", *both, "--json", "--save-scenario", file).stdout)
+    machines = {(row["scenario"], row["site"]): row["machines"] for row in answer["by"]["site"]}
+    assert machines == {("4", "whole"): 2, ("4", "parts"): 2, ("8", "whole"): 4, ("8", "parts"): 4}
+    for row in answer["by"]["site"]:
+        assert ("log" in row["mean_waiting"]) == (row["scenario"] == "4")
+        assert set(row["utilization"]) == {
+            f"{name} {row['scenario']}" for name in ("backfill", "backfill-fcfs")
+        }
+    stated = invoke("compare", *flags, "--sites", "whole=2,parts=2", "--nodes", "2x", "--json")
+    scaled = {row["name"]: row["digest"] for row in json.loads(stated.stdout)["schedulers"]}
+    assert scaled == {
+        row["name"].removesuffix(" 8"): row["digest"]
+        for row in answer["schedulers"]
+        if row["name"].endswith(" 8")
+    }
+    saved = invoke("compare", file, "--schedulers", "backfill", "--nodes", "1x,2x", "--json")
+    assert [row["machines"] for row in json.loads(saved.stdout)["schedulers"]] == [4, 8]
+
+
+def test_a_suggested_command_can_be_run(tmp_path: Path) -> None:
+    """The command that convert prints, and the one in the warning on whole nodes, compare schedulers."""
+    rows = "".join(f"{k}|ann|COMPLETED|{10 * k}|{10 * k}|50|2|1|{1 + k % 2}\n" for k in range(1, 9))
+    (tmp_path / "own table.txt").write_text(SACCT + rows)
+    output = tmp_path / "own log.swf"
+    printed = invoke("trace", "convert", tmp_path / "own table.txt", output).stdout.splitlines()[-1]
+    gridsim, *arguments = shlex.split(printed)
+    assert gridsim == "gridsim" and arguments[-3:] == ["--cores-per-node", "2", "--shared"]
+    found = invoke(*arguments)
+    # three jobs use at most 5 cores at once, which are whole nodes without --shared
+    assert "4 machines, as many as jobs used at once" in found.stderr
+    whole = [*arguments[:-1], "--schedulers", "backfill"]
+    for flags in (whole, [*whole, "--job-log", str(output), "--sites", "a=5,b=6"]):
+        warning = invoke(*flags).stderr.partition("in the shell with ")[2].splitlines()[0]
+        again = invoke(*shlex.split(warning)[1:], "--schedulers", "backfill")
+        assert "which jobs share" in again.stdout and "have whole ones" not in again.stderr
+
+
+def test_the_command_on_whole_nodes_names_the_logs_that_share_them(tmp_path: Path) -> None:
+    for name, procs in (("whole", 2), ("parts", 1)):
+        row = "{0}|ann|COMPLETED|{0}|{0}|50|2|1|{1}\n"
+        text = SACCT + row.format(1, procs) + row.format(2, 2)
+        (tmp_path / f"{name}.sacct").write_text(text)
+    flags = ["--job-log", tmp_path / "whole.sacct", "--job-log", tmp_path / "parts.sacct", "--rigid"]
+    found = invoke("compare", *flags, "--cores-per-node", "2", "--schedulers", "backfill")
+    assert "--sites whole=2,parts=2 --cores-per-node 2 --shared parts" in found.stderr
 
 
 def test_logs_of_shared_nodes_that_are_counted_as_whole_ones_are_a_warning(tmp_path: Path) -> None:
@@ -99,7 +245,7 @@ def test_logs_of_shared_nodes_that_are_counted_as_whole_ones_are_a_warning(tmp_p
     )
     command = ["compare", *map(str, flags), "--cores-per-node", "8", "--by", "site"]
     whole = CliRunner().invoke(cli, command)
-    assert "a.swf: jobs share nodes, but have whole ones here; --shared" in whole.stderr
+    assert "a.swf, " in whole.stderr and "b.swf: jobs share nodes, but have whole ones here" in whole.stderr
     shared = CliRunner().invoke(cli, [*command, "--shared"])
     assert "have whole ones" not in shared.stderr
     assert "4 machines with 32 cores, which jobs share" in shared.stdout

@@ -37,6 +37,19 @@ def test_machines_are_numbered_site_by_site() -> None:
     plain = gs.Platform.sites([1, 4])
     assert plain.site_names == ("0", "1") and set(plain.speeds) == {1000.0}
     assert gs.Platform.sites([1, 4], speeds=1000) == gs.Platform.sites([1, 4], [1000.0, 1000.0])
+    shared = gs.Platform.sites([1, 2], cores=[2, 4], gpus=[0, 1], memory=["1 GB", "2 GB"])
+    assert (
+        shared
+        == gs.Scenario.from_toml(gs.Scenario(shared, gs.Workload.jobs_of([0.0], 1, 1.0)).to_toml()).platform
+    )
+    assert shared.attributes is not None and shared.attributes.memory is not None
+    assert [column.tolist() for column in (shared.cores, shared.gpus, shared.attributes.memory)] == [
+        [2, 4, 4],
+        [0, 1, 1],
+        [1e9, 2e9, 2e9],
+    ]
+    listed = gs.Platform.sites([1, 2], cores=[2, 4, 8])
+    assert listed.cores is not None and listed.cores.tolist() == [2, 4, 8]
     assert gs.Platform.equal(3).machine_site is None and gs.Platform.equal(3).site_names == ()
 
 
@@ -48,6 +61,10 @@ def test_machines_are_numbered_site_by_site() -> None:
         ({"sizes": [2**30, 1]}, "platform.sizes must add up to at most 1073741824, got 1073741825"),
         ({"sizes": [1, 2], "speeds": [1.0]}, "platform.speeds must have 2 entries, one per site, got 1"),
         ({"sizes": [1, 2], "speeds": [1.0, 0.0]}, "platform.speeds[1] must be a finite number >= 1e-06"),
+        (
+            {"sizes": [1, 2], "cores": [1]},
+            "platform.cores must have 3 entries, one per machine, or 2 entries, one per site, got 1",
+        ),
         ({"sizes": [1, 2], "names": ["a", "a"]}, "platform.names[1] must be a name that no other site has"),
         ({"sizes": [1, 2], "names": ["a", ""]}, "platform.names[1] must be a name that no other site has"),
     ],

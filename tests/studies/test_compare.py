@@ -233,3 +233,62 @@ def test_warnings_and_errors_on_a_variant_name_its_label() -> None:
         gs.compare(scenario, {"none": gs.BatchQueue(user_limit=1)})
     with pytest.raises(gs.ScenarioError, match=r"^none.user_limit must be a whole number >= 1, got 0"):
         named_scheduler("none=backfill", {"user_limit": 0})
+
+
+@pytest.mark.filterwarnings("ignore::gridsim.errors.SchedulerWarning")
+def test_schedulers_are_ranked_on_the_same_machines_and_jobs_only():
+    """One of the workloads has a job that all schedulers reject."""
+    runs = {"nodes": [2, 2, 1, 1], "run_time": [50, 50, 10, 60], "user": 1}
+    light = Workload.jobs_of(release=[0, 1, 2, 3], **runs)
+    heavy = Workload.jobs_of(release=[0, 1, 2, 3, 4], **{**runs, "nodes": [2, 2, 1, 1, 3], "run_time": 50})
+    # released when jobs before them have ended, which depends on the scheduler
+    chain = Workload.jobs_of(
+        release=[0, 1, 2, 3, 4],
+        after=[[], [], [], [1], [2]],
+        **{**runs, "nodes": [2, 2, 1, 1, 2], "run_time": [50, 50, 10, 60, 9]},
+    )
+    queues = {
+        "easy": gs.BatchQueue(user_limit=2, reserve="counts"),
+        "fcfs": gs.BatchQueue(user_limit=2, backfill="none"),
+    }
+    for scenarios, beginnings in (
+        ({"3": Scenario(Platform.equal(3), light), "9": Scenario(Platform.equal(9), light)}, (3, 9)),
+        ({"light": Scenario(Platform.equal(3), light), "heavy": Scenario(Platform.equal(3), heavy)}, ()),
+        ({"3": Scenario(Platform.equal(3), chain), "9": Scenario(Platform.equal(9), chain)}, (3, 9)),
+        ({"1": Scenario(Platform.equal(3), light), "2": Scenario(Platform.equal(3, cores=2), light)}, ()),
+    ):
+        found = compare(scenarios, queues)
+        sentences = found.verdict().split("  ")
+        assert len(sentences) == 2, sentences
+        for sentence, label in zip(sentences, scenarios, strict=True):
+            start = f"With {label} machines, " if beginnings else "In this run, "
+            assert sentence.startswith(start) and "not ranked" not in sentence
+            others = [name for name in found.results if not name.endswith(f" {label}")]
+            assert not any(name in sentence for name in others)
+        assert "unranked" not in str(found)
+
+
+def test_tables_of_groups_are_those_of_each_scenario():
+    """The platforms of sites have other numbers of machines, and the workloads of jobs."""
+    jobs = ([0, 5], [0, 5, 5])
+    scenarios = {
+        f"{sum(sizes)}": Scenario(
+            Platform.sites(sizes, cores=[2, 4]),
+            Workload.jobs_of(release, 1, 100, site=[1] * (len(release) - 1) + [0]),
+        )
+        for sizes, release in zip(([1, 2], [3, 3]), jobs, strict=True)
+    }
+    found = compare(scenarios, {"queue": gs.BatchQueue(partitions="sites")}, by=["site"])
+    rows = found.to_dict()["by"]["site"]
+    assert [(row["scenario"], row["site"], row["jobs"], row["machines"]) for row in rows] == [
+        ("3", "0", 1, 1),
+        ("3", "1", 1, 2),
+        ("6", "1", 2, 3),
+        ("6", "0", 1, 3),
+    ]
+    for row in rows:
+        cores = row["machines"] * (2 if row["site"] == "0" else 4)
+        assert row["utilization"] == {
+            f"queue {row['scenario']}": pytest.approx(row["jobs"] * 100 / (cores * 105))
+        }
+    assert all(f"Mean waiting time by site ({label})" in str(found) for label in scenarios)

@@ -202,7 +202,8 @@ def test_sharing_of_nodes_is_seen_from_columns(write, exclusive, procs):
     if procs == 8:
         assert "--cores-per-node 4" in log.header["Note"]
         shared = load(write, HEAD + "|NNodes", job(1, cpus=8) + "|2", job(2, cpus=1) + "|1")
-        assert shared.header["Note"] == "jobs share nodes: they have 1 to 4 processors on a node (--shared)"
+        note = "jobs share nodes: they have 1 to 4 processors on a node (--cores-per-node 4 --shared)"
+        assert shared.header["Note"] == note and shared.node_flags == ["--cores-per-node", "4", "--shared"]
     assert log.has_nodes_only == (procs == 2)
 
 

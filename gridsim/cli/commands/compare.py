@@ -164,13 +164,13 @@ def _flags_by_nodes(flags: Flags) -> list[Flags]:
 def _has_job_requirements(scenario: Scenario) -> bool:
     """Return whether jobs have properties that not all default schedulers support.
 
-    Examples are deadlines and constraints on machines.
+    Examples are deadlines, constraints on machines, and several cores on one machine.
     """
-    from gridsim.model.applications import JOB_TIMES
+    from gridsim.model.applications import JOB_TIMES, MACHINE_SHARES
 
     applications = scenario.workload.realize(scenario.platform)
     return applications.group is not None or any(
-        getattr(applications, name) is not None for name in JOB_TIMES
+        getattr(applications, name) is not None for name in (*JOB_TIMES, *MACHINE_SHARES)
     )
 
 

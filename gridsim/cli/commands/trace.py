@@ -103,3 +103,5 @@ def trace_convert(
         print_text(f"  left out: {count} {single_line(description)}")
     if summary["note"]:
         print_text(f"  {single_line(summary['note'])}")
+    if summary["command"]:
+        print_text(f"To compare schedulers on it:\n  {single_line(summary['command'])}")

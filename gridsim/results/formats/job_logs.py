@@ -436,7 +436,7 @@ def result_from_log(
             "class": READ_FROM_LOG,
             "parameters": {"log": os.path.basename(file)},
         },
-        provenance={**provenance.describe(seed=0, files=files), **workload.remarks},
+        provenance={**provenance.describe(seed=0, files=files), **scenario.remarks},
         scenario=scenario,
     )
 
@@ -450,17 +450,26 @@ def _unknown_machines(platform: Platform) -> Table:
     return Table(columns)
 
 
-def schedule_of_sites(schedules: Sequence[Result], scenario: Scenario) -> Result:
+def merged_schedule(schedules: Sequence[Result], scenario: Scenario) -> Result:
     """Return the recorded schedules of the logs of all sites as one, with the jobs of `scenario` in order.
 
     Parameters
     ----------
     schedules
-        The schedule of each site (`result_from_log`), which has the jobs at home there in order of release.
+        The schedule of each site (`result_from_log`), which has the jobs at home there in order of release;
+        without sites, that of the only log.
+
+    Raises
+    ------
+    ScenarioError
+        If the logs have more or fewer jobs than the scenario.
     """
     platform, jobs = scenario.platform, scenario.workload.realize(scenario.platform)
-    assert jobs.site is not None
-    rows = np.argsort(np.argsort(jobs.site, kind="stable"))  # of each job, if sites follow one another
+    if (count := sum(len(schedule.applications) for schedule in schedules)) != len(jobs):
+        raise ScenarioError(f"scenario must have the {count} jobs of the result, got {len(jobs)}")
+    rows = np.arange(len(jobs))
+    if jobs.site is not None and len(schedules) > 1:
+        rows = np.argsort(np.argsort(jobs.site, kind="stable"))  # of each job, if sites follow one another
 
     def column(table: str, name: str) -> NDArray[Any]:
         values: NDArray[Any] = np.concatenate([schedule.tables[table][name] for schedule in schedules])
@@ -469,8 +478,13 @@ def schedule_of_sites(schedules: Sequence[Result], scenario: Scenario) -> Result
     applications = {name: column("applications", name) for name in schedules[0].applications}
     delay = jobs.release - applications["release"]
     applications |= {name: applications[name] + delay for name in ("release", "first_start", "finish")}
-    applications["stretch_agg"] = applications["stretch"] * platform.aggregate_speed
     busy, finish = applications["nodes_used"] * applications["run_time"], applications["finish"]
+    if jobs.cores is not None:
+        applications["cores"] = jobs.cores
+        applications["size"] = applications["size"] * jobs.cores
+        applications["stretch"] = applications["stretch"] / jobs.cores
+        busy = busy * jobs.cores
+    applications["stretch_agg"] = applications["stretch"] * platform.aggregate_speed
     span = float(np.nanmax(finish) - applications["release"][0])
     facts = {name: sum(s.facts[name] for s in schedules) for name in ("unknown_waits", "killed")}
     first = schedules[0]
@@ -485,7 +499,7 @@ def schedule_of_sites(schedules: Sequence[Result], scenario: Scenario) -> Result
         },
         facts={**facts, "utilization": total(busy) / (platform.core_count * span)},
         scheduler={**first.scheduler, "parameters": {"log": ", ".join(names)}},
-        provenance={**provenance.describe(seed=0, files=files), **scenario.workload.remarks},
+        provenance={**provenance.describe(seed=0, files=files), **scenario.remarks},
         scenario=Scenario(platform, scenario.workload),
     )
 
@@ -528,8 +542,15 @@ def job_difference(result: Result, reference: Result) -> str:
     return _difference(
         result,
         reference.machines["speed"],
-        {name: reference.applications[name] for name in _COMPARED_COLUMNS},
+        {name: _stated_column(reference, name) for name in _COMPARED_COLUMNS},
     )
+
+
+def _stated_column(result: Result, name: str) -> NDArray[Any]:
+    """Return a column of the applications as the workload states it, not the time of their actual release."""
+    table = result.applications
+    is_later = name == "release" and "stated_release" in table
+    return table["stated_release" if is_later else name]
 
 
 #: Column that is compared to find out whether two applications are equal -> its unit.
@@ -557,7 +578,7 @@ def _difference(result: Result, speeds: Any, columns: Mapping[str, Any]) -> str:
     if len(columns["release"]) != len(table):
         return f"{len(table)} {items} of the result, got {len(columns['release'])}"
     for name, unit in _COMPARED_COLUMNS.items():
-        actual, expected = columns[name], table[name]
+        actual, expected = columns[name], _stated_column(result, name)
         # the clock has a resolution of 1 ns
         different = np.abs(actual - expected) > 1e-9 * np.maximum(1.0, np.abs(expected))
         for i in np.flatnonzero(different)[:1]:

@@ -427,10 +427,13 @@ class Metrics:
 
     @metric("1", "busy machine time / all machine time, first release to last finish")
     def utilization(self) -> float:
-        """Busy time of all machines / (number of machines * makespan)."""
+        """Busy time of all cores / (number of cores * makespan); a machine has one core by default."""
         if self.of_log:
             return float(self.facts["utilization"])
-        return formulas.mean(self.machines["utilization"])
+        utilization = self.machines["utilization"]
+        if "cores" in self.machines:
+            return formulas.weighted_mean(utilization, self.machines["cores"])
+        return formulas.mean(utilization)
 
     @metric("kWh", requirement="machines.energy")
     def energy(self) -> float:

@@ -1,0 +1,221 @@
+"""Flags that specify sites: --sites, several --job-log, and --shared and --cores-per-node of each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gridsim.cli.options import Flags, Multiple, flags_in_errors
+from gridsim.errors import ScenarioError, printable
+
+if TYPE_CHECKING:
+    from gridsim.model.platform import EqualSpeeds, SiteSpeeds
+
+#: Number of machines of the default scenario.
+DEFAULT_NODES = 1000
+
+
+def site_platform(flags: Flags, logs: Sequence[str]) -> SiteSpeeds | None:
+    """Return the platform of --sites, or of the headers of several logs; None without sites.
+
+    A factor of --nodes multiplies the machines of each site.  In `flags`, --sites then is the number of
+    machines of each site, for later calls, and there is no --nodes.
+    """
+    from gridsim.model.platform import SiteSpeeds
+
+    is_file = "scenario" in flags
+    if "sites" not in flags and (not logs or is_file):
+        return None
+    factor = flags.get("nodes")
+    if factor is not None and not isinstance(factor, Multiple):
+        given = "--sites" if "sites" in flags else "several --job-log"
+        raise ScenarioError(
+            f"{given} and --nodes exclude each other, unless --nodes is a factor such as 2x; --sites N,N,... "
+            "has the machines of each site"
+        )
+    for flag in ("speeds", "hosts"):
+        if flag in flags and "sites" in flags:
+            raise ScenarioError(f"--sites and --{flag} exclude each other")
+    names, sizes = _entries(flags["sites"], logs) if "sites" in flags else ([], [])
+    names = names or _file_stems(logs)
+    if sizes:
+        sizes = [multiple_count(factor, size) for size in sizes] if factor is not None else sizes
+    elif is_file:
+        raise ScenarioError(f"--sites must be numbers of machines, such as 64,128, got {flags['sites']!r}")
+    else:
+        sizes = _sizes_of_logs(flags, logs, names)
+    if logs and len(sizes) != len(logs):
+        raise ScenarioError(f"--sites must have {len(logs)} entries, one for each log, got {len(sizes)}")
+    with flags_in_errors({"platform.sizes": "--sites", "platform.names": "--sites"}):
+        fields: dict[str, Any] = {"sizes": sizes, "names": names or None}
+        platform = SiteSpeeds(**fields)
+    prefixes = [f"{name}=" for name in names] or [""] * len(sizes)
+    flags["sites"] = ",".join(f"{prefix}{size}" for prefix, size in zip(prefixes, sizes, strict=True))
+    flags.pop("nodes", None)
+    return platform
+
+
+def _entries(text: str, logs: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Return the names and the numbers of machines in --sites; either may be empty.
+
+    Without numbers, it has a name of each of several logs.
+    """
+    entries = [entry.strip() for entry in text.split(",")]
+    is_named = len(entries) == len(logs) == len(set(entries))
+    if is_named and all(each and "=" not in each and not each.isdecimal() for each in entries):
+        return entries, []
+    names, sizes = [], []
+    for entry in entries:
+        name, _, size = entry.rpartition("=")
+        if not size.isdecimal():
+            raise ScenarioError(
+                f"--sites must be numbers of machines, such as 64,128 or delft=64,leiden=128, got {text!r}"
+            )
+        names.append(name)
+        sizes.append(int(size))
+    if any(names) and not all(names):
+        raise ScenarioError(f"--sites must name all sites or none, got {text!r}")
+    return names if any(names) else [], sizes
+
+
+def _file_stems(logs: Sequence[str]) -> list[str]:
+    """Return the names of files without endings; no names if two are equal or a list cannot have them."""
+    stems = [Path(log).name.removesuffix(".gz").rpartition(".") for log in logs]
+    names = [stem or ending for stem, _, ending in stems]
+    is_distinct = len(set(names)) == len(names)
+    return names if is_distinct and all(each and not set(each) & set(",=") for each in names) else []
+
+
+def _sizes_of_logs(flags: Flags, logs: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Return the numbers of machines of several logs."""
+    from gridsim.support.arguments import integer
+
+    procs = flags.get("cores_per_node", 1)
+    counts = procs if isinstance(procs, tuple) else (procs,) * len(logs)
+    if len(counts) != len(logs):
+        raise ScenarioError(
+            f"--cores-per-node must be one number, or {len(logs)}, one for each log, got {len(counts)}"
+        )
+    for count in counts:
+        integer("--cores-per-node", count, low=1)
+    shares = _sharing(flags.get("shared"), names or [str(k) for k in range(len(logs))])
+    return [
+        machine_count(
+            log, count, flag="--sites", is_rigid=True, is_shared=is_shared, factor=flags.get("nodes")
+        )
+        for log, count, is_shared in zip(logs, counts, shares, strict=True)
+    ]
+
+
+def _sharing(shared: str | None, names: Sequence[str]) -> list[bool]:
+    """Return whether jobs share the nodes of each site: those that --shared names, or all without names."""
+    from gridsim.support.arguments import one_of
+
+    if not shared:
+        return [shared is not None] * len(names)
+    chosen = {one_of("--shared", name.strip(), tuple(names)) for name in shared.split(",")}
+    return [name in chosen for name in names]
+
+
+def share_nodes(
+    platform: EqualSpeeds | SiteSpeeds, values: Flags, *, is_rigid: bool, has_logs: bool
+) -> EqualSpeeds | SiteSpeeds:
+    """Return a platform with the cores of --cores-per-node, whose nodes jobs share as --shared says.
+
+    In `values`, --cores-per-node then is that of the workload, and there is no --shared.
+    """
+    import msgspec
+
+    from gridsim.model.platform import SiteSpeeds
+
+    if not is_rigid or "cores_per_node" not in values:
+        raise ScenarioError("--shared requires --rigid and --cores-per-node")
+    shared, cores = values.pop("shared"), values.pop("cores_per_node")
+    if shared and not (has_logs and isinstance(platform, SiteSpeeds)):
+        raise ScenarioError(
+            f"--shared must have no value, except for names of sites with several --job-log, got {shared!r}"
+        )
+    names = [""]
+    if isinstance(platform, SiteSpeeds):
+        names = [*(platform.names or map(str, range(len(platform.sizes))))]
+    if isinstance(cores, tuple) and len(cores) != len(names):
+        raise ScenarioError(f"--cores-per-node must be one number, or one for each site, got {len(cores)}")
+    shares = _sharing(shared, names)
+    if not all(shares):
+        counts = cores if isinstance(cores, tuple) else (cores,) * len(names)
+        values["cores_per_node"] = tuple(
+            1 if is_shared else count for is_shared, count in zip(shares, counts, strict=True)
+        )
+    return msgspec.structs.replace(platform, cores=cores)
+
+
+def multiple_count(factor: Multiple, count: int) -> int:
+    """Return `factor` times a number of machines, rounded, at least 1."""
+    return max(1, round(factor * count))
+
+
+def scaled_sites(platform: SiteSpeeds, factor: Multiple) -> SiteSpeeds:
+    """Return a platform with `factor` times the machines of each site."""
+    import msgspec
+
+    sizes = [multiple_count(factor, size) for size in platform.sizes.tolist()]
+    return msgspec.structs.replace(platform, sizes=sizes)
+
+
+def machine_count(
+    log: str,
+    cores_per_node: int = 1,
+    *,
+    flag: str = "--nodes",
+    is_rigid: bool = False,
+    is_shared: bool = False,
+    factor: Multiple | None = None,
+) -> int:
+    """Return the number of machines of a job log, times `factor`, and print where it comes from.
+
+    It is that of the header; without one, for rigid jobs the most that they used at once, else the default.
+
+    Raises
+    ------
+    ScenarioError
+        If the header states none and there is a factor.
+    """
+    from gridsim.traces.info import read_header
+    from gridsim.traces.jobs import MAX_MACHINES, stated_machines
+
+    header = read_header(log)
+    if header is None:
+        return DEFAULT_NODES
+    header_field = stated_machines(header, cores_per_node)
+    if header_field is not None and 1 <= header_field[1] <= MAX_MACHINES:
+        key, count = header_field
+        divided = f" / {cores_per_node}" if key == "MaxProcs" and cores_per_node > 1 else ""
+        text = f"{count:,} machines, the {key}{divided} of {log}"
+    elif factor is not None:
+        raise ScenarioError(f"{flag} is required, since {log} does not state its number of machines")
+    elif is_rigid and 0 < (count := _most_nodes(log, cores_per_node, is_shared)) <= MAX_MACHINES:
+        text = f"{count:,} machines, as many as jobs used at once, since {log} does not state its own"
+    else:
+        count = DEFAULT_NODES
+        text = f"{count:,} machines by default, since {log} does not state its own"
+    if is_rigid and cores_per_node > 1:
+        text += f"; each is a node of {cores_per_node} processors{', which jobs share' if is_shared else ''}"
+    if factor is None:
+        text += f"; {flag} sets another number"
+    else:
+        count = multiple_count(factor, count)
+        text = f"{count:,} machines, {factor:g} times {text}"
+    click.echo(f"gridsim: {printable(text)}", err=True)
+    return count
+
+
+def _most_nodes(log: str, cores_per_node: int, is_shared: bool) -> int:
+    """Return the most nodes that jobs of a log used at once; if they share nodes, those of their cores."""
+    from gridsim.traces.info import load_jobs
+    from gridsim.traces.rigid import most_in_use
+
+    jobs = load_jobs(log)
+    return -(-most_in_use(jobs) // cores_per_node) if is_shared else most_in_use(jobs, cores_per_node)
