@@ -14,7 +14,8 @@ from zips import default_mutation, mutate_json, mutate_npy
 from gridsim.errors import GridSimError
 from gridsim.simulation.checkpoint import Checkpoint, save
 from gridsim.simulation.checkpoint_file import CheckpointFileReader, CheckpointFileWriter
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 
 __all__ = ["execute", "mutate", "seeds"]
 

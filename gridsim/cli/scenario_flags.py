@@ -51,7 +51,7 @@ _WORKLOAD_FLAGS = ("applications", *_BAG_FLAGS, "task_size", "load", "cores_per_
 #: Flag -> fields of workloads; the flag sets the first one that the kind of workload has.
 _FIELDS = {"applications": ("max_applications", "applications"), "load": ("load", "utilization")}
 
-_OPTIONS = "gridsim.simulation.simulate:Options"
+_OPTIONS = "gridsim.simulation.options:Options"
 _NETWORK = "gridsim.model.network:Network"
 _BAGS = "gridsim.model.bag_workloads:BagRecipe"
 
@@ -214,7 +214,7 @@ def run_arguments(flags: Flags, *destinations: str | None) -> Flags:
     ScenarioError
         If a flag has a value that is not allowed, or requires another flag or a destination.
     """
-    from gridsim.simulation.simulate import Options, Recording
+    from gridsim.simulation.options import Options, Recording
 
     record = tuple(name for name in get_args(Recording) if flags.get(name))
     if record and all(destination is None for destination in destinations):

@@ -22,8 +22,8 @@ from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import scheduler_of
+from gridsim.simulation.options import checked_limit
 from gridsim.simulation.outages import Outages
-from gridsim.simulation.simulate import checked_limit
 from gridsim.support.arguments import integer, one_of, real
 from gridsim.support.clock import NEVER, NS
 

@@ -22,7 +22,8 @@ from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.adapter import Adapter
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 
 #: The process number of the coordinator, which has no nodes.
 COORDINATOR = -1

@@ -20,7 +20,7 @@ from gridsim.emulation.tasks import Parts, TaskSet
 from gridsim.emulation.wire import message_frame
 from gridsim.emulation.worker import Worker
 from gridsim.model.applications import Applications
-from gridsim.simulation.simulate import Releases
+from gridsim.simulation.releases import Releases
 
 
 class VirtualWorker(Worker):

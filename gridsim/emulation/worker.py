@@ -38,7 +38,7 @@ from gridsim.emulation.wire import (
 )
 from gridsim.errors import GridSimError
 from gridsim.model.applications import Applications
-from gridsim.simulation.simulate import Releases
+from gridsim.simulation.releases import Releases
 from gridsim.support.clock import NS
 from gridsim.support.state import copy_state
 

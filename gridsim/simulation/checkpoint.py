@@ -52,7 +52,7 @@ class CheckpointHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     scheduler
         The scheduler of the run.
     options
-        The fields of `gridsim.simulation.simulate.Options`.
+        The fields of `gridsim.simulation.options.Options`.
     every
         Wall-clock time between two checkpoints, s.
     worked

@@ -66,7 +66,8 @@ def resume(
     from gridsim.scheduling.description import describe
     from gridsim.scheduling.registry import scheduler_from
     from gridsim.simulation.checkpoint import Checkpoint, damage_error
-    from gridsim.simulation.simulate import Options, Simulation
+    from gridsim.simulation.options import Options
+    from gridsim.simulation.simulate import Simulation
     from gridsim.support import provenance
     from gridsim.support.files import remove_leftovers
 

@@ -15,7 +15,8 @@ from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers, make_scheduler, registered
-from gridsim.simulation.simulate import Options, Record, Simulation, execute
+from gridsim.simulation.options import Options, Record
+from gridsim.simulation.simulate import Simulation, execute
 from gridsim.studies.comparison_table import (
     cautions,
     comparison_table,

@@ -33,7 +33,7 @@ from gridsim.scheduling.registry import (
     named_scheduler,
     split_label,
 )
-from gridsim.simulation.simulate import checked_limit
+from gridsim.simulation.options import checked_limit
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of

@@ -278,10 +278,7 @@ def _check(hint: Any, limits: Limits | None = None) -> Check | None:
             words = [word for kind in kinds[2:] for word in get_args(kind)]
             of_list, of_table = (_check(kind, limits) for kind in kinds[:2])
             return _list_or_table(of_list, of_table, words)
-        if len(kinds) == 2 and column_of(kinds[1]):
-            inner = _number_or_column(*kinds)
-        else:
-            inner = _check(kinds[0], limits) if len(kinds) == 1 else None
+        inner = _check(kinds[0], limits) if len(kinds) == 1 else None
         if inner is None or len(kinds) == len(arguments):
             return inner
         return lambda path, value: None if value is None else inner(path, value)
@@ -354,12 +351,6 @@ def _list_or_table(of_list: Check | None, of_table: Check | None, words: Sequenc
         return (of_table if isinstance(value, Mapping) else of_list)(path, value)
 
     return check
-
-
-def _number_or_column(number: Any, column: Any) -> Check:
-    of_number, of_column = _check(number), _check(column)
-    assert of_number is not None and of_column is not None
-    return lambda path, value: (of_number if isinstance(value, numbers.Number) else of_column)(path, value)
 
 
 def _column_check(kind: type[ArrayColumn], annotations: tuple[Any, ...]) -> Check:

@@ -23,7 +23,7 @@ from gridsim.model.workload import Workload
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Foreseen, Scheduler
 from gridsim.simulation.machines import RunMachines
-from gridsim.simulation.simulate import Recording
+from gridsim.simulation.options import Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Bools, Integers
 from gridsim.support.clock import NS

@@ -30,7 +30,7 @@ from gridsim.model.bag_workloads import ListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Order, Scheduler
-from gridsim.simulation.simulate import Record, Recording
+from gridsim.simulation.options import Record, Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import integer, real
 from gridsim.support.progress import Bar, Progress, bar

@@ -12,7 +12,8 @@ from gridsim.model.scenario import Scenario
 from gridsim.results.diff import first_difference
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Policy, Scheduler
-from gridsim.simulation.simulate import Options, Record, Simulation
+from gridsim.simulation.options import Options, Record
+from gridsim.simulation.simulate import Simulation
 from gridsim.support.state import Array, pack, unpack
 
 #: Number of items that are added to a restored set and removed again, to enlarge its hash table.

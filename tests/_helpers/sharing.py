@@ -9,7 +9,8 @@ import numpy as np
 
 import gridsim as gs
 from gridsim.scheduling.contract import ProcessShare, Scheduler
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 
 
 def run_in_parts(

@@ -25,7 +25,8 @@ from gridcore import (
     WorkQueue,
 )
 from gridcore.common.state import NEVER
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 
 CHANCE = np.random.default_rng(1)
 SECOND = 10**9

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.results.table import Table
-from gridsim.simulation.simulate import Options
+from gridsim.simulation.options import Options
 from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 

@@ -23,7 +23,8 @@ from gridsim.errors import GridSimError
 from gridsim.results.archive import Reader, _memory_bound, _without_strings
 from gridsim.scheduling.registry import make_scheduler
 from gridsim.simulation.checkpoint import Checkpoint, save
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 from gridsim.studies.execution.store import Store
 from gridsim.validation.results import validate_result
 from tests._helpers.archives import change_archive, npy, rewrite_size

@@ -29,7 +29,8 @@ from gridsim.reproduce.others.waves import hours_of
 from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.simulation.checkpoint import Checkpoint, save
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 from gridsim.studies.sweep import Sweep
 from gridsim.support import files as inputs
 from gridsim.support import memory as memory_of

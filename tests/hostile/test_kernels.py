@@ -27,7 +27,8 @@ from gridcore import (
     sample_availability,
 )
 from gridcore.queues import edf
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 
 pytestmark = pytest.mark.slow
 

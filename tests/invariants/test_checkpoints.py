@@ -22,7 +22,8 @@ import pytest
 
 import gridsim as gs
 from gridsim.simulation.checkpoint import Checkpoint, save
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 from gridsim.support.provenance import code_version
 from tests._helpers.checkpoints import edit_checkpoint
 from tests.golden.test_golden_digests import CASES, EVERY
@@ -208,7 +209,8 @@ SAVE_REPEATEDLY = """
 import sys, gridsim as gs
 from gridsim.simulation.checkpoint import Checkpoint, save
 from gridsim.support.provenance import code_version
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 with Checkpoint(sys.argv[1]) as kept:
     header = checkpoint_file.header
     simulation = Simulation(

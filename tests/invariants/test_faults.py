@@ -20,7 +20,8 @@ from gridsim.model.faults import Faults
 from gridsim.schedulers.centralized import pull as central
 from gridsim.scheduling import queues
 from gridsim.scheduling.contract import Policy, Run
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 from gridsim.testing import scenarios
 from tests._helpers.scenarios import CENTRAL, fair_trees
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 from gridsim.support.state import Stateful
 from tests.golden.test_golden_digests import CASES, EVERY
 from tests.golden.test_golden_digests import scenario as golden_scenario

@@ -27,7 +27,8 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 from gridsim.support.state import unpack
 from gridsim.testing.resuming import Snapshot, snapshot
 

@@ -17,7 +17,8 @@ import gridsim as gs
 from gridcore.common.state import ArrayEntry, TableEntry, members_in_order, read
 from gridcore.network.links import Links
 from gridcore.random_walk.walk import JobWalks
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 from tests._helpers import thread_work as work
 
 

@@ -16,7 +16,8 @@ import tracemalloc
 from counting import Gate
 from memory_cases import scenario, schedulers
 
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 
 
 def main(lengths: str, *names: str) -> None:

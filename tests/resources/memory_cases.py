@@ -20,7 +20,8 @@ from gridcore.fair_tree import summaries
 from gridcore.queues import availability, edf
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.scheduling.registry import make_scheduler, registered
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 from gridsim.support.state import unpack
 from gridsim.testing.resuming import snapshot
 

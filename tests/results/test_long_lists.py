@@ -19,7 +19,8 @@ from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.scenario import ArchivedScenario
 from gridsim.report.contents import of_results
 from gridsim.simulation.checkpoint import Checkpoint, check_replaceable, save
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import Store

@@ -16,7 +16,8 @@ import gridsim as gs
 from gridsim.results.decisions import Decisions, DecisionTexts, why
 from gridsim.results.table import Table
 from gridsim.schedulers.fair_tree.scheduler import FairTree
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 from gridsim.support.state import unpack
 from gridsim.testing.resuming import snapshot
 

@@ -18,7 +18,8 @@ from gridsim.errors import FileChanged
 from gridsim.plots import gantt
 from gridsim.results.formats.perfetto import to_perfetto
 from gridsim.simulation import resume as resumption
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 from gridsim.studies.execution.cell import Cell, measure
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.keys import Keys

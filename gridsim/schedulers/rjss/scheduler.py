@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from numbers import Number
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 
@@ -25,17 +26,24 @@ from gridsim.schedulers.rjss.volunteer import TABLES as VOLUNTEER_TABLES
 from gridsim.schedulers.rjss.volunteer import VolunteerNode, volunteer_messages
 from gridsim.schedulers.rjss.volunteers import VolunteerEnvironment, true_stay
 from gridsim.scheduling.contract import Foreseen, NodeForm, Policy, Run
-from gridsim.scheduling.nodes.adapter import Adapter, ProgramScheduler
+from gridsim.scheduling.nodes.adapter import Adapter, NodeScheduler, ProgramScheduler
 from gridsim.scheduling.nodes.ground_truth import TruthOf
 from gridsim.scheduling.nodes.program import Message, NodeProgram
-from gridsim.scheduling.overlays import Overlay
 from gridsim.support.arguments import normalise, real
 from gridsim.support.arrays import Floats
-from gridsim.support.parameters import Limits
+from gridsim.support.parameters import Limits, column_checks
 
 #: Time from a probe to its answer, s; "network": the time that the network takes.
 ProbeLatency = float | Literal["network"]
 _Threshold = Annotated[float, Limits(low=0, finite=False)]
+
+
+if TYPE_CHECKING:
+    _Overlay = Any
+else:  # msgspec does not support unions of a number and a column
+    _Overlay = (
+        Annotated[int, Limits(low=1)] | tuple[tuple[int, ...], ...]
+    )
 
 
 class _Walker(ProgramScheduler, frozen=True, kw_only=True):
@@ -111,7 +119,7 @@ class _Prober(_Walker, frozen=True, kw_only=True):
     probe_latency: ProbeLatency = 0.0
     dispatcher: Literal["queue", "parallel"] = "queue"
     load_packet: Annotated[int, Limits(low=0, high=MAX_BYTES)] = 100
-    overlay: Annotated[int, Limits(low=1)] | Overlay | None = None
+    overlay: _Overlay | None = None
     on_return: Literal["restart", "home", "migrate"] = "restart"
     predictor: Literal["none", "exact", "past", "age"] = "none"
     prefer: Literal["stay", "completion"] = "stay"
@@ -137,6 +145,10 @@ class _Prober(_Walker, frozen=True, kw_only=True):
         else:
             seconds = real(f"{self.name}.probe_latency", self.probe_latency, low=0, unit="s")
             normalise(self, probe_latency=seconds)
+        if self.overlay is not None:
+            is_number = isinstance(self.overlay, Number)
+            check = Limits(low=1).integer if is_number else column_checks(NodeScheduler)["overlay"]
+            normalise(self, overlay=check(f"{self.name}.overlay", self.overlay))
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:

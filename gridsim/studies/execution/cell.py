@@ -17,7 +17,7 @@ from gridsim.errors import FileChanged, GridSimError, collect_warnings, text_of,
 from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.registry import MetricFunction, metric_values
 from gridsim.scheduling.contract import Scheduler
-from gridsim.simulation.simulate import checked_limit
+from gridsim.simulation.options import checked_limit
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.provenance import (
     code_version,

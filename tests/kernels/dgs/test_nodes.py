@@ -10,7 +10,8 @@ import pytest
 
 import gridsim as gs
 from gridsim.results.diff import first_difference
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 
 NETWORKS = {
     "equal": gs.Network(interfaces="equal"),

@@ -10,7 +10,8 @@ import gridsim as gs
 from gridcore.common.state import LATEST
 from gridcore.fair_tree import summary_tree as tree
 from gridcore.queues.summary_grid import SummaryGrid
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 
 GRID = SummaryGrid([0.5, 1.0, 2.0], [1.0, 4.0, 16.0], [0.5, 1.0, 3.0])
 OPTIONS = {"release": [0.0], "size": [4.0], "task_size": [1.0], "nbytes": 100}

@@ -16,7 +16,8 @@ import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.model.attributes import mean_distance
 from gridsim.schedulers.dgs.proximity import Proximity, closest
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 from gridsim.testing.resuming import resume_difference
 
 coordinates = st.integers(0, 20).map(float)

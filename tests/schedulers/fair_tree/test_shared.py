@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.scheduling.contract import ProcessShare
+from gridsim.simulation.options import Options
 from gridsim.simulation.shared import sharing
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.simulate import Simulation
 from gridsim.testing import scenarios
 from tests._helpers.scenarios import fair_trees
 from tests._helpers.sharing import run_in_parts

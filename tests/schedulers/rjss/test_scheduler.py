@@ -15,7 +15,8 @@ import gridsim as gs
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.scheduling.registry import make_scheduler
 from gridsim.simulation.checkpoint import save
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 from gridsim.support.random_streams import Streams
 from gridsim.validation.results import validate_result
 

@@ -21,7 +21,8 @@ import gridsim as gs
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.scheduling.contract import NodeForm
 from gridsim.scheduling.nodes.layout import Layout
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 from gridsim.support.state import unpack
 from gridsim.testing.resuming import snapshot
 from tests._helpers.forms import RUNNABLE_FORMS

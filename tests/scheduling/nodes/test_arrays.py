@@ -10,7 +10,8 @@ import pytest
 
 import gridsim as gs
 from gridsim.scheduling.nodes.program import as_number
-from gridsim.simulation.simulate import Options, Simulation
+from gridsim.simulation.options import Options
+from gridsim.simulation.simulate import Simulation
 
 
 class Node(gs.NodeProgram):
