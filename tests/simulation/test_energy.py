@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import ScenarioError, TraceFormatError
+from gridsim.scheduling.registry import make_scheduler
 from gridsim.validation.energy import check_energy
 from gridsim.validation.results import validate_result
 from tests.simulation.test_cores import NAMES, scenarios
@@ -68,6 +70,8 @@ def joules(result: gs.Result, power: gs.Power, steps: list[tuple[float, float]])
 def test_energy_is_that_of_all_instants(
     scenario: gs.Scenario, name: str, watts: tuple[int, ...], changes: list[tuple[float, int]]
 ) -> None:
+    if not make_scheduler(name).failures:
+        scenario = replace(scenario, faults=None)
     steps = [(0.0, 100.0), *((time, float(value)) for time, value in sorted(dict(changes).items()))]
     power = gs.Power(idle=watts[0], busy=watts[0] + watts[1], off=watts[2], carbon=steps)
     platform = gs.Platform.of(scenario.platform.speeds, cores=scenario.platform.recipe.cores, power=power)
