@@ -206,6 +206,12 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
         if row["facts"].get("requests_at_root") is not None
     ]
     lines += [said for name, result in results.items() if (said := _cut_off(name, result))]
+    lines += [
+        f"{name}: jobs share machines, so EASY reserves particular machines at all sites; a site without "
+        'shared machines does so alone with reserve="machines"'
+        for name, result in results.items()
+        if _reserves_at_sites(result)
+    ]
     if any("mean_slowdown" in row for row in rows):
         lines.append(_SLOWDOWN)
     lines += [_reference_line(name, result) for name, result in results.items() if result.of_log]
@@ -317,6 +323,13 @@ def _decision_line(name: str, facts: Mapping[str, Any]) -> str:
         f"{name}: {' and '.join(shares)} are decided at the root{load}; a decision takes {mean:.3g} s on "
         f"average and {most:.3g} s at most"
     )
+
+
+def _reserves_at_sites(result: Result) -> bool:
+    """Return whether each site has an EASY queue of its own, and some sites have shared machines."""
+    parameters = result.scheduler["parameters"]
+    expected = {"partitions": "sites", "backfill": "easy", "reserve": "counts"}
+    return "cores" in result.machines and expected.items() <= parameters.items()
 
 
 def _reference_line(name: str, result: Result) -> str:

@@ -129,8 +129,11 @@ def _in_zone(log: JobLog, zone: str) -> JobLog:
     # unknown submissions and waits stay -1
     known = jobs["submit"] >= 0
     has_wait = known & (jobs["wait"] >= 0)
-    submit = in_zone(origin + jobs["submit"][known], zone)
-    start = in_zone(origin + (jobs["submit"] + jobs["wait"])[has_wait], zone)
+    submit, no_submit = in_zone(origin + jobs["submit"][known], zone)
+    start, no_start = in_zone(origin + (jobs["submit"] + jobs["wait"])[has_wait], zone)
+    missing = np.union1d(jobs["line"][known][no_submit], jobs["line"][has_wait][no_start])
+    text = f"jobs with times that do not exist in {zone}, so that it may not be their time zone"
+    repairs = (Remark(missing, text),) if len(missing) else ()
     first = float(np.floor(submit.min(initial=origin)))
     jobs["submit"][known] = submit - first
     # a start in the hour that occurs twice is not before the submission
@@ -139,7 +142,7 @@ def _in_zone(log: JobLog, zone: str) -> JobLog:
     order = np.argsort(jobs["submit"], kind="stable")
     header = {key: value for key, value in log.header.items() if key != "StartTime"}
     header = {"UnixStartTime": str(int(first)), "TimeZoneString": zone, **header}
-    return replace(log, header=header, jobs=jobs[order])
+    return replace(log, header=header, jobs=jobs[order], repairs=(*log.repairs, *repairs))
 
 
 def _header(log: JobLog, format: str, max_procs: int | None) -> Iterator[str]:

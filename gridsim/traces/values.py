@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,10 +150,11 @@ def _offset(suffix: str) -> float | None:
     return fraction + (seconds if zone[0] == "-" else -seconds)
 
 
-def in_zone(seconds: Floats, zone: str) -> Floats:
-    """Return the UNIX times of local times of a zone, which are read as UTC.
+def in_zone(seconds: Floats, zone: str) -> tuple[Floats, Rows]:
+    """Return the UNIX times of local times of a zone, which are read as UTC, and which do not exist there.
 
-    An hour that occurs twice, when clocks are set back, is taken as its first occurrence.
+    An hour that occurs twice, when clocks are set back, is taken as its first occurrence.  A time that does
+    not exist, since clocks are set forward, is taken as if they were set forward after it.
     """
     from zoneinfo import ZoneInfo
 
@@ -161,13 +162,15 @@ def in_zone(seconds: Floats, zone: str) -> Floats:
     quarters, inverse = np.unique(
         np.floor(seconds / 900), return_inverse=True
     )  # offsets of time zones change at quarters of an hour
-    offsets = np.full(len(quarters), np.nan)
+    offsets, is_missing = np.full(len(quarters), np.nan), np.zeros(len(quarters), np.bool_)
     for k in np.flatnonzero(np.isfinite(quarters)).tolist():
         local = np.datetime64(int(quarters[k]) * 900, "s").astype(datetime)
-        offset = local.replace(tzinfo=info).utcoffset()
+        in_info = local.replace(tzinfo=info)
+        offset = in_info.utcoffset()
         offsets[k] = 0.0 if offset is None else offset.total_seconds()
+        is_missing[k] = in_info.astimezone(UTC).astimezone(info).replace(tzinfo=None) != local
     times: Floats = seconds - offsets[inverse]
-    return times
+    return times, is_missing[inverse]
 
 
 def parse_durations(values: Bytes) -> Floats:

@@ -273,11 +273,14 @@ def test_a_zone_corrects_waits_at_a_change_of_clocks(write, tmp_path):
     line = "1|COMPLETED|2026-03-29T01:30:00|2026-03-29T03:30:00|2026-03-29T03:40:00|600|4|batch\n"
     path, output = write("sacct.txt", HEAD + line), tmp_path / "out.swf"
     assert load_jobs(path).jobs["wait"].tolist() == [7200]
-    convert(path, output, zone="Europe/Berlin", max_procs=16)
+    assert convert(path, output, zone="Europe/Berlin", max_procs=16)["repairs"] == {}
     log = load_jobs(output)
     assert rows(log, "submit", "wait", "run_time") == [(0, 3600, 600)]
     assert log.header["UnixStartTime"] == "1774744200" and log.header["MaxProcs"] == "16"
     assert log.header["TimeZoneString"] == "Europe/Berlin" and log.header["Queue"] == "1 batch"
+    skipped = write("skipped.txt", HEAD + line + line.replace("T03:30:00", "T02:30:00"))
+    text = "jobs with times that do not exist in Europe/Berlin, so that it may not be their time zone"
+    assert convert(skipped, tmp_path / "skipped.swf", zone="Europe/Berlin")["repairs"] == {text: 1}
     with pytest.raises(ScenarioError, match=r"zone must be .* got 'Europe/Berln'; did you mean Eu"):
         convert(path, output, zone="Europe/Berln")
     with pytest.raises(ScenarioError, match="zone requires a log whose times have no time zone"):

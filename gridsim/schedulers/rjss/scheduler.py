@@ -41,9 +41,7 @@ _Threshold = Annotated[float, Limits(low=0, finite=False)]
 if TYPE_CHECKING:
     _Overlay = Any
 else:  # msgspec does not support unions of a number and a column
-    _Overlay = (
-        Annotated[int, Limits(low=1)] | tuple[tuple[int, ...], ...]
-    )
+    _Overlay = Annotated[int, Limits(low=1)] | tuple[tuple[int, ...], ...]
 
 
 class _Walker(ProgramScheduler, frozen=True, kw_only=True):
