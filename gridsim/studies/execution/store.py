@@ -19,11 +19,9 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import accumulate
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError, TraceFormatError
@@ -36,9 +34,9 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import describe
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.keys import Keys
+from gridsim.studies.execution.shards import Shards, no_link
 from gridsim.support.files import atomic_file, open_regular, temporary_names
 from gridsim.support.imports import import_extra
-from gridsim.support.memory import memory, size_of
 from gridsim.support.references import Arrays
 from gridsim.support.text import plain
 
@@ -78,8 +76,6 @@ _COLUMNS = {
     "wall_seconds": "double",
     "peak_memory": "int64",
 }
-#: Types of numbers: pyarrow -> numpy.
-_NUMPY = {"int64": np.int64, "double": np.float64}
 #: Folder -> types of the columns of its tables; metrics of the user are numbers as well.
 _TYPES = {
     "cells": _COLUMNS | dict.fromkeys(METRICS, "double"),
@@ -107,12 +103,12 @@ class Store(ArrowStream):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, keep_results: bool = False) -> None:
-        self._arrow = import_extra("pyarrow", "data", "a store")
-        self._parquet = import_extra("pyarrow.parquet", "data", "a store")
         self.path, self.keep_results = Path(path), keep_results
+        self._cells = Shards(self.path / "cells", "key", _TYPES["cells"], _OPTIONAL)
+        self._scenarios = Shards(self.path / "scenarios", "scenario", _TYPES["scenarios"])
         header = self.path / _HEADER
         for part in (header, *(self.path / folder for folder in _FOLDERS)):
-            _no_link(part)
+            no_link(part)
         if not header.exists():
             if self.path.exists() and not (
                 self.path.is_dir() and all(map(_can_be_in_new_store, self.path.iterdir()))
@@ -178,7 +174,7 @@ class Store(ArrowStream):
         """
         if not re.fullmatch(_SHA256, key):
             raise GridSimError(f"store: a key must be the SHA-256 of a run, got {key!r}")
-        return _no_link(self.path / "results" / f"{key}.npz")
+        return no_link(self.path / "results" / f"{key}.npz")
 
     def find(self, keys: Iterable[str], metrics: Iterable[str] = ()) -> dict[str, RunRecord]:
         """Return key -> record for the `keys` that are in the store as failed or with all of `metrics`."""
@@ -216,7 +212,7 @@ class Store(ArrowStream):
             for archive in new.values():
                 self._keep_arrays(archive.arrays)
             table = {"scenario": [*new], "toml": [archive.toml for archive in new.values()]}
-            self._write("scenarios", self._columns("scenarios", table))
+            self._scenarios.write(self._scenarios.table(table))
             self._saved_scenarios |= set(new)
         columns: dict[str, list[Any]] = {
             "key": [key for key, _, _ in rows],
@@ -239,185 +235,46 @@ class Store(ArrowStream):
         columns |= {
             name: [record.values.get(name) for _, _, record in rows] for name in (*METRICS, *user_metrics)
         }
-        self._write("cells", self._columns("cells", columns))
+        self._cells.write(self._cells.table(columns))
 
     def _keep_arrays(self, arrays: Arrays) -> None:
         """Write each array of a scenario to a file, unless it exists."""
         for name, array in arrays.items():
-            file = _no_link(self.path / "arrays" / f"{name}.npz")
+            file = no_link(self.path / "arrays" / f"{name}.npz")
             if not file.exists():
                 file.parent.mkdir(exist_ok=True)
                 with atomic_file(file) as stream, Writer(stream) as archive:
                     archive.arrays({name: array})
 
-    def _columns(self, folder: str, columns: Mapping[str, Sequence[Any]]) -> Any:
-        """Return a table for `folder` from columns of plain values; None is a missing number."""
-        known = _TYPES[folder]
-        arrays = [self._column(values, known.get(name, "double")) for name, values in columns.items()]
-        return self._arrow.Table.from_arrays(arrays, names=[*columns])
-
-    def _column(self, values: Sequence[Any], kind: str) -> Any:
-        """Return values as an array of pyarrow.
-
-        Its buffers are created here because ``pyarrow.array`` imports pandas, which takes long.
-        """
-        arrow = self._arrow
-        if kind == "string":
-            texts = [value.encode() for value in values]
-            ends = np.array([*accumulate(map(len, texts), initial=0)], np.int32)
-            buffers = [None, arrow.py_buffer(ends), arrow.py_buffer(b"".join(texts))]
-            return arrow.Array.from_buffers(arrow.string(), len(texts), buffers)
-        validity = np.packbits(np.array([value is not None for value in values], np.bool_), bitorder="little")
-        numbers = np.array([0 if value is None else value for value in values], _NUMPY[kind])
-        buffers = [arrow.py_buffer(validity), arrow.py_buffer(numbers)]
-        return arrow.Array.from_buffers(arrow.type_for_alias(kind), len(values), buffers)
-
-    # -- shards ---------------------------------------------------------------------------------------
-
-    def _shards(self, folder: str) -> list[Path]:
-        return sorted(map(_no_link, (self.path / folder).glob("*.parquet")))
-
-    def _write(self, folder: str, table: Any) -> Path:
-        """Write a table as a shard, whose name is the SHA-256 of its content, and return its path."""
-        content = self._arrow.BufferOutputStream()
-        self._parquet.write_table(table, content)
-        shard = self.path / folder / f"{hashlib.sha256(buffer := content.getvalue()).hexdigest()}.parquet"
-        with atomic_file(shard) as stream:
-            stream.write(buffer)
-        return shard
-
-    def _load(self, folder: str, column: str, values: set[str] | None = None) -> tuple[Any, list[Path]]:
-        """Return the rows of all shards in a folder, and the paths of the shards.
-
-        Parameters
-        ----------
-        values
-            Return only rows whose `column` is among these; None for all rows.
-        """
-        shards, tables = self._shards(folder), []
-        types = _TYPES[folder]
-        for shard in shards:
-            try:
-                with open_regular(shard) as stream:
-                    if len(shard.stem) == 64:
-                        content = hashlib.file_digest(stream, "sha256").hexdigest()
-                        if content != shard.stem:
-                            raise ValueError(
-                                f"its name must be the SHA-256 of its content, got content {content}"
-                            )
-                    table = self._table(stream, types)
-            except MemoryError:
-                raise
-            except FileNotFoundError:  # another process has just merged this shard with others
-                return self._load(folder, column, values)
-            except Exception as error:  # a damaged file may cause any exception of Parquet
-                if isinstance(error, OSError) and error.errno is not None:
-                    raise  # an error of the disk: the file may be intact
-                raise GridSimError(
-                    f"{shard}: not a valid shard of a store ({error}); remove it to execute its runs again"
-                ) from error
-            if values is not None:
-                compute = import_extra("pyarrow.compute", "data", "a store")
-                value_set = self._column(sorted(values), "string")
-                table = table.filter(compute.is_in(table[column], value_set))
-            tables.append(table)
-        empty = self._arrow.Table.from_batches([], self._arrow.schema([*types.items()]))
-        return self._arrow.concat_tables([empty, *tables], promote_options="default"), shards
-
-    def _table(self, stream: IO[bytes], known: Mapping[str, str]) -> Any:
-        """Read the table of a shard, whose columns have the types `known`; all others must be numbers.
-
-        Raises
-        ------
-        ValueError
-            If a column has another type, a row lacks a required value, or the table would take more than a
-            quarter of the memory; a few bytes may state that many rows have the same long text.
-        """
-        compute = import_extra("pyarrow.compute", "data", "a store")
-        file, limit = self._parquet.ParquetFile(stream), memory() // 4
-        for field in file.schema_arrow:
-            if str(field.type) != (expected := known.get(field.name, "double")):
-                raise ValueError(f"{field.name} must be of type {expected}, got {field.type}")
-        if len(set(file.schema_arrow.names)) < len(file.schema_arrow.names):
-            raise ValueError("two columns have the same name")
-        metadata = file.metadata
-        shared = [name for name in file.schema_arrow.names if known.get(name) == "string"]
-        # the metadata of columns in a group is not used, since pyarrow 26 aborts the process if it is damaged
-        groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
-        # a file states its number of rows several times; in a damaged file they may differ or be < 0
-        stated = sum(abs(group.total_byte_size) for group in groups)
-        rows = max(abs(metadata.num_rows), sum(abs(group.num_rows) for group in groups))
-        _check_size(max(stated, 8 * rows * metadata.num_columns), limit)
-        stream.seek(0)
-        table = self._parquet.ParquetFile(stream, read_dictionary=shared).read()
-        table.validate(full=True)  # detects invalid texts
-        for k, name in enumerate(table.column_names):
-            column = table.column(k)
-            if self._arrow.types.is_dictionary(column.type):
-                lengths = (
-                    compute.sum(compute.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
-                    for chunk in column.chunks
-                )
-                _check_size(sum(lengths), limit)
-                table = table.set_column(k, name, column.cast(column.type.value_type))
-        for name in known:
-            if name not in _OPTIONAL and (name not in table.column_names or table[name].null_count):
-                raise ValueError(f"each row must have {name}, got rows without {name}")
-        return table
+    # -- tables ---------------------------------------------------------------------------------------
 
     def _read(self, keys: set[str] | None = None) -> tuple[Any, list[Path]]:
         """Return the rows of `keys`, or all rows, each key once, and the paths of the shards that were read.
 
         Of several rows with one key, the first choice is one that did not fail, then one with more metrics.
         """
-        rows, shards = self._load("cells", "key", keys)
-        if not shards:
-            return rows, shards
+        rows, shards = self._cells.read(keys)
         compute = import_extra("pyarrow.compute", "data", "a store")
-        rows = rows.take(compute.sort_indices(rows["key"]))
-        if self._first(rows["key"]) is None:
-            return rows, shards
         nulls = (compute.is_null(rows[name]).cast("int64") for name in METRICS)
-        missing = functools.reduce(compute.add, nulls)
-        order = rows.select(["key", "error"]).append_column("missing", missing)
-        rows = rows.take(
-            compute.sort_indices(order, sort_keys=[(name, "ascending") for name in order.column_names])
-        )
-        return rows.filter(self._first(rows["key"])), shards
-
-    def _first(self, values: Any) -> Any:
-        """Return a mask of the first of equal values in a sorted column; None if all values are different."""
-        compute = import_extra("pyarrow.compute", "data", "a store")
-        column = values.combine_chunks()
-        is_different = compute.not_equal(column[1:], column[:-1])
-        if compute.all(is_different).as_py() is not False:
-            return None
-        return self._arrow.concat_arrays([self._arrow.repeat(True, 1), is_different])
+        order = rows.select(["key", "error"]).append_column("missing", functools.reduce(compute.add, nulls))
+        return self._cells.distinct(rows, order), shards
 
     def tidy(self) -> None:
         """Merge the shards of runs, and of scenarios, into one if there are `_MERGE_COUNT` or more."""
-        if len(self._shards("cells")) >= _MERGE_COUNT:
-            self._replace("cells", *self._read())
-        if len(self._shards("scenarios")) >= _MERGE_COUNT:
-            rows, shards = self._load("scenarios", "scenario")
-            compute = import_extra("pyarrow.compute", "data", "a store")
-            rows = rows.take(compute.sort_indices(rows["scenario"]))
-            first = self._first(rows["scenario"])
-            self._replace("scenarios", rows if first is None else rows.filter(first), shards)
-
-    def _replace(self, folder: str, table: Any, shards: list[Path]) -> None:
-        written = self._write(folder, table)
-        for shard in shards:
-            if shard != written:  # the same rows may have been merged before
-                shard.unlink(missing_ok=True)
+        if len(self._cells.paths()) >= _MERGE_COUNT:
+            self._cells.replace(*self._read())
+        if len(self._scenarios.paths()) >= _MERGE_COUNT:
+            rows, shards = self._scenarios.read()
+            self._scenarios.replace(self._scenarios.distinct(rows), shards)
 
     # -- the whole store ------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return int(self._read()[0].num_rows)
+        compute = import_extra("pyarrow.compute", "data", "a store")
+        return int(compute.count_distinct(self._cells.read(columns=["key"])[0]["key"]).as_py())
 
     def to_arrow(self) -> Any:
-        """Return a pyarrow Table with one row per run, ordered by key (docs/guides/experiments.md)."""
+        """Return a pyarrow Table with one row per run, in any order (docs/guides/experiments.md)."""
         return self._read()[0]
 
     def to_pandas(self) -> Any:
@@ -433,7 +290,7 @@ class Store(ArrowStream):
         GridSimError
             If there is no scenario with this name, or one of its arrays is damaged.
         """
-        rows, _ = self._load("scenarios", "scenario", {name})
+        rows, _ = self._scenarios.read({name})
         if not rows.num_rows:
             raise GridSimError(f"store: there is no scenario {name}")
         return Scenario.from_archive(ArchivedScenario(rows["toml"][0].as_py(), _Arrays(self.path / "arrays")))
@@ -470,7 +327,7 @@ class _Arrays(Mapping[str, NDArray[Any]]):
     def __getitem__(self, name: str) -> NDArray[Any]:
         if not re.fullmatch(_SHA256, name):
             raise KeyError(name)
-        file = _no_link(self._folder / f"{name}.npz")
+        file = no_link(self._folder / f"{name}.npz")
         try:
             with open_regular(file) as stream, Reader(stream) as archive:
                 return archive.arrays([name])[name]
@@ -495,20 +352,6 @@ def _scheduler_columns(scheduler: Scheduler) -> dict[str, str]:
     description = describe(scheduler)
     parameters = json.dumps(plain(description["parameters"]), sort_keys=True)
     return {"scheduler": description["name"], "class": description["class"], "parameters": parameters}
-
-
-def _no_link(path: Path) -> Path:
-    """Return `path` of a file in a store; raise GridSimError if it is a symbolic link.
-
-    Through a link, files outside the store would be read, written and removed."""
-    if path.is_symlink():
-        raise GridSimError(f"{path}: must be in the store itself, got a symbolic link")
-    return path
-
-
-def _check_size(nbytes: int, limit: int) -> None:
-    if nbytes > limit:
-        raise ValueError(f"its unpacked size is {size_of(nbytes)}, above the limit of {size_of(limit)}")
 
 
 def _can_be_in_new_store(path: Path) -> bool:

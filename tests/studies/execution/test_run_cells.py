@@ -233,7 +233,7 @@ def test_a_key_depends_on_modules_that_the_users_module_imports(
     cell = Cell(small_scenario(), gs.Fcfs(), {"v": metric})
     before = Keys().key(cell)
     assert "own_helper" not in sys.modules  # a key imports nothing
-    for name, code in files.items():
+    for name in files:
         intact = (tmp_path / name).read_text()
         (tmp_path / name).write_text(f'"""Docstring."""\n# comment\n{intact}\n\n')
         assert Keys().key(cell) == before, name
@@ -251,12 +251,13 @@ def test_the_code_version_is_a_digest_of_the_sources(tmp_path: Path, monkeypatch
     assert code_version() == f"{gs.__version__}+{sources[:16]}"
     intact = 'class A:\n    """What it is."""\n\n    x = "# no comment"  # comment\n'
     counted = [
-        "gridsim/engine/a.py", "gridsim/model/in/b.py", "gridsim/errors.py", "gridcore/k.pyx", "gridcore/k.pxd",
-        "gridcore/k.h", "gridsim/studies/execution/cell.py",
+        "gridsim/engine/a.py", "gridsim/model/in/b.py", "gridsim/errors.py", "gridcore/k.pyx",
+        "gridcore/k.pxd", "gridcore/k.h", "gridsim/studies/execution/cell.py",
     ]  # fmt: skip
     others = [
-        "gridsim/engine/a.pyc", "gridcore/k.so", "other/a.py", "gridsim/engine/schema.json", "gridsim/__init__.py",
-        "gridsim/plots/a.py", "gridsim/cli/a.py", "gridsim/report/a.py", "gridsim/studies/sweep.py",
+        "gridsim/engine/a.pyc", "gridcore/k.so", "other/a.py", "gridsim/engine/schema.json",
+        "gridsim/__init__.py", "gridsim/plots/a.py", "gridsim/cli/a.py", "gridsim/report/a.py",
+        "gridsim/studies/sweep.py",
     ]  # fmt: skip
     for name in (*counted, *others):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
