@@ -31,6 +31,13 @@ def execution_options(command: Command) -> Command:
             "--store", "store_path", metavar="DIR", help="Keep run records in DIR, and reuse those in it."
         ),
         click.option("--keep-results", is_flag=True, help="Also keep whole results in the store."),
+        click.option(
+            "--adopt",
+            type=INT,
+            metavar="N",
+            help="Adopt runs in the store of earlier versions of gridsim if N of them, executed again, have "
+            "the same outcomes.",
+        ),
         click.option("--retry", is_flag=True, help="Repeat the runs that failed according to the store."),
         click.option("--figure", metavar="FILE", help="Draw a figure (.png, .svg or .pdf)."),
     ]
@@ -204,7 +211,7 @@ def _store(flags: Flags, default: str | None) -> Store | None:
     if path == "":
         raise ScenarioError("--store must name a folder, got ''")
     if path is None:
-        for flag in ("keep_results", "retry"):
+        for flag in ("keep_results", "retry", "adopt"):
             if flags[flag]:
                 raise ScenarioError(f"--{flag.replace('_', '-')} requires --store")
         return None
@@ -213,4 +220,4 @@ def _store(flags: Flags, default: str | None) -> Store | None:
         raise ScenarioError(f"--store is required, since the default store {path} is a symbolic link")
     from gridsim.studies.execution.store import Store
 
-    return Store(path, keep_results=flags["keep_results"])
+    return Store(path, keep_results=flags["keep_results"], adopt=flags["adopt"] or 0)

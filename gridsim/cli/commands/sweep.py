@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from gridsim.cli.options import INT, NamingCommand, json_option, progress_option, report_option
-from gridsim.cli.output import check_distinct, check_output, progress_of, scenario_files
+from gridsim.cli.output import check_distinct, check_table, progress_of, save_table, scenario_files
 from gridsim.cli.study_flags import (
     check_study,
     execution_arguments,
@@ -18,10 +18,6 @@ from gridsim.cli.study_flags import (
     names_of,
     show_study,
 )
-from gridsim.errors import ScenarioError
-
-if TYPE_CHECKING:
-    from gridsim.studies.sweep_result import SweepResult
 
 
 @click.command(cls=NamingCommand)
@@ -68,7 +64,7 @@ def sweep(
     from gridsim.support.arguments import text
 
     check_study(flags, "sweep")
-    _check_table(out)
+    check_table(out)
     changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}
     changes["metrics"] = names_of(metrics) or None
     overrides = {key: value for key, value in changes.items() if value is not None}
@@ -82,7 +78,7 @@ def sweep(
     with execution_arguments(flags, f"{os.path.splitext(file)[0]}.store") as execution:
         result = definition.run(progress=progress_of(flags["progress"], flags["as_json"]), **execution)
     if out is not None:
-        _save(result, out)
+        save_table(result.to_arrow(), out)
     store = execution["store"].path
     show_study(
         result,
@@ -103,22 +99,3 @@ def _command(file: str, overrides: dict[str, Any]) -> list[str]:
     for flag, value in overrides.items():
         arguments += [f"--{flag}", ",".join(value) if isinstance(value, list) else str(value)]
     return arguments
-
-
-def _check_table(out: str | None) -> None:
-    if out is not None:
-        check_output("--out", out)
-        if not out.endswith((".parquet", ".csv")):
-            raise ScenarioError(f"--out must end in .parquet or .csv, got {out!r}")
-
-
-def _save(result: SweepResult, out: str) -> None:
-    from gridsim.support.files import atomic_file
-    from gridsim.support.imports import import_extra
-
-    table = result.to_arrow()
-    with atomic_file(out) as stream:
-        if out.endswith(".csv"):
-            import_extra("pyarrow.csv", "data", "--out").write_csv(table, stream)
-        else:
-            import_extra("pyarrow.parquet", "data", "--out").write_table(table, stream)

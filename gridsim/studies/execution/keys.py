@@ -77,13 +77,18 @@ class Keys:
             self._scenarios[id(scenario)] = _ArchivedInput(scenario, archive, files)
         return self._scenarios[id(scenario)]
 
-    def key(self, cell: Cell) -> str:
+    def key(self, cell: Cell, code: str | None = None) -> str:
         """Return the SHA-256 (hexadecimal) of all data on which the outcome of `cell` depends.
 
         These are the scenario with its seeds and the content of its files, the scheduler's class and
         parameters, the time limit, functions of the user, the code of the user (the modules of these, with
         all modules that they import, without comments and docstrings), the code of gridsim and the version
         of numpy.
+
+        Parameters
+        ----------
+        code
+            The version of the code in place of the present one, as `code_version` returned it.
 
         Raises
         ------
@@ -97,7 +102,7 @@ class Keys:
             if metric is not None
         }
         inputs = {
-            "code": code_version(),
+            "code": code_version() if code is None else code,
             "scenario": self.scenario(cell.scenario).toml,
             **self._scheduler(cell.scheduler),
             "metrics": functions,

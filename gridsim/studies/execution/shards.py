@@ -113,9 +113,13 @@ class Shards:
                 compute = import_extra("pyarrow.compute", "data", "a store")
                 table = table.filter(compute.is_in(table[self.key], self._column(sorted(keys), "string")))
             tables.append(table)
+        return self.concatenated(tables, columns), shards
+
+    def concatenated(self, tables: Sequence[Any], columns: Sequence[str] | None = None) -> Any:
+        """Return the rows of several tables with these columns, None for all."""
         types = {name: kind for name, kind in self.types.items() if columns is None or name in columns}
         empty = self._arrow.Table.from_batches([], self._arrow.schema([*types.items()]))
-        return self._arrow.concat_tables([empty, *tables], promote_options="default"), shards
+        return self._arrow.concat_tables([empty, *tables], promote_options="default")
 
     def read_shard(self, shard: Path, columns: Sequence[str] | None = None) -> Any:
         """Return the table of a shard.

@@ -16,6 +16,7 @@ import json
 import math
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -35,8 +36,11 @@ from gridsim.scheduling.description import describe
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.keys import Keys
 from gridsim.studies.execution.shards import Shards, no_link
+from gridsim.support.arguments import integer
+from gridsim.support.columns import content_name
 from gridsim.support.files import atomic_file, open_regular, temporary_names
 from gridsim.support.imports import import_extra
+from gridsim.support.provenance import code_version
 from gridsim.support.references import Arrays
 from gridsim.support.text import plain
 
@@ -67,6 +71,7 @@ _COLUMNS = {
     "error": "string",
     "digest": "string",
     "code": "string",
+    "adopted_from": "string",
     "scheduler": "string",
     "class": "string",
     "parameters": "string",
@@ -81,8 +86,11 @@ _TYPES = {
     "cells": _COLUMNS | dict.fromkeys(METRICS, "double"),
     "scenarios": {"scenario": "string", "toml": "string"},
 }
-#: Columns that may be empty: not every system reports memory, and not every run has all metrics.
-_OPTIONAL = ("peak_memory", *METRICS)
+#: Columns that may be empty: not every system reports memory, not every run has all metrics, and stores of
+#: earlier versions have no column `adopted_from`.
+_OPTIONAL = ("adopted_from", "peak_memory", *METRICS)
+#: A reference to an array in the text of a scenario.
+_REFERENCE = re.compile(rf'\b(?:array|counts) = "({_SHA256})"')
 
 
 class Store(ArrowStream):
@@ -93,17 +101,21 @@ class Store(ArrowStream):
     keep_results
         Whether whole results are also saved, for `result`; the processes that execute the runs must have
         access to the folder.
+    adopt
+        Number of runs of each earlier version of gridsim and class of schedulers that studies execute again
+        to take over the others, if their outcomes are the same; 0 to take over none.
 
     Raises
     ------
     ScenarioError
-        If the folder is not a store.
+        If the folder is not a store, or `adopt` is invalid.
     OSError
         If the folder cannot be created or written.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, keep_results: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, keep_results: bool = False, adopt: int = 0) -> None:
         self.path, self.keep_results = Path(path), keep_results
+        self.adopt = integer("adopt", adopt)
         self._cells = Shards(self.path / "cells", "key", _TYPES["cells"], _OPTIONAL)
         self._scenarios = Shards(self.path / "scenarios", "scenario", _TYPES["scenarios"])
         header = self.path / _HEADER
@@ -133,6 +145,8 @@ class Store(ArrowStream):
                     if unfinished.fullmatch(file.name) and time.time() - file.stat().st_mtime > _LEFTOVER_AGE:
                         file.unlink()
         self._keys = Keys()
+        #: (version, class of schedulers) -> whether runs executed again have the outcomes of that version.
+        self.compared: dict[tuple[str, str], bool] = {}
         #: Names (SHA-256) of the scenarios that this object has written.
         self._saved_scenarios: set[str] = set()
 
@@ -154,6 +168,21 @@ class Store(ArrowStream):
             return self._keys.key(cell)
         except (OSError, TraceFormatError):
             return None
+
+    def key(self, cell: Cell, code: str) -> str:
+        """Return the key that a run would have with another version of the code; it must have a key."""
+        return self._keys.key(cell, code)
+
+    def other_versions(self) -> list[str]:
+        """Return the versions of gridsim, except the present one, under which the store has runs."""
+        rows, _ = self._cells.read(columns=["key", "code"])
+        return sorted(set(rows["code"].unique().to_pylist()) - {code_version()})
+
+    def copy_result(self, key: str, other: str) -> None:
+        """Copy the whole result of a run, if the store has it, to another key."""
+        if (file := self.result_file(key)).exists():
+            with open_regular(file) as stream, atomic_file(self.result_file(other)) as copy:
+                shutil.copyfileobj(stream, copy)
 
     def prepare(self, cell: Cell, key: str) -> Cell:
         """Return `cell` with the SHA-256 of its files, and the file of its result if results are kept."""
@@ -194,6 +223,7 @@ class Store(ArrowStream):
                     wall_seconds=row["wall_seconds"],
                     peak_memory=row["peak_memory"],
                     code=row["code"],
+                    adopted_from=row.get("adopted_from") or "",
                 )
         return records
 
@@ -217,7 +247,8 @@ class Store(ArrowStream):
         columns: dict[str, list[Any]] = {
             "key": [key for key, _, _ in rows],
             **{
-                name: [getattr(record, name) for _, _, record in rows] for name in ("error", "digest", "code")
+                name: [getattr(record, name) for _, _, record in rows]
+                for name in ("error", "digest", "code", "adopted_from")
             },
             **{
                 name: [schedulers[id(cell.scheduler)][name] for _, cell, _ in rows]
@@ -261,11 +292,177 @@ class Store(ArrowStream):
 
     def tidy(self) -> None:
         """Merge the shards of runs, and of scenarios, into one if there are `_MERGE_COUNT` or more."""
-        if len(self._cells.paths()) >= _MERGE_COUNT:
+        self._compact(_MERGE_COUNT)
+
+    def _compact(self, count: int = 2) -> None:
+        """Merge the shards of runs, and of scenarios, into one if there are `count` or more."""
+        if len(self._cells.paths()) >= count:
             self._cells.replace(*self._read())
-        if len(self._scenarios.paths()) >= _MERGE_COUNT:
+        if len(self._scenarios.paths()) >= count:
             rows, shards = self._scenarios.read()
             self._scenarios.replace(self._scenarios.distinct(rows), shards)
+
+    # -- maintenance ----------------------------------------------------------------------------------
+
+    def contents(self) -> list[dict[str, Any]]:
+        """Return a row for each version of gridsim and scheduler in the store.
+
+        Returns
+        -------
+        list of dict
+            ``code``, the version; ``scheduler``, its name; ``runs``, their number; ``failed``, the number of
+            those that failed; ``wall_seconds``, their total duration, s.
+        """
+        compute = import_extra("pyarrow.compute", "data", "a store")
+        rows, _ = self._cells.read(columns=["key", "error", "code", "scheduler", "wall_seconds"])
+        rows = self._cells.distinct(rows, rows.select(["key", "error"]))
+        rows = rows.append_column("failed", compute.not_equal(rows["error"], "").cast("int64"))
+        totals = [("key", "count"), ("failed", "sum"), ("wall_seconds", "sum")]
+        groups = rows.group_by(["code", "scheduler"]).aggregate(totals).to_pylist()
+        names = {"runs": "key_count", "failed": "failed_sum", "wall_seconds": "wall_seconds_sum"}
+        return [
+            {name: group[names.get(name, name)] for name in ("code", "scheduler", *names)}
+            for group in sorted(groups, key=lambda group: (group["code"], group["scheduler"]))
+        ]
+
+    def verify(self) -> list[str]:
+        """Read all files of the store and return its faults, one line each; [] if there are none.
+
+        Damaged files are faults, and scenarios, arrays and results that are missing or are not those that
+        their names and the runs state, and runs with one key and several digests.
+        """
+        faults: list[str] = []
+        cells, scenarios = (self._intact(shards, faults) for shards in (self._cells, self._scenarios))
+        arrays = _Arrays(self.path / "arrays")
+        for name in arrays:
+            try:
+                if content_name(arrays[name]) != name:
+                    faults.append(f"arrays/{name}.npz: its name must be the SHA-256 of its array")
+            except GridSimError as error:
+                faults.append(str(error))
+        known = set()
+        for row in scenarios.to_pylist():
+            known.add(row["scenario"])
+            if hashlib.sha256(row["toml"].encode()).hexdigest() != row["scenario"]:
+                faults.append(f"scenario {row['scenario']}: its name must be the SHA-256 of its text")
+            missing = sorted(set(_REFERENCE.findall(row["toml"])) - set(arrays))
+            faults += [f"scenario {row['scenario']}: the array {name} is missing" for name in missing]
+        missing = sorted(set(cells["scenario"].unique().to_pylist()) - known)
+        faults += [f"scenario {name} of some runs is missing" for name in missing]
+        digests: dict[str, str] = {}
+        for key, digest in zip(cells["key"].to_pylist(), cells["digest"].to_pylist(), strict=True):
+            if digest and digests.setdefault(key, digest) != digest:
+                faults.append(f"run {key}: there are several digests, {digests[key]} and {digest}")
+        for file in sorted((self.path / "results").glob("*.npz")):
+            try:
+                result = Result.load(no_link(file))
+                if result.digest != digests.get(file.stem, result.digest):
+                    faults.append(f"{file}: the digest must be {digests[file.stem]}, got {result.digest}")
+            except (GridSimError, OSError) as error:
+                faults.append(str(error))
+        return faults
+
+    def _intact(self, shards: Shards, faults: list[str]) -> Any:
+        """Return the rows of all intact shards; add the others to `faults`."""
+        tables = []
+        for shard in shards.paths():
+            try:
+                tables.append(shards.read_shard(shard))
+            except GridSimError as error:
+                faults.append(str(error))
+        return shards.concatenated(tables)
+
+    def merge(self, other: Store) -> int:
+        """Add the runs of another store, with their scenarios and whole results, and return their number.
+
+        Raises
+        ------
+        GridSimError
+            If a run has other digests in the two stores; then nothing is added.
+        """
+        compute = import_extra("pyarrow.compute", "data", "a store")
+        own = self._cells.read(columns=["key", "digest"])[0]
+        rows, before = other._read()[0], len(self)
+        digests = dict(zip(own["key"].to_pylist(), own["digest"].to_pylist(), strict=True))
+        common = rows.select(["key", "digest"]).filter(
+            compute.is_in(rows["key"], own["key"].combine_chunks())
+        )
+        for row in common.to_pylist():
+            if row["digest"] and digests[row["key"]] not in ("", row["digest"]):
+                raise GridSimError(
+                    f"{other.path}: the digest of run {row['key']} must be {digests[row['key']]}, as in "
+                    f"{self.path}, got {row['digest']}"
+                )
+        for folder, suffix in (("arrays", ".npz"), ("results", ".npz")):
+            for file in sorted((other.path / folder).glob(f"*{suffix}")):
+                target = no_link(self.path / folder / file.name)
+                if not target.exists():
+                    target.parent.mkdir(exist_ok=True)
+                    with open_regular(no_link(file)) as stream, atomic_file(target) as copy:
+                        shutil.copyfileobj(stream, copy)
+        if rows.num_rows:
+            self._scenarios.write(other._scenarios.distinct(other._scenarios.read()[0]))
+            self._cells.write(rows)
+        self._compact()
+        return len(self) - before
+
+    def drop(
+        self,
+        *,
+        code: str | None = None,
+        scheduler: str | None = None,
+        failed: bool = False,
+        outdated: bool = False,
+    ) -> int:
+        """Remove the runs to which all of these conditions apply, and return their number.
+
+        Scenarios, arrays and whole results that no other run refers to are removed as well.  Meanwhile no
+        other process may add runs.
+
+        Parameters
+        ----------
+        code
+            The runs of this version of gridsim, as in `contents`.
+        scheduler
+            The runs of the scheduler of this name.
+        failed
+            The runs that failed.
+        outdated
+            The runs of other versions of gridsim than the present one.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no condition.
+        """
+        compute = import_extra("pyarrow.compute", "data", "a store")
+        rows, shards = self._read()
+        conditions = []
+        if code is not None:
+            conditions.append(compute.equal(rows["code"], code))
+        if scheduler is not None:
+            conditions.append(compute.equal(rows["scheduler"], scheduler))
+        if failed:
+            conditions.append(compute.not_equal(rows["error"], ""))
+        if outdated:
+            conditions.append(compute.not_equal(rows["code"], code_version()))
+        if not conditions:
+            raise ScenarioError("drop requires at least one of code, scheduler, failed and outdated")
+        kept = rows.filter(compute.invert(functools.reduce(compute.and_, conditions)))
+        self._cells.replace(kept, shards)
+        scenarios, shards = self._scenarios.read(set(kept["scenario"].unique().to_pylist()))
+        scenarios = self._scenarios.distinct(scenarios)
+        self._scenarios.replace(scenarios, shards)
+        self._saved_scenarios = set()
+        names = {
+            "arrays": {name for text in scenarios["toml"].to_pylist() for name in _REFERENCE.findall(text)},
+            "results": set(kept["key"].to_pylist()),
+        }
+        for folder, needed in names.items():
+            for file in (self.path / folder).glob("*.npz"):
+                if file.stem not in needed and re.fullmatch(_SHA256, file.stem):
+                    file.unlink(missing_ok=True)
+        return int(rows.num_rows - kept.num_rows)
 
     # -- the whole store ------------------------------------------------------------------------------
 
@@ -369,3 +566,8 @@ def _has_name(path: Path, pattern: str) -> bool:
 def store_of(store: Store | StorePath | None) -> Store | None:
     """Return `store` itself if it is a `Store` or None, otherwise the store at that path."""
     return store if store is None or isinstance(store, Store) else Store(store)
+
+
+def is_store(path: StorePath) -> bool:
+    """Return whether a folder is a store."""
+    return (Path(path) / _HEADER).is_file()
