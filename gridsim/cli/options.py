@@ -79,6 +79,26 @@ class UnitQuantity(_Quantity):
 SECONDS, WORK = UnitQuantity("s"), UnitQuantity("Mflop")
 
 
+class _Part(_Type):
+    """A part of a study: its number K, from 1, and the number of parts N, written K/N."""
+
+    name = "part"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", value)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            self.fail(f"must be K/N with 1 <= K <= N, such as 3/40, got {value!r}", param, ctx)
+        return int(match[1]), int(match[2])
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "K/N"
+
+
+PART = _Part()
+
+
 class Multiple(float):
     """A factor of the value that a flag would have by default, such as 2x."""
 

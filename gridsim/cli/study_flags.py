@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import FLOAT, INT, Command, Flags, workers_option
+from gridsim.cli.options import FLOAT, INT, SECONDS, Command, Flags, workers_option
 from gridsim.cli.output import check_output, print_text
 from gridsim.errors import ScenarioError
 
@@ -20,12 +20,26 @@ if TYPE_CHECKING:
     from gridsim.studies.study import Study
 
 
+#: Default time limit for a Dask cluster to start, s.
+_WAIT = 300.0
+
+
 def execution_options(command: Command) -> Command:
     """Add the options for processes, the store and the figure to a command."""
     options = [
         workers_option,
         click.option(
             "--dask", metavar="ADDRESS", help="Run on the Dask cluster whose scheduler has this address."
+        ),
+        click.option(
+            "--scheduler-file",
+            metavar="FILE",
+            help="Run on the Dask cluster whose scheduler writes this file.",
+        ),
+        click.option(
+            "--wait",
+            type=SECONDS,
+            help="Time limit for the scheduler file and the first worker of the Dask cluster.  [300 s]",
         ),
         click.option(
             "--store", "store_path", metavar="DIR", help="Keep run records in DIR, and reuse those in it."
@@ -198,11 +212,24 @@ def _ending(file: str) -> Any:
 @contextmanager
 def execution_arguments(flags: Flags, default_store: str | None = None) -> Iterator[Flags]:
     """Yield the arguments executor, store and retry of `replicate`, according to `flags`."""
+    from gridsim.support.arguments import real
+    from gridsim.support.dask_cluster import scheduler_address, wait_for_worker
     from gridsim.support.processes import executor_of
 
-    if flags["dask"] is not None and flags["workers"] is not None:
-        raise ScenarioError("--dask and --workers exclude each other")
-    with executor_of(flags["workers"], flags["dask"]) as executor:
+    places = [name for name in ("workers", "dask", "scheduler_file") if flags[name] is not None]
+    if len(places) > 1:
+        first, second = (f"--{name.replace('_', '-')}" for name in places[:2])
+        raise ScenarioError(f"{second} and {first} exclude each other")
+    address, file, wait = flags["dask"], flags["scheduler_file"], _WAIT
+    if flags["wait"] is not None:
+        wait = real("--wait", flags["wait"], low=0.0, unit="s")
+        if file is None:
+            raise ScenarioError("--wait requires --scheduler-file")
+    if file is not None:
+        address = scheduler_address(file, wait)
+    with executor_of(flags["workers"], address) as executor:
+        if file is not None:
+            wait_for_worker(executor, address, wait)
         yield {"executor": executor, "store": _store(flags, default_store), "retry": flags["retry"]}
 
 

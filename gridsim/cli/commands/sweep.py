@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import INT, NamingCommand, json_option, progress_option, report_option
-from gridsim.cli.output import check_distinct, check_table, progress_of, save_table, scenario_files
+from gridsim.cli.options import INT, PART, NamingCommand, json_option, progress_option, report_option
+from gridsim.cli.output import (
+    check_distinct,
+    check_table,
+    print_text,
+    progress_of,
+    save_table,
+    scenario_files,
+)
 from gridsim.cli.study_flags import (
     check_study,
     execution_arguments,
@@ -18,6 +26,11 @@ from gridsim.cli.study_flags import (
     names_of,
     show_study,
 )
+from gridsim.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from gridsim.studies.execution.cell import RunRecord
+    from gridsim.studies.execution.store import Store
 
 
 @click.command(cls=NamingCommand)
@@ -39,6 +52,11 @@ from gridsim.cli.study_flags import (
     metavar="A,B,C",
     help="Metrics to report; the first one is shown and drawn.  [as in the file]",
 )
+@click.option(
+    "--part",
+    type=PART,
+    help="Only run part K of N parts, which may share a store, or have stores that are merged.",
+)
 @execution_options
 @headline_option
 @report_option
@@ -52,6 +70,7 @@ def sweep(
     baseline: str | None,
     metrics: str | None,
     out: str | None,
+    part: tuple[int, int] | None,
     **flags: Any,
 ) -> None:
     """Run a sweep: schedulers over a grid of changes to a scenario, with replications of each point.
@@ -63,6 +82,10 @@ def sweep(
     from gridsim.studies.sweep import Sweep
     from gridsim.support.arguments import text
 
+    if part is not None:
+        for flag, value in (("out", out), *((name, flags[name]) for name in ("figure", "report", "title"))):
+            if value is not None:
+                raise ScenarioError(f"--{flag} does not support --part, since it requires the whole sweep")
     check_study(flags, "sweep")
     check_table(out)
     changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}
@@ -76,7 +99,12 @@ def sweep(
     if definition.cells:
         planned_lines(definition.cells[0].scenario)  # an error in the plan would occur in every run
     with execution_arguments(flags, f"{os.path.splitext(file)[0]}.store") as execution:
-        result = definition.run(progress=progress_of(flags["progress"], flags["as_json"]), **execution)
+        execution["progress"] = progress_of(flags["progress"], flags["as_json"])
+        if part is not None:
+            records = definition.run_part(*part, **execution)
+            _show_part(part, records, execution["store"], flags["as_json"])
+            return
+        result = definition.run(**execution)
     if out is not None:
         save_table(result.to_arrow(), out)
     store = execution["store"].path
@@ -90,6 +118,24 @@ def sweep(
         messages=[f"kept in {store}", *([] if out is None else [f"saved {out}"])],
     )
     if result.errors:
+        sys.exit(1)
+
+
+def _show_part(part: tuple[int, int], records: Sequence[RunRecord], store: Store, as_json: bool) -> None:
+    """Print the number of runs of a part, and exit with 1 if runs failed."""
+    from gridsim.support.text import to_json
+
+    failures = [record.error for record in records if record.error]
+    number, count = part
+    if as_json:
+        answer = {"part": number, "parts": count, "runs": len(records), "failed": len(failures)}
+        click.echo(to_json({**answer, "store": str(store.path)}))
+    else:
+        for error in dict.fromkeys(failures):
+            print_text(error)
+        print_text(f"part {number} of {count}: {len(records)} runs, {len(failures)} failed")
+        print_text(f"kept in {store.path}")
+    if failures:
         sys.exit(1)
 
 
