@@ -337,7 +337,7 @@ class Store(ArrowStream):
         for name in arrays:
             try:
                 if content_name(arrays[name]) != name:
-                    faults.append(f"arrays/{name}.npz: its name must be the SHA-256 of its array")
+                    faults.append(f"{self.path}/arrays/{name}.npz: its name must be the SHA-256 of the array")
             except GridSimError as error:
                 faults.append(str(error))
         known = set()

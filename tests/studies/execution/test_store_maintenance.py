@@ -29,7 +29,7 @@ OLD = "0.0.1+0123456789abcdef"
 
 def scenario(bags: int = 4) -> gs.Scenario:
     sizes = np.linspace(1000.0, 2000.0, 150)  # long enough for an array of its own
-    platform = gs.Platform.listed(sizes)
+    platform = gs.Platform.of(sizes)
     return gs.Scenario(platform, gs.Workload.bags(bags, tasks_per_node=1, seed=1), seed=1)
 
 
@@ -86,9 +86,7 @@ def test_stores_with_different_digests_of_a_run_are_not_merged(tmp_path: Path) -
 def test_dropped_runs_leave_nothing_behind(tmp_path: Path) -> None:
     store = Store(tmp_path / "s", keep_results=True)
     collect(cells(gs.MinCent(), gs.Fcfs()), store=store)
-    other = Cell(
-        gs.Scenario(gs.Platform.listed(np.arange(1.0, 202.0)), gs.Workload.bags(2, seed=1)), gs.Olb()
-    )
+    other = Cell(gs.Scenario(gs.Platform.of(np.arange(1.0, 202.0)), gs.Workload.bags(2, seed=1)), gs.Olb())
     collect([other, dataclasses.replace(other, time_limit=1e-6)], store=store)
     files = len(names(store.path))
     rows = [(row["scheduler"], row["runs"], row["failed"]) for row in store.contents()]
@@ -128,7 +126,8 @@ def test_verify_finds_each_damaged_or_missing_file(tmp_path: Path) -> None:
     gs.simulate(scenario(), gs.MinCent()).save(other)
     array.rename(array.with_stem("0" * 64))
     faults = "\n".join(intact.verify())
-    assert "the digest must be" in faults and "its name must be the SHA-256 of its array" in faults
+    assert "the digest must be" in faults and f"the array {array.stem} is missing" in faults
+    assert f"arrays/{'0' * 64}.npz: not a valid array" in faults
 
 
 def damage(file: Path) -> None:
