@@ -46,11 +46,24 @@ _LATEST_TIME = 4.0e9
 _EndTimes = Annotated[FloatColumn, Limits(above=0, unit="s", finite=False)]
 
 
-class _Jobs(Recipe, frozen=True, kw_only=True):
+class RigidJobsKind(Recipe, frozen=True, kw_only=True):
+    """Base class of the kinds of workloads that consist of rigid jobs."""
+
     part: ClassVar[str] = "workload"
 
+    def columns(self, platform: Platform) -> Columns:
+        """Return the jobs as columns with one entry per job; each kind defines this method.
 
-class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
+        Returns
+        -------
+        dict of str to array
+            As for `gridsim.model.bag_workloads.BagsKind`: ``tasks`` is the number of machines that a job
+            needs, ``task_size`` the run time times the speed; also ``requested``, the requested time, s.
+        """
+        raise NotImplementedError
+
+
+class JobRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="jobs"):
     """Rigid jobs drawn from the statistics of a real log; the first is submitted at 0 s.
 
     Nodes, run times, gaps between submissions and requested times have the quantiles of the log.  They
@@ -120,7 +133,7 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
         return _columns(platform, columns, np.maximum(1.0, run_time), requirements)
 
 
-class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
+class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     """The rigid jobs of a job log, such as SWF or sacct, released as recorded, the first at 0 s.
 
     `realize` reads the file, and rejects a job of more nodes than the platform has machines that suit it.
@@ -265,7 +278,7 @@ def _check_unchanged(recipe: JobLogRecipe | SiteLogsRecipe, *fields: tuple[str, 
             )
 
 
-class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
+class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
     """The rigid jobs of several logs (SWF or GWF), one of each site of the platform, in one workload.
 
     The home of a job is the site of its log, and it is submitted at a machine of that site, drawn uniformly.

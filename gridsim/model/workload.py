@@ -20,6 +20,7 @@ from gridsim.model.applications import (
 )
 from gridsim.model.bag_workloads import (
     BagRecipe,
+    BagsKind,
     ListRecipe,
     LogRecipe,
     StreamRecipe,
@@ -31,6 +32,7 @@ from gridsim.model.rigid_workloads import (
     JobListRecipe,
     JobLogRecipe,
     JobRecipe,
+    RigidJobsKind,
     RigidRecipe,
     SiteLogsRecipe,
 )
@@ -163,12 +165,12 @@ class Workload(WorkloadConstructors):
         Recipe of the workload; the constructors below make it.
     """
 
-    recipe: WorkloadRecipe
+    recipe: WorkloadRecipe | BagsKind | RigidJobsKind
 
     @property
     def rigid(self) -> bool:
         """Whether the applications are rigid jobs rather than bags of tasks."""
-        return isinstance(self.recipe, RigidRecipe)
+        return isinstance(self.recipe, RigidRecipe | RigidJobsKind)
 
     @cached_property
     def origin(self) -> float:

@@ -117,18 +117,20 @@ def parameters(name: str) -> Iterator[Row]:
 def workloads() -> Iterator[Row]:
     """List the kinds of workloads, platforms, failures and background load of scenario files."""
     from gridsim.cli.schema import CONSTRUCTORS
+    from gridsim.model.kinds import all_kinds
     from gridsim.support.docstrings import first_paragraph
 
-    order = {"workload": 0, "platform": 1, "faults": 2, "fluctuation": 3}
-    kinds = sorted(CONSTRUCTORS, key=lambda cls: order[cls.part])  # type: ignore[attr-defined]
-    for cls in kinds:
-        constructor = CONSTRUCTORS[cls]
-        yield {
-            "table": cls.part,  # type: ignore[attr-defined]
-            "kind": cls.__struct_config__.tag,
-            "what": first_paragraph(cls).partition("  ")[0].replace("`", ""),
-            "constructor": f"{constructor.__self__.__name__}.{constructor.__name__}",
-        }
+    for part in ("workload", "platform", "faults", "fluctuation"):
+        for name, cls in all_kinds(part).items():
+            constructor = CONSTRUCTORS.get(cls)
+            yield {
+                "table": part,
+                "kind": name,
+                "what": first_paragraph(cls).partition("  ")[0].replace("`", ""),
+                "constructor": f"{part.capitalize()}({cls.__module__}:{cls.__qualname__}(...))"
+                if constructor is None
+                else f"{constructor.__self__.__name__}.{constructor.__name__}",
+            }
 
 
 @_listing("traces", "format", "what")

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -31,11 +31,15 @@ from gridsim.support.text import plain
 
 @dataclass(frozen=True)
 class _ArchivedInput:
-    """A scenario with its stored form and the SHA-256 of its files; the reference keeps its id unique."""
+    """A scenario with its stored form, the SHA-256 of its files, and the digests of the code of plugins.
+
+    The reference to the scenario keeps its id unique.
+    """
 
     scenario: Scenario
     archive: ArchivedScenario
     files: Mapping[str, str]
+    modules: Mapping[str, str]
 
 
 class Keys:
@@ -74,8 +78,27 @@ class Keys:
                 return "+".join(filter(None, (format_of_name(path), *parts)))
 
             archive = scenario.to_archive(schedulers=False, place=content)
-            self._scenarios[id(scenario)] = _ArchivedInput(scenario, archive, files)
+            modules = self._plugins(scenario, sources)
+            self._scenarios[id(scenario)] = _ArchivedInput(scenario, archive, files, modules)
         return self._scenarios[id(scenario)]
+
+    def _plugins(self, scenario: Scenario, paths: Iterable[str]) -> dict[str, str]:
+        """Return the digests of the code of plugins that makes the parts of a scenario or reads its files."""
+        from gridsim.traces import format_of_name
+        from gridsim.traces.formats import BUILT_IN, plugin_formats
+
+        parts = (scenario.platform, scenario.workload, scenario.faults, scenario.fluctuation)
+        owners = {
+            type(part.recipe).__module__: "a part of the scenario" for part in parts if part is not None
+        }
+        for path in paths:
+            if (name := format_of_name(path)) and name not in BUILT_IN:
+                owners[plugin_formats()[name].read.__module__] = f"the trace format {name}"
+        digests: dict[str, str] = {}
+        for module, owner in owners.items():
+            if module.partition(".")[0] not in PACKAGES:
+                digests |= self._module(module, owner)
+        return digests
 
     def key(self, cell: Cell, code: str | None = None) -> str:
         """Return the SHA-256 (hexadecimal) of all data on which the outcome of `cell` depends.
@@ -101,10 +124,12 @@ class Keys:
             for name, metric in sorted(cell.metrics.items())
             if metric is not None
         }
+        scheduler = self._scheduler(cell.scheduler)
         inputs = {
             "code": code_version() if code is None else code,
             "scenario": self.scenario(cell.scenario).toml,
-            **self._scheduler(cell.scheduler),
+            **scheduler,
+            "modules": {**scheduler["modules"], **self._archived_input(cell.scenario).modules},
             "metrics": functions,
             "time_limit": cell.time_limit,
         }
