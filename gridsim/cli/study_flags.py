@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import FLOAT, INT, SECONDS, Command, Flags, workers_option
+from gridsim.cli.options import FLOAT, INT, SECONDS, Command, Flags, complete_metrics, workers_option
 from gridsim.cli.output import check_output, print_text
 from gridsim.errors import ScenarioError
 
@@ -90,7 +90,10 @@ def replication_options(command: Command) -> Command:
             help="Parts of the scenario that are the same in all replications, such as platform.",
         ),
         click.option(
-            "--metrics", metavar="A,B", help="Metrics to report.  [the usual ones of the schedulers]"
+            "--metrics",
+            metavar="A,B",
+            shell_complete=complete_metrics,
+            help="Metrics to report.  [the usual ones of the schedulers]",
         ),
     ]
     for option in reversed(options):

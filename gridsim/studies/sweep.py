@@ -22,8 +22,8 @@ from gridsim.results.metrics.registry import (
     UNITS,
     MetricFunction,
     default_metrics,
-    requested_metrics,
 )
+from gridsim.results.metrics.selection import requested_metrics
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import (
     Schedulers,

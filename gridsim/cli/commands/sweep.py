@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import INT, PART, NamingCommand, json_option, progress_option, report_option
+from gridsim.cli.options import (
+    INT,
+    PART,
+    NamingCommand,
+    complete_metrics,
+    complete_schedulers,
+    json_option,
+    progress_option,
+    report_option,
+)
 from gridsim.cli.output import (
     check_distinct,
     check_table,
@@ -35,7 +44,13 @@ if TYPE_CHECKING:
 
 @click.command(cls=NamingCommand)
 @click.argument("file", metavar="SWEEP.toml")
-@click.option("--schedulers", "names", metavar="A,B,C", help="Schedulers to compare.  [as in the file]")
+@click.option(
+    "--schedulers",
+    "names",
+    metavar="A,B,C",
+    shell_complete=complete_schedulers,
+    help="Schedulers to compare.  [as in the file]",
+)
 @click.option(
     "--replicates",
     type=INT,
@@ -50,6 +65,7 @@ if TYPE_CHECKING:
 @click.option(
     "--metrics",
     metavar="A,B,C",
+    shell_complete=complete_metrics,
     help="Metrics to report; the first one is shown and drawn.  [as in the file]",
 )
 @click.option(
