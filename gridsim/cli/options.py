@@ -136,7 +136,7 @@ def _parameter_names() -> Iterable[str]:
 complete_schedulers, complete_metrics = completion(_scheduler_names), completion(_metric_names)
 
 
-class _Part(_Type):
+class _PartNumber(_Type):
     """A part of a study: its number K, from 1, and the number of parts N, written K/N."""
 
     name = "part"
@@ -153,7 +153,7 @@ class _Part(_Type):
         return "K/N"
 
 
-PART = _Part()
+PART = _PartNumber()
 
 
 class Multiple(float):

@@ -20,7 +20,7 @@ def store() -> None:
     """List, check, merge, shrink or export stores, the folders in which studies keep their runs (--store)."""
 
 
-def _opened(path: str) -> Store:
+def _store_at(path: str) -> Store:
     """Return the store in a folder, which must exist."""
     from gridsim.studies.execution.store import Store, is_store
 
@@ -37,12 +37,14 @@ def list_command(path: str, as_json: bool) -> None:
     from gridsim.support.provenance import code_version
     from gridsim.support.text import align, to_json
 
-    rows = _opened(path).contents()
+    rows = _store_at(path).contents()
     if as_json:
         click.echo(to_json({"store": path, "code": code_version(), "contents": rows}))
         return
     columns = {
-        "version": [f"{row['code']}{'' if row['code'] == code_version() else ' (outdated)'}" for row in rows],
+        "version": [
+            f"{row['code']}{'' if row['code'] == code_version() else ' (another version)'}" for row in rows
+        ],
         "scheduler": [row["scheduler"] for row in rows],
         "runs": [str(row["runs"]) for row in rows],
         "failed": [str(row["failed"]) for row in rows],
@@ -61,7 +63,7 @@ def verify(path: str, as_json: bool) -> None:
     """
     from gridsim.support.text import to_json
 
-    opened = _opened(path)
+    opened = _store_at(path)
     faults = opened.verify()
     if as_json:
         click.echo(to_json({"store": path, "faults": faults}))
@@ -75,9 +77,9 @@ def verify(path: str, as_json: bool) -> None:
 
 @store.command("merge", cls=NamingCommand)
 @click.argument("path", metavar="DIR")
-@click.argument("others", metavar="OTHER...", nargs=-1, required=True)
+@click.argument("paths", metavar="OTHER...", nargs=-1, required=True)
 @json_option
-def merge(path: str, others: tuple[str, ...], as_json: bool) -> None:
+def merge(path: str, paths: tuple[str, ...], as_json: bool) -> None:
     """Add the runs of other stores to the store DIR, which is created if it does not exist.
 
     The other stores are unchanged.
@@ -85,15 +87,15 @@ def merge(path: str, others: tuple[str, ...], as_json: bool) -> None:
     from gridsim.studies.execution.store import Store
     from gridsim.support.text import to_json
 
-    sources = [_opened(other) for other in others]
-    check_distinct([(f"OTHER {other}", other) for other in others], [("DIR", path)])
+    sources = [_store_at(source) for source in paths]
+    check_distinct([(f"OTHER {source}", source) for source in paths], [("DIR", path)])
     target = Store(path)
-    added = {other: target.merge(source) for other, source in zip(others, sources, strict=True)}
+    added = {file: target.merge(source) for file, source in zip(paths, sources, strict=True)}
     if as_json:
         click.echo(to_json({"store": path, "added": added, "runs": len(target)}))
         return
-    for other, count in added.items():
-        print_text(f"{other}: {count} runs added")
+    for file, count in added.items():
+        print_text(f"{file}: {count} runs added")
     print_text(f"{path}: {len(target)} runs")
 
 
@@ -102,10 +104,10 @@ def merge(path: str, others: tuple[str, ...], as_json: bool) -> None:
 @click.option("--code", metavar="VERSION", help="Runs of this version, as gridsim store list shows it.")
 @click.option("--scheduler", metavar="NAME", help="Runs of the scheduler of this name.")
 @click.option("--failed", is_flag=True, help="Runs that failed.")
-@click.option("--outdated", is_flag=True, help="Runs of other versions of gridsim than this one.")
+@click.option("--other-versions", is_flag=True, help="Runs of other versions of gridsim than this one.")
 @json_option
 def drop(
-    path: str, code: str | None, scheduler: str | None, failed: bool, outdated: bool, as_json: bool
+    path: str, code: str | None, scheduler: str | None, failed: bool, other_versions: bool, as_json: bool
 ) -> None:
     """Remove the runs to which all of the conditions apply, with what only they refer to.
 
@@ -113,8 +115,8 @@ def drop(
     """
     from gridsim.support.text import to_json
 
-    opened = _opened(path)
-    count = opened.drop(code=code, scheduler=scheduler, failed=failed, outdated=outdated)
+    opened = _store_at(path)
+    count = opened.drop(code=code, scheduler=scheduler, failed=failed, other_versions=other_versions)
     if as_json:
         click.echo(to_json({"store": path, "dropped": count, "runs": len(opened)}))
     else:
@@ -130,7 +132,7 @@ def export(path: str, out: str, as_json: bool) -> None:
     from gridsim.support.text import to_json
 
     check_table(out)
-    table = _opened(path).to_arrow().sort_by("key")  # equal stores have equal tables
+    table = _store_at(path).to_arrow().sort_by("key")  # equal stores have equal tables
     save_table(table, out)
     if as_json:
         click.echo(to_json({"store": path, "rows": table.num_rows, "out": out}))

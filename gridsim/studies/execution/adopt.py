@@ -42,36 +42,38 @@ def adopt(store: Store, missing: Mapping[str, Cell], metrics: Sequence[str]) -> 
         for old_key in records:
             kind = stored_name(type(remaining[old_keys[old_key]].scheduler))
             by_class.setdefault(kind, []).append(old_key)
-        for kind, found in sorted(by_class.items()):
-            if (code, kind) not in store.compared:
-                step = max(1, len(found) // store.adopt)
-                sample = [(old_keys[key], remaining[old_keys[key]], records[key]) for key in found[::step]]
-                store.compared[code, kind] = _have_same_outcome(store, sample[: store.adopt])
-            if not store.compared[code, kind]:
+        for kind, keys_of_kind in sorted(by_class.items()):
+            if (code, kind) not in store.comparisons:
+                step = max(1, len(keys_of_kind) // store.adopt)
+                sample = [
+                    (old_keys[key], remaining[old_keys[key]], records[key]) for key in keys_of_kind[::step]
+                ]
+                store.comparisons[code, kind] = _have_same_outcome(store, sample[: store.adopt])
+            if not store.comparisons[code, kind]:
                 continue
-            adopted = []
-            for old_key in found:
+            rows = []
+            for old_key in keys_of_kind:
                 key, record = old_keys[old_key], records[old_key]
                 origin = record.adopted_from or record.code
                 record = dataclasses.replace(record, code=code_version(), adopted_from=origin)
-                adopted.append((key, remaining.pop(key), record))
+                rows.append((key, remaining.pop(key), record))
                 store.copy_result(old_key, key)
-            store.add(adopted)
-            _LOG.info("%d runs of %s under %s are adopted", len(adopted), kind, code)
+            store.add(rows)
+            _LOG.info("%d runs of %s under %s are adopted", len(rows), kind, code)
 
 
 def _have_same_outcome(store: Store, sample: Sequence[tuple[str, Cell, RunRecord]]) -> bool:
     """Execute runs again, and return whether they have the same outcome as their records."""
     for key, cell, record in sample:
-        again = measure(dataclasses.replace(store.prepare(cell, key), keep=None))
-        if again.lost or again.error or again.digest != record.digest:
-            difference = again.error or f"the digest {record.digest[:16]}, got {again.digest[:16]}"
+        repeat = measure(dataclasses.replace(store.prepare(cell, key), keep=None))
+        if repeat.lost or repeat.error or repeat.digest != record.digest:
+            difference = repeat.error or f"the digest {record.digest[:16]}, got {repeat.digest[:16]}"
         else:
-            differing = [name for name in record.values if not _is_same(record.values, again.values, name)]
+            differing = [name for name in record.values if not _is_same(record.values, repeat.values, name)]
             if not differing:
                 continue
             difference = ", ".join(
-                f"{name} {record.values[name]:.9g}, got {again.values.get(name, math.nan):.9g}"
+                f"{name} {record.values[name]:.9g}, got {repeat.values.get(name, math.nan):.9g}"
                 for name in differing[:3]
             )
         warn(
@@ -84,6 +86,6 @@ def _have_same_outcome(store: Store, sample: Sequence[tuple[str, Cell, RunRecord
     return True
 
 
-def _is_same(before: Mapping[str, float], after: Mapping[str, float], name: str) -> bool:
-    one, other = before[name], after.get(name)
+def _is_same(old_values: Mapping[str, float], new_values: Mapping[str, float], name: str) -> bool:
+    one, other = old_values[name], new_values.get(name)
     return other is not None and (one == other or (math.isnan(one) and math.isnan(other)))

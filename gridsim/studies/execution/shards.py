@@ -113,9 +113,9 @@ class Shards:
                 compute = import_extra("pyarrow.compute", "data", "a store")
                 table = table.filter(compute.is_in(table[self.key], self._column(sorted(keys), "string")))
             tables.append(table)
-        return self.concatenated(tables, columns), shards
+        return self.concatenate(tables, columns), shards
 
-    def concatenated(self, tables: Sequence[Any], columns: Sequence[str] | None = None) -> Any:
+    def concatenate(self, tables: Sequence[Any], columns: Sequence[str] | None = None) -> Any:
         """Return the rows of several tables with these columns, None for all."""
         types = {name: kind for name, kind in self.types.items() if columns is None or name in columns}
         empty = self._arrow.Table.from_batches([], self._arrow.schema([*types.items()]))

@@ -146,7 +146,7 @@ class Store(ArrowStream):
                         file.unlink()
         self._keys = Keys()
         #: (version, class of schedulers) -> whether runs executed again have the outcomes of that version.
-        self.compared: dict[tuple[str, str], bool] = {}
+        self.comparisons: dict[tuple[str, str], bool] = {}
         #: Names (SHA-256) of the scenarios that this object has written.
         self._saved_scenarios: set[str] = set()
 
@@ -178,10 +178,10 @@ class Store(ArrowStream):
         rows, _ = self._cells.read(columns=["key", "code"])
         return sorted(set(rows["code"].unique().to_pylist()) - {code_version()})
 
-    def copy_result(self, key: str, other: str) -> None:
-        """Copy the whole result of a run, if the store has it, to another key."""
+    def copy_result(self, key: str, new_key: str) -> None:
+        """Copy the whole result of a run, if the store has it, to a new key."""
         if (file := self.result_file(key)).exists():
-            with open_regular(file) as stream, atomic_file(self.result_file(other)) as copy:
+            with open_regular(file) as stream, atomic_file(self.result_file(new_key)) as copy:
                 shutil.copyfileobj(stream, copy)
 
     def prepare(self, cell: Cell, key: str) -> Cell:
@@ -370,9 +370,9 @@ class Store(ArrowStream):
                 tables.append(shards.read_shard(shard))
             except GridSimError as error:
                 faults.append(str(error))
-        return shards.concatenated(tables)
+        return shards.concatenate(tables)
 
-    def merge(self, other: Store) -> int:
+    def merge(self, source: Store) -> int:
         """Add the runs of another store, with their scenarios and whole results, and return their number.
 
         Raises
@@ -382,7 +382,7 @@ class Store(ArrowStream):
         """
         compute = import_extra("pyarrow.compute", "data", "a store")
         own = self._cells.read(columns=["key", "digest"])[0]
-        rows, before = other._read()[0], len(self)
+        rows, count = source._read()[0], len(self)
         digests = dict(zip(own["key"].to_pylist(), own["digest"].to_pylist(), strict=True))
         common = rows.select(["key", "digest"]).filter(
             compute.is_in(rows["key"], own["key"].combine_chunks())
@@ -390,21 +390,21 @@ class Store(ArrowStream):
         for row in common.to_pylist():
             if row["digest"] and digests[row["key"]] not in ("", row["digest"]):
                 raise GridSimError(
-                    f"{other.path}: the digest of run {row['key']} must be {digests[row['key']]}, as in "
+                    f"{source.path}: the digest of run {row['key']} must be {digests[row['key']]}, as in "
                     f"{self.path}, got {row['digest']}"
                 )
         for folder, suffix in (("arrays", ".npz"), ("results", ".npz")):
-            for file in sorted((other.path / folder).glob(f"*{suffix}")):
+            for file in sorted((source.path / folder).glob(f"*{suffix}")):
                 target = no_link(self.path / folder / file.name)
                 if not target.exists():
                     target.parent.mkdir(exist_ok=True)
                     with open_regular(no_link(file)) as stream, atomic_file(target) as copy:
                         shutil.copyfileobj(stream, copy)
         if rows.num_rows:
-            self._scenarios.write(other._scenarios.distinct(other._scenarios.read()[0]))
+            self._scenarios.write(source._scenarios.distinct(source._scenarios.read()[0]))
             self._cells.write(rows)
         self._compact()
-        return len(self) - before
+        return len(self) - count
 
     def drop(
         self,
@@ -412,7 +412,7 @@ class Store(ArrowStream):
         code: str | None = None,
         scheduler: str | None = None,
         failed: bool = False,
-        outdated: bool = False,
+        other_versions: bool = False,
     ) -> int:
         """Remove the runs to which all of these conditions apply, and return their number.
 
@@ -427,7 +427,7 @@ class Store(ArrowStream):
             The runs of the scheduler of this name.
         failed
             The runs that failed.
-        outdated
+        other_versions
             The runs of other versions of gridsim than the present one.
 
         Raises
@@ -444,25 +444,25 @@ class Store(ArrowStream):
             conditions.append(compute.equal(rows["scheduler"], scheduler))
         if failed:
             conditions.append(compute.not_equal(rows["error"], ""))
-        if outdated:
+        if other_versions:
             conditions.append(compute.not_equal(rows["code"], code_version()))
         if not conditions:
-            raise ScenarioError("drop requires at least one of code, scheduler, failed and outdated")
-        kept = rows.filter(compute.invert(functools.reduce(compute.and_, conditions)))
-        self._cells.replace(kept, shards)
-        scenarios, shards = self._scenarios.read(set(kept["scenario"].unique().to_pylist()))
+            raise ScenarioError("drop requires at least one of code, scheduler, failed and other_versions")
+        remaining_rows = rows.filter(compute.invert(functools.reduce(compute.and_, conditions)))
+        self._cells.replace(remaining_rows, shards)
+        scenarios, shards = self._scenarios.read(set(remaining_rows["scenario"].unique().to_pylist()))
         scenarios = self._scenarios.distinct(scenarios)
         self._scenarios.replace(scenarios, shards)
         self._saved_scenarios = set()
         names = {
             "arrays": {name for text in scenarios["toml"].to_pylist() for name in _REFERENCE.findall(text)},
-            "results": set(kept["key"].to_pylist()),
+            "results": set(remaining_rows["key"].to_pylist()),
         }
         for folder, needed in names.items():
             for file in (self.path / folder).glob("*.npz"):
                 if file.stem not in needed and re.fullmatch(_SHA256, file.stem):
                     file.unlink(missing_ok=True)
-        return int(rows.num_rows - kept.num_rows)
+        return int(rows.num_rows - remaining_rows.num_rows)
 
     # -- the whole store ------------------------------------------------------------------------------
 

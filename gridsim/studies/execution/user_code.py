@@ -17,7 +17,7 @@ from gridsim.support.provenance import PACKAGES, sha256
 from gridsim.support.sources import bare_module
 
 #: Folders of installed packages.
-_INSTALLED = {"site-packages", "dist-packages"}
+_PACKAGE_FOLDERS = {"site-packages", "dist-packages"}
 
 
 def is_of_user(module: str) -> bool:
@@ -48,7 +48,7 @@ def code_digests(module: str, file: str) -> dict[str, str]:
             if not is_of_user(package) or target in digests or target in files:
                 continue
             place = _place(package)
-            if package != own_package and (place is None or not _INSTALLED.isdisjoint(place.parts)):
+            if package != own_package and (place is None or not _PACKAGE_FOLDERS.isdisjoint(place.parts)):
                 digests[package] = "not installed" if place is None else _version(package)
             elif (spec := _spec(target)) is not None and spec.has_location and spec.origin is not None:
                 files[target] = spec.origin
@@ -91,7 +91,7 @@ def _digest_and_imports(module: str, file: str) -> tuple[str, list[str]]:
         return f"sha256:{sha256(file)}", []  # a compiled module
     parts = module.split(".")
     package = parts if PurePath(file).stem == "__init__" else parts[:-1]
-    digest, imports = _parsed(Path(file).read_bytes())
+    digest, imports = _parse(Path(file).read_bytes())
     parents = (".".join(parts[:k]) for k in range(1, len(parts)))  # an import of a module runs these as well
     return digest, [*parents, *(name for entry in imports for name in _names(entry, package))]
 
@@ -109,7 +109,7 @@ def _names(entry: _Import, package: list[str]) -> Iterator[str]:
 
 
 @lru_cache(maxsize=256)
-def _parsed(source: bytes) -> tuple[str, tuple[_Import, ...]]:
+def _parse(source: bytes) -> tuple[str, tuple[_Import, ...]]:
     """Return the digest and the imports of a module."""
     try:
         tree = ast.parse(source)

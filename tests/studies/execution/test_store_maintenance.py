@@ -97,7 +97,7 @@ def test_dropped_runs_leave_nothing_behind(tmp_path: Path) -> None:
         invoke("drop", store.path, "--scheduler", "olb").stdout == f"{store.path}: 1 runs dropped, 4 left\n"
     )
     assert len(names(store.path)) == files - 2  # the speeds and the result
-    assert store.verify() == [] and store.drop(outdated=True) == 0
+    assert store.verify() == [] and store.drop(other_versions=True) == 0
     assert store.drop(code=code_version()) == 4
     assert names(store.path) == set() and len(store) == 0 and not list((store.path / "scenarios").iterdir())
     collect([other], store=store)
@@ -196,7 +196,7 @@ def test_runs_with_equal_outcomes_are_adopted(
     assert [record.digest for record in records] == [record.digest for record in collect(every)]
     assert {row["code"]: row["runs"] for row in store.contents()} == {OLD: 5, code_version(): 6}
     assert store.result((store.keys_of(every)[0]) or "").digest == records[0].digest
-    store.drop(outdated=True)
+    store.drop(other_versions=True)
     assert store.verify() == [] and len(store) == 12
 
 
