@@ -104,14 +104,15 @@ class Shards:
             If a shard is damaged.
         """
         shards, tables = self.paths(), []
+        compute = import_extra("pyarrow.compute", "data", "a store")
+        key_column = None if keys is None else self._column([*keys], "string")
         for shard in shards:
             try:
                 table = self.read_shard(shard, columns)
             except FileNotFoundError:  # another process has just merged this shard with others
                 return self.read(keys, columns=columns)
-            if keys is not None:
-                compute = import_extra("pyarrow.compute", "data", "a store")
-                table = table.filter(compute.is_in(table[self.key], self._column(sorted(keys), "string")))
+            if key_column is not None:
+                table = table.filter(compute.is_in(table[self.key], key_column))
             tables.append(table)
         return self.concatenate(tables, columns), shards
 
