@@ -18,7 +18,7 @@ from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import Description
 from gridsim.studies.execution.cell import Cell
-from gridsim.studies.execution.user_code import code_digests, is_of_user
+from gridsim.studies.execution.code_digests import code_digests, is_of_user
 from gridsim.support.arguments import short_repr
 from gridsim.support.imports import import_object, module_file
 from gridsim.support.provenance import (

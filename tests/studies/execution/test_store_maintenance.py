@@ -258,3 +258,34 @@ def test_parts_of_a_sweep_have_each_run_once(tmp_path: Path) -> None:
     for number, count in ((0, 3), (4, 3), (1, 0)):
         with pytest.raises(gs.ScenarioError):
             sweep.part(number, count)
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--part", "4/3"], "'--part': must be K/N with 1 <= K <= N, such as 3/40, got '4/3'"),
+        (["--part", "0/3"], "got '0/3'"),
+        (["--part", "1"], "got '1'"),
+        (["--part", "1/2", "--out", "x.csv"], "--out does not support --part"),
+        (["--part", "1/2", "--figure", "x.png"], "--figure does not support --part"),
+        (["--wait", "3"], "--wait requires --scheduler-file"),
+        (["--scheduler-file", "x", "--wait", "-1"], "--wait must be a finite number >= 0 s, got -1"),
+        (["--scheduler-file", "x", "--workers", "2"], "--scheduler-file and --workers exclude each other"),
+        (["--scheduler-file", "x", "--dask", "h:1"], "--scheduler-file and --dask exclude each other"),
+        (["--scheduler-file", "x", "--wait", "0"], "got x (it does not exist)"),
+        (["--scheduler-file", "empty.json", "--wait", "0.2"], "within 0.2 s, got empty.json"),
+        (["--scheduler-file", "other.json", "--wait", "0"], "got other.json (it has no address)"),
+        (["--adopt", "-1"], "--adopt must be a whole number >= 0, got -1"),
+    ],
+)
+def test_wrong_flags_of_sweeps_are_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scenario().save("scenario.toml")
+    Path("study.toml").write_text('scenario = "scenario.toml"\nschedulers = ["fcfs"]\nreplicates = 1\n')
+    Path("empty.json").write_text("")
+    Path("other.json").write_text("[1]")
+    answer = CliRunner().invoke(cli, ["sweep", "study.toml", *flags])
+    assert answer.exit_code == 2 and message in answer.stderr, answer.output
+    assert not Path("study.store").exists()
