@@ -12,8 +12,8 @@ and requirements of jobs Constraints.
 Runs: simulate, emulate, resume, compare, replicate, sweep, ladder, replication; Sweep, Store, Observe.
 
 Results: Result, Table, Study, Comparison, Replicates, SweepResult, Ladder, Estimate, write_report; bounds
-Bound, fluid_bound, discrete_bound, offered_load; other formats to_batsim, to_swf, to_perfetto,
-result_from_log, check_same_jobs.  Charts are in `gridsim.plots`.
+Bound, fluid_bound, discrete_bound, offered_load; other formats export, to_batsim, to_swf,
+to_perfetto, result_from_log, check_same_jobs.  Charts are in `gridsim.plots`.
 
 Schedulers of bags: FairTree; IdealTree, MinCent, Fcfs, Mct, Met, Olb, SwitchingAlgorithm, KPercentBest,
 MinMin, MaxMin, Sufferage; Rjss, ResourceExclusion, NoMigration; Random, RoundRobin, PowerOfD,

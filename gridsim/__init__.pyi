@@ -114,6 +114,7 @@ from .results.formats.job_logs import (
     to_swf as to_swf,
 )
 from .results.formats.perfetto import to_perfetto as to_perfetto
+from .results.formats.registry import export as export
 from .results.metrics.estimates import Estimate as Estimate
 from .results.metrics.formulas import offered_load as offered_load
 from .results.result import Result as Result

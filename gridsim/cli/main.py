@@ -36,6 +36,7 @@ from gridsim.cli.commands.repro import repro
 from gridsim.cli.commands.reproduce import reproduce, theory
 from gridsim.cli.commands.results import diary, export, plot, report, validate, why
 from gridsim.cli.commands.run import emulate, resume, run
+from gridsim.cli.commands.store import store
 from gridsim.cli.commands.sweep import sweep
 from gridsim.cli.commands.trace import trace
 from gridsim.cli.output import single_line
@@ -260,6 +261,7 @@ for _command in (
     resume,
     run,
     schema,
+    store,
     sweep,
     theory,
     trace,

@@ -6,7 +6,7 @@ import functools
 import math
 import pkgutil
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +77,83 @@ class UnitQuantity(_Quantity):
 
 
 SECONDS, WORK = UnitQuantity("s"), UnitQuantity("Mflop")
+
+
+class _Name(_Type):
+    """One of the names that a function returns, such as those that installed packages add."""
+
+    name = "name"
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self.names = names
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return click.Choice([*self.names()]).convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        return click.Choice([*self.names()]).shell_complete(ctx, param, incomplete)
+
+
+def _export_names() -> Iterable[str]:
+    from gridsim.results.formats.registry import export_formats
+
+    return export_formats()
+
+
+EXPORT_FORMAT = _Name(_export_names)
+
+
+def completion(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+    """Return a function that completes the last of a comma-separated list of names in the shell."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
+
+    return complete
+
+
+def _scheduler_names() -> Iterable[str]:
+    from gridsim.scheduling.registry import registered
+
+    return registered()
+
+
+def _metric_names() -> Iterable[str]:
+    from gridsim.results.metrics.registry import METRICS
+    from gridsim.results.metrics.selection import plugin_metrics
+
+    return [*METRICS, *plugin_metrics()]
+
+
+def _parameter_names() -> Iterable[str]:
+    from gridsim.scheduling.registry import registered
+    from gridsim.support.parameters import fields_of
+
+    return [f"{name}.{field}=" for name, (cls, _) in registered().items() for field in fields_of(cls)]
+
+
+complete_schedulers, complete_metrics = completion(_scheduler_names), completion(_metric_names)
+
+
+class _PartNumber(_Type):
+    """A part of a study: its number K, from 1, and the number of parts N, written K/N."""
+
+    name = "part"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", value)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            self.fail(f"must be K/N with 1 <= K <= N, such as 3/40, got {value!r}", param, ctx)
+        return int(match[1]), int(match[2])
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "K/N"
+
+
+PART = _PartNumber()
 
 
 class Multiple(float):
@@ -300,6 +377,7 @@ settings_option = click.option(
     "settings",
     multiple=True,
     metavar="NAME.PARAM=VALUE",
+    shell_complete=completion(_parameter_names),
     help="Set a parameter of a scheduler; repeatable.",
 )
 #: Options of commands with results.

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -87,6 +87,26 @@ def check_distinct(inputs: LabelledFiles, outputs: LabelledFiles) -> None:
         if target in flags:
             raise ScenarioError(f"{flags[target]} and {flag} must name different files, got {path} for both")
         flags[target] = flag
+
+
+def check_table(out: str | None) -> None:
+    """Check, before a run, that a table can be written to the file of ``--out``, if it is given."""
+    if out is not None:
+        check_output("--out", out)
+        if not out.endswith((".parquet", ".csv")):
+            raise ScenarioError(f"--out must end in .parquet or .csv, got {out!r}")
+
+
+def save_table(table: Any, out: str) -> None:
+    """Write a table of pyarrow to a file, .parquet or .csv."""
+    from gridsim.support.files import atomic_file
+    from gridsim.support.imports import import_extra
+
+    with atomic_file(out) as stream:
+        if out.endswith(".csv"):
+            import_extra("pyarrow.csv", "data", "--out").write_csv(table, stream)
+        else:
+            import_extra("pyarrow.parquet", "data", "--out").write_table(table, stream)
 
 
 def scenario_files(files: Iterable[str]) -> list[tuple[str, str | None]]:

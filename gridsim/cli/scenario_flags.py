@@ -184,14 +184,6 @@ run_options = OptionGroup(
 )
 
 
-def complete_schedulers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the completions of the last name in a comma-separated list of schedulers, for the shell."""
-    from gridsim.scheduling.registry import registered
-
-    before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in registered() if name.startswith(last)]
-
-
 #: Flag -> the flag of the recording to which it applies.
 _RECORDING_OF = {
     "decisions_limit": "decisions",

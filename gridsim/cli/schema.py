@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, get_args
+from typing import Any, Union, get_args
 
 import msgspec
 
@@ -29,6 +29,7 @@ from gridsim.model import (
 from gridsim.model import (
     time_zones as zones,
 )
+from gridsim.model.kinds import PARTS, all_kinds
 from gridsim.model.network import Network
 from gridsim.model.scenario import Scenario
 from gridsim.scheduling.registry import registered
@@ -44,16 +45,13 @@ CONSTRUCTORS: dict[type[msgspec.Struct], Any] = {
     for kind in (platform.Platform, workload.Workload, faults.Faults, background_load.Fluctuation)
     for name, constructor in kind.constructors.items()
 }
-#: Table of a scenario file -> its description, and the Structs into which it is read.
+#: Table of a scenario file -> its description.
 _TABLES = {
-    "platform": ("the machines", platform.PlatformRecipe),
-    "workload": ("the applications, or rigid jobs", workload.WorkloadRecipe),
-    "network": ("latency and bandwidth of messages", Network),
-    "faults": ("failures and recoveries of machines; none by default", faults.FaultsRecipe),
-    "fluctuation": (
-        "background load, which slows machines down; none by default",
-        background_load.FluctuationRecipe,
-    ),
+    "platform": "the machines",
+    "workload": "the applications, or rigid jobs",
+    "network": "latency and bandwidth of messages",
+    "faults": "failures and recoveries of machines; none by default",
+    "fluctuation": "background load, which slows machines down; none by default",
 }
 
 
@@ -61,16 +59,18 @@ def scenario_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of scenario files, as dicts, lists, strings and numbers."""
     schedulers = registered()
     classes = sorted({cls for cls, _ in schedulers.values()}, key=lambda cls: cls.__name__)
-    kinds = [kind for _, kind in _TABLES.values()]
+    kinds_of = {name: tuple(all_kinds(name).values()) if name in PARTS else (Network,) for name in _TABLES}
+    kinds: list[Any] = [Union[kinds] for kinds in kinds_of.values()]  # noqa: UP007 - made at run time
     table_schemas, parts = msgspec.json.schema_components(
         [*kinds, *classes], schema_hook=_column_schema, ref_template="#/$defs/{name}"
     )
-    structs: list[type[msgspec.Struct]] = [*CONSTRUCTORS, *classes, Network, *_nested_structs()]
+    tables_of_kinds = [cls for kinds in kinds_of.values() for cls in kinds]
+    structs: list[type[msgspec.Struct]] = [*tables_of_kinds, *classes, *_nested_structs()]
     by_name = {cls.__name__: cls for cls in structs}
     for name, part in parts.items():
         _describe(part, by_name[name])
-    for table, union in zip(_TABLES, kinds, strict=True):
-        for cls in get_args(union):
+    for table in PARTS:
+        for cls in kinds_of[table]:
             parts[cls.__name__]["title"] = f'{table}, kind = "{cls.__struct_config__.tag}"'
     parts["Network"]["title"] = "network"
     tables = dict(zip(_TABLES, table_schemas, strict=False))
@@ -86,7 +86,7 @@ def scenario_schema() -> dict[str, Any]:
             "default": DEFAULT_SEED,
             "description": texts.get("seed", ""),
         },
-        **{name: {"description": _TABLES[name][0], **_key_schema(table)} for name, table in tables.items()},
+        **{name: {"description": _TABLES[name], **_key_schema(table)} for name, table in tables.items()},
         "schedulers": {
             "description": texts.get("schedulers", ""),
             "type": "object",

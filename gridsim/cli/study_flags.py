@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import FLOAT, INT, Command, Flags, workers_option
+from gridsim.cli.options import FLOAT, INT, SECONDS, Command, Flags, complete_metrics, workers_option
 from gridsim.cli.output import check_output, print_text
 from gridsim.errors import ScenarioError
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from gridsim.model.scenario import Scenario
     from gridsim.studies.execution.store import Store
     from gridsim.studies.study import Study
+
+
+#: Default time limit for a Dask cluster to start, s.
+_WAIT = 300.0
 
 
 def execution_options(command: Command) -> Command:
@@ -28,9 +32,26 @@ def execution_options(command: Command) -> Command:
             "--dask", metavar="ADDRESS", help="Run on the Dask cluster whose scheduler has this address."
         ),
         click.option(
+            "--scheduler-file",
+            metavar="FILE",
+            help="Run on the Dask cluster whose scheduler writes this file.",
+        ),
+        click.option(
+            "--wait",
+            type=SECONDS,
+            help="Time limit for the scheduler file and the first worker of the Dask cluster.  [300 s]",
+        ),
+        click.option(
             "--store", "store_path", metavar="DIR", help="Keep run records in DIR, and reuse those in it."
         ),
         click.option("--keep-results", is_flag=True, help="Also keep whole results in the store."),
+        click.option(
+            "--adopt",
+            type=INT,
+            metavar="N",
+            help="Adopt runs in the store of earlier versions of gridsim if N of them, executed again, have "
+            "the same outcomes.",
+        ),
         click.option("--retry", is_flag=True, help="Repeat the runs that failed according to the store."),
         click.option("--figure", metavar="FILE", help="Draw a figure (.png, .svg or .pdf)."),
     ]
@@ -69,7 +90,10 @@ def replication_options(command: Command) -> Command:
             help="Parts of the scenario that are the same in all replications, such as platform.",
         ),
         click.option(
-            "--metrics", metavar="A,B", help="Metrics to report.  [the usual ones of the schedulers]"
+            "--metrics",
+            metavar="A,B",
+            shell_complete=complete_metrics,
+            help="Metrics to report.  [the usual ones of the schedulers]",
         ),
     ]
     for option in reversed(options):
@@ -191,11 +215,24 @@ def _ending(file: str) -> Any:
 @contextmanager
 def execution_arguments(flags: Flags, default_store: str | None = None) -> Iterator[Flags]:
     """Yield the arguments executor, store and retry of `replicate`, according to `flags`."""
+    from gridsim.support.arguments import real
+    from gridsim.support.dask_cluster import scheduler_address, wait_for_worker
     from gridsim.support.processes import executor_of
 
-    if flags["dask"] is not None and flags["workers"] is not None:
-        raise ScenarioError("--dask and --workers exclude each other")
-    with executor_of(flags["workers"], flags["dask"]) as executor:
+    places = [name for name in ("workers", "dask", "scheduler_file") if flags[name] is not None]
+    if len(places) > 1:
+        first, second = (f"--{name.replace('_', '-')}" for name in places[:2])
+        raise ScenarioError(f"{second} and {first} exclude each other")
+    address, file, wait = flags["dask"], flags["scheduler_file"], _WAIT
+    if flags["wait"] is not None:
+        wait = real("--wait", flags["wait"], low=0.0, unit="s")
+        if file is None:
+            raise ScenarioError("--wait requires --scheduler-file")
+    if file is not None:
+        address = scheduler_address(file, wait)
+    with executor_of(flags["workers"], address) as executor:
+        if file is not None:
+            wait_for_worker(executor, address, wait)
         yield {"executor": executor, "store": _store(flags, default_store), "retry": flags["retry"]}
 
 
@@ -204,7 +241,7 @@ def _store(flags: Flags, default: str | None) -> Store | None:
     if path == "":
         raise ScenarioError("--store must name a folder, got ''")
     if path is None:
-        for flag in ("keep_results", "retry"):
+        for flag in ("keep_results", "retry", "adopt"):
             if flags[flag]:
                 raise ScenarioError(f"--{flag.replace('_', '-')} requires --store")
         return None
@@ -213,4 +250,4 @@ def _store(flags: Flags, default: str | None) -> Store | None:
         raise ScenarioError(f"--store is required, since the default store {path} is a symbolic link")
     from gridsim.studies.execution.store import Store
 
-    return Store(path, keep_results=flags["keep_results"])
+    return Store(path, keep_results=flags["keep_results"], adopt=flags["adopt"] or 0)

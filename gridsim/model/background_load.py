@@ -65,11 +65,23 @@ _Factor = Annotated[float, Limits(above=0, high=1)]
 _Period = Annotated[float, Limits(low=1e-9, high=MAX_PERIOD, unit="s")]
 
 
-class _Factors(Recipe, frozen=True, kw_only=True):
+class FluctuationKind(Recipe, frozen=True, kw_only=True):
+    """Base class of the kinds of background load."""
+
     part: ClassVar[str] = "fluctuation"
 
+    def realize(self, nodes: int, origin: float) -> LoadProfile:
+        """Return the load profile of `nodes` machines; each kind defines this method.
 
-class UniformFluctuation(_Factors, frozen=True, kw_only=True, tag="uniform"):
+        Parameters
+        ----------
+        origin
+            Time of a list of factors at which the run begins, s.
+        """
+        raise NotImplementedError
+
+
+class UniformFluctuation(FluctuationKind, frozen=True, kw_only=True, tag="uniform"):
     """Factors drawn uniformly from low to high, one per period.
 
     Each machine follows a drawn row of factors, from a drawn step on.  At the end of the row it continues
@@ -117,7 +129,7 @@ class UniformFluctuation(_Factors, frozen=True, kw_only=True, tag="uniform"):
         return LoadProfile(_nanoseconds(self.period), factors, positions[:, 0].copy(), positions[:, 1].copy())
 
 
-class ListedFluctuation(_Factors, frozen=True, kw_only=True, tag="list"):
+class ListedFluctuation(FluctuationKind, frozen=True, kw_only=True, tag="list"):
     """A list of factors: ``factors[k][j]`` in row k, step j.
 
     Parameters
@@ -194,7 +206,7 @@ class Fluctuation(FluctuationConstructors):
         Drawn factors begin with the run.
     """
 
-    recipe: FluctuationRecipe
+    recipe: FluctuationKind
     origin: float = field(default=0.0, compare=False, repr=False, kw_only=True)
 
     def realize(self, nodes: int) -> LoadProfile:

@@ -110,8 +110,21 @@ _Load = Annotated[float, Limits(above=0)] | None
 _Reference = Annotated[float, Limits(above=0, unit="Mflop/s")] | None
 
 
-class _Bags(Recipe, frozen=True, kw_only=True):
+class BagsKind(Recipe, frozen=True, kw_only=True):
+    """Base class of the kinds of workloads that consist of bags of tasks."""
+
     part: ClassVar[str] = "workload"
+
+    def columns(self, platform: Platform) -> Columns:
+        """Return the applications as columns with one entry per application; each kind defines this method.
+
+        Returns
+        -------
+        dict of str to array
+            ``release``, s; ``tasks``, their number; ``task_size``, Mflop; ``submitter``, a number of a
+            machine; and optional ones, see `gridsim.model.applications`.
+        """
+        raise NotImplementedError
 
 
 def _scale_to_load(columns: Columns, load: float | None, platform: Platform) -> Columns:
@@ -136,7 +149,7 @@ def _scale_to_load(columns: Columns, load: float | None, platform: Platform) -> 
     return {**columns, "release": release}
 
 
-class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
+class BagRecipe(BagsKind, frozen=True, kw_only=True, tag="bags"):
     """Bags of tasks submitted by a Poisson process; the first release is one gap after time 0.
 
     Parameters
@@ -255,7 +268,7 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
         }
 
 
-class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
+class LogRecipe(BagsKind, frozen=True, kw_only=True, tag="log"):
     """Bags of tasks from a job log, such as SWF, sacct or .tr.
 
     A bag is a group of jobs of one user, at most `gap` s apart and within `span` s.  A job of p
@@ -510,7 +523,7 @@ def _check_task_total(tasks: Integers) -> Integers:
 MAX_JOBS = 2**31 - 1
 
 
-class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
+class StreamRecipe(BagsKind, frozen=True, kw_only=True, tag="streams"):
     """Jobs of one task, submitted by a Poisson process at every machine (RJSS paper, section 2.1).
 
     The means of each machine are drawn once, from normal distributions around the parameters.  A value

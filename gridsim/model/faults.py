@@ -49,7 +49,7 @@ _Mean = Annotated[float, Limits(above=0, unit="s")]
 _Shape = Annotated[float, Limits(above=0)]
 
 
-class _Faults(Recipe, frozen=True, kw_only=True):
+class FaultsKind(Recipe, frozen=True, kw_only=True):
     """Base class of recipes of faults.
 
     Parameters
@@ -61,16 +61,31 @@ class _Faults(Recipe, frozen=True, kw_only=True):
 
     part: ClassVar[str] = "faults"
 
-    def shift_clock(self, origin: float) -> FaultsRecipe:
+    def shift_clock(self, origin: float) -> FaultsKind:
         """Return the faults with times counted from `origin` s.
 
         Only listed failures and time zones change; drawn failures and those of a trace begin with the clock.
         """
-        assert isinstance(self, FaultsRecipe)
         return self
 
+    def course(self, nodes: int, count: ChangeCounter) -> FaultEvents:
+        """Return the failures and recoveries of `nodes` machines; each kind defines this method.
 
-class PoissonFaults(_Faults, frozen=True, kw_only=True, tag="poisson"):
+        `gridsim.model.fault_events.drawn_events` makes them from draws of up and down times.
+
+        Parameters
+        ----------
+        count
+            Function to call with a number of changes before they are generated.
+        """
+        raise NotImplementedError
+
+    def mean_up_time(self, nodes: int) -> float:
+        """Return the mean up time of one of `nodes` machines, s; inf if it is not known."""
+        return math.inf
+
+
+class PoissonFaults(FaultsKind, frozen=True, kw_only=True, tag="poisson"):
     """Transient failures of each machine, one every `mean` s on average (fair tree paper: 14,400 s).
 
     Parameters
@@ -99,7 +114,7 @@ class PoissonFaults(_Faults, frozen=True, kw_only=True, tag="poisson"):
         return self.mean
 
 
-class ExponentialFaults(_Faults, frozen=True, kw_only=True, tag="exponential"):
+class ExponentialFaults(FaultsKind, frozen=True, kw_only=True, tag="exponential"):
     """Exponentially distributed up and down times, in turn, of `up` s and `down` s on average.
 
     Parameters
@@ -131,7 +146,7 @@ class ExponentialFaults(_Faults, frozen=True, kw_only=True, tag="exponential"):
         return self.up
 
 
-class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
+class WeibullFaults(FaultsKind, frozen=True, kw_only=True, tag="weibull"):
     """Up and down times from Weibull distributions.
 
     Parameters
@@ -170,7 +185,7 @@ class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
         return self.up_scale * math.gamma(1 + 1 / self.up_shape) if self.up_shape > 0.01 else math.inf
 
 
-class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
+class TraceFaults(FaultsKind, frozen=True, kw_only=True, tag="trace"):
     """Up and down times of the hosts of an availability trace (.avt or FTA tab format).
 
     Each machine follows one host, drawn without replacement.
@@ -282,7 +297,7 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
         return trace
 
 
-class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
+class ListedFaults(FaultsKind, frozen=True, kw_only=True, tag="list"):
     """A list of failures: ``machine[i]`` fails at ``down[i]`` s and recovers at ``up[i]`` s.
 
     Parameters
@@ -388,7 +403,7 @@ class Faults(FaultsConstructors):
         `Workload.origin`.  Drawn failures, and those of a trace, begin with the run.
     """
 
-    recipe: FaultsRecipe
+    recipe: FaultsKind
     origin: float = field(default=0.0, compare=False, repr=False, kw_only=True)
 
     def sources(self) -> dict[str, tuple[str, ...]]:
@@ -410,7 +425,7 @@ class Faults(FaultsConstructors):
     @property
     def reachable(self) -> bool:
         """True if machines that are down keep their memory and stay on the network."""
-        return self.recipe.reachable
+        return bool(getattr(self.recipe, "reachable", False))  # a kind may lack this field
 
     @property
     def time_zones(self) -> Zones | None:
@@ -419,7 +434,7 @@ class Faults(FaultsConstructors):
         return recipe.zones if isinstance(recipe, TraceFaults | ZoneFaults) else None
 
     @cached_property
-    def _shifted_recipe(self) -> FaultsRecipe:
+    def _shifted_recipe(self) -> FaultsKind:
         """The recipe with times counted from the beginning of the run."""
         return self.recipe.shift_clock(self.origin) if self.origin else self.recipe
 

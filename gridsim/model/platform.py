@@ -41,8 +41,8 @@ SPEED_LIMITS = Limits(low=1e-6, unit="Mflop/s")
 Speed = Annotated[float, SPEED_LIMITS]
 
 
-class _Speeds(Recipe, frozen=True, kw_only=True):
-    """Base class of platform recipes, with their common fields.
+class PlatformKind(Recipe, frozen=True, kw_only=True):
+    """Base class of the kinds of platforms, with their common fields; a kind has a field `nodes`, too.
 
     Parameters
     ----------
@@ -124,8 +124,12 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
 
     def machines(self) -> tuple[Floats, Integers | None]:
         """Return the speed of each machine, Mflop/s, and its number of cores; None if each has one."""
-        speeds: Floats = self.speeds()  # type: ignore[attr-defined]  # every recipe has this method
+        speeds = self.speeds()
         return speeds, None if self.cores is None else self.of_machines(self.cores)
+
+    def speeds(self) -> Floats:
+        """Return the speed of each machine, Mflop/s: float64[nodes]; each kind defines this method."""
+        raise NotImplementedError
 
     @property
     def count(self) -> int:
@@ -134,7 +138,7 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
         return nodes
 
 
-class UniformSpeeds(_Speeds, frozen=True, kw_only=True, tag="uniform"):
+class UniformSpeeds(PlatformKind, frozen=True, kw_only=True, tag="uniform"):
     """Speeds drawn uniformly from low, low + step, ..., high (Mflop/s).
 
     Parameters
@@ -174,7 +178,7 @@ class UniformSpeeds(_Speeds, frozen=True, kw_only=True, tag="uniform"):
         return self.low + self.step * level.astype(np.float64)
 
 
-class ParetoSpeeds(_Speeds, frozen=True, kw_only=True, tag="pareto"):
+class ParetoSpeeds(PlatformKind, frozen=True, kw_only=True, tag="pareto"):
     """Speeds drawn from 1000..2800 Mflop/s, most of them slow (mean 1244).
 
     The speed is 1000 + 200 (j - 1) Mflop/s with P(j) ~ 1 / (j (j + 1)) for j in 1..10.
@@ -200,7 +204,7 @@ class ParetoSpeeds(_Speeds, frozen=True, kw_only=True, tag="pareto"):
         return speeds
 
 
-class NormalSpeeds(_Speeds, frozen=True, kw_only=True, tag="normal"):
+class NormalSpeeds(PlatformKind, frozen=True, kw_only=True, tag="normal"):
     """Normally distributed speeds (Mflop/s).
 
     Speeds of at most 0.01 of the mean are redrawn.
@@ -226,7 +230,7 @@ class NormalSpeeds(_Speeds, frozen=True, kw_only=True, tag="normal"):
         return self.mean * normal_factors(Streams(self.seed)("platform.speeds"), self.variation, self.nodes)
 
 
-class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
+class HostSpeedTable(PlatformKind, frozen=True, kw_only=True, tag="hosts"):
     """Speeds drawn from a table of real hosts.
 
     Parameters
@@ -282,7 +286,7 @@ class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
         return hosts.speed[models], np.minimum(hosts.cores[models], MAX_CORES)
 
 
-class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
+class ListedSpeeds(PlatformKind, frozen=True, kw_only=True, tag="list"):
     """A list of speeds.
 
     Parameters
@@ -307,7 +311,7 @@ class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
         return np.array(self.speed_list, dtype=np.float64)
 
 
-class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
+class EqualSpeeds(PlatformKind, frozen=True, kw_only=True, tag="equal"):
     """Machines of the same speed, as rigid jobs require.
 
     Parameters
@@ -325,7 +329,7 @@ class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
         return np.full(self.nodes, self.speed)
 
 
-class SiteSpeeds(_Speeds, frozen=True, kw_only=True, tag="sites"):
+class SiteSpeeds(PlatformKind, frozen=True, kw_only=True, tag="sites"):
     """Sites, which are clusters of machines of one speed; machines are numbered site by site.
 
     Rigid jobs have a home site: the one at which they are submitted.
@@ -418,7 +422,7 @@ class Platform(PlatformConstructors):
         Recipe of the platform; the constructors below make it.
     """
 
-    recipe: PlatformRecipe
+    recipe: PlatformKind
 
     def __post_init__(self) -> None:
         if self.nodes <= _MAX_EAGER_NODES:
@@ -433,7 +437,7 @@ class Platform(PlatformConstructors):
     def _machines(self) -> tuple[Floats, Integers | None]:
         """Speed and number of cores of each machine, read-only; None if each has one core."""
         check_fits("platform.nodes", self.nodes, "machines", MACHINE_BYTES)
-        table = [self.recipe.path] if isinstance(self.recipe, HostSpeedTable) else []
+        table = [self.recipe.path] if hasattr(self.recipe, "path") else []
         # infinite speeds are rejected below
         with file_digests(table) as files, np.errstate(over="ignore"):
             speeds, cores = self.recipe.machines()

@@ -15,7 +15,7 @@ from gridsim.model.applications import Columns
 from gridsim.model.attributes import Constraints, Requirements, check_constraints, draw_requirements
 from gridsim.model.platform import Platform
 from gridsim.model.resampling import Blocks, resample
-from gridsim.model.rigid_workloads import MaxNodes, RigidWorkload, as_tasks, home_speeds, rigid_columns
+from gridsim.model.rigid_workloads import MaxNodes, RigidJobsKind, as_tasks, home_speeds, rigid_columns
 from gridsim.optimization.chains import earliest_ends
 from gridsim.support.arguments import normalise, real, sequence
 from gridsim.support.arrays import Floats, Integers
@@ -33,7 +33,7 @@ _GROUPS = {"user": "user", "queue": "queue", "account": "group"}
 _LOG_COLUMNS = ("tasks", "requested", "job", *_GROUPS)
 
 
-class JobLogRecipe(RigidWorkload, frozen=True, kw_only=True, tag="job-log"):
+class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     """The rigid jobs of a job log, such as SWF or sacct, released as recorded, the first at 0 s.
 
     `realize` reads the file, and rejects a job of more nodes than the platform has machines that suit it.
@@ -191,7 +191,7 @@ def _check_unchanged(recipe: JobLogRecipe | SiteLogsRecipe, *fields: tuple[str, 
             )
 
 
-class SiteLogsRecipe(RigidWorkload, frozen=True, kw_only=True, tag="site-logs"):
+class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
     """The rigid jobs of several logs (SWF or GWF), one of each site of the platform, in one workload.
 
     The home of a job is the site of its log, and it is submitted at a machine of that site, drawn uniformly.

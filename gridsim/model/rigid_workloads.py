@@ -38,13 +38,24 @@ _LATEST_TIME = 4.0e9
 _EndTimes = Annotated[FloatColumn, Limits(above=0, unit="s", finite=False)]
 
 
-class RigidWorkload(Recipe, frozen=True, kw_only=True):
-    """Base class of recipes of rigid jobs that are no list."""
+class RigidJobsKind(Recipe, frozen=True, kw_only=True):
+    """Base class of the kinds of workloads that consist of rigid jobs."""
 
     part: ClassVar[str] = "workload"
 
+    def columns(self, platform: Platform) -> Columns:
+        """Return the jobs as columns with one entry per job; each kind defines this method.
 
-class JobRecipe(RigidWorkload, frozen=True, kw_only=True, tag="jobs"):
+        Returns
+        -------
+        dict of str to array
+            As for `gridsim.model.bag_workloads.BagsKind`: ``tasks`` is the number of machines that a job
+            needs, ``task_size`` the run time times the speed; also ``requested``, the requested time, s.
+        """
+        raise NotImplementedError
+
+
+class JobRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="jobs"):
     """Rigid jobs drawn from the statistics of a real log; the first is submitted at 0 s.
 
     Nodes, run times, gaps between submissions and requested times have the quantiles of the log.  They

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import JOB_TIMES, MACHINE_SHARES
-from gridsim.model.background_load import Fluctuation, FluctuationRecipe
+from gridsim.model.background_load import Fluctuation
 from gridsim.model.bag_workloads import LogRecipe
-from gridsim.model.faults import Faults, FaultsRecipe
+from gridsim.model.faults import Faults
+from gridsim.model.kinds import all_kinds, own_kinds
 from gridsim.model.network import Network
-from gridsim.model.platform import Platform, PlatformRecipe
+from gridsim.model.platform import Platform
 from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
-from gridsim.model.workload import Workload, WorkloadRecipe
+from gridsim.model.workload import Workload
 from gridsim.support import html, units
 from gridsim.support import toml as toml_files
 from gridsim.support.arguments import hint, integer, listed, one_of, short_repr, text
@@ -443,15 +444,19 @@ class Scenario:
             for key, entry in document.items()
         }
         parts: dict[str, Any] = {}
-        for name, kind, union in (
-            ("platform", Platform, PlatformRecipe),
-            ("workload", Workload, WorkloadRecipe),
-            ("faults", Faults, FaultsRecipe),
-            ("fluctuation", Fluctuation, FluctuationRecipe),
+        for name, part in (
+            ("platform", Platform),
+            ("workload", Workload),
+            ("faults", Faults),
+            ("fluctuation", Fluctuation),
         ):
             if name not in document:
                 continue
-            parts[name] = kind(_recipe_of(union, _join_folder(name, document[name], folder), name))
+            table = _join_folder(name, document[name], folder)
+            kinds = own_kinds(name)  # installed packages are searched only for other kinds
+            if isinstance(name_of_kind := table.get("kind"), str) and name_of_kind not in kinds:
+                kinds = all_kinds(name)
+            parts[name] = part(_convert(_kind_of(kinds.values(), table, name), table, name))
         return cls(
             **parts,
             network=_convert(Network, document.get("network", {}), "network"),
@@ -512,10 +517,6 @@ def _join_folder(path: str, value: Any, folder: str) -> Any:
     if not folder:
         return value
     return _with_places(value, path, lambda file: os.path.normpath(os.path.join(folder, file)))
-
-
-def _recipe_of(union: Any, table: dict[str, Any], path: str) -> Any:
-    return _convert(_kind_of(get_args(union), table, path), table, path)
 
 
 def _kind_of(

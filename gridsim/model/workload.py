@@ -20,6 +20,7 @@ from gridsim.model.applications import (
 )
 from gridsim.model.bag_workloads import (
     BagRecipe,
+    BagsKind,
     ListRecipe,
     LogRecipe,
     StreamRecipe,
@@ -28,7 +29,7 @@ from gridsim.model.bag_workloads import (
 from gridsim.model.constructors import Constructor, WorkloadConstructors, constructors
 from gridsim.model.platform import Platform
 from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
-from gridsim.model.rigid_workloads import JobListRecipe, JobRecipe
+from gridsim.model.rigid_workloads import JobListRecipe, JobRecipe, RigidJobsKind
 from gridsim.support.arguments import sequence
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS
@@ -159,12 +160,12 @@ class Workload(WorkloadConstructors):
         Recipe of the workload; the constructors below make it.
     """
 
-    recipe: WorkloadRecipe
+    recipe: WorkloadRecipe | BagsKind | RigidJobsKind
 
     @property
     def rigid(self) -> bool:
         """Whether the applications are rigid jobs rather than bags of tasks."""
-        return isinstance(self.recipe, RigidRecipe)
+        return isinstance(self.recipe, RigidRecipe | RigidJobsKind)
 
     @cached_property
     def origin(self) -> float:

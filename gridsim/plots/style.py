@@ -11,17 +11,14 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, Literal, get_args
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gridsim.errors import ScenarioError
-from gridsim.model.background_load import FluctuationRecipe
-from gridsim.model.faults import FaultsRecipe
+from gridsim.model.kinds import PARTS, all_kinds
 from gridsim.model.network import Network
-from gridsim.model.platform import PlatformRecipe
-from gridsim.model.workload import WorkloadRecipe
 from gridsim.scheduling.registry import registered
 from gridsim.support.imports import import_extra
 from gridsim.support.parameters import limits_of
@@ -95,14 +92,6 @@ _ENTRIES = {
     "faults.up": "mean time to failure",
     "faults.mean": "mean time between failures",
     "faults.down": "mean time until recovery",
-}
-#: Table of a scenario file -> classes of the kinds of its contents.
-_TABLES: Mapping[str, Sequence[Any]] = {
-    "platform": get_args(PlatformRecipe),
-    "workload": get_args(WorkloadRecipe),
-    "network": (Network,),
-    "faults": get_args(FaultsRecipe),
-    "fluctuation": get_args(FluctuationRecipe),
 }
 #: Settings of matplotlib for all charts.
 STYLE: Mapping[str, Any] = {
@@ -402,7 +391,7 @@ def entry_title(entry: str) -> tuple[str, str]:
         kinds: Sequence[Any] = [] if registration is None else [registration[0]]
         words = f"{words} of {'.'.join(tables[1:])}"
     else:
-        kinds = _TABLES.get(tables[0], ()) if tables else ()
+        kinds = _kinds(tables[0]) if tables else ()
         words = f"{words} of {tables[0]}" if last in ("seed", "kind", "path") and tables else words
     for kind in kinds:
         limits = limits_of(kind)
@@ -410,3 +399,10 @@ def entry_title(entry: str) -> tuple[str, str]:
             unit = limits[last].unit
             break
     return words, unit
+
+
+def _kinds(table: str) -> Sequence[Any]:
+    """Return the classes of the kinds of a table of a scenario file."""
+    if table == "network":
+        return (Network,)
+    return tuple(all_kinds(table).values()) if table in PARTS else ()

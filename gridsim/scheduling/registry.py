@@ -507,7 +507,7 @@ def _plugin_entries() -> dict[str, _Entry]:
     }
 
 
-def _plugin_error(plugin: Any) -> str:
+def _plugin_error(_: str, plugin: Any) -> str:
     """Return the reason why an object that a package adds is not a scheduler; "" if it is one."""
     if not (isinstance(plugin, type) and issubclass(plugin, Scheduler)):
         return f"it must be a subclass of gridsim.Scheduler, got {short_repr(plugin)}"

@@ -29,14 +29,13 @@ from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate, estima
 from gridsim.results.metrics.formulas import mean
 from gridsim.results.metrics.registry import (
     ALIASES,
-    UNITS,
     MetricFunction,
     default_metrics,
     display_name,
     heading,
-    requested_metrics,
     with_common_bound,
 )
+from gridsim.results.metrics.selection import requested_metrics, units_of
 from gridsim.results.table import Table
 from gridsim.results.text import NOT_RANKED, planned_lines
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers
@@ -632,9 +631,8 @@ def replicate(
     names = list(selection) or default_metrics([each.values for each in records if not each.error], rigid)
 
     def study(is_narrow: bool | None) -> Replicates:
-        user_metrics = [name for name, metric in selection.items() if metric is not None]
         return replicates_of(
-            records, list(schedulers), numbers, names, baseline, reached=is_narrow, user_metrics=user_metrics
+            records, list(schedulers), numbers, names, baseline, reached=is_narrow, functions=selection
         )
 
     def with_provenance(values: Replicates) -> Replicates:
@@ -724,7 +722,7 @@ def replicates_of(
     metrics: Sequence[str],
     baseline: str | None = None,
     reached: bool | None = None,
-    user_metrics: Collection[str] = (),
+    functions: Mapping[str, MetricFunction | None] | None = None,
 ) -> Replicates:
     """Return `records` as `Replicates`.
 
@@ -732,14 +730,15 @@ def replicates_of(
     ----------
     records
         Run records, ordered by replication and scheduler.
-    user_metrics
-        Metrics defined by the user, whose units are not known.
+    functions
+        The functions of metrics, as `requested_metrics` returned them.
     """
+    user_metrics = {name for name, function in (functions or {}).items() if function is not None}
     count = len(schedulers)
     of = {name: records[k::count] for k, name in enumerate(schedulers)}
     runs = [record.values for record in records]
     rigid = any(math.isfinite(run.get("mean_waiting", math.nan)) for run in runs)
-    if not rigid and not {"gap", "lower_bound", "max_stretch"} & set(user_metrics):
+    if not rigid and not {"gap", "lower_bound", "max_stretch"} & user_metrics:
         runs = [one for k in range(0, len(runs), count) for one in with_common_bound(runs[k : k + count])]
     values: dict[str, dict[str, Floats]] = {}
     for metric in metrics:
@@ -751,7 +750,7 @@ def replicates_of(
     return Replicates(
         seeds=numbers,
         values=values,
-        units={metric: UNITS[metric] for metric in metrics if metric in UNITS and metric not in user_metrics},
+        units=units_of(metrics, functions),
         errors={
             (name, number): of[name][i].error
             for i, number in enumerate(numbers)

@@ -22,8 +22,8 @@ from gridsim.results.metrics.registry import (
     UNITS,
     MetricFunction,
     default_metrics,
-    requested_metrics,
 )
+from gridsim.results.metrics.selection import requested_metrics
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import (
     Schedulers,
@@ -34,7 +34,7 @@ from gridsim.scheduling.registry import (
     split_label,
 )
 from gridsim.simulation.options import checked_limit
-from gridsim.studies.execution.cell import Cell
+from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.replicate import replication
@@ -318,6 +318,48 @@ class Sweep:
             metrics = list(requested_metrics(self.metrics))
         return SweepResult(
             self.labels, tuple(self.schedulers), self.replicates, tuple(metrics), self.baseline, records
+        )
+
+    def part(self, number: int, count: int) -> list[Cell]:
+        """Return the runs of part `number` (from 1) of `count` parts of the sweep.
+
+        Each run is in one part.  The parts differ by at most one run, and each has runs of all points if it
+        has enough.
+        """
+        integer("count", count, low=1)
+        integer("number", number, low=1, high=count)
+        runs = {(id(cell.scenario), id(cell.scheduler)): cell for cell in self.cells}
+        return [*runs.values()][number - 1 :: count]
+
+    def run_part(
+        self,
+        number: int,
+        count: int,
+        *,
+        store: Store | StorePath,
+        executor: Executor | None = None,
+        batch: int | None = None,
+        retry: bool = False,
+        progress: Progress = False,
+    ) -> list[RunRecord]:
+        """Execute part `number` (from 1) of `count` parts of the sweep, and return the records of its runs.
+
+        The parts may be executed on several machines, in one store or in several that are merged afterwards
+        (`Store.merge`).  Then `run` finds all runs in the store.
+
+        Parameters
+        ----------
+        store, executor, batch, retry, progress
+            As in `run`.
+        """
+        warn_unusual(self.scenario)
+        return collect(
+            self.part(number, count),
+            executor=executor,
+            batch=batch,
+            store=store_of(store),
+            progress=progress,
+            retry=retry,
         )
 
     def _split(self, entries: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:

@@ -15,7 +15,8 @@ import numpy as np
 from gridsim.errors import ScenarioError, one_line
 from gridsim.plots.charts import Chart, ChartAxis, CurveChart
 from gridsim.plots.style import entry_title, quantity_title
-from gridsim.results.metrics.registry import ALIASES, UNITS, display_name, heading
+from gridsim.results.metrics.registry import ALIASES, display_name, heading
+from gridsim.results.metrics.selection import units_of
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.overview import Overview, TextTable, enumeration, paired_with
@@ -70,7 +71,8 @@ def column_of(axis: str) -> str:
 
 
 def _unit(name: str) -> dict[str, str]:
-    return {"units": UNITS[name]} if name in UNITS else {}
+    units = units_of([name])
+    return {"units": units[name]} if units else {}
 
 
 def _label_value(label: str, unit: str) -> float | None:
@@ -389,7 +391,7 @@ class SweepResult(Study):
             "schedulers": list(self.schedulers),
             "replicates": self.replicates,
             "baseline": self.baseline,
-            "units": {metric: UNITS[metric] for metric in self.metrics if metric in UNITS},
+            "units": units_of(self.metrics),
             "cells": list(self.table().rows()),
             "points": [
                 {"point": labels, "means": said["means"], "ratios": said["ratios"]}

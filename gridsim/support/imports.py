@@ -124,10 +124,15 @@ def import_extra(module: str, extra: str, feature: str) -> Any:
         raise MissingExtra(f'{feature} needs {package}: pip install "gridsched[{extra}]"') from error
 
 
-def plugins(group: str, check: Callable[[Any], str], reserved: Collection[str] = ()) -> dict[str, Any]:
+#: Returns the fault of the object of an entry point with this name, or "" if it is valid.
+PluginCheck = Callable[[str, Any], str]
+
+
+def plugins(group: str, check: PluginCheck, reserved: Collection[str] = ()) -> dict[str, Any]:
     """Return name -> object, for the entry points of `group` that can be loaded.
 
-    Installed packages add schedulers and trace formats by entry points in their ``pyproject.toml``::
+    Installed packages add schedulers, trace formats, metrics, kinds of platforms, workloads, faults and
+    background load, and export formats by entry points in their ``pyproject.toml``::
 
         [project.entry-points."gridsim.schedulers"]
         my-scheduler = "mypackage.schedulers:MyScheduler"
@@ -138,7 +143,7 @@ def plugins(group: str, check: Callable[[Any], str], reserved: Collection[str] =
     Parameters
     ----------
     check
-        Function that returns the fault of a loaded object, or "" if it is valid.
+        Check of the name and the loaded object.
     reserved
         Names of gridsim's own objects, which no package can replace.
     """
@@ -159,7 +164,7 @@ def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 
 
 @cache
-def _load(entry: EntryPoint, check: Callable[[Any], str], is_reserved: bool) -> tuple[Any, str]:
+def _load(entry: EntryPoint, check: PluginCheck, is_reserved: bool) -> tuple[Any, str]:
     """Return the object of an entry point and its fault, which is "" for a valid object."""
     target, fault = None, "the name is taken" if is_reserved else ""
     if not fault:
@@ -168,7 +173,7 @@ def _load(entry: EntryPoint, check: Callable[[Any], str], is_reserved: bool) -> 
         except (Exception, SystemExit) as error:  # the module may raise anything
             fault = f"{type(error).__name__}: {text_of(error)}"
         else:
-            fault = check(target)
+            fault = check(entry.name, target)
     if fault:
         owner = f" of {entry.dist.name}" if entry.dist is not None else ""
         warnings.warn(

@@ -17,13 +17,35 @@ from typing import Any
 
 from gridsim.errors import FileChanged
 from gridsim.support.files import open_regular
+from gridsim.support.sources import bare_source
 
 #: Version of gridsim, which `pyproject.toml` reads from here.
 VERSION = "0.1.0"
 #: Number of bytes that are read from a file in one step.
 _CHUNK = 1 << 20
-#: The packages that, with numpy, determine the outcome of a run.
+#: The packages of gridsim.
 PACKAGES = ("gridcore", "gridsim")
+#: The parts of them that, with numpy, determine the outcome of a run; the others only start and show runs.
+OUTCOME_PARTS = (
+    "gridcore",
+    "gridsim/errors.py",
+    *(
+        f"gridsim/{part}"
+        for part in (
+            "support",
+            "traces",
+            "optimization",
+            "model",
+            "results",
+            "engine",
+            "validation",
+            "scheduling",
+            "schedulers",
+            "simulation",
+        )  # fmt: skip
+    ),
+    "gridsim/studies/execution/cell.py",
+)
 _SOURCES = (".py", ".pyx", ".pxd", ".h")
 
 
@@ -40,16 +62,18 @@ def code_version() -> str:
 
 
 def digest_of_sources(folder: Path, numpy: str) -> str:
-    """Return the SHA-256 (hexadecimal) of the sources of `PACKAGES` in a folder and of numpy's version."""
+    """Return the SHA-256 (hexadecimal) of `OUTCOME_PARTS` in a folder and of numpy's version.
+
+    Comments and docstrings are not part of it.
+    """
     digest = hashlib.sha256(numpy.encode())
-    for package in PACKAGES:
-        root = folder / package
-        for directory, _, names in sorted(os.walk(root)):
-            relative = Path(directory).relative_to(root).as_posix()
-            for name in sorted(name for name in names if name.endswith(_SOURCES)):
-                digest.update(f"{relative}/{name}\n".encode())
-                with open(os.path.join(directory, name), "rb") as source:
-                    digest.update(source.read())
+    for part in OUTCOME_PARTS:
+        root = folder / part
+        files = [root] if root.suffix else sorted(file for file in root.rglob("*") if file.suffix in _SOURCES)
+        for file in files:
+            if file.is_file():
+                digest.update(f"{file.relative_to(folder).as_posix()}\n".encode())
+                digest.update(bare_source(file.read_text(encoding="utf-8")).encode())
     return digest.hexdigest()
 
 

@@ -62,7 +62,7 @@ def format_descriptions() -> dict[str, str]:
     return BUILT_IN | {name: format.about for name, format in plugin_formats().items()}
 
 
-def _fault(format: Any) -> str:
+def _fault(_: str, format: Any) -> str:
     """Return why the object of an entry point is not a valid format; "" if it is one."""
     if not isinstance(format, TraceFormat):
         return f"it must be a gridsim.traces.TraceFormat, got {type(format).__name__}"

@@ -62,10 +62,21 @@ def test_lists_have_all_registered_schedulers() -> None:
     assert wrong.exit_code == 2 and "did you mean fair-tree?" in wrong.stderr
 
 
-def test_the_shell_completes_schedulers() -> None:
+@pytest.mark.parametrize(
+    "words, incomplete, names",
+    [
+        ("compare --schedulers", "mincent,fair-", ["mincent,fair-tree", "mincent,fair-tree-root"]),
+        ("sweep --metrics", "gap,wast", ["gap,wasted"]),
+        ("export --format", "s", ["swf"]),
+        ("run --set", "fair-tree.bou", ["fair-tree.bound="]),
+        ("list parameters", "fair-tree-", ["fair-tree-root"]),
+        ("store", "me", ["merge"]),
+    ],
+)
+def test_the_shell_completes_names(words: str, incomplete: str, names: list[str]) -> None:
     completed = ShellComplete(cli, {}, "gridsim", "_GRIDSIM_COMPLETE")
-    actual = completed.get_completions(["compare", "--schedulers"], "mincent,fair-")
-    assert [item.value for item in actual] == ["mincent,fair-tree", "mincent,fair-tree-root"]
+    actual = completed.get_completions(words.split(), incomplete)
+    assert [item.value for item in actual] == names
 
 
 # -- example files ------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ NOT_RUN = {
         "--zone Europe/Berlin": "a log of the reader",
     },
     "docs/guides/cluster.md": {
-        "#!/bin/bash": "a job of Slurm",
+        "#!/bin/bash": "a job of Slurm; run by tests/cli/test_slurm.py",
         "dask scheduler &": "starts servers; run by tests/studies/execution/test_run_cells.py",
         "# with_mpi.py": "mpi4py is no extra of ours",
     },

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
+from tokenize import COMMENT, generate_tokens
 from typing import Any
 
 import pytest
@@ -19,6 +21,8 @@ import pytest
 import gridcore
 import gridsim
 from gridcore.common.stubs import stub
+from gridsim.support.provenance import OUTCOME_PARTS
+from gridsim.support.sources import bare_module, bare_source
 
 CORE, SIM = Path(gridcore.__file__).parent, Path(gridsim.__file__).parent
 #: Compiled module without names for Python.
@@ -183,6 +187,36 @@ def outside_imports(path: Path, *packages: str) -> list[str]:
 
 def parametrize_paths(paths: list[Path]) -> Any:
     return pytest.mark.parametrize("path", paths, ids=[f"{module_name(path)}{path.suffix}" for path in paths])
+
+
+@pytest.mark.parametrize("text", ["", "# only\n", "x = 1  # one\n\n# two\n", 'x = """a\n\n# b"""\n'])
+def test_comments_do_not_change_a_bare_source(text: str) -> None:
+    bare = bare_source(text)
+    assert bare_source(f"# first\n\n{text}\n# last\n").rstrip("\n") == bare.rstrip("\n")
+    assert "# b" in bare or "#" not in bare
+
+
+def test_bare_sources_are_those_without_comments_and_docstrings() -> None:
+    """Sources are searched for comments and docstrings by patterns; the parser of Python finds the same."""
+    for path in sources(".py"):
+        text = path.read_text(encoding="utf-8")
+        bare = bare_source(text)
+        assert bare_module(bare.encode()) == bare_module(text.encode()), path
+        if re.search(r'^\s*"""[^"]', bare, re.MULTILINE):
+            for node in ast.walk(ast.parse(bare)):
+                if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                    assert not ast.get_docstring(node), (path, node)
+        if "#" in bare:
+            assert COMMENT not in {token.type for token in generate_tokens(StringIO(bare).readline)}, path
+
+
+def test_the_code_of_a_run_is_closed_under_imports() -> None:
+    """Whatever may change the outcome of a run belongs to the version of its code."""
+    parts = [part.removeprefix("gridsim/") for part in OUTCOME_PARTS[1:-1]]
+    assert {part.removesuffix(".py") for part in parts} == set(ORDER[: ORDER.index("simulation") + 1])
+    for name in (entry.target for entry in imports(SIM.parent / OUTCOME_PARTS[-1]) if not entry.typing):
+        if is_inside(name, "gridsim"):
+            assert any(is_inside(name, f"gridsim.{part.removesuffix('.py')}") for part in parts), name
 
 
 def test_the_reader_of_imports_finds_all_imports() -> None:

@@ -225,7 +225,7 @@ def test_a_store_with_all_lists_in_its_texts_is_read(store: Store) -> None:
     (store.path / "arrays").rmdir()
     toml = BAGS.to_toml()
     name = hashlib.sha256(toml.encode()).hexdigest()
-    store._write("scenarios", store._columns("scenarios", {"scenario": [name], "toml": [toml]}))
+    store._scenarios.write(store._scenarios.table({"scenario": [name], "toml": [toml]}))
     assert Store(store.path).scenario(name) == BAGS
 
 

@@ -13,6 +13,7 @@ from gridsim.cli.options import (
     Flags,
     NamingCommand,
     bound_option,
+    complete_schedulers,
     json_option,
     progress_option,
     report_option,
@@ -22,7 +23,6 @@ from gridsim.cli.options import (
 )
 from gridsim.cli.output import file_name, print_text, progress_of, terminal_width
 from gridsim.cli.scenario_flags import (
-    complete_schedulers,
     prepare,
     run_arguments,
     scenario_of,

@@ -1,4 +1,4 @@
-"""The commands `gridsim list`: schedulers, metrics, parameters, kinds of workloads and trace formats."""
+"""The commands `gridsim list`: schedulers, metrics, parameters, kinds of workloads, and formats."""
 
 from __future__ import annotations
 
@@ -7,15 +7,38 @@ from typing import Any
 
 import click
 
-from gridsim.cli.options import json_option
+from gridsim.cli.options import complete_schedulers, json_option
 from gridsim.cli.output import print_text, terminal_width
 
 Row = dict[str, Any]
 
 
-@click.group("list")
-def list_command() -> None:
-    """List the available schedulers, metrics, parameters, kinds of workloads or formats of traces."""
+#: Name of a command -> the function that yields its rows.
+_ROWS: dict[str, Callable[..., Iterator[Row]]] = {}
+
+
+@click.group("list", invoke_without_command=True)
+@click.pass_context
+@json_option
+def list_command(ctx: click.Context, as_json: bool) -> None:
+    """List the available schedulers, metrics, parameters, kinds of workloads, and formats.
+
+    With --json and without a command, everything is listed.
+    """
+    if ctx.invoked_subcommand is not None:
+        if as_json:
+            raise click.UsageError("--json must follow the name of the command")
+        return
+    if not as_json:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(2)
+    from gridsim.support.text import to_json
+
+    everything: dict[str, Any] = {name: [*rows()] for name, rows in _ROWS.items() if name != "parameters"}
+    everything["parameters"] = {
+        row["name"]: [*_ROWS["parameters"](row["name"])] for row in everything["schedulers"]
+    }
+    click.echo(to_json(everything))
 
 
 def _listing(name: str, *columns: str) -> Callable[[Callable[..., Iterator[Row]]], Callable[..., None]]:
@@ -34,6 +57,7 @@ def _listing(name: str, *columns: str) -> Callable[[Callable[..., Iterator[Row]]
             entries = list(rows(**arguments))
             click.echo(to_json(entries)) if as_json else print_text("\n".join(_lines(entries, columns)))
 
+        _ROWS[name] = rows
         command.__doc__ = rows.__doc__
         for option in getattr(rows, "__click_params__", []):
             command.__dict__.setdefault("__click_params__", []).append(option)
@@ -83,13 +107,16 @@ def schedulers() -> Iterator[Row]:
 def metrics() -> Iterator[Row]:
     """List the metrics that studies can report (--metrics)."""
     from gridsim.results.metrics.registry import METRICS
+    from gridsim.results.metrics.selection import plugin_metrics
 
     for name, metric in METRICS.items():
         yield {"name": name, "unit": "-" if metric.unit == "1" else metric.unit, "what": metric.text}
+    for name, other in plugin_metrics().items():
+        yield {"name": name, "unit": "-" if other.unit == "1" else other.unit, "what": other.text}
 
 
 @_listing("parameters", "name", "default", "value", "what")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_schedulers)
 def parameters(name: str) -> Iterator[Row]:
     """List the parameters (--set NAME.PARAM=VALUE) of the scheduler NAME or module:Class."""
     import msgspec
@@ -117,18 +144,20 @@ def parameters(name: str) -> Iterator[Row]:
 def workloads() -> Iterator[Row]:
     """List the kinds of workloads, platforms, failures and background load of scenario files."""
     from gridsim.cli.schema import CONSTRUCTORS
+    from gridsim.model.kinds import all_kinds
     from gridsim.support.docstrings import first_paragraph
 
-    order = {"workload": 0, "platform": 1, "faults": 2, "fluctuation": 3}
-    kinds = sorted(CONSTRUCTORS, key=lambda cls: order[cls.part])  # type: ignore[attr-defined]
-    for cls in kinds:
-        constructor = CONSTRUCTORS[cls]
-        yield {
-            "table": cls.part,  # type: ignore[attr-defined]
-            "kind": cls.__struct_config__.tag,
-            "what": first_paragraph(cls).partition("  ")[0].replace("`", ""),
-            "constructor": f"{constructor.__self__.__name__}.{constructor.__name__}",
-        }
+    for part in ("workload", "platform", "faults", "fluctuation"):
+        for name, cls in all_kinds(part).items():
+            constructor = CONSTRUCTORS.get(cls)
+            yield {
+                "table": part,
+                "kind": name,
+                "what": first_paragraph(cls).partition("  ")[0].replace("`", ""),
+                "constructor": f"{part.capitalize()}({cls.__module__}:{cls.__qualname__}(...))"
+                if constructor is None
+                else f"{constructor.__self__.__name__}.{constructor.__name__}",
+            }
 
 
 @_listing("traces", "format", "what")
@@ -138,3 +167,12 @@ def traces() -> Iterator[Row]:
 
     for name, description in format_descriptions().items():
         yield {"format": name, "what": description}
+
+
+@_listing("exports", "format", "what")
+def exports() -> Iterator[Row]:
+    """List the formats in which results are exported (gridsim export --format)."""
+    from gridsim.results.formats.registry import export_formats
+
+    for name, format in export_formats().items():
+        yield {"format": name, "what": format.text}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import INT, SECONDS, NamingCommand, json_option, title_option
+from gridsim.cli.options import EXPORT_FORMAT, INT, SECONDS, NamingCommand, json_option, title_option
 from gridsim.cli.output import check_distinct, check_output, print_text
 from gridsim.cli.result_args import guard_display, named_files, parse_machines, parse_nodes
 from gridsim.cli.study_flags import check_figure, check_report, save_figure
@@ -121,18 +121,20 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["batsim", "evalys", "swf", "perfetto"]),
+    metavar="NAME",
+    type=EXPORT_FORMAT,
     required=True,
-    help="Batsim's jobs table (column job_id), the same table for evalys (column jobID), a job log, or a "
-    "trace for ui.perfetto.dev.",
+    help="Format: batsim, evalys, swf, perfetto, or another one that gridsim list exports shows.",
 )
 @click.option("--machines", metavar="FIRST:END|A,B,C", help="Machines in a perfetto trace.  [all]")
 @click.option("--out", required=True, metavar="FILE", help="Output file.")
 @json_option
 def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) -> None:
     """Write the schedule of a result (run --record) in the format of another program."""
-    from gridsim.results.formats.job_logs import to_batsim, to_swf, unique_job_numbers
+    from gridsim.results.formats.job_logs import unique_job_numbers
     from gridsim.results.formats.perfetto import to_perfetto
+    from gridsim.results.formats.registry import BUILT_IN
+    from gridsim.results.formats.registry import export as export_result
     from gridsim.results.result import Result
     from gridsim.support.text import to_json
 
@@ -145,15 +147,13 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
     with guard_display([file]):
         if kind == "perfetto":
             rows = to_perfetto(result, out, machines=selection)
-        elif kind == "swf":
-            rows = to_swf(result, out)
         else:
-            rows = to_batsim(result, out, dialect="evalys" if kind == "evalys" else "batsim")
+            rows = export_result(result, out, kind)
     if as_json:
         click.echo(to_json({"file": file, "format": kind, "rows": rows, "out": out}))
     else:
         click.echo(f"saved {out}: {rows} {'events' if kind == 'perfetto' else 'rows'}")
-        if kind != "perfetto":
+        if kind != "perfetto" and kind in BUILT_IN:
             unit = "job" if result.rigid else "bag"
             offset = f"{unit} k is application k - 1 of gridsim why"
             click.echo(offset if unique_job_numbers(result) is None else "jobs have their numbers in the log")

@@ -15,6 +15,7 @@ from gridsim.cli.options import (
     NamingCommand,
     bound_option,
     class_option,
+    complete_schedulers,
     import_option,
     json_option,
     out_option,
@@ -33,7 +34,6 @@ from gridsim.cli.output import (
     show_result,
 )
 from gridsim.cli.scenario_flags import (
-    complete_schedulers,
     prepare,
     resumed_threads_option,
     run_arguments,

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import INT, NamingCommand, json_option, progress_option, report_option
-from gridsim.cli.output import check_distinct, check_output, progress_of, scenario_files
+from gridsim.cli.options import (
+    INT,
+    PART,
+    NamingCommand,
+    complete_metrics,
+    complete_schedulers,
+    json_option,
+    progress_option,
+    report_option,
+)
+from gridsim.cli.output import (
+    check_distinct,
+    check_table,
+    print_text,
+    progress_of,
+    save_table,
+    scenario_files,
+)
 from gridsim.cli.study_flags import (
     check_study,
     execution_arguments,
@@ -21,12 +38,19 @@ from gridsim.cli.study_flags import (
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from gridsim.studies.sweep_result import SweepResult
+    from gridsim.studies.execution.cell import RunRecord
+    from gridsim.studies.execution.store import Store
 
 
 @click.command(cls=NamingCommand)
 @click.argument("file", metavar="SWEEP.toml")
-@click.option("--schedulers", "names", metavar="A,B,C", help="Schedulers to compare.  [as in the file]")
+@click.option(
+    "--schedulers",
+    "names",
+    metavar="A,B,C",
+    shell_complete=complete_schedulers,
+    help="Schedulers to compare.  [as in the file]",
+)
 @click.option(
     "--replicates",
     type=INT,
@@ -41,7 +65,13 @@ if TYPE_CHECKING:
 @click.option(
     "--metrics",
     metavar="A,B,C",
+    shell_complete=complete_metrics,
     help="Metrics to report; the first one is shown and drawn.  [as in the file]",
+)
+@click.option(
+    "--part",
+    type=PART,
+    help="Only run part K of N parts, which may share a store, or have stores that are merged.",
 )
 @execution_options
 @headline_option
@@ -56,6 +86,7 @@ def sweep(
     baseline: str | None,
     metrics: str | None,
     out: str | None,
+    part: tuple[int, int] | None,
     **flags: Any,
 ) -> None:
     """Run a sweep: schedulers over a grid of changes to a scenario, with replications of each point.
@@ -67,8 +98,12 @@ def sweep(
     from gridsim.studies.sweep import Sweep
     from gridsim.support.arguments import text
 
+    if part is not None:
+        for flag, value in (("out", out), *((name, flags[name]) for name in ("figure", "report", "title"))):
+            if value is not None:
+                raise ScenarioError(f"--{flag} does not support --part, since it requires the whole sweep")
     check_study(flags, "sweep")
-    _check_table(out)
+    check_table(out)
     changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}
     changes["metrics"] = names_of(metrics) or None
     overrides = {key: value for key, value in changes.items() if value is not None}
@@ -80,9 +115,14 @@ def sweep(
     if definition.cells:
         planned_lines(definition.cells[0].scenario)  # an error in the plan would occur in every run
     with execution_arguments(flags, f"{os.path.splitext(file)[0]}.store") as execution:
-        result = definition.run(progress=progress_of(flags["progress"], flags["as_json"]), **execution)
+        execution["progress"] = progress_of(flags["progress"], flags["as_json"])
+        if part is not None:
+            records = definition.run_part(*part, **execution)
+            _show_part(part, records, execution["store"], flags["as_json"])
+            return
+        result = definition.run(**execution)
     if out is not None:
-        _save(result, out)
+        save_table(result.to_arrow(), out)
     store = execution["store"].path
     show_study(
         result,
@@ -97,28 +137,27 @@ def sweep(
         sys.exit(1)
 
 
+def _show_part(part: tuple[int, int], records: Sequence[RunRecord], store: Store, as_json: bool) -> None:
+    """Print the number of runs of a part, and exit with 1 if runs failed."""
+    from gridsim.support.text import to_json
+
+    failures = [record.error for record in records if record.error]
+    number, count = part
+    if as_json:
+        answer = {"part": number, "parts": count, "runs": len(records), "failed": len(failures)}
+        click.echo(to_json({**answer, "store": str(store.path)}))
+    else:
+        for error in dict.fromkeys(failures):
+            print_text(error)
+        print_text(f"part {number} of {count}: {len(records)} runs, {len(failures)} failed")
+        print_text(f"kept in {store.path}")
+    if failures:
+        sys.exit(1)
+
+
 def _command(file: str, overrides: dict[str, Any]) -> list[str]:
     """Return the command that repeats the sweep."""
     arguments = ["gridsim", "sweep", file]
     for flag, value in overrides.items():
         arguments += [f"--{flag}", ",".join(value) if isinstance(value, list) else str(value)]
     return arguments
-
-
-def _check_table(out: str | None) -> None:
-    if out is not None:
-        check_output("--out", out)
-        if not out.endswith((".parquet", ".csv")):
-            raise ScenarioError(f"--out must end in .parquet or .csv, got {out!r}")
-
-
-def _save(result: SweepResult, out: str) -> None:
-    from gridsim.support.files import atomic_file
-    from gridsim.support.imports import import_extra
-
-    table = result.to_arrow()
-    with atomic_file(out) as stream:
-        if out.endswith(".csv"):
-            import_extra("pyarrow.csv", "data", "--out").write_csv(table, stream)
-        else:
-            import_extra("pyarrow.parquet", "data", "--out").write_table(table, stream)

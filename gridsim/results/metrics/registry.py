@@ -26,7 +26,6 @@ from gridsim.optimization.bounds import (
 from gridsim.results.metrics import formulas
 from gridsim.results.metrics.energy import JOULES_PER_KWH
 from gridsim.results.table import Table
-from gridsim.support.arguments import listed, short_repr
 from gridsim.support.arrays import Floats, Integers
 
 #: A metric defined by the user: a function of a `Result`.
@@ -685,36 +684,6 @@ def check_bound(kind: BoundKind) -> BoundKind:
     if kind not in (known := get_args(BoundKind)):
         raise ScenarioError(f"bound must be one of {', '.join(known)}, got {kind!r}")
     return kind
-
-
-def requested_metrics(
-    metrics: Sequence[str] | Mapping[str, MetricFunction],
-) -> dict[str, MetricFunction | None]:
-    """Return the requested metrics: name -> function, or None for a metric of `METRICS`.
-
-    Raises
-    ------
-    ScenarioError
-        If a name is unknown, or `metrics` is neither a list of names nor a mapping of names to functions.
-    """
-    functions: dict[str, MetricFunction | None] = {}
-    if isinstance(metrics, str):
-        raise ScenarioError(f"metrics must be a list of names, or map names to functions, got {metrics!r}")
-    for name in metrics:
-        if not isinstance(name, str):
-            raise ScenarioError(f"metrics must be a list of names, got the entry {short_repr(name)}")
-        if name in ALIASES and not isinstance(metrics, Mapping):
-            name = ALIASES[name]
-        functions[name] = metrics[name] if isinstance(metrics, Mapping) else None
-        if not (functions[name] is None or callable(functions[name])):
-            raise ScenarioError(f"metrics[{name!r}] must be a function of a result, got {functions[name]!r}")
-        if functions[name] is None and name not in METRICS:
-            raise ScenarioError(
-                f"metrics must be names of metrics, got {name!r}; {listed((*METRICS, *ALIASES), name)}"
-            )
-    if not functions:
-        raise ScenarioError("metrics must contain at least one name, got none")
-    return functions
 
 
 def metric_values(result: Metrics, functions: Mapping[str, MetricFunction | None]) -> dict[str, float]:

@@ -80,6 +80,8 @@ class RunRecord:
         Maximum memory of the process so far, bytes.
     code
         The version of the code, from `code_version`.
+    adopted_from
+        The version of the code that executed the run, if its record was adopted under `code`; else empty.
     files
         SHA-256 of each trace file as it was read.
     changed_file
@@ -98,6 +100,7 @@ class RunRecord:
     wall_seconds: float = 0.0
     peak_memory: int | None = None
     code: str = ""
+    adopted_from: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     changed_file: str = ""
     notes: tuple[tuple[type[Warning], str], ...] = ()

@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from gridsim.errors import GridSimError, WarningScope, warn
+from gridsim.studies.execution.adopt import adopt
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.run_cells import run_cells
 from gridsim.studies.execution.store import Store
@@ -65,10 +66,13 @@ def collect(
     for number, key in enumerate(keys):
         positions.setdefault(key, []).append(number)
     if store is not None:
-        keys_to_find = [key for key in positions if isinstance(key, str)]
-        for key, stored_record in store.find(
-            keys_to_find, [name for cell in cells for name in cell.metrics]
-        ).items():
+        metrics = list(dict.fromkeys(name for cell in cells for name in cell.metrics))
+        to_find = {key: cells[numbers[0]] for key, numbers in positions.items() if isinstance(key, str)}
+        stored = store.find(to_find, metrics)
+        if store.adopt and len(stored) < len(to_find):
+            adopt(store, {key: cell for key, cell in to_find.items() if key not in stored}, metrics)
+            stored = store.find(to_find, metrics)
+        for key, stored_record in stored.items():
             if stored_record.error:
                 stored_record = dataclasses.replace(
                     stored_record, error=f"{stored_record.error} (in the store: retry runs it again)"

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,7 @@ from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import Description
 from gridsim.studies.execution.cell import Cell
+from gridsim.studies.execution.code_digests import code_digests, is_of_user
 from gridsim.support.arguments import short_repr
 from gridsim.support.imports import import_object, module_file
 from gridsim.support.provenance import (
@@ -30,11 +31,15 @@ from gridsim.support.text import plain
 
 @dataclass(frozen=True)
 class _ArchivedInput:
-    """A scenario with its stored form and the SHA-256 of its files; the reference keeps its id unique."""
+    """A scenario with its stored form, the SHA-256 of its files, and the digests of the code of plugins.
+
+    The reference to the scenario keeps its id unique.
+    """
 
     scenario: Scenario
     archive: ArchivedScenario
     files: Mapping[str, str]
+    modules: Mapping[str, str]
 
 
 class Keys:
@@ -42,6 +47,7 @@ class Keys:
 
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
+        self._modules_read: dict[str, dict[str, str]] = {}
         self._scenarios: dict[int, _ArchivedInput] = {}
         #: id -> a scheduler, referenced so that the id stays unique, and its part of the key
         self._schedulers: dict[int, tuple[Scheduler, dict[str, Any]]] = {}
@@ -72,15 +78,40 @@ class Keys:
                 return "+".join(filter(None, (format_of_name(path), *parts)))
 
             archive = scenario.to_archive(schedulers=False, place=content)
-            self._scenarios[id(scenario)] = _ArchivedInput(scenario, archive, files)
+            modules = self._plugins(scenario, sources)
+            self._scenarios[id(scenario)] = _ArchivedInput(scenario, archive, files, modules)
         return self._scenarios[id(scenario)]
 
-    def key(self, cell: Cell) -> str:
+    def _plugins(self, scenario: Scenario, paths: Iterable[str]) -> dict[str, str]:
+        """Return the digests of the code of plugins that makes the parts of a scenario or reads its files."""
+        from gridsim.traces import format_of_name
+        from gridsim.traces.formats import BUILT_IN, plugin_formats
+
+        parts = (scenario.platform, scenario.workload, scenario.faults, scenario.fluctuation)
+        owners = {
+            type(part.recipe).__module__: "a part of the scenario" for part in parts if part is not None
+        }
+        for path in paths:
+            if (name := format_of_name(path)) and name not in BUILT_IN:
+                owners[plugin_formats()[name].read.__module__] = f"the trace format {name}"
+        digests: dict[str, str] = {}
+        for module, owner in owners.items():
+            if module.partition(".")[0] not in PACKAGES:
+                digests |= self._module(module, owner)
+        return digests
+
+    def key(self, cell: Cell, code: str | None = None) -> str:
         """Return the SHA-256 (hexadecimal) of all data on which the outcome of `cell` depends.
 
         These are the scenario with its seeds and the content of its files, the scheduler's class and
-        parameters, the time limit, functions of the user (with the source of their modules, but without
-        modules imported there), the code of gridsim and the version of numpy.
+        parameters, the time limit, functions of the user, the code of the user (the modules of these, with
+        all modules that they import, without comments and docstrings), the code of gridsim and the version
+        of numpy.
+
+        Parameters
+        ----------
+        code
+            The version of the code in place of the present one, as `code_version` returned it.
 
         Raises
         ------
@@ -93,10 +124,12 @@ class Keys:
             for name, metric in sorted(cell.metrics.items())
             if metric is not None
         }
+        scheduler = self._scheduler(cell.scheduler)
         inputs = {
-            "code": code_version(),
+            "code": code_version() if code is None else code,
             "scenario": self.scenario(cell.scenario).toml,
-            **self._scheduler(cell.scheduler),
+            **scheduler,
+            "modules": {**scheduler["modules"], **self._archived_input(cell.scenario).modules},
             "metrics": functions,
             "time_limit": cell.time_limit,
         }
@@ -115,8 +148,8 @@ class Keys:
             self._schedulers[id(scheduler)] = scheduler, {**entry, "modules": self._modules(description)}
         return self._schedulers[id(scheduler)][1]
 
-    def _function(self, name: str, metric: MetricFunction) -> str:
-        """Return the name of a user's function, which must be importable, and its module's SHA-256."""
+    def _function(self, name: str, metric: MetricFunction) -> list[Any]:
+        """Return the name of a user's function, which must be importable, and the digests of its code."""
         module, qualname = (getattr(metric, key, "") for key in ("__module__", "__qualname__"))
         try:
             target = import_object(f"{module}:{qualname}")
@@ -127,21 +160,25 @@ class Keys:
                 f"metrics[{name!r}] must be a function of a module, since a store identifies it by "
                 f"its name, got {metric!r}"
             )
-        return f"{module}:{qualname} {self._module(module, name)}"
+        return [f"{module}:{qualname}", self._module(module, name)]
 
     def _modules(self, scheduler: Description) -> dict[str, str]:
-        """Return the SHA-256 of the user's modules from which the scheduler and its parameters come."""
+        """Return the digests of the user's code from which the scheduler and its parameters come."""
         owner = scheduler.values["name"]
-        digests = {name: self._module(name, owner) for name in scheduler.modules if _of_user(name)}
+        digests: dict[str, str] = {}
+        for name in scheduler.modules:
+            if name.partition(".")[0] not in PACKAGES:
+                digests |= self._module(name, owner)
         for text in scheduler.texts:  # a text with a colon may name a function, or be a time of day
             name, _, attribute = text.partition(":")
-            if name and attribute and _of_user(name) and (file := module_file(name)) is not None:
-                digests.setdefault(name, f"sha256:{self._file(file)}")
+            if name and attribute and is_of_user(name) and (file := module_file(name)) is not None:
+                digests |= self._code(name, file)
         return digests
 
-    def _module(self, name: str, owner: str) -> str:
+    def _module(self, name: str, owner: str) -> dict[str, str]:
+        """Return the digests of the code of a module that has been imported."""
         if name.partition(".")[0] in sys.stdlib_module_names:
-            return f"python {sys.version}"
+            return {"python": sys.version}
         try:
             file = inspect.getsourcefile(import_module(name))
         except (ImportError, TypeError):
@@ -150,13 +187,14 @@ class Keys:
             raise ScenarioError(
                 f"{owner} must come from a module in a file to be kept in a store, got one of {name}"
             )
-        return f"sha256:{self._file(file)}"
+        return self._code(name, file)
+
+    def _code(self, module: str, file: str) -> dict[str, str]:
+        if module not in self._modules_read:
+            self._modules_read[module] = code_digests(module, file)
+        return self._modules_read[module]
 
     def _file(self, path: str) -> str:
         if path not in self._files:
             self._files[path] = sha256(path)
         return self._files[path]
-
-
-def _of_user(module: str) -> bool:
-    return module.partition(".")[0] not in PACKAGES

@@ -16,14 +16,13 @@ import json
 import math
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import accumulate
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError, TraceFormatError
@@ -36,9 +35,12 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import describe
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.keys import Keys
+from gridsim.studies.execution.shards import Shards, no_link
+from gridsim.support.arguments import integer
+from gridsim.support.columns import content_name
 from gridsim.support.files import atomic_file, open_regular, temporary_names
 from gridsim.support.imports import import_extra
-from gridsim.support.memory import memory, size_of
+from gridsim.support.provenance import code_version
 from gridsim.support.references import Arrays
 from gridsim.support.text import plain
 
@@ -69,6 +71,7 @@ _COLUMNS = {
     "error": "string",
     "digest": "string",
     "code": "string",
+    "adopted_from": "string",
     "scheduler": "string",
     "class": "string",
     "parameters": "string",
@@ -78,15 +81,16 @@ _COLUMNS = {
     "wall_seconds": "double",
     "peak_memory": "int64",
 }
-#: Types of numbers: pyarrow -> numpy.
-_NUMPY = {"int64": np.int64, "double": np.float64}
 #: Folder -> types of the columns of its tables; metrics of the user are numbers as well.
 _TYPES = {
     "cells": _COLUMNS | dict.fromkeys(METRICS, "double"),
     "scenarios": {"scenario": "string", "toml": "string"},
 }
-#: Columns that may be empty: not every system reports memory, and not every run has all metrics.
-_OPTIONAL = ("peak_memory", *METRICS)
+#: Columns that may be empty: not every system reports memory, not every run has all metrics, and stores of
+#: earlier versions have no column `adopted_from`.
+_OPTIONAL = ("adopted_from", "peak_memory", *METRICS)
+#: A reference to an array in the text of a scenario.
+_REFERENCE = re.compile(rf'\b(?:array|counts) = "({_SHA256})"')
 
 
 class Store(ArrowStream):
@@ -97,22 +101,26 @@ class Store(ArrowStream):
     keep_results
         Whether whole results are also saved, for `result`; the processes that execute the runs must have
         access to the folder.
+    adopt
+        Number of runs of each earlier version of gridsim and class of schedulers that studies execute again
+        to take over the others, if their outcomes are the same; 0 to take over none.
 
     Raises
     ------
     ScenarioError
-        If the folder is not a store.
+        If the folder is not a store, or `adopt` is invalid.
     OSError
         If the folder cannot be created or written.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, keep_results: bool = False) -> None:
-        self._arrow = import_extra("pyarrow", "data", "a store")
-        self._parquet = import_extra("pyarrow.parquet", "data", "a store")
+    def __init__(self, path: str | os.PathLike[str], *, keep_results: bool = False, adopt: int = 0) -> None:
         self.path, self.keep_results = Path(path), keep_results
+        self.adopt = integer("adopt", adopt)
+        self._cells = Shards(self.path / "cells", "key", _TYPES["cells"], _OPTIONAL)
+        self._scenarios = Shards(self.path / "scenarios", "scenario", _TYPES["scenarios"])
         header = self.path / _HEADER
         for part in (header, *(self.path / folder for folder in _FOLDERS)):
-            _no_link(part)
+            no_link(part)
         if not header.exists():
             if self.path.exists() and not (
                 self.path.is_dir() and all(map(_can_be_in_new_store, self.path.iterdir()))
@@ -137,6 +145,8 @@ class Store(ArrowStream):
                     if unfinished.fullmatch(file.name) and time.time() - file.stat().st_mtime > _LEFTOVER_AGE:
                         file.unlink()
         self._keys = Keys()
+        #: (version, class of schedulers) -> whether runs executed again have the outcomes of that version.
+        self.comparisons: dict[tuple[str, str], bool] = {}
         #: Names (SHA-256) of the scenarios that this object has written.
         self._saved_scenarios: set[str] = set()
 
@@ -159,6 +169,21 @@ class Store(ArrowStream):
         except (OSError, TraceFormatError):
             return None
 
+    def key(self, cell: Cell, code: str) -> str:
+        """Return the key that a run would have with another version of the code; it must have a key."""
+        return self._keys.key(cell, code)
+
+    def other_versions(self) -> list[str]:
+        """Return the versions of gridsim, except the present one, under which the store has runs."""
+        rows, _ = self._cells.read(columns=["key", "code"])
+        return sorted(set(rows["code"].unique().to_pylist()) - {code_version()})
+
+    def copy_result(self, key: str, new_key: str) -> None:
+        """Copy the whole result of a run, if the store has it, to a new key."""
+        if (file := self.result_file(key)).exists():
+            with open_regular(file) as stream, atomic_file(self.result_file(new_key)) as copy:
+                shutil.copyfileobj(stream, copy)
+
     def prepare(self, cell: Cell, key: str) -> Cell:
         """Return `cell` with the SHA-256 of its files, and the file of its result if results are kept."""
         keep = str(self.result_file(key).absolute()) if self.keep_results else None
@@ -178,26 +203,38 @@ class Store(ArrowStream):
         """
         if not re.fullmatch(_SHA256, key):
             raise GridSimError(f"store: a key must be the SHA-256 of a run, got {key!r}")
-        return _no_link(self.path / "results" / f"{key}.npz")
+        return no_link(self.path / "results" / f"{key}.npz")
 
     def find(self, keys: Iterable[str], metrics: Iterable[str] = ()) -> dict[str, RunRecord]:
         """Return key -> record for the `keys` that are in the store as failed or with all of `metrics`."""
         key_set, metric_names = set(keys), set(metrics)
         table, _ = self._read(key_set)
+        # numbers are read column by column, since rows of pyarrow as dicts take ten times as long
+        values: list[dict[str, float]] = [{} for _ in range(table.num_rows)]
+        for name in table.column_names:
+            if name not in _COLUMNS:
+                column = table[name]
+                numbers, valid = column.to_numpy().tolist(), column.is_valid().to_numpy().tolist()
+                for row_values, number, is_valid in zip(values, numbers, valid, strict=True):
+                    if is_valid:
+                        row_values[name] = number
+        names = ("key", "digest", "error", "wall_seconds", "peak_memory", "code", "adopted_from")
         records = {}
-        for row in table.to_pylist():
-            values = {name: row[name] for name in row if name not in _COLUMNS and row[name] is not None}
-            complete = metric_names <= set(values) and (
-                not self.keep_results or self.result_file(row["key"]).exists()
+        for row_values, key, digest, error, seconds, memory, code, origin in zip(
+            values, *(table[name].to_pylist() for name in names), strict=True
+        ):
+            is_complete = metric_names <= row_values.keys() and (
+                not self.keep_results or self.result_file(key).exists()
             )
-            if row["error"] or complete:
-                records[row["key"]] = RunRecord(
-                    values=values,
-                    digest=row["digest"],
-                    error=row["error"],
-                    wall_seconds=row["wall_seconds"],
-                    peak_memory=row["peak_memory"],
-                    code=row["code"],
+            if error or is_complete:
+                records[key] = RunRecord(
+                    values=row_values,
+                    digest=digest,
+                    error=error,
+                    wall_seconds=seconds,
+                    peak_memory=memory,
+                    code=code,
+                    adopted_from=origin or "",
                 )
         return records
 
@@ -216,12 +253,13 @@ class Store(ArrowStream):
             for archive in new.values():
                 self._keep_arrays(archive.arrays)
             table = {"scenario": [*new], "toml": [archive.toml for archive in new.values()]}
-            self._write("scenarios", self._columns("scenarios", table))
+            self._scenarios.write(self._scenarios.table(table))
             self._saved_scenarios |= set(new)
         columns: dict[str, list[Any]] = {
             "key": [key for key, _, _ in rows],
             **{
-                name: [getattr(record, name) for _, _, record in rows] for name in ("error", "digest", "code")
+                name: [getattr(record, name) for _, _, record in rows]
+                for name in ("error", "digest", "code", "adopted_from")
             },
             **{
                 name: [schedulers[id(cell.scheduler)][name] for _, cell, _ in rows]
@@ -239,185 +277,212 @@ class Store(ArrowStream):
         columns |= {
             name: [record.values.get(name) for _, _, record in rows] for name in (*METRICS, *user_metrics)
         }
-        self._write("cells", self._columns("cells", columns))
+        self._cells.write(self._cells.table(columns))
 
     def _keep_arrays(self, arrays: Arrays) -> None:
         """Write each array of a scenario to a file, unless it exists."""
         for name, array in arrays.items():
-            file = _no_link(self.path / "arrays" / f"{name}.npz")
+            file = no_link(self.path / "arrays" / f"{name}.npz")
             if not file.exists():
                 file.parent.mkdir(exist_ok=True)
                 with atomic_file(file) as stream, Writer(stream) as archive:
                     archive.arrays({name: array})
 
-    def _columns(self, folder: str, columns: Mapping[str, Sequence[Any]]) -> Any:
-        """Return a table for `folder` from columns of plain values; None is a missing number."""
-        known = _TYPES[folder]
-        arrays = [self._column(values, known.get(name, "double")) for name, values in columns.items()]
-        return self._arrow.Table.from_arrays(arrays, names=[*columns])
-
-    def _column(self, values: Sequence[Any], kind: str) -> Any:
-        """Return values as an array of pyarrow.
-
-        Its buffers are created here because ``pyarrow.array`` imports pandas, which takes long.
-        """
-        arrow = self._arrow
-        if kind == "string":
-            texts = [value.encode() for value in values]
-            ends = np.array([*accumulate(map(len, texts), initial=0)], np.int32)
-            buffers = [None, arrow.py_buffer(ends), arrow.py_buffer(b"".join(texts))]
-            return arrow.Array.from_buffers(arrow.string(), len(texts), buffers)
-        validity = np.packbits(np.array([value is not None for value in values], np.bool_), bitorder="little")
-        numbers = np.array([0 if value is None else value for value in values], _NUMPY[kind])
-        buffers = [arrow.py_buffer(validity), arrow.py_buffer(numbers)]
-        return arrow.Array.from_buffers(arrow.type_for_alias(kind), len(values), buffers)
-
-    # -- shards ---------------------------------------------------------------------------------------
-
-    def _shards(self, folder: str) -> list[Path]:
-        return sorted(map(_no_link, (self.path / folder).glob("*.parquet")))
-
-    def _write(self, folder: str, table: Any) -> Path:
-        """Write a table as a shard, whose name is the SHA-256 of its content, and return its path."""
-        content = self._arrow.BufferOutputStream()
-        self._parquet.write_table(table, content)
-        shard = self.path / folder / f"{hashlib.sha256(buffer := content.getvalue()).hexdigest()}.parquet"
-        with atomic_file(shard) as stream:
-            stream.write(buffer)
-        return shard
-
-    def _load(self, folder: str, column: str, values: set[str] | None = None) -> tuple[Any, list[Path]]:
-        """Return the rows of all shards in a folder, and the paths of the shards.
-
-        Parameters
-        ----------
-        values
-            Return only rows whose `column` is among these; None for all rows.
-        """
-        shards, tables = self._shards(folder), []
-        types = _TYPES[folder]
-        for shard in shards:
-            try:
-                with open_regular(shard) as stream:
-                    if len(shard.stem) == 64:
-                        content = hashlib.file_digest(stream, "sha256").hexdigest()
-                        if content != shard.stem:
-                            raise ValueError(
-                                f"its name must be the SHA-256 of its content, got content {content}"
-                            )
-                    table = self._table(stream, types)
-            except MemoryError:
-                raise
-            except FileNotFoundError:  # another process has just merged this shard with others
-                return self._load(folder, column, values)
-            except Exception as error:  # a damaged file may cause any exception of Parquet
-                if isinstance(error, OSError) and error.errno is not None:
-                    raise  # an error of the disk: the file may be intact
-                raise GridSimError(
-                    f"{shard}: not a valid shard of a store ({error}); remove it to execute its runs again"
-                ) from error
-            if values is not None:
-                compute = import_extra("pyarrow.compute", "data", "a store")
-                value_set = self._column(sorted(values), "string")
-                table = table.filter(compute.is_in(table[column], value_set))
-            tables.append(table)
-        empty = self._arrow.Table.from_batches([], self._arrow.schema([*types.items()]))
-        return self._arrow.concat_tables([empty, *tables], promote_options="default"), shards
-
-    def _table(self, stream: IO[bytes], known: Mapping[str, str]) -> Any:
-        """Read the table of a shard, whose columns have the types `known`; all others must be numbers.
-
-        Raises
-        ------
-        ValueError
-            If a column has another type, a row lacks a required value, or the table would take more than a
-            quarter of the memory; a few bytes may state that many rows have the same long text.
-        """
-        compute = import_extra("pyarrow.compute", "data", "a store")
-        file, limit = self._parquet.ParquetFile(stream), memory() // 4
-        for field in file.schema_arrow:
-            if str(field.type) != (expected := known.get(field.name, "double")):
-                raise ValueError(f"{field.name} must be of type {expected}, got {field.type}")
-        if len(set(file.schema_arrow.names)) < len(file.schema_arrow.names):
-            raise ValueError("two columns have the same name")
-        metadata = file.metadata
-        shared = [name for name in file.schema_arrow.names if known.get(name) == "string"]
-        # the metadata of columns in a group is not used, since pyarrow 26 aborts the process if it is damaged
-        groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
-        # a file states its number of rows several times; in a damaged file they may differ or be < 0
-        stated = sum(abs(group.total_byte_size) for group in groups)
-        rows = max(abs(metadata.num_rows), sum(abs(group.num_rows) for group in groups))
-        _check_size(max(stated, 8 * rows * metadata.num_columns), limit)
-        stream.seek(0)
-        table = self._parquet.ParquetFile(stream, read_dictionary=shared).read()
-        table.validate(full=True)  # detects invalid texts
-        for k, name in enumerate(table.column_names):
-            column = table.column(k)
-            if self._arrow.types.is_dictionary(column.type):
-                lengths = (
-                    compute.sum(compute.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
-                    for chunk in column.chunks
-                )
-                _check_size(sum(lengths), limit)
-                table = table.set_column(k, name, column.cast(column.type.value_type))
-        for name in known:
-            if name not in _OPTIONAL and (name not in table.column_names or table[name].null_count):
-                raise ValueError(f"each row must have {name}, got rows without {name}")
-        return table
+    # -- tables ---------------------------------------------------------------------------------------
 
     def _read(self, keys: set[str] | None = None) -> tuple[Any, list[Path]]:
         """Return the rows of `keys`, or all rows, each key once, and the paths of the shards that were read.
 
         Of several rows with one key, the first choice is one that did not fail, then one with more metrics.
         """
-        rows, shards = self._load("cells", "key", keys)
-        if not shards:
-            return rows, shards
+        rows, shards = self._cells.read(keys)
         compute = import_extra("pyarrow.compute", "data", "a store")
-        rows = rows.take(compute.sort_indices(rows["key"]))
-        if self._first(rows["key"]) is None:
-            return rows, shards
         nulls = (compute.is_null(rows[name]).cast("int64") for name in METRICS)
-        missing = functools.reduce(compute.add, nulls)
-        order = rows.select(["key", "error"]).append_column("missing", missing)
-        rows = rows.take(
-            compute.sort_indices(order, sort_keys=[(name, "ascending") for name in order.column_names])
-        )
-        return rows.filter(self._first(rows["key"])), shards
-
-    def _first(self, values: Any) -> Any:
-        """Return a mask of the first of equal values in a sorted column; None if all values are different."""
-        compute = import_extra("pyarrow.compute", "data", "a store")
-        column = values.combine_chunks()
-        is_different = compute.not_equal(column[1:], column[:-1])
-        if compute.all(is_different).as_py() is not False:
-            return None
-        return self._arrow.concat_arrays([self._arrow.repeat(True, 1), is_different])
+        order = rows.select(["key", "error"]).append_column("missing", functools.reduce(compute.add, nulls))
+        return self._cells.distinct(rows, order), shards
 
     def tidy(self) -> None:
         """Merge the shards of runs, and of scenarios, into one if there are `_MERGE_COUNT` or more."""
-        if len(self._shards("cells")) >= _MERGE_COUNT:
-            self._replace("cells", *self._read())
-        if len(self._shards("scenarios")) >= _MERGE_COUNT:
-            rows, shards = self._load("scenarios", "scenario")
-            compute = import_extra("pyarrow.compute", "data", "a store")
-            rows = rows.take(compute.sort_indices(rows["scenario"]))
-            first = self._first(rows["scenario"])
-            self._replace("scenarios", rows if first is None else rows.filter(first), shards)
+        self._compact(_MERGE_COUNT)
 
-    def _replace(self, folder: str, table: Any, shards: list[Path]) -> None:
-        written = self._write(folder, table)
-        for shard in shards:
-            if shard != written:  # the same rows may have been merged before
-                shard.unlink(missing_ok=True)
+    def _compact(self, count: int = 2) -> None:
+        """Merge the shards of runs, and of scenarios, into one if there are `count` or more."""
+        if len(self._cells.paths()) >= count:
+            self._cells.replace(*self._read())
+        if len(self._scenarios.paths()) >= count:
+            rows, shards = self._scenarios.read()
+            self._scenarios.replace(self._scenarios.distinct(rows), shards)
+
+    # -- maintenance ----------------------------------------------------------------------------------
+
+    def contents(self) -> list[dict[str, Any]]:
+        """Return a row for each version of gridsim and scheduler in the store.
+
+        Returns
+        -------
+        list of dict
+            ``code``, the version; ``scheduler``, its name; ``runs``, their number; ``failed``, the number of
+            those that failed; ``wall_seconds``, their total duration, s.
+        """
+        compute = import_extra("pyarrow.compute", "data", "a store")
+        rows, _ = self._cells.read(columns=["key", "error", "code", "scheduler", "wall_seconds"])
+        rows = self._cells.distinct(rows, rows.select(["key", "error"]))
+        rows = rows.append_column("failed", compute.not_equal(rows["error"], "").cast("int64"))
+        totals = [("key", "count"), ("failed", "sum"), ("wall_seconds", "sum")]
+        groups = rows.group_by(["code", "scheduler"]).aggregate(totals).to_pylist()
+        names = {"runs": "key_count", "failed": "failed_sum", "wall_seconds": "wall_seconds_sum"}
+        return [
+            {name: group[names.get(name, name)] for name in ("code", "scheduler", *names)}
+            for group in sorted(groups, key=lambda group: (group["code"], group["scheduler"]))
+        ]
+
+    def verify(self) -> list[str]:
+        """Read all files of the store and return its faults, one line each; [] if there are none.
+
+        Damaged files are faults, and scenarios, arrays and results that are missing or are not those that
+        their names and the runs state, and runs with one key and several digests.
+        """
+        faults: list[str] = []
+        cells, scenarios = (self._intact(shards, faults) for shards in (self._cells, self._scenarios))
+        arrays = _Arrays(self.path / "arrays")
+        for name in arrays:
+            try:
+                if content_name(arrays[name]) != name:
+                    faults.append(f"{self.path}/arrays/{name}.npz: its name must be the SHA-256 of the array")
+            except GridSimError as error:
+                faults.append(str(error))
+        known = set()
+        for row in scenarios.to_pylist():
+            known.add(row["scenario"])
+            if hashlib.sha256(row["toml"].encode()).hexdigest() != row["scenario"]:
+                faults.append(f"scenario {row['scenario']}: its name must be the SHA-256 of its text")
+            missing = sorted(set(_REFERENCE.findall(row["toml"])) - set(arrays))
+            faults += [f"scenario {row['scenario']}: the array {name} is missing" for name in missing]
+        missing = sorted(set(cells["scenario"].unique().to_pylist()) - known)
+        faults += [f"scenario {name} of some runs is missing" for name in missing]
+        digests: dict[str, str] = {}
+        for key, digest in zip(cells["key"].to_pylist(), cells["digest"].to_pylist(), strict=True):
+            if digest and digests.setdefault(key, digest) != digest:
+                faults.append(f"run {key}: there are several digests, {digests[key]} and {digest}")
+        for file in sorted((self.path / "results").glob("*.npz")):
+            try:
+                result = Result.load(no_link(file))
+                if result.digest != digests.get(file.stem, result.digest):
+                    faults.append(f"{file}: the digest must be {digests[file.stem]}, got {result.digest}")
+            except (GridSimError, OSError) as error:
+                faults.append(str(error))
+        return faults
+
+    def _intact(self, shards: Shards, faults: list[str]) -> Any:
+        """Return the rows of all intact shards; add the others to `faults`."""
+        tables = []
+        for shard in shards.paths():
+            try:
+                tables.append(shards.read_shard(shard))
+            except GridSimError as error:
+                faults.append(str(error))
+        return shards.concatenate(tables)
+
+    def merge(self, source: Store) -> int:
+        """Add the runs of another store, with their scenarios and whole results, and return their number.
+
+        Raises
+        ------
+        GridSimError
+            If a run has other digests in the two stores; then nothing is added.
+        """
+        compute = import_extra("pyarrow.compute", "data", "a store")
+        own = self._cells.read(columns=["key", "digest"])[0]
+        rows, count = source._read()[0], len(self)
+        digests = dict(zip(own["key"].to_pylist(), own["digest"].to_pylist(), strict=True))
+        common = rows.select(["key", "digest"]).filter(
+            compute.is_in(rows["key"], own["key"].combine_chunks())
+        )
+        for row in common.to_pylist():
+            if row["digest"] and digests[row["key"]] not in ("", row["digest"]):
+                raise GridSimError(
+                    f"{source.path}: the digest of run {row['key']} must be {digests[row['key']]}, as in "
+                    f"{self.path}, got {row['digest']}"
+                )
+        for folder, suffix in (("arrays", ".npz"), ("results", ".npz")):
+            for file in sorted((source.path / folder).glob(f"*{suffix}")):
+                target = no_link(self.path / folder / file.name)
+                if not target.exists():
+                    target.parent.mkdir(exist_ok=True)
+                    with open_regular(no_link(file)) as stream, atomic_file(target) as copy:
+                        shutil.copyfileobj(stream, copy)
+        if rows.num_rows:
+            self._scenarios.write(source._scenarios.distinct(source._scenarios.read()[0]))
+            self._cells.write(rows)
+        self._compact()
+        return len(self) - count
+
+    def drop(
+        self,
+        *,
+        code: str | None = None,
+        scheduler: str | None = None,
+        failed: bool = False,
+        other_versions: bool = False,
+    ) -> int:
+        """Remove the runs to which all of these conditions apply, and return their number.
+
+        Scenarios, arrays and whole results that no other run refers to are removed as well.  Meanwhile no
+        other process may add runs.
+
+        Parameters
+        ----------
+        code
+            The runs of this version of gridsim, as in `contents`.
+        scheduler
+            The runs of the scheduler of this name.
+        failed
+            The runs that failed.
+        other_versions
+            The runs of other versions of gridsim than the present one.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no condition.
+        """
+        compute = import_extra("pyarrow.compute", "data", "a store")
+        rows, shards = self._read()
+        conditions = []
+        if code is not None:
+            conditions.append(compute.equal(rows["code"], code))
+        if scheduler is not None:
+            conditions.append(compute.equal(rows["scheduler"], scheduler))
+        if failed:
+            conditions.append(compute.not_equal(rows["error"], ""))
+        if other_versions:
+            conditions.append(compute.not_equal(rows["code"], code_version()))
+        if not conditions:
+            raise ScenarioError("drop requires at least one of code, scheduler, failed and other_versions")
+        remaining_rows = rows.filter(compute.invert(functools.reduce(compute.and_, conditions)))
+        self._cells.replace(remaining_rows, shards)
+        scenarios, shards = self._scenarios.read(set(remaining_rows["scenario"].unique().to_pylist()))
+        scenarios = self._scenarios.distinct(scenarios)
+        self._scenarios.replace(scenarios, shards)
+        self._saved_scenarios = set()
+        names = {
+            "arrays": {name for text in scenarios["toml"].to_pylist() for name in _REFERENCE.findall(text)},
+            "results": set(remaining_rows["key"].to_pylist()),
+        }
+        for folder, needed in names.items():
+            for file in (self.path / folder).glob("*.npz"):
+                if file.stem not in needed and re.fullmatch(_SHA256, file.stem):
+                    file.unlink(missing_ok=True)
+        return int(rows.num_rows - remaining_rows.num_rows)
 
     # -- the whole store ------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return int(self._read()[0].num_rows)
+        compute = import_extra("pyarrow.compute", "data", "a store")
+        return int(compute.count_distinct(self._cells.read(columns=["key"])[0]["key"]).as_py())
 
     def to_arrow(self) -> Any:
-        """Return a pyarrow Table with one row per run, ordered by key (docs/guides/experiments.md)."""
+        """Return a pyarrow Table with one row per run, in any order (docs/guides/experiments.md)."""
         return self._read()[0]
 
     def to_pandas(self) -> Any:
@@ -433,7 +498,7 @@ class Store(ArrowStream):
         GridSimError
             If there is no scenario with this name, or one of its arrays is damaged.
         """
-        rows, _ = self._load("scenarios", "scenario", {name})
+        rows, _ = self._scenarios.read({name})
         if not rows.num_rows:
             raise GridSimError(f"store: there is no scenario {name}")
         return Scenario.from_archive(ArchivedScenario(rows["toml"][0].as_py(), _Arrays(self.path / "arrays")))
@@ -470,7 +535,7 @@ class _Arrays(Mapping[str, NDArray[Any]]):
     def __getitem__(self, name: str) -> NDArray[Any]:
         if not re.fullmatch(_SHA256, name):
             raise KeyError(name)
-        file = _no_link(self._folder / f"{name}.npz")
+        file = no_link(self._folder / f"{name}.npz")
         try:
             with open_regular(file) as stream, Reader(stream) as archive:
                 return archive.arrays([name])[name]
@@ -497,20 +562,6 @@ def _scheduler_columns(scheduler: Scheduler) -> dict[str, str]:
     return {"scheduler": description["name"], "class": description["class"], "parameters": parameters}
 
 
-def _no_link(path: Path) -> Path:
-    """Return `path` of a file in a store; raise GridSimError if it is a symbolic link.
-
-    Through a link, files outside the store would be read, written and removed."""
-    if path.is_symlink():
-        raise GridSimError(f"{path}: must be in the store itself, got a symbolic link")
-    return path
-
-
-def _check_size(nbytes: int, limit: int) -> None:
-    if nbytes > limit:
-        raise ValueError(f"its unpacked size is {size_of(nbytes)}, above the limit of {size_of(limit)}")
-
-
 def _can_be_in_new_store(path: Path) -> bool:
     """Return whether `path` may be in a store that is being created, or whose creation was interrupted."""
     if (name := _FOLDERS.get(path.name)) is not None:
@@ -526,3 +577,8 @@ def _has_name(path: Path, pattern: str) -> bool:
 def store_of(store: Store | StorePath | None) -> Store | None:
     """Return `store` itself if it is a `Store` or None, otherwise the store at that path."""
     return store if store is None or isinstance(store, Store) else Store(store)
+
+
+def is_store(path: StorePath) -> bool:
+    """Return whether a folder is a store."""
+    return (Path(path) / _HEADER).is_file()

@@ -20,8 +20,8 @@ from gridsim.results.metrics.registry import (
     METRICS,
     default_metrics,
     metric_values,
-    requested_metrics,
 )
+from gridsim.results.metrics.selection import requested_metrics
 from gridsim.simulation.simulate import simulate
 
 SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10, 20], 1000.0))

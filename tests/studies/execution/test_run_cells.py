@@ -156,7 +156,7 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
 """
     monkeypatch.syspath_prepend(tmp_path)
     keys = []
-    for more in ("", "# changed"):
+    for more in ("", "    x = 1\n"):
         (tmp_path / "own_scheduler.py").write_text(code + more)
         sys.modules.pop("own_scheduler", None)
         from gridsim.scheduling.registry import import_scheduler
@@ -202,7 +202,7 @@ def test_a_key_depends_on_the_source_of_functions_in_parameters(
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     keys = []
-    for more in ("", "# changed"):
+    for more in ("", "x = 1\n"):
         (tmp_path / "own_order.py").write_text(f"def order(tasks):\n    return tasks\n{more}")
         sys.modules.pop("own_order", None)
         importlib.invalidate_caches()
@@ -211,15 +211,57 @@ def test_a_key_depends_on_the_source_of_functions_in_parameters(
     assert keys[0] != keys[1]
 
 
+def test_a_key_depends_on_modules_that_the_users_module_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Comments and docstrings do not count, nor modules that are not imported."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_package" / "deep").mkdir(parents=True)
+    files = {
+        "own_package/__init__.py": "",
+        "own_package/deep/__init__.py": "",
+        "own_package/other.py": "x = 1\n",
+        "own_package/value.py": "from .deep import numbers, missing\n\ndef value(result):\n    return 1\n",
+        "own_package/deep/numbers.py": "def number():\n    import own_helper\n    return own_helper.x\n",
+        "own_helper.py": "import json\nimport numpy, no_such_package\nx = 1\n",
+    }
+    for name, code in files.items():
+        (tmp_path / name).write_text(code)
+    (tmp_path / "own_package" / "deep" / "__init__.py").write_text("missing = 1\n")
+    importlib.invalidate_caches()
+    metric = importlib.import_module("own_package.value").value
+    cell = Cell(small_scenario(), gs.Fcfs(), {"v": metric})
+    before = Keys().key(cell)
+    assert "own_helper" not in sys.modules  # a key imports nothing
+    for name in files:
+        intact = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(f'"""Docstring."""\n# comment\n{intact}\n\n')
+        assert Keys().key(cell) == before, name
+        (tmp_path / name).write_text(f"{intact}y = 2\n")
+        assert (Keys().key(cell) == before) == (name == "own_package/other.py"), name
+        (tmp_path / name).write_text(intact)
+    (tmp_path / "no_such_package.py").write_text("")
+    importlib.invalidate_caches()
+    assert Keys().key(cell) != before
+
+
 def test_the_code_version_is_a_digest_of_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The digest covers Python files, kernels with declarations and headers, and the version of numpy."""
     sources = digest_of_sources(Path(gs.__file__).parents[1], np.__version__)
     assert code_version() == f"{gs.__version__}+{sources[:16]}"
-    counted = ["gridsim/a.py", "gridsim/deep/in/b.py", "gridcore/k.pyx", "gridcore/k.pxd", "gridcore/k.h"]
-    others = ["gridsim/a.pyc", "gridcore/k.so", "other/a.py", "gridsim/schema.json"]
+    intact = 'class A:\n    """What it is."""\n\n    x = "# no comment"  # comment\n'
+    counted = [
+        "gridsim/engine/a.py", "gridsim/model/in/b.py", "gridsim/errors.py", "gridcore/k.pyx",
+        "gridcore/k.pxd", "gridcore/k.h", "gridsim/studies/execution/cell.py",
+    ]  # fmt: skip
+    others = [
+        "gridsim/engine/a.pyc", "gridcore/k.so", "other/a.py", "gridsim/engine/schema.json",
+        "gridsim/__init__.py", "gridsim/plots/a.py", "gridsim/cli/a.py", "gridsim/report/a.py",
+        "gridsim/studies/sweep.py",
+    ]  # fmt: skip
     for name in (*counted, *others):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("as it was")
+        (tmp_path / name).write_text(intact)
 
     def digest(numpy: str = "2.0") -> str:
         return digest_of_sources(tmp_path, numpy)
@@ -227,17 +269,21 @@ def test_the_code_version_is_a_digest_of_the_sources(tmp_path: Path, monkeypatch
     before = digest()
     assert digest("2.1") != before
     for name in (*counted, *others):
-        (tmp_path / name).write_text("changed")
-        assert (digest() == before) == (name in others), name
-        (tmp_path / name).write_text("as it was")
+        for change in (("x =", "y ="), ("# no", "# a"), ("    x", "x")):
+            (tmp_path / name).write_text(intact.replace(*change))
+            assert (digest() == before) == (name in others), name
+        for change in (("What it", "What\n\nthis"), ("# comment", ""), ("\n    x", "    # more\n    x")):
+            (tmp_path / name).write_text(intact.replace(*change))
+            assert digest() == before, name
+        (tmp_path / name).write_text(intact)
     for name in counted:  # the file name also counts
-        (tmp_path / name).rename((tmp_path / name).with_stem("c"))
+        renamed = (tmp_path / name).rename((tmp_path / name).with_stem("c"))
         assert digest() != before
-        (tmp_path / name).with_stem("c").rename(tmp_path / name)
+        renamed.rename(tmp_path / name)
     assert digest() == before
-    (tmp_path / "gridsim/deep/in/b.py").rename(tmp_path / "gridsim/b.py")  # the folder counts as well
+    (tmp_path / "gridsim/model/in/b.py").rename(tmp_path / "gridsim/model/b.py")  # the folder counts as well
     assert digest() != before
-    (tmp_path / "gridsim/b.py").rename(tmp_path / "gridsim/deep/in/b.py")
+    (tmp_path / "gridsim/model/b.py").rename(tmp_path / "gridsim/model/in/b.py")
     actual = Path.rglob
     monkeypatch.setattr(Path, "rglob", lambda folder, name: reversed([*actual(folder, name)]))
     assert digest() == before  # but not the order in which the system lists the files

