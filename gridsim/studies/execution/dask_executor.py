@@ -63,7 +63,7 @@ class DaskExecutor(RunExecutor):
         self._shared: dict[str, Any] = {}
 
     def prepare(
-        self, schedulers: Iterable[Scheduler], metrics: Iterable[tuple[str, MetricFunction | None]]
+        self, schedulers: Iterable[Scheduler], metrics: Iterable[tuple[str, MetricFunction | None]] = ()
     ) -> None:
         super().prepare(schedulers, metrics)
         while not self._id:  # the first answer

@@ -54,7 +54,7 @@ class RunExecutor:
         self._is_local = isinstance(executor, ThreadPoolExecutor)
 
     def prepare(
-        self, schedulers: Iterable[Scheduler], metrics: Iterable[tuple[str, MetricFunction | None]]
+        self, schedulers: Iterable[Scheduler], metrics: Iterable[tuple[str, MetricFunction | None]] = ()
     ) -> None:
         """Collect the code of the user that calls need.
 
@@ -106,6 +106,17 @@ class RunExecutor:
             raise CancelledError
         value = future.result()
         return value.unpacked() if isinstance(value, Reply) else value
+
+    def wait_for(self, future: Future[Any]) -> Any:
+        """Wait for a call, and return its result; raise its exception, or an error about the executor."""
+        self.wait([future])
+        try:
+            return self.result(future)
+        except Exception as error:
+            self.explain(error)
+            if isinstance(error, BrokenExecutor):
+                raise broken_executor_error(self._executor, error) from error
+            raise
 
     def wait(self, futures: Collection[Future[Any]]) -> None:
         """Wait until one of `futures` is over, while `check` raises no error."""

@@ -134,7 +134,7 @@ class Keys:
 
 
 def _digests(code: UserCode, objects: Iterable[Any]) -> dict[str, str]:
-    """Return the SHA-256 of each module of the user, and Python's version if one of `objects` is part of it."""
+    """Return the SHA-256 of each module of the user, and Python's version if it has one of `objects`."""
     digests = {name: f"sha256:{module.sha256}" for name, module in code.modules.items()}
     if any(str(obj.__module__).partition(".")[0] in sys.stdlib_module_names for obj in objects):
         digests["python"] = sys.version

@@ -1,8 +1,8 @@
 """Source of definitions in the script or notebook (``__main__``), as a module of their own.
 
 Other processes cannot import ``__main__``: a notebook is no module, and a script would run its study again.
-So the definitions that a scheduler uses are copied: classes and functions as their source, imports as imports,
-and other values pickled.
+So the definitions that a scheduler uses are copied: classes and functions as their source, imports as
+imports, and other values pickled.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Calls that are packed for other processes: the one place that determines what is sent there, and how.
 
-A call is pickled once, and only the worker unpickles it: processes in between, such as the scheduler of a Dask
-cluster, need none of the modules.  Modules of the user are sent as their source (`UserCode`), and the worker
-executes them under names that begin with the hash of all of them.  So another copy of a module there is never
-used, and two copies do not mix.  Long arrays are replaced by their hashes, so that an executor can send each
-of them once.
+A call is pickled once, and only the worker unpickles it: processes in between, such as the scheduler of a
+Dask cluster, need none of the modules.  Modules of the user are sent as their source (`UserCode`), and the
+worker executes them under names that begin with the hash of all of them.  So another copy of a module there
+is never used, and two copies do not mix.  Long arrays are replaced by their hashes, so that an executor can
+send each of them once.
 """
 
 from __future__ import annotations
