@@ -163,10 +163,46 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
 
         keys.append(Keys().key(Cell(small_scenario(), import_scheduler("own_scheduler:Mine"))))
     assert keys[0] != keys[1]
-    (tmp_path / "own_scheduler.py").unlink()
-    scheduler = import_scheduler("own_scheduler:Mine")
+    (tmp_path / "own_scheduler.py").unlink()  # the module stays in memory as it was
+    assert Keys().key(Cell(small_scenario(), import_scheduler("own_scheduler:Mine"))) == keys[1]
+    (tmp_path / "unread_scheduler.py").write_text(code)
+    scheduler = import_scheduler("unread_scheduler:Mine")
+    (tmp_path / "unread_scheduler.py").unlink()
     with pytest.raises(gs.ScenarioError, match="^mine"):
         Keys().key(Cell(small_scenario(), scheduler))
+
+
+def test_a_key_depends_on_modules_that_the_users_module_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_package").mkdir()
+    (tmp_path / "own_package" / "__init__.py").touch()
+    (tmp_path / "own_package" / "orders.py").write_text(
+        "def order(tasks):\n    from .parts import part\n    return part(tasks)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    keys = []
+    for value in ("tasks", "tasks[::-1]"):
+        (tmp_path / "own_package" / "parts.py").write_text(f"def part(tasks):\n    return {value}\n")
+        for name in ("own_package", "own_package.orders", "own_package.parts"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        order = importlib.import_module("own_package.orders").order
+        keys.append(Keys().key(Cell(small_scenario(), gs.WqrFt(task_order=order))))
+    assert keys[0] != keys[1]
+
+
+def test_a_module_that_changed_after_its_import_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise runs of the old code would be stored under the key of the new one."""
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "changing_metric.py"
+    file.write_text("def value(result):\n    return 1.0\n")
+    metric = importlib.import_module("changing_metric").value
+    file.write_text("def value(result):\n    return 20.0\n")
+    with pytest.raises(gs.ScenarioError, match="changing_metric.py must be unchanged .* got another value;"):
+        Keys().key(Cell(small_scenario(), gs.Fcfs(), {"v": metric}))
 
 
 def test_a_key_depends_on_the_source_of_the_users_metric(
@@ -299,10 +335,11 @@ class CountingExecutor(Executor):
     def __init__(self) -> None:
         self.sizes: list[int] = []
 
-    def submit(self, fn, cells):
-        self.sizes.append(len(cells))
+    def submit(self, fn, *args):
+        records = fn(*args).unpacked()
+        self.sizes.append(len(records))
         future: Future = Future()
-        future.set_result([dataclasses.replace(item, wall_seconds=0.01) for item in fn(cells)])
+        future.set_result([dataclasses.replace(item, wall_seconds=0.01) for item in records])
         return future
 
 
@@ -407,12 +444,15 @@ class BatchLossPool(Processes):
         self.first: list[Future] = [Future(), Future()]
         self.first[0].set_exception(BrokenExecutor("a worker was lost"))
 
-    def submit(self, fn, cells):
+    def submit(self, fn, *args):
         if self.first:
             return self.first.pop(0)
         future: Future = Future()
-        future.set_result(fn(cells))
+        future.set_result(fn(*args))
         return future
+
+    def is_responsive(self) -> bool:
+        return True
 
     def renew(self) -> None:
         assert not self.first
@@ -445,16 +485,16 @@ def test_a_broken_pool_waits_for_the_end_of_its_workers() -> None:
 
 
 def test_an_import_error_of_a_worker_fails_only_its_own_run(fatal_scheduler: Any, tmp_path: Path) -> None:
-    """The worker continues; classes of notebooks cause such errors."""
+    """The worker continues; a package that is not installed there causes such errors."""
+    file = tmp_path / "unimportable_scheduler.py"
+    condition = "__import__('multiprocessing').parent_process() is not None"
+    file.write_text(f"if {condition}:\n    raise ImportError('there is no solver')\n{FATAL}")
     cells = make_cells(4)
-    cells[1] = Cell(small_scenario(), fatal_scheduler())
+    cells[1] = Cell(small_scenario(), importlib.import_module("unimportable_scheduler").Fatal())
     with Processes(1) as pool:
-        assert not any(item.error for item in collected_runs(make_cells(2), executor=pool))
-        (tmp_path / "fatal_scheduler.py").unlink()  # no worker has imported the module yet
         actual = collected_runs(cells, executor=pool, batch=2)
     assert [k for k, item in enumerate(actual) if item.error] == [1]
-    message = "the worker failed to run it: ModuleNotFoundError: No module named 'fatal_scheduler'"
-    assert actual[1].error == message
+    assert actual[1].error == "the worker failed to run it: ImportError: there is no solver"
 
 
 class DroppingExecutor(CountingExecutor):
@@ -462,15 +502,14 @@ class DroppingExecutor(CountingExecutor):
 
     def __init__(self, always: int) -> None:
         super().__init__()
-        self.seen: list[gs.Scenario] = []
+        self.seen: list[Any] = []
         self.always = always
 
-    def submit(self, fn, cells):
-        scenario = cells[0].scenario
-        first = scenario not in self.seen
-        self.seen += [scenario] if first else []
-        if self.seen.index(scenario) != self.always and not (first and len(self.seen) == 1):
-            return super().submit(fn, cells)
+    def submit(self, fn, parcel, *args):
+        first = parcel not in self.seen
+        self.seen += [parcel] if first else []
+        if self.seen.index(parcel) != self.always and not (first and len(self.seen) == 1):
+            return super().submit(fn, parcel, *args)
         future: Future = Future()
         future.cancel()
         future.set_running_or_notify_cancel()
@@ -487,7 +526,7 @@ def test_runs_dropped_by_an_executor_are_repeated_once() -> None:
 def test_a_broken_pool_is_reported(fatal_scheduler: Any) -> None:
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
-        pytest.raises(gs.GridSimError, match="the executor failed .*; finished runs are kept"),
+        pytest.raises(gs.GridSimError, match="the executor failed"),
     ):
         collected_runs([Cell(small_scenario(), fatal_scheduler())], executor=pool)
 
@@ -501,8 +540,8 @@ class BreakingExecutor(CountingExecutor):
         super().__init__()
         self.number, self.refuses = number, refuses
 
-    def submit(self, fn, cells):
-        future = super().submit(fn, cells)
+    def submit(self, fn, *args):
+        future = super().submit(fn, *args)
         if len(self.sizes) - 1 != self.number:
             return future
         if self.refuses:
@@ -515,7 +554,7 @@ class BreakingExecutor(CountingExecutor):
 @pytest.mark.parametrize(("refuses", "kept"), [(True, [0]), (False, [0, 2, 3])])
 def test_runs_finished_before_an_executor_broke_are_reported(refuses: bool, kept: list[int]) -> None:
     answers: list[Any] = []
-    with pytest.raises(gs.GridSimError, match="no more.; finished runs are kept"):
+    with pytest.raises(gs.GridSimError, match="no more"):
         run_cells(make_cells(4), answers.extend, executor=BreakingExecutor(1, refuses), batch=1)
     assert [number for number, _ in answers] == kept
 
