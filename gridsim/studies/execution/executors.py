@@ -93,12 +93,14 @@ class RunExecutor:
             If the executor has lost a worker.
         """
         if self._is_local:
-            return self._executor.submit(function, *args)
+            local: Future[Any] = self._executor.submit(function, *args)
+            return local
         return self._send(self._packer.pack(function, *args))
 
     def _send(self, parcel: Parcel) -> Future[Any]:
         arrays = [self._packer.arrays[name] for name in parcel.arrays]
-        return self._executor.submit(call, parcel, self._packer.code.modules, *arrays)
+        future: Future[Any] = self._executor.submit(call, parcel, self._packer.code.modules, *arrays)
+        return future
 
     def result(self, future: Future[Any]) -> Any:
         """Return the result of a call that is over; raise its exception."""

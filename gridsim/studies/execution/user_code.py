@@ -11,7 +11,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import site
 import sys
 import sysconfig
 import types
@@ -28,6 +27,9 @@ from gridsim.scheduling.description import Description
 from gridsim.studies.execution.main_source import main_source
 from gridsim.support.imports import module_file, original_module
 from gridsim.support.provenance import PACKAGES, sha256
+
+#: Names of folders in which packages are installed.
+_PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True)
@@ -170,20 +172,28 @@ def _spec(name: str) -> ModuleSpec | None:
         return None
 
 
-@cache
-def _installed_folders() -> tuple[str, ...]:
-    folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    folders += [*site.getsitepackages(), site.getusersitepackages()]
-    return tuple(os.path.realpath(folder) + os.sep for folder in folders if folder)
-
-
 def _is_installed(package: str) -> bool:
-    """Return whether a package is installed for this Python, or is built into it."""
+    """Return whether a package without a dot in its name is part of Python or has been installed."""
     spec = _spec(package)
     if spec is None:
         return False
-    places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())
-    return all(os.path.realpath(place or "").startswith(_installed_folders()) for place in places)
+    if spec.submodule_search_locations is not None:
+        folders = [os.path.dirname(folder.rstrip(os.sep)) for folder in spec.submodule_search_locations]
+    else:
+        folders = [os.path.dirname(spec.origin or "")] if spec.has_location else []
+    return all(map(_has_installed, map(os.path.realpath, folders)))
+
+
+@cache
+def _has_installed(folder: str) -> bool:
+    """Return whether `folder` contains installed packages."""
+    standard = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    if folder in map(os.path.realpath, standard) or os.path.basename(folder) in _PACKAGE_FOLDERS:
+        return True
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    except OSError:  # for example in a zip file
+        return False
 
 
 #: Name of a module -> its specification and source when the source was first read.  A module that is changed
