@@ -64,13 +64,17 @@ class Parcel:
 
 @dataclass(frozen=True)
 class Reply:
-    """The packed result of a call, in which classes of the user have their original names."""
+    """The packed result of a call, or its error, in which classes of the user have their original names."""
 
     data: bytes
+    is_error: bool = False
 
     def unpacked(self) -> Any:
-        """Return the result."""
-        return pickle.loads(self.data)
+        """Return the result, or raise the error."""
+        value = pickle.loads(self.data)
+        if self.is_error:
+            raise value
+        return value
 
 
 @dataclass(frozen=True)
@@ -167,10 +171,15 @@ def call(parcel: Parcel, modules: Mapping[str, ModuleSource], *arrays: NDArray[A
         for array in arrays:
             array.flags.writeable = False
         function, args = _Unpickler(io.BytesIO(parcel.data), package, by_name).load()
-        result = function(*args)
-        stream = io.BytesIO()
-        _ReplyPickler(stream, pickle.HIGHEST_PROTOCOL).dump(result)
-        return Reply(stream.getvalue())
+        return Reply(_reply(function(*args)))
+    except Exception as error:
+        try:
+            is_of_user = SENT_PREFIX.encode() in pickle.dumps(error)
+        except Exception:
+            raise GridSimError(f"{type(error).__name__}: {text_of(error)}") from error
+        if not is_of_user:
+            raise
+        return Reply(_reply(error), is_error=True)  # the other process cannot import its class
     finally:
         SENT_MODULES.reset(token)
 
@@ -203,6 +212,12 @@ class _ReplyPickler(pickle.Pickler):
         if isinstance(obj, (type, types.FunctionType)) and obj.__module__.startswith(SENT_PREFIX):
             return _original, (original_module(obj.__module__), obj.__qualname__)
         return NotImplemented
+
+
+def _reply(value: Any) -> bytes:
+    stream = io.BytesIO()
+    _ReplyPickler(stream, pickle.HIGHEST_PROTOCOL).dump(value)
+    return stream.getvalue()
 
 
 def _original(module: str, name: str) -> Any:

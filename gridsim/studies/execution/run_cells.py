@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future
 from itertools import islice
 
 from gridsim.errors import GridSimError, text_of
@@ -173,14 +173,14 @@ class _Tasks:
         finished: list[tuple[int, RunRecord]] = []
         for numbers, future in sorted(done_tasks, key=lambda entry: entry[0]):
             del self._running[future]
-            error = CancelledError() if future.cancelled() else future.exception()
-            if error is None:
+            try:
                 records = self._executor.result(future)
+            except BaseException as error:
+                failed.append((numbers, error))
+            else:
                 self._seconds = self._seconds / 2 + sum(record.wall_seconds for record in records)
                 self._done = self._done / 2 + len(records)
                 finished += zip(numbers, records, strict=True)
-            else:
-                failed.append((numbers, error))
         if finished:
             self._deliver(finished)
         return failed

@@ -99,6 +99,11 @@ class UserCode:
         """Add the module of a class or function."""
         module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", "")
         if module == "__main__":
+            if getattr(sys.modules[module], name, obj) is not obj:
+                raise ScenarioError(
+                    f"{owner} must be defined and created again, since {name} of the script or notebook "
+                    "was redefined"
+                )
             self._add_main(name, owner)
         elif isinstance(module, str):
             self._add(module, owner)
