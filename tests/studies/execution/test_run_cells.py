@@ -28,7 +28,7 @@ from gridsim.studies.execution.cell import Cell, RunRecord, measure
 from gridsim.studies.execution.keys import Keys
 from gridsim.studies.execution.run_cells import run_cells
 from gridsim.studies.replicate import replication
-from gridsim.support.processes import Processes, executor_of
+from gridsim.support.processes import Processes
 from gridsim.support.provenance import code_version, digest_of_sources
 
 
@@ -296,35 +296,6 @@ def test_results_do_not_depend_on_the_executor() -> None:
     with Processes(2) as pool:
         assert values(collected_runs(cells, executor=pool)) == values(serial)
         assert values(collected_runs(cells[:3], executor=pool, batch=1)) == values(serial[:3])
-
-
-# the warning occurs without a network
-@pytest.mark.filterwarnings("ignore:Couldn't detect a suitable IP address")
-def test_runs_on_dask_equal_local_runs() -> None:
-    import distributed
-
-    cells = make_cells(6)
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, processes=False
-        ) as cluster,
-        distributed.Client(cluster) as client,
-        client.get_executor() as pool,
-    ):
-        assert values(collected_runs(cells, executor=pool)) == values(collected_runs(cells))
-
-
-def test_a_failed_connection_to_dask_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For ``tls:`` without certificates, `distributed` raises a TypeError."""
-    import distributed
-
-    def fails(_: str) -> None:
-        raise TypeError("TLS expects a context")
-
-    monkeypatch.setattr(distributed, "Client", fails)
-    message = r"--dask must be .*, got 'tls://localhost:1' \(TLS expects a context\)"
-    with pytest.raises(gs.ScenarioError, match=message), executor_of(None, "tls://localhost:1"):
-        pass
 
 
 class CountingExecutor(Executor):
