@@ -83,7 +83,9 @@ class Cluster:
         """Start the scheduler, on the previous port if there is one."""
         file = self._folder / "scheduler.json"
         file.unlink(missing_ok=True)
-        self.scheduler = self._start("scheduler", "--port", self.port, "--scheduler-file", file)
+        self.scheduler = self._start(
+            "scheduler", "--port", self.port, "--scheduler-file", file, "--local-directory", self._folder
+        )
         until = time.monotonic() + START
         while time.monotonic() < until and self.scheduler.poll() is None:
             try:
