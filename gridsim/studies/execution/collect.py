@@ -10,9 +10,9 @@ from typing import Any
 
 from gridsim.errors import GridSimError, WarningScope, warn
 from gridsim.studies.execution.cell import Cell, RunRecord
-from gridsim.studies.execution.executors import ExecutorLost
 from gridsim.studies.execution.packing import WorkerMismatch
 from gridsim.studies.execution.run_cells import run_cells
+from gridsim.studies.execution.run_executor import ExecutorLost
 from gridsim.studies.execution.store import Store
 from gridsim.support.progress import Progress, bar
 from gridsim.support.provenance import TraceDigests

@@ -13,8 +13,8 @@ from typing import Any
 from gridsim.errors import ExecutorWarning, ScenarioError, text_of, warn
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.contract import Scheduler
-from gridsim.studies.execution.executors import _WIDTH, ExecutorLost, RunExecutor
 from gridsim.studies.execution.packing import Parcel, WorkerMismatch, call
+from gridsim.studies.execution.run_executor import _WIDTH, ExecutorLost, RunExecutor
 from gridsim.support.provenance import code_version
 
 #: Interval between requests for the state of the cluster, s.
@@ -54,8 +54,8 @@ class DaskExecutor(RunExecutor):
         self._id = ""
         self._request: Future[Any] | None = None
         self._threads = 0
-        self._asked = -_INTERVAL
-        self._answered = self._last_worker = time.monotonic()
+        self._last_request = -_INTERVAL
+        self._last_answer = self._last_worker = time.monotonic()
         self._is_warned = False
         #: Address of a worker -> the answer about its version of gridsim; None once it is known to be right.
         self._versions: dict[str, Future[Any] | None] = {}
@@ -100,7 +100,7 @@ class DaskExecutor(RunExecutor):
         if self._client.status in ("closing", "closed"):
             raise ExecutorLost(f"the {self._name} has ended, or its client was closed")
         self._update()
-        if time.monotonic() - self._answered > _SILENCE:
+        if time.monotonic() - self._last_answer > _SILENCE:
             raise ExecutorLost(f"the {self._name} has not answered for {_SILENCE:g} s")
         for worker, answer in self._versions.items():
             if answer is not None and answer.done() and not answer.cancelled():
@@ -125,8 +125,8 @@ class DaskExecutor(RunExecutor):
         if isinstance(error, CancelledError) or "lient" in type(error).__name__:
             # a client that loses its scheduler cancels all calls, and connects again if it can
             until, self._request = time.monotonic() + _RECONNECTION, None
-            answered = self._answered
-            while self._answered == answered and self._client.status not in ("closing", "closed"):
+            answered = self._last_answer
+            while self._last_answer == answered and self._client.status not in ("closing", "closed"):
                 if time.monotonic() > until:
                     raise ExecutorLost(f"the {self._name} has ended or cannot be reached") from error
                 time.sleep(_POLL)
@@ -153,10 +153,14 @@ class DaskExecutor(RunExecutor):
         if self._request is not None and self._request.done():
             request, self._request = self._request, None
             if request.exception() is None:
-                self._answered = now
+                self._last_answer = now
                 self._take(request.result())
-        if self._request is None and now - self._asked >= _INTERVAL and self._client.status == "running":
-            self._asked = now
+        if (
+            self._request is None
+            and now - self._last_request >= _INTERVAL
+            and self._client.status == "running"
+        ):
+            self._last_request = now
             self._request = asyncio.run_coroutine_threadsafe(
                 self._client.scheduler.identity(), self._client.loop.asyncio_loop
             )

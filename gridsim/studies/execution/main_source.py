@@ -24,7 +24,7 @@ from gridsim.errors import ScenarioError, text_of
 
 _MAIN = "__main__"
 #: Name of the function that restores a pickled value in the source.
-UNPICKLED = "_gridsim_unpickled"
+UNPICKLE = "_gridsim_unpickle"
 _LITERALS = (int, float, bool, str, bytes, type(None))
 
 
@@ -75,7 +75,7 @@ class _Definitions:
                 self._texts[name] = f"{name} = {qualname}"
             else:
                 self._define(name, value, owner)
-        elif isinstance(module, str) and isinstance(qualname, str) and _named(module, qualname) is value:
+        elif isinstance(module, str) and isinstance(qualname, str) and _object_of(module, qualname) is value:
             self._import(name, module, qualname)
         else:
             self._texts[name] = self._assignment(name, value, owner)
@@ -125,10 +125,10 @@ class _Definitions:
         except Exception as error:
             raise _error(owner, name, " ".join(text_of(error).split())) from error
         self.modules |= pickler.modules
-        return f"{name} = {UNPICKLED}({stream.getvalue()!r})"
+        return f"{name} = {UNPICKLE}({stream.getvalue()!r})"
 
 
-def _named(module: str, qualname: str) -> Any:
+def _object_of(module: str, qualname: str) -> Any:
     target: Any = sys.modules.get(module)
     for part in qualname.split("."):
         target = getattr(target, part, None)

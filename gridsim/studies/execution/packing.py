@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError, text_of
-from gridsim.studies.execution.main_source import UNPICKLED
+from gridsim.studies.execution.main_source import UNPICKLE
 from gridsim.studies.execution.user_code import ModuleSource, UserCode
 from gridsim.support.columns import content_name
 from gridsim.support.imports import SENT_MODULES, SENT_PREFIX, original_module
@@ -69,7 +69,7 @@ class Reply:
     data: bytes
     is_error: bool = False
 
-    def unpacked(self) -> Any:
+    def result(self) -> Any:
         """Return the result, or raise the error."""
         value = pickle.loads(self.data)
         if self.is_error:
@@ -293,7 +293,7 @@ class _Loader(InspectLoader):
         vars(module)["__builtins__"] = {
             **vars(builtins),
             "__import__": partial(_import, self._package),
-            UNPICKLED: lambda data: _Unpickler(io.BytesIO(data), self._package, {}).load(),
+            UNPICKLE: lambda data: _Unpickler(io.BytesIO(data), self._package, {}).load(),
         }
         exec(compile(text, self.file, "exec", dont_inherit=True), vars(module))
 

@@ -14,8 +14,9 @@ from itertools import islice
 
 from gridsim.errors import GridSimError, text_of
 from gridsim.studies.execution.cell import Cell, RunRecord, measure, measure_all
-from gridsim.studies.execution.executors import RunExecutor, executor_for
+from gridsim.studies.execution.executors import executor_for
 from gridsim.studies.execution.packing import WorkerMismatch
+from gridsim.studies.execution.run_executor import RunExecutor
 from gridsim.support.arguments import integer
 from gridsim.support.processes import Processes as Processes
 from gridsim.support.provenance import code_version

@@ -21,9 +21,9 @@ import pytest
 import gridsim as gs
 from gridsim.errors import ExecutorWarning
 from gridsim.studies.execution.cell import Cell, RunRecord
-from gridsim.studies.execution.executors import ExecutorLost
 from gridsim.studies.execution.packing import WorkerMismatch
 from gridsim.studies.execution.run_cells import run_cells
+from gridsim.studies.execution.run_executor import ExecutorLost
 from gridsim.studies.execution.store import Store
 from gridsim.studies.replicate import replication
 from gridsim.support.processes import executor_of

@@ -307,7 +307,7 @@ class CountingExecutor(Executor):
         self.sizes: list[int] = []
 
     def submit(self, fn, *args):
-        records = fn(*args).unpacked()
+        records = fn(*args).result()
         self.sizes.append(len(records))
         future: Future = Future()
         future.set_result([dataclasses.replace(item, wall_seconds=0.01) for item in records])
