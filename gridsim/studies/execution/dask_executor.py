@@ -27,6 +27,8 @@ _SILENCE = 30.0
 _RECONNECTION = 10.0
 #: Time without a worker after which there is a warning, s.
 _WITHOUT_WORKERS = 60.0
+#: Number of values that the cluster keeps for later tasks.
+_MAX_SHARED = 64
 #: An expression with the version of a worker, which every version of gridsim can evaluate.
 _VERSION = "__import__('gridsim.support.provenance', fromlist=['code_version']).code_version()"
 
@@ -56,10 +58,12 @@ class DaskExecutor(RunExecutor):
         self._threads = 0
         self._last_request = -_INTERVAL
         self._last_answer = self._last_worker = time.monotonic()
+        #: Time of the first request after the last answer.
+        self._silent_since: float | None = None
         self._is_warned = False
         #: Address of a worker -> the answer about its version of gridsim; None once it is known to be right.
         self._versions: dict[str, Future[Any] | None] = {}
-        #: Name -> what was sent once, as a future of Dask.
+        #: Name -> what was sent once, as a future of Dask; the latest use is last.
         self._shared: dict[str, Any] = {}
 
     def prepare(
@@ -87,20 +91,22 @@ class DaskExecutor(RunExecutor):
 
     def _share(self, name: str, value: Any) -> Any:
         """Return the future of a value, which is sent to the cluster once and survives the end of workers."""
-        if name not in self._shared:
+        future = self._shared.pop(name, None)
+        if future is None:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Sending large graph")
-                self._shared[name] = self._client.submit(
-                    pickle.loads, pickle.dumps(value), key=f"gridsim-{name}"
-                )
-        return self._shared[name]
+                future = self._client.submit(pickle.loads, pickle.dumps(value), key=f"gridsim-{name}")
+        self._shared[name] = future
+        if len(self._shared) > _MAX_SHARED:
+            del self._shared[next(iter(self._shared))]  # the cluster keeps it for the tasks that need it
+        return future
 
     def check(self) -> None:
         """Raise ExecutorLost if the scheduler is lost, WorkerMismatch for a worker with other code."""
         if self._client.status in ("closing", "closed"):
             raise ExecutorLost(f"the {self._name} has ended, or its client was closed")
         self._update()
-        if time.monotonic() - self._last_answer > _SILENCE:
+        if self._silent_since is not None and time.monotonic() - self._silent_since > _SILENCE:
             raise ExecutorLost(f"the {self._name} has not answered for {_SILENCE:g} s")
         for worker, answer in self._versions.items():
             if answer is not None and answer.done() and not answer.cancelled():
@@ -122,8 +128,10 @@ class DaskExecutor(RunExecutor):
 
     def explain(self, error: Exception) -> None:
         super().explain(error)
-        if isinstance(error, CancelledError) or "lient" in type(error).__name__:
+        if isinstance(error, CancelledError) or self._client.status != "running":
             # a client that loses its scheduler cancels all calls, and connects again if it can
+            self._shared.clear()
+            self._versions.clear()
             until, self._request = time.monotonic() + _RECONNECTION, None
             answered = self._last_answer
             while self._last_answer == answered and self._client.status not in ("closing", "closed"):
@@ -153,14 +161,12 @@ class DaskExecutor(RunExecutor):
         if self._request is not None and self._request.done():
             request, self._request = self._request, None
             if request.exception() is None:
-                self._last_answer = now
+                self._last_answer, self._silent_since = now, None
                 self._take(request.result())
-        if (
-            self._request is None
-            and now - self._last_request >= _INTERVAL
-            and self._client.status == "running"
-        ):
+        is_due = self._request is None and now - self._last_request >= _INTERVAL
+        if is_due and self._client.status == "running":
             self._last_request = now
+            self._silent_since = now if self._silent_since is None else self._silent_since
             self._request = asyncio.run_coroutine_threadsafe(
                 self._client.scheduler.identity(), self._client.loop.asyncio_loop
             )
@@ -180,5 +186,5 @@ class DaskExecutor(RunExecutor):
         for worker in workers:
             if worker not in self._versions:
                 self._versions[worker] = self._executor.submit(
-                    eval, _VERSION, workers=[worker], allow_other_workers=False, pure=False
+                    eval, _VERSION, workers=[worker], allow_other_workers=False, pure=False, priority=1
                 )

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from itertools import islice
 
-from gridsim.errors import GridSimError, text_of
+from gridsim.errors import text_of
 from gridsim.studies.execution.cell import Cell, RunRecord, measure, measure_all
 from gridsim.studies.execution.executors import executor_for
 from gridsim.studies.execution.packing import WorkerMismatch
-from gridsim.studies.execution.run_executor import RunExecutor
+from gridsim.studies.execution.run_executor import ExecutorLost, RunExecutor
 from gridsim.support.arguments import integer
 from gridsim.support.processes import Processes as Processes
 from gridsim.support.provenance import code_version
@@ -113,6 +113,9 @@ class _Tasks:
         except KeyboardInterrupt:
             self._collect()
             raise
+        except ExecutorLost:
+            self._report_finished()
+            raise
         finally:
             for future in self._running:
                 future.cancel()
@@ -147,7 +150,7 @@ class _Tasks:
         try:
             future = self._executor.submit(measure_all, cells)
         except Exception as error:
-            self._check_loss(error)
+            self._executor.explain(error)
             if not isinstance(error, BrokenExecutor):
                 raise
             if self._running:
@@ -158,14 +161,6 @@ class _Tasks:
             queue.popleft()
         self._running[future] = numbers
         return True
-
-    def _check_loss(self, error: Exception) -> None:
-        """Raise an error if the executor is lost, after the report of finished runs."""
-        try:
-            self._executor.explain(error)
-        except GridSimError:
-            self._report_finished()
-            raise
 
     def _report_finished(self) -> list[tuple[list[int], BaseException]]:
         """Report the records of tasks that are over; return the numbers and errors of failed tasks."""
