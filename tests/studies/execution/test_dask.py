@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ class Cluster:
         with (self._folder / f"{kind}.log").open("ab") as log:
             server = subprocess.Popen(
                 [*command, *map(str, arguments)],
-                env={**os.environ, **self._environment, **environment},
+                env={**os.environ, **self._environment, **environment, "DASK_TEMPORARY_DIRECTORY": "."},
                 cwd=self._folder,
                 stdout=log,
                 stderr=log,
@@ -83,9 +84,7 @@ class Cluster:
         """Start the scheduler, on the previous port if there is one."""
         file = self._folder / "scheduler.json"
         file.unlink(missing_ok=True)
-        self.scheduler = self._start(
-            "scheduler", "--port", self.port, "--scheduler-file", file, "--local-directory", self._folder
-        )
+        self.scheduler = self._start("scheduler", "--port", self.port, "--scheduler-file", file)
         until = time.monotonic() + START
         while time.monotonic() < until and self.scheduler.poll() is None:
             try:
@@ -96,7 +95,7 @@ class Cluster:
         pytest.fail((self._folder / "scheduler.log").read_text())
 
     def start_workers(self, count: int, **environment: str) -> list[subprocess.Popen[bytes]]:
-        options = ("--nthreads", 1, "--no-nanny", "--local-directory", self._folder)
+        options = ("--nthreads", 1, "--no-nanny")
         return [self._start("worker", self.address, *options, **environment) for _ in range(count)]
 
     def client(self, workers: int = 0) -> Any:
@@ -174,15 +173,21 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 # -- in one process -----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def local_client() -> Iterator[Any]:
-    """Return a client of a cluster in this process, on ports that no other cluster uses."""
+@contextmanager
+def local_cluster(workers: int) -> Iterator[tuple[Any, Any]]:
+    """Yield a cluster in this process, on ports that no other cluster uses, and its client."""
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0", processes=False
+            n_workers=workers, threads_per_worker=1, dashboard_address=":0", processes=False
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
+        yield cluster, client
+
+
+@pytest.fixture
+def local_client() -> Iterator[Any]:
+    with local_cluster(2) as (_, client):
         yield client
 
 
@@ -227,24 +232,18 @@ def test_a_large_platform_is_sent_once(local_client: Any, monkeypatch: pytest.Mo
     assert sum(key.startswith("gridsim-array-") for key in keys) == 1
 
 
-def test_an_adaptive_cluster_grows() -> None:
+def test_an_adaptive_cluster_grows(own: Any) -> None:
     """It starts workers for tasks, so it must see more tasks than its workers can execute."""
-    with (
-        distributed.LocalCluster(
-            n_workers=0, threads_per_worker=1, dashboard_address=":0", processes=False
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        cluster.adapt(minimum=0, maximum=3, interval="50 ms", target_duration="100 ms")
-        widest = 0
+    cells, widest = make_cells(60, own.Own(seconds=0.05)), 0
+    with local_cluster(0) as (cluster, client):
+        cluster.adapt(minimum=0, maximum=5, interval="50 ms", target_duration="100 ms")
 
         def look() -> None:
             nonlocal widest
             widest = max(widest, len(cluster.workers))
 
-        cells = make_cells(40)
-        assert rows(collected(cells, look, executor=client, batch=1)) == rows(collected(cells))
-        assert widest == 3
+        assert not any(record.error for record in collected(cells, look, executor=client, batch=1))
+    assert widest == 5
 
 
 def test_a_failed_connection_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +283,8 @@ def test_a_lost_scheduler_ends_the_study_which_can_continue(
         if event == "restarted":
             cluster.start_scheduler()
 
-    monkeypatch.setattr(dask_executor, "_RECONNECTION", 1.5)
+    if event != "restarted":
+        monkeypatch.setattr(dask_executor, "_RECONNECTION", 1.5)
     cluster.start_workers(1)
     store = ActingStore(tmp_path / "runs")
     store.act = act
