@@ -8,6 +8,9 @@ from .errors import (
     CompileError as CompileError,
 )
 from .errors import (
+    ExecutorWarning as ExecutorWarning,
+)
+from .errors import (
     GridSimError as GridSimError,
 )
 from .errors import (

@@ -129,6 +129,10 @@ class SchedulerWarning(_OneLine, UserWarning):
     """Warning about a run that seems wrong, such as one with far more messages than tasks."""
 
 
+class ExecutorWarning(_OneLine, UserWarning):
+    """Warning about an executor whose runs wait."""
+
+
 class ModelWarning(_OneLine, UserWarning):
     """Warning about a questionable model: a paper is ambiguous, or a value is unusual."""
 

@@ -43,6 +43,7 @@ from gridsim.cli.output import single_line
 from gridsim.cli.signals import Termination, install_handlers, mark_ended, mark_running
 from gridsim.errors import (
     CheckpointWarning,
+    ExecutorWarning,
     GridSimError,
     ModelWarning,
     PluginWarning,
@@ -78,6 +79,7 @@ class _Group(click.Group):
                 ModelWarning,
                 SchedulerWarning,
                 CheckpointWarning,
+                ExecutorWarning,
                 PluginWarning,
             ):
                 warnings.simplefilter("always", category)

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from gridsim.scheduling.contract import Scheduler
-from gridsim.support.imports import stored_name
+from gridsim.support.imports import original_module, stored_name
 from gridsim.support.text import plain
 
 #: Types whose repr describes a value completely.
@@ -32,8 +32,8 @@ class Description:
     ----------
     values
         The ``name``, ``class`` (``module:Class``) and ``parameters`` of the scheduler.
-    modules
-        The modules of its class and of all classes and functions in its parameters.
+    objects
+        Its class, and all classes and functions in its parameters.
     texts
         The strings in its parameters; some may name a function.
     opaque_values
@@ -42,7 +42,7 @@ class Description:
 
     def __init__(self, scheduler: Scheduler) -> None:
         kind = type(scheduler)
-        self.modules: dict[str, None] = {kind.__module__: None}
+        self.objects: list[Any] = [kind]
         self.texts: list[str] = []
         self.opaque_values: dict[str, Any] = {}
         self.values: dict[str, Any] = {
@@ -106,8 +106,8 @@ class Description:
             definition = getattr(definition, part, None)
         if definition is not value:
             return None
-        self.modules[module] = None
-        return f"{module}:{name}"
+        self.objects.append(value)
+        return f"{original_module(module)}:{name}"
 
 
 def describe(scheduler: Scheduler) -> dict[str, Any]:

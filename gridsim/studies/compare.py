@@ -368,17 +368,17 @@ def compare(
                 result = execute(one, schedulers[name], progress=progress, **options)
             have(cell, result)
     else:
-        from gridsim.studies.execution.run_cells import check_executor
-        from gridsim.support.processes import result_of
+        from gridsim.studies.execution.executors import executor_for
 
-        check_executor(executor)
+        target = executor_for(executor)
+        target.prepare(schedulers.values())
         runs = {
-            cell: executor.submit(_run_in_worker, one, name, schedulers[name], options)
+            cell: target.submit(_run_in_worker, one, name, schedulers[name], options)
             for cell, (name, one) in cells.items()
         }
         try:
             for name, run in with_progress(runs.items(), progress, len(runs), "runs"):
-                result, notes = result_of(executor, run)
+                result, notes = target.wait_for(run)
                 with scope:
                     for category, message in notes:
                         warn(message, category, stacklevel=2)

@@ -9,8 +9,10 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from gridsim.errors import PluginWarning, text_of
@@ -18,6 +20,11 @@ from gridsim.support.memory import check_address_space
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+#: Beginning of the name of a package with modules of the user that another process sent.
+SENT_PREFIX = "gridsim_user_"
+#: Modules that were sent for the current run: original name -> name in this process.
+SENT_MODULES: ContextVar[Mapping[str, str]] = ContextVar("SENT_MODULES", default=MappingProxyType({}))
 
 
 def first_code_name(value: Any) -> str | None:
@@ -37,7 +44,13 @@ def first_code_name(value: Any) -> str | None:
 
 def stored_name(obj: Any) -> str:
     """Return the ``module:name`` by which files refer to a class or function of a user or of gridsim."""
-    return current_name(f"{obj.__module__}:{obj.__qualname__}")
+    return current_name(f"{original_module(obj.__module__)}:{obj.__qualname__}")
+
+
+def original_module(name: str) -> str:
+    """Return the name of a module of the user in the process that sent it; other names are unchanged."""
+    package, _, module = name.partition(".")
+    return module if package.startswith(SENT_PREFIX) else name
 
 
 def current_name(name: str) -> str:
@@ -49,11 +62,12 @@ def current_name(name: str) -> str:
 def import_object(name: str) -> Any:
     """Import and return the object with the name ``module:attribute``.
 
-    Installed modules take precedence over those of the current directory.  Errors of the import are raised.
+    In a run that another process sent, the modules that it sent take precedence; then installed modules, and
+    then those of the current directory.  Errors of the import are raised.
     """
     module, _, attribute = name.partition(":")
     _append_current_directory()
-    target: Any = importlib.import_module(module)
+    target: Any = importlib.import_module(SENT_MODULES.get().get(module, module))
     for part in attribute.split("."):
         target = getattr(target, part)
     return target

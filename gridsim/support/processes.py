@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import pickle
@@ -373,8 +374,10 @@ def executor_of(workers: int | None, dask: str | None = None) -> Iterator[Execut
                 f"--dask must be the address of a Dask scheduler, such as localhost:8786, got {dask!r} "
                 f"({text_of(error)})"
             ) from error
-        with client, client.get_executor() as executor:
-            yield executor
+        # the study reports a lost scheduler; the client would log each attempt to reach it again
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+        with client:
+            yield client.get_executor()
         return
     count = _processors() if workers is None else integer("--workers", workers, low=1, high=4096)
     if count == 1:

@@ -11,7 +11,9 @@ from typing import Any
 from gridsim.errors import GridSimError, WarningScope, warn
 from gridsim.studies.execution.adopt import adopt
 from gridsim.studies.execution.cell import Cell, RunRecord
+from gridsim.studies.execution.packing import WorkerMismatch
 from gridsim.studies.execution.run_cells import run_cells
+from gridsim.studies.execution.run_executor import ExecutorLost
 from gridsim.studies.execution.store import Store
 from gridsim.support.progress import Progress, bar
 from gridsim.support.provenance import TraceDigests
@@ -111,11 +113,14 @@ def collect(
         try:
             with WarningScope():
                 run_cells(first_cells, report, executor=executor, batch=batch)
-        except KeyboardInterrupt as error:
+        except (KeyboardInterrupt, ExecutorLost, WorkerMismatch) as error:
             kept = "; use a store to keep them" if done else ""
             if store is not None:
                 kept = f", which are in {store.path}: the same command continues from there"
-            raise type(error)(f"{done} of {len(cells)} runs are done{kept}") from None
+            text = f"{done} of {len(cells)} runs are done{kept}"
+            if isinstance(error, KeyboardInterrupt):
+                raise type(error)(text) from None
+            raise type(error)(f"{error}; {text}") from error
 
     first_cells = [cells[numbers[0]] for _, numbers in pending]
     if store is not None:

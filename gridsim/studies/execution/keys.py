@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from gridsim.errors import ScenarioError
@@ -18,14 +15,10 @@ from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import Description
 from gridsim.studies.execution.cell import Cell
-from gridsim.studies.execution.code_digests import code_digests, is_of_user
+from gridsim.studies.execution.user_code import UserCode
 from gridsim.support.arguments import short_repr
-from gridsim.support.imports import import_object, module_file
-from gridsim.support.provenance import (
-    PACKAGES,
-    code_version,
-    sha256,
-)
+from gridsim.support.imports import import_object
+from gridsim.support.provenance import code_version, sha256
 from gridsim.support.text import plain
 
 
@@ -47,7 +40,6 @@ class Keys:
 
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
-        self._modules_read: dict[str, dict[str, str]] = {}
         self._scenarios: dict[int, _ArchivedInput] = {}
         #: id -> a scheduler, referenced so that the id stays unique, and its part of the key
         self._schedulers: dict[int, tuple[Scheduler, dict[str, Any]]] = {}
@@ -94,19 +86,17 @@ class Keys:
         for path in paths:
             if (name := format_of_name(path)) and name not in BUILT_IN:
                 owners[plugin_formats()[name].read.__module__] = f"the trace format {name}"
-        digests: dict[str, str] = {}
+        code = UserCode()
         for module, owner in owners.items():
-            if module.partition(".")[0] not in PACKAGES:
-                digests |= self._module(module, owner)
-        return digests
+            code.add_module(module, owner)
+        return code.digests
 
     def key(self, cell: Cell, code: str | None = None) -> str:
         """Return the SHA-256 (hexadecimal) of all data on which the outcome of `cell` depends.
 
         These are the scenario with its seeds and the content of its files, the scheduler's class and
-        parameters, the time limit, functions of the user, the code of the user (the modules of these, with
-        all modules that they import, without comments and docstrings), the code of gridsim and the version
-        of numpy.
+        parameters, the time limit, functions of the user, the code of the user (`UserCode`, without comments
+        and docstrings), the code of gridsim and the version of numpy.
 
         Parameters
         ----------
@@ -116,7 +106,7 @@ class Keys:
         Raises
         ------
         ScenarioError
-            If the source of a scheduler or function is not in a file, or a parameter cannot be written as
+            If the source of a scheduler or function is not known, or a parameter cannot be written as
             plain values.
         """
         functions = {
@@ -138,18 +128,20 @@ class Keys:
     def _scheduler(self, scheduler: Scheduler) -> dict[str, Any]:
         """Return the part of a key that identifies a scheduler."""
         if id(scheduler) not in self._schedulers:
-            description = Description(scheduler)
+            description, code = Description(scheduler), UserCode()
             for name, value in description.opaque_values.items():
                 raise ScenarioError(
                     f"{scheduler.name}.{name} must consist of plain values, structs, and functions or "
                     f"classes of modules to be kept in a store, got {short_repr(value)}"
                 )
+            code.add_scheduler(scheduler)
             entry = {name: description.values[name] for name in ("class", "parameters")}
-            self._schedulers[id(scheduler)] = scheduler, {**entry, "modules": self._modules(description)}
+            modules = _digests(code, description.objects)
+            self._schedulers[id(scheduler)] = scheduler, {**entry, "modules": modules}
         return self._schedulers[id(scheduler)][1]
 
-    def _function(self, name: str, metric: MetricFunction) -> list[Any]:
-        """Return the name of a user's function, which must be importable, and the digests of its code."""
+    def _function(self, name: str, metric: MetricFunction) -> dict[str, Any]:
+        """Return the name of a user's function, which must be importable, and the code that it needs."""
         module, qualname = (getattr(metric, key, "") for key in ("__module__", "__qualname__"))
         try:
             target = import_object(f"{module}:{qualname}")
@@ -160,41 +152,18 @@ class Keys:
                 f"metrics[{name!r}] must be a function of a module, since a store identifies it by "
                 f"its name, got {metric!r}"
             )
-        return [f"{module}:{qualname}", self._module(module, name)]
-
-    def _modules(self, scheduler: Description) -> dict[str, str]:
-        """Return the digests of the user's code from which the scheduler and its parameters come."""
-        owner = scheduler.values["name"]
-        digests: dict[str, str] = {}
-        for name in scheduler.modules:
-            if name.partition(".")[0] not in PACKAGES:
-                digests |= self._module(name, owner)
-        for text in scheduler.texts:  # a text with a colon may name a function, or be a time of day
-            name, _, attribute = text.partition(":")
-            if name and attribute and is_of_user(name) and (file := module_file(name)) is not None:
-                digests |= self._code(name, file)
-        return digests
-
-    def _module(self, name: str, owner: str) -> dict[str, str]:
-        """Return the digests of the code of a module that has been imported."""
-        if name.partition(".")[0] in sys.stdlib_module_names:
-            return {"python": sys.version}
-        try:
-            file = inspect.getsourcefile(import_module(name))
-        except (ImportError, TypeError):
-            file = None
-        if file is None or not Path(file).is_file():
-            raise ScenarioError(
-                f"{owner} must come from a module in a file to be kept in a store, got one of {name}"
-            )
-        return self._code(name, file)
-
-    def _code(self, module: str, file: str) -> dict[str, str]:
-        if module not in self._modules_read:
-            self._modules_read[module] = code_digests(module, file)
-        return self._modules_read[module]
+        code = UserCode()
+        code.add_metric(name, metric)
+        return {"function": f"{module}:{qualname}", "modules": _digests(code, [metric])}
 
     def _file(self, path: str) -> str:
         if path not in self._files:
             self._files[path] = sha256(path)
         return self._files[path]
+
+
+def _digests(code: UserCode, objects: Iterable[Any]) -> dict[str, str]:
+    """Return the digests of the code of the user, and Python's version if it has one of `objects`."""
+    if any(str(obj.__module__).partition(".")[0] in sys.stdlib_module_names for obj in objects):
+        return {**code.digests, "python": sys.version}
+    return code.digests

@@ -7,25 +7,18 @@ and each is reported with its number.
 from __future__ import annotations
 
 import math
-import pickle
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    CancelledError,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    wait,
-)
+from concurrent.futures import BrokenExecutor, Executor, Future
 from itertools import islice
-from typing import Any
 
-from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
+from gridsim.errors import text_of
 from gridsim.studies.execution.cell import Cell, RunRecord, measure, measure_all
+from gridsim.studies.execution.executors import executor_for
+from gridsim.studies.execution.packing import WorkerMismatch
+from gridsim.studies.execution.run_executor import ExecutorLost, RunExecutor
 from gridsim.support.arguments import integer
-from gridsim.support.processes import _NO_THREAD, _NO_THREADS, Processes, broken_executor_error
+from gridsim.support.processes import Processes as Processes
 from gridsim.support.provenance import code_version
 
 #: Target duration of a task (a batch of runs for a worker), s: long compared with the overhead of a task and
@@ -33,11 +26,6 @@ from gridsim.support.provenance import code_version
 TASK_SECONDS = 0.5
 #: Minimum duration of a task, s, even at the end, where smaller tasks would divide the rest evenly.
 _LEAST_SECONDS = 0.1
-#: Interval between checks of whether a pool of `Processes` still responds, s.
-_PATIENCE = 1.0
-#: Number of tasks at a time for an executor that does not state its number of workers.
-_WIDTH = 64
-
 
 Report = Callable[[list[tuple[int, RunRecord]]], None]
 
@@ -66,25 +54,22 @@ def run_cells(
     ScenarioError
         If the executor is invalid, a run cannot be sent to other processes, or workers cannot import the
         script, since it does not start them under ``if __name__ == "__main__":``.
-    GridSimError
-        If the executor is broken, or its workers run other code.
+    ExecutorLost
+        If the executor is broken, or the scheduler of a Dask cluster has ended.
+    WorkerMismatch
+        If workers have other code of gridsim or of an installed package.
     """
     if batch is not None:
         integer("batch", batch, low=1)
-    check_executor(executor)
     if executor is None:
         _run_here(cells, report)
         return
-    if isinstance(executor, (ProcessPoolExecutor, Processes)):
-        for cell in {(id(cell.scheduler), id(cell.metrics)): cell for cell in cells}.values():
-            _check_pickles(cell)
-    _Tasks(cells, report, executor, batch).run()
-
-
-def check_executor(executor: Any) -> None:
-    """Raise ScenarioError unless `executor` is None or has a method ``submit`` like an `Executor`."""
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise ScenarioError(f"executor must be a concurrent.futures.Executor or None, got {executor!r}")
+    target = executor_for(executor)
+    distinct = {(id(cell.scheduler), id(cell.metrics)): cell for cell in cells}.values()
+    target.prepare(
+        (cell.scheduler for cell in distinct), (entry for cell in distinct for entry in cell.metrics.items())
+    )
+    _Tasks(cells, report, target, batch).run()
 
 
 def _run_here(cells: Sequence[Cell], report: Report) -> None:
@@ -105,7 +90,9 @@ def _run_here(cells: Sequence[Cell], report: Report) -> None:
 class _Tasks:
     """A dispatcher that sends runs to an executor in tasks, and reports their records."""
 
-    def __init__(self, cells: Sequence[Cell], report: Report, executor: Executor, batch: int | None) -> None:
+    def __init__(
+        self, cells: Sequence[Cell], report: Report, executor: RunExecutor, batch: int | None
+    ) -> None:
         self._cells, self._report, self._executor, self._batch = cells, report, executor, batch
         self._todo = deque(range(len(cells)))
         #: Runs of lost tasks, which are executed alone to identify the cause.
@@ -115,23 +102,26 @@ class _Tasks:
         #: Total time (s) and number of finished runs, halved after each task, since the first run of a worker
         #: imports modules and takes long.
         self._seconds, self._done = 0.0, 0.0
-        self._width = _width(executor)
+        self._width = executor.width
 
     def run(self) -> None:
         try:
             while self._todo or self._suspects or self._running:
                 self._submit()
-                self._wait()
+                self._executor.wait(self._running)
                 self._collect()
         except KeyboardInterrupt:
             self._collect()
+            raise
+        except ExecutorLost:
+            self._report_finished()
             raise
         finally:
             for future in self._running:
                 future.cancel()
 
     def _submit(self) -> None:
-        is_accepted = True
+        self._width, is_accepted = self._executor.width, True
         while is_accepted and self._todo and not self._suspects and len(self._running) < 2 * self._width:
             is_accepted = self._send(self._todo, self._size())
         self._is_exclusive = not self._running and bool(self._suspects)
@@ -159,13 +149,10 @@ class _Tasks:
         cells = [self._cells[number] for number in numbers]
         try:
             future = self._executor.submit(measure_all, cells)
-        except BrokenExecutor as error:
-            if not isinstance(self._executor, Processes):
-                self._report_finished()
-                raise GridSimError(
-                    f"{broken_executor_error(self._executor, error)}; finished runs are kept"
-                ) from error
-            self._executor.loss_description()  # raises for a script that no worker can import
+        except Exception as error:
+            self._executor.explain(error)
+            if not isinstance(error, BrokenExecutor):
+                raise
             if self._running:
                 return False
             self._executor.renew()  # a worker was lost while it was idle
@@ -175,18 +162,6 @@ class _Tasks:
         self._running[future] = numbers
         return True
 
-    def _wait(self) -> None:
-        """Wait until a task is over; raise OutOfMemory if the pool's thread has ended.
-
-        Such a pool, for example after a lack of memory, would never report the end of a task.
-        """
-        while not wait(self._running, _PATIENCE, FIRST_COMPLETED).done:
-            if isinstance(self._executor, Processes) and not self._executor.is_responsive():
-                # a task may have been reported just before the thread ended
-                if any(future.done() for future in self._running):
-                    return
-                raise OutOfMemory("not enough memory for a pool of workers; finished runs are kept")
-
     def _report_finished(self) -> list[tuple[list[int], BaseException]]:
         """Report the records of tasks that are over; return the numbers and errors of failed tasks."""
         done_tasks = [(numbers, future) for future, numbers in self._running.items() if future.done()]
@@ -194,14 +169,14 @@ class _Tasks:
         finished: list[tuple[int, RunRecord]] = []
         for numbers, future in sorted(done_tasks, key=lambda entry: entry[0]):
             del self._running[future]
-            error = CancelledError() if future.cancelled() else future.exception()
-            if error is None:
-                records = future.result()
+            try:
+                records = self._executor.result(future)
+            except BaseException as error:
+                failed.append((numbers, error))
+            else:
                 self._seconds = self._seconds / 2 + sum(record.wall_seconds for record in records)
                 self._done = self._done / 2 + len(records)
                 finished += zip(numbers, records, strict=True)
-            else:
-                failed.append((numbers, error))
         if finished:
             self._deliver(finished)
         return failed
@@ -211,21 +186,13 @@ class _Tasks:
         for numbers, error in self._report_finished():
             if not isinstance(error, Exception):
                 raise error
-            if isinstance(error, BrokenExecutor) and not isinstance(self._executor, Processes):
-                raise GridSimError(
-                    f"{broken_executor_error(self._executor, error)}; finished runs are kept"
-                ) from error
-            if isinstance(error, BrokenExecutor) and _NO_THREAD in str(error.__cause__):
-                raise OutOfMemory(f"{_NO_THREADS}; finished runs are kept") from error
-            if isinstance(error, BrokenExecutor) and isinstance(self._executor, Processes):
-                renew = True
-                self._executor.loss_description()  # raises for a script that no worker can import
+            self._executor.explain(error)
+            renew |= isinstance(error, BrokenExecutor)
             self._retry_or_report(numbers, error)
         if renew:  # then all other running tasks are lost as well
             for numbers in self._running.values():
                 self._suspects.extend(numbers)
             self._running.clear()
-            assert isinstance(self._executor, Processes)
             self._executor.renew()
 
     def _retry_or_report(self, numbers: list[int], error: Exception) -> None:
@@ -244,25 +211,5 @@ class _Tasks:
     def _deliver(self, records: list[tuple[int, RunRecord]]) -> None:
         for _, record in records:
             if record.code != code_version():
-                raise GridSimError(f"workers must run the same code, {code_version()}, got {record.code}")
+                raise WorkerMismatch(f"workers must run the same code, {code_version()}, got {record.code}")
         self._report(records)
-
-
-def _width(executor: Executor) -> int:
-    """Return the number of tasks that an executor can execute at a time, or `_WIDTH` if it is unknown."""
-    workers = getattr(executor, "_max_workers", None)  # Python's and mpi4py's executors have this attribute
-    if isinstance(workers, int):
-        return workers
-    client = getattr(executor, "_client", None)  # attribute of Dask's executor
-    return max(1, sum(client.nthreads().values())) if client is not None else _WIDTH
-
-
-def _check_pickles(cell: Cell) -> None:
-    for name, value in ((cell.scheduler.name, cell.scheduler), *cell.metrics.items()):
-        try:
-            pickle.dumps(value)
-        except Exception as error:
-            reason = " ".join(text_of(error).split())
-            raise ScenarioError(
-                f"{name} must be defined in a module, so that other processes can import it: {reason}"
-            ) from error

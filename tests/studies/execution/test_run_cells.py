@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.metadata
 import multiprocessing
 import os
 import signal
@@ -28,7 +29,7 @@ from gridsim.studies.execution.cell import Cell, RunRecord, measure
 from gridsim.studies.execution.keys import Keys
 from gridsim.studies.execution.run_cells import run_cells
 from gridsim.studies.replicate import replication
-from gridsim.support.processes import Processes, executor_of
+from gridsim.support.processes import Processes
 from gridsim.support.provenance import code_version, digest_of_sources
 
 
@@ -163,10 +164,26 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
 
         keys.append(Keys().key(Cell(small_scenario(), import_scheduler("own_scheduler:Mine"))))
     assert keys[0] != keys[1]
-    (tmp_path / "own_scheduler.py").unlink()
-    scheduler = import_scheduler("own_scheduler:Mine")
+    (tmp_path / "own_scheduler.py").unlink()  # the module stays in memory as it was
+    assert Keys().key(Cell(small_scenario(), import_scheduler("own_scheduler:Mine"))) == keys[1]
+    (tmp_path / "unread_scheduler.py").write_text(code)
+    scheduler = import_scheduler("unread_scheduler:Mine")
+    (tmp_path / "unread_scheduler.py").unlink()
     with pytest.raises(gs.ScenarioError, match="^mine"):
         Keys().key(Cell(small_scenario(), scheduler))
+
+
+def test_a_module_that_changed_after_its_import_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise runs of the old code would be stored under the key of the new one."""
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "changing_metric.py"
+    file.write_text("def value(result):\n    return 1.0\n")
+    metric = importlib.import_module("changing_metric").value
+    file.write_text("def value(result):\n    return 20.0\n")
+    with pytest.raises(gs.ScenarioError, match="changing_metric.py must be unchanged .* got another value;"):
+        Keys().key(Cell(small_scenario(), gs.Fcfs(), {"v": metric}))
 
 
 def test_a_key_depends_on_the_source_of_the_users_metric(
@@ -228,21 +245,29 @@ def test_a_key_depends_on_modules_that_the_users_module_imports(
     for name, code in files.items():
         (tmp_path / name).write_text(code)
     (tmp_path / "own_package" / "deep" / "__init__.py").write_text("missing = 1\n")
-    importlib.invalidate_caches()
-    metric = importlib.import_module("own_package.value").value
-    cell = Cell(small_scenario(), gs.Fcfs(), {"v": metric})
-    before = Keys().key(cell)
+
+    def key() -> str:
+        for name in [name for name in sys.modules if name.startswith("own_package")]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        metric = importlib.import_module("own_package.value").value
+        return Keys().key(Cell(small_scenario(), gs.Fcfs(), {"v": metric}))
+
+    before = key()
     assert "own_helper" not in sys.modules  # a key imports nothing
     for name in files:
         intact = (tmp_path / name).read_text()
         (tmp_path / name).write_text(f'"""Docstring."""\n# comment\n{intact}\n\n')
-        assert Keys().key(cell) == before, name
+        assert key() == before, name
         (tmp_path / name).write_text(f"{intact}y = 2\n")
-        assert (Keys().key(cell) == before) == (name == "own_package/other.py"), name
+        assert (key() == before) == (name == "own_package/other.py"), name
         (tmp_path / name).write_text(intact)
     (tmp_path / "no_such_package.py").write_text("")
-    importlib.invalidate_caches()
-    assert Keys().key(cell) != before
+    assert key() != before
+    (tmp_path / "no_such_package.py").unlink()
+    assert key() == before
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.0")
+    assert key() != before  # the version of numpy, which a module imports
 
 
 def test_the_code_version_is_a_digest_of_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,35 +333,6 @@ def test_results_do_not_depend_on_the_executor() -> None:
         assert values(collected_runs(cells[:3], executor=pool, batch=1)) == values(serial[:3])
 
 
-# the warning occurs without a network
-@pytest.mark.filterwarnings("ignore:Couldn't detect a suitable IP address")
-def test_runs_on_dask_equal_local_runs() -> None:
-    import distributed
-
-    cells = make_cells(6)
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, processes=False
-        ) as cluster,
-        distributed.Client(cluster) as client,
-        client.get_executor() as pool,
-    ):
-        assert values(collected_runs(cells, executor=pool)) == values(collected_runs(cells))
-
-
-def test_a_failed_connection_to_dask_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For ``tls:`` without certificates, `distributed` raises a TypeError."""
-    import distributed
-
-    def fails(_: str) -> None:
-        raise TypeError("TLS expects a context")
-
-    monkeypatch.setattr(distributed, "Client", fails)
-    message = r"--dask must be .*, got 'tls://localhost:1' \(TLS expects a context\)"
-    with pytest.raises(gs.ScenarioError, match=message), executor_of(None, "tls://localhost:1"):
-        pass
-
-
 class CountingExecutor(Executor):
     """Executor that runs each batch at once, and stores its size."""
 
@@ -345,10 +341,11 @@ class CountingExecutor(Executor):
     def __init__(self) -> None:
         self.sizes: list[int] = []
 
-    def submit(self, fn, cells):
-        self.sizes.append(len(cells))
+    def submit(self, fn, *args):
+        records = fn(*args).result()
+        self.sizes.append(len(records))
         future: Future = Future()
-        future.set_result([dataclasses.replace(item, wall_seconds=0.01) for item in fn(cells)])
+        future.set_result([dataclasses.replace(item, wall_seconds=0.01) for item in records])
         return future
 
 
@@ -453,12 +450,15 @@ class BatchLossPool(Processes):
         self.first: list[Future] = [Future(), Future()]
         self.first[0].set_exception(BrokenExecutor("a worker was lost"))
 
-    def submit(self, fn, cells):
+    def submit(self, fn, *args):
         if self.first:
             return self.first.pop(0)
         future: Future = Future()
-        future.set_result(fn(cells))
+        future.set_result(fn(*args))
         return future
+
+    def is_responsive(self) -> bool:
+        return True
 
     def renew(self) -> None:
         assert not self.first
@@ -491,16 +491,16 @@ def test_a_broken_pool_waits_for_the_end_of_its_workers() -> None:
 
 
 def test_an_import_error_of_a_worker_fails_only_its_own_run(fatal_scheduler: Any, tmp_path: Path) -> None:
-    """The worker continues; classes of notebooks cause such errors."""
+    """The worker continues; a package that is not installed there causes such errors."""
+    file = tmp_path / "unimportable_scheduler.py"
+    condition = "__import__('multiprocessing').parent_process() is not None"
+    file.write_text(f"if {condition}:\n    raise ImportError('there is no solver')\n{FATAL}")
     cells = make_cells(4)
-    cells[1] = Cell(small_scenario(), fatal_scheduler())
+    cells[1] = Cell(small_scenario(), importlib.import_module("unimportable_scheduler").Fatal())
     with Processes(1) as pool:
-        assert not any(item.error for item in collected_runs(make_cells(2), executor=pool))
-        (tmp_path / "fatal_scheduler.py").unlink()  # no worker has imported the module yet
         actual = collected_runs(cells, executor=pool, batch=2)
     assert [k for k, item in enumerate(actual) if item.error] == [1]
-    message = "the worker failed to run it: ModuleNotFoundError: No module named 'fatal_scheduler'"
-    assert actual[1].error == message
+    assert actual[1].error == "the worker failed to run it: ImportError: there is no solver"
 
 
 class DroppingExecutor(CountingExecutor):
@@ -508,15 +508,14 @@ class DroppingExecutor(CountingExecutor):
 
     def __init__(self, always: int) -> None:
         super().__init__()
-        self.seen: list[gs.Scenario] = []
+        self.seen: list[Any] = []
         self.always = always
 
-    def submit(self, fn, cells):
-        scenario = cells[0].scenario
-        first = scenario not in self.seen
-        self.seen += [scenario] if first else []
-        if self.seen.index(scenario) != self.always and not (first and len(self.seen) == 1):
-            return super().submit(fn, cells)
+    def submit(self, fn, parcel, *args):
+        first = parcel not in self.seen
+        self.seen += [parcel] if first else []
+        if self.seen.index(parcel) != self.always and not (first and len(self.seen) == 1):
+            return super().submit(fn, parcel, *args)
         future: Future = Future()
         future.cancel()
         future.set_running_or_notify_cancel()
@@ -533,7 +532,7 @@ def test_runs_dropped_by_an_executor_are_repeated_once() -> None:
 def test_a_broken_pool_is_reported(fatal_scheduler: Any) -> None:
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
-        pytest.raises(gs.GridSimError, match="the executor failed .*; finished runs are kept"),
+        pytest.raises(gs.GridSimError, match="the executor failed"),
     ):
         collected_runs([Cell(small_scenario(), fatal_scheduler())], executor=pool)
 
@@ -547,8 +546,8 @@ class BreakingExecutor(CountingExecutor):
         super().__init__()
         self.number, self.refuses = number, refuses
 
-    def submit(self, fn, cells):
-        future = super().submit(fn, cells)
+    def submit(self, fn, *args):
+        future = super().submit(fn, *args)
         if len(self.sizes) - 1 != self.number:
             return future
         if self.refuses:
@@ -561,7 +560,7 @@ class BreakingExecutor(CountingExecutor):
 @pytest.mark.parametrize(("refuses", "kept"), [(True, [0]), (False, [0, 2, 3])])
 def test_runs_finished_before_an_executor_broke_are_reported(refuses: bool, kept: list[int]) -> None:
     answers: list[Any] = []
-    with pytest.raises(gs.GridSimError, match="no more.; finished runs are kept"):
+    with pytest.raises(gs.GridSimError, match="no more"):
         run_cells(make_cells(4), answers.extend, executor=BreakingExecutor(1, refuses), batch=1)
     assert [number for number, _ in answers] == kept
 

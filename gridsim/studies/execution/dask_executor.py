@@ -1,0 +1,190 @@
+"""Executor of runs on a Dask cluster, whose scheduler may end and whose workers come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import time
+import warnings
+from collections.abc import Iterable
+from concurrent.futures import CancelledError, Future
+from typing import Any
+
+from gridsim.errors import ExecutorWarning, ScenarioError, text_of, warn
+from gridsim.results.metrics.registry import MetricFunction
+from gridsim.scheduling.contract import Scheduler
+from gridsim.studies.execution.packing import Parcel, WorkerMismatch, call
+from gridsim.studies.execution.run_executor import _WIDTH, ExecutorLost, RunExecutor
+from gridsim.support.provenance import code_version
+
+#: Interval between requests for the state of the cluster, s.
+_INTERVAL = 1.0
+#: Interval between looks at answers, s.
+_POLL = 0.02
+#: Time without an answer of the scheduler after which it counts as lost, s.
+_SILENCE = 30.0
+#: Time after a lost connection in which the scheduler may answer again, s.
+_RECONNECTION = 10.0
+#: Time without a worker after which there is a warning, s.
+_WITHOUT_WORKERS = 60.0
+#: Number of values that the cluster keeps for later tasks.
+_MAX_SHARED = 64
+#: An expression with the version of a worker, which every version of gridsim can evaluate.
+_VERSION = "__import__('gridsim.support.provenance', fromlist=['code_version']).code_version()"
+
+
+class DaskExecutor(RunExecutor):
+    """A Dask cluster, as a client or as the executor of a client.
+
+    The state of the cluster is requested about every second, without waiting for the answer.
+
+    Parameters
+    ----------
+    executor
+        A ``distributed.Client``, or what its method ``get_executor`` returns.
+    """
+
+    _by_value = True
+
+    def __init__(self, executor: Any) -> None:
+        if hasattr(executor, "get_executor"):
+            executor = executor.get_executor()
+        super().__init__(executor)
+        self._client = executor._client
+        if self._client.asynchronous:
+            raise ScenarioError("executor must be a client of Dask that is not asynchronous")
+        self._id = ""
+        self._request: Future[Any] | None = None
+        self._threads = 0
+        self._last_request = -_INTERVAL
+        self._last_answer = self._last_worker = time.monotonic()
+        #: Time of the first request after the last answer.
+        self._silent_since: float | None = None
+        self._is_warned = False
+        #: Address of a worker -> the answer about its version of gridsim; None once it is known to be right.
+        self._versions: dict[str, Future[Any] | None] = {}
+        #: Name -> what was sent once, as a future of Dask; the latest use is last.
+        self._shared: dict[str, Any] = {}
+
+    def prepare(
+        self, schedulers: Iterable[Scheduler], metrics: Iterable[tuple[str, MetricFunction | None]] = ()
+    ) -> None:
+        super().prepare(schedulers, metrics)
+        while not self._id:  # the first answer
+            self.check()
+            time.sleep(_POLL)
+        self._wait_for_versions()
+
+    @property
+    def width(self) -> int:
+        """The number of threads of the workers now.
+
+        It has a minimum, so that a cluster which adapts to its tasks sees enough of them."""
+        self._update()
+        return max(self._threads, _WIDTH // 2)
+
+    def _send(self, parcel: Parcel) -> Future[Any]:
+        shared = [self._share(f"code-{parcel.digest}", self._packer.code.modules)]
+        shared += [self._share(f"array-{name}", self._packer.arrays[name]) for name in parcel.arrays]
+        future: Future[Any] = self._executor.submit(call, parcel, *shared, pure=False)
+        return future
+
+    def _share(self, name: str, value: Any) -> Any:
+        """Return the future of a value, which is sent to the cluster once and survives the end of workers."""
+        future = self._shared.pop(name, None)
+        if future is None:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Sending large graph")
+                future = self._client.submit(pickle.loads, pickle.dumps(value), key=f"gridsim-{name}")
+        self._shared[name] = future
+        if len(self._shared) > _MAX_SHARED:
+            del self._shared[next(iter(self._shared))]  # the cluster keeps it for the tasks that need it
+        return future
+
+    def check(self) -> None:
+        """Raise ExecutorLost if the scheduler is lost, WorkerMismatch for a worker with other code."""
+        if self._client.status in ("closing", "closed"):
+            raise ExecutorLost(f"the {self._name} has ended, or its client was closed")
+        self._update()
+        if self._silent_since is not None and time.monotonic() - self._silent_since > _SILENCE:
+            raise ExecutorLost(f"the {self._name} has not answered for {_SILENCE:g} s")
+        for worker, answer in self._versions.items():
+            if answer is not None and answer.done() and not answer.cancelled():
+                error = answer.exception()
+                version = f"none ({text_of(error)})" if error is not None else answer.result()
+                if error is None and version == code_version():
+                    self._versions[worker] = None
+                elif type(error).__name__ != "KilledWorker":
+                    raise WorkerMismatch(
+                        f"workers must run the same code, {code_version()}, got {version} at {worker}"
+                    )
+        if self._is_warned or time.monotonic() - self._last_worker < _WITHOUT_WORKERS:
+            return
+        self._is_warned = True
+        warn(
+            f"the {self._name} has had no worker for {_WITHOUT_WORKERS:g} s; the runs wait for one",
+            ExecutorWarning,
+        )
+
+    def explain(self, error: Exception) -> None:
+        super().explain(error)
+        if isinstance(error, CancelledError) or self._client.status != "running":
+            # a client that loses its scheduler cancels all calls, and connects again if it can
+            self._shared.clear()
+            self._versions.clear()
+            until, self._request = time.monotonic() + _RECONNECTION, None
+            answered = self._last_answer
+            while self._last_answer == answered and self._client.status not in ("closing", "closed"):
+                if time.monotonic() > until:
+                    raise ExecutorLost(f"the {self._name} has ended or cannot be reached") from error
+                time.sleep(_POLL)
+                self._update()
+            self.check()
+        self._wait_for_versions()
+
+    @property
+    def _name(self) -> str:
+        return f"Dask scheduler at {getattr(self._client.scheduler, 'address', 'an unknown address')}"
+
+    def _wait_for_versions(self) -> None:
+        """Wait until the versions of all present workers are known."""
+        until = time.monotonic() + _RECONNECTION
+        while time.monotonic() < until:
+            self.check()
+            if all(answer is None or answer.done() for answer in self._versions.values()):
+                return
+            time.sleep(_POLL)
+
+    def _update(self) -> None:
+        """Take the answer to the last request for the state of the cluster, and send the next one."""
+        now = time.monotonic()
+        if self._request is not None and self._request.done():
+            request, self._request = self._request, None
+            if request.exception() is None:
+                self._last_answer, self._silent_since = now, None
+                self._take(request.result())
+        is_due = self._request is None and now - self._last_request >= _INTERVAL
+        if is_due and self._client.status == "running":
+            self._last_request = now
+            self._silent_since = now if self._silent_since is None else self._silent_since
+            self._request = asyncio.run_coroutine_threadsafe(
+                self._client.scheduler.identity(), self._client.loop.asyncio_loop
+            )
+
+    def _take(self, state: dict[str, Any]) -> None:
+        """Take the state of the cluster: its scheduler and its workers."""
+        if self._id and state["id"] != self._id:
+            raise ExecutorLost(f"the {self._name} was restarted, and its runs are lost")
+        self._id = state["id"]
+        workers = state["workers"]
+        self._threads = sum(worker["nthreads"] for worker in workers.values())
+        if workers:
+            self._last_worker = time.monotonic()
+        self._versions = {worker: answer for worker, answer in self._versions.items() if worker in workers}
+        if self._executor._kwargs.keys() & {"workers", "resources"}:
+            return  # not all workers are for the runs
+        for worker in workers:
+            if worker not in self._versions:
+                self._versions[worker] = self._executor.submit(
+                    eval, _VERSION, workers=[worker], allow_other_workers=False, pure=False, priority=1
+                )
