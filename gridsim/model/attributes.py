@@ -21,12 +21,12 @@ from gridsim.support.parameters import CheckedStruct, Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 #: Maximum memory or disk of a machine or task (bytes); floats up to it represent whole bytes exactly.
-_MAX_BYTES = 2.0**53
+MAX_MEMORY = 2.0**53
 
 #: Type of a field for a number of bytes of memory or disk.
-Memory = Annotated[float, Limits(low=0, high=_MAX_BYTES, unit="bytes")]
+Memory = Annotated[float, Limits(low=0, high=MAX_MEMORY, unit="bytes")]
 #: Type of a field for a list of numbers of bytes, one per application or job.
-ListedMemory = Annotated[FloatColumn, Limits(low=0, high=_MAX_BYTES, unit="bytes")]
+ListedMemory = Annotated[FloatColumn, Limits(low=0, high=MAX_MEMORY, unit="bytes")]
 _Coordinate = Annotated[float, Limits(low=-1e9, high=1e9)]
 #: The kind in a job that runs on machines of any kind.
 ANY_KIND = ""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.attributes import Attributes, AttributesRecipe, Memory
+from gridsim.model.attributes import MAX_MEMORY, Attributes, AttributesRecipe, Memory
 from gridsim.model.constructors import Constructor, PlatformConstructors, constructors
 from gridsim.model.distributions import Amount, Range, amount_of, check_amount
 from gridsim.model.power import CarbonIntensity, MachinePower, Power
@@ -85,7 +85,7 @@ class PlatformKind(Recipe, frozen=True, kw_only=True):
         if not isinstance(self.power, Power | None):
             raise ScenarioError(f"platform.power must be Power or None, got {short_repr(self.power)}")
         self._check_amounts("cores", partial(integer, low=1, high=MAX_CORES))
-        self._check_amounts("memory", partial(real, low=0, unit="bytes"))
+        self._check_amounts("memory", Limits(low=0, high=MAX_MEMORY, unit="bytes").real)
         self._check_amounts("gpus", partial(integer, high=MAX_CORES))
         if self.memory is not None and getattr(self.attributes, "memory", None):
             raise ScenarioError("platform.memory must be None if platform.attributes has memory, got both")

@@ -174,7 +174,7 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
     user: _Numbers | None = None
     queue: _Numbers | None = None
     site: Annotated[IntColumn, Limits(low=-1, high=2**31 - 1)] | None = None
-    priority: FloatColumn | None = None
+    priority: Annotated[FloatColumn, Limits()] | None = None
     memory: ListedMemory | None = None
     disk: ListedMemory | None = None
     kinds: TextColumn | None = None
@@ -336,7 +336,11 @@ def _check_room(platform: Platform, columns: Columns, requirements: Requirements
     for i in first_true(tasks > room):
         number, advice, reason = i, "", "the number of machines"
         if is_shared:
-            reason = "for which the machines have room (cores, memory, GPUs)"
+            needs = {name: columns[name][i] for name in ("cores", "gpus") if name in columns}
+            if requirements.memory is not None:
+                needs["bytes of memory"] = f"{requirements.memory[i]:g}"
+            parts = ", ".join(f"{amount} {name}" for name, amount in needs.items()) or "a core"
+            reason = f"the number of parts of {parts} each for which the machines have room"
         if "job" in columns:
             number = columns["job"][i]
             advice = (

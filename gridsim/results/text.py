@@ -136,12 +136,14 @@ def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines |
     """Return the lines of `scenario_lines` for rigid jobs; machines that are no nodes count as cores."""
     noun = machine_noun(remarks or {})
     jobs, load = facts["applications"], facts["offered_load"]
+    # as submitted: `core_hours` are those that ran, less if jobs are killed at their limits
+    core_hours = facts["work"] / (facts["aggregate_speed"] / facts["cores"]) / 3600.0
     width = facts.get("width", facts["tasks"]) / jobs
     days = released_within / 86_400.0
     span = f"{days:.4g} days" if days >= 2.0 else f"{released_within:.6g} s"
     return {
         "platform": _count_text(facts["machines"], "machine") + _cores_text(facts),
-        "workload": f"{_count_text(jobs, 'job')}, {_number_text(facts['core_hours'])} {noun}-hours; "
+        "workload": f"{_count_text(jobs, 'job')}, {_number_text(core_hours)} {noun}-hours; "
         f"a mean job has {_count_text(width, noun)}; submitted within {span}",
         **{"nodes" if key == "cores" else key: line for key, line in (remarks or {}).items()},
         "load": f"{load:.4g} ({noun}-hours submitted / those of the machines during submission)"

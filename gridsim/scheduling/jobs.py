@@ -738,7 +738,18 @@ class JobAdapter(JobQueuePolicy):
             self.idle_decisions = 0 if changed or view._running else self.idle_decisions + 1
             if self.idle_decisions > _PATIENCE:
                 self._check_waiting("no start in many decisions")
+            if queue.ended == len(self.resubmitted):  # it may ask to be woken for ever
+                break
         return int(queue.ended)
+
+    def is_exhausted(self) -> bool:
+        """Return whether no job runs or is to be released, so that only instants to wake the program may come."""
+        releases, jobs = self.run.releases, self.run.applications
+        if self.view._running:
+            return False
+        if releases is not None:
+            return int(releases.next_release()) == NEVER
+        return int(jobs.release_ns.max(initial=0)) <= self.run.engine.now
 
     def _check_waiting(self, reason: str) -> None:
         """Raise SchedulerError if a job waits that fits the free machines."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
+from gridsim.errors import InvariantViolation, ModelWarning, ScenarioError, SchedulerError
 from gridsim.model.applications import JOB_TIMES, SHOWN_COLUMNS, Applications
 from gridsim.model.background_load import LoadProfile
 from gridsim.model.faults import Faults
@@ -177,6 +178,16 @@ def check_cores(
     ):
         if is_unsupported:
             raise ScenarioError(f"platform.cores must be 1 {part}, got up to {platform.cores.max()}")
+    capacity = None if platform.attributes is None else platform.attributes.memory
+    if applications.memory is not None and capacity is not None:
+        need = float(applications.memory.max())
+        for machine in first_true(need * platform.cores > capacity):
+            warnings.warn(
+                f"tasks do not share the memory of a machine: {platform.cores[machine]} tasks of up to "
+                f"{need:g} bytes run at once on machine {machine}, which has {capacity[machine]:g} bytes",
+                ModelWarning,
+                stacklevel=2,
+            )
 
 
 def _check_separate_jobs(applications: Applications, scheduler: Scheduler, platform: Platform) -> None:

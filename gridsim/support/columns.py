@@ -295,8 +295,10 @@ class NeighboursColumn(NumbersColumn):
             return cls._from_edges(len(values), *_edges_of_graph(values))
         if hasattr(values, "tocoo"):
             entries = values.tocoo()
-            kept = entries.data != 0
-            return cls._from_edges(max(entries.shape), entries.row[kept], entries.col[kept])
+            if entries.ndim != 2 or entries.shape[0] != entries.shape[1]:
+                return None
+            kept = (entries.data != 0) & (entries.data == entries.data)
+            return cls._from_edges(entries.shape[0], entries.row[kept], entries.col[kept])
         rows = values if isinstance(values, RaggedColumn) else super().of(values)
         if rows is None or rows.values.dtype.kind != "i":
             return None

@@ -158,6 +158,22 @@ def test_a_policy_chooses_machines_and_rejects_jobs() -> None:
     assert result.why(1).decisions["action"].tolist() == ["rejected"]
 
 
+def test_a_program_that_asks_to_be_woken_for_ever_ends() -> None:
+    """With its last job, or at the time limit."""
+
+    def decide(self: Any, view: gs.JobView) -> None:
+        for job in view.waiting:
+            if job.nodes <= view.free:
+                view.start(job)
+        view.wake(view.now + 30.0)
+
+    scheduler = scheduler_with(decide)
+    assert gs.simulate(two_jobs(), scheduler, time_limit=1e4).makespan < 1e4
+    long = gs.Scenario(gs.Platform.equal(2), gs.Workload.jobs_of([0.0], 2, 3e9))
+    with pytest.raises(gs.ScenarioError, match="did not end within time_limit = 1,000 s"):
+        gs.simulate(long, scheduler, time_limit=1000.0)
+
+
 def test_a_scheduler_without_a_policy_is_rejected() -> None:
     class Empty(gs.JobScheduler, frozen=True, kw_only=True):
         pass

@@ -98,8 +98,8 @@ class ProgramScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        self._check_classes()
         super().__post_init__()
+        self._check_classes()
 
     def program(self, node: int) -> NodeProgram:
         """Return a new program of `node`, by default an object of ``policy``; not called with roles."""
