@@ -169,7 +169,7 @@ def test_a_program_that_asks_to_be_woken_for_ever_ends() -> None:
 
     scheduler = scheduler_with(decide)
     assert gs.simulate(two_jobs(), scheduler, time_limit=1e4).makespan < 1e4
-    long = gs.Scenario(gs.Platform.equal(2), gs.Workload.jobs_of([0.0], 2, 3e9))
+    long = gs.Scenario(gs.Platform.equal(2), gs.Workload.jobs_of([0.0], 2, 1e9))
     with pytest.raises(gs.ScenarioError, match="did not end within time_limit = 1,000 s"):
         gs.simulate(long, scheduler, time_limit=1000.0)
 

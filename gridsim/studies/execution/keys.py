@@ -79,16 +79,13 @@ class Keys:
         from gridsim.traces import format_of_name
         from gridsim.traces.formats import BUILT_IN, plugin_formats
 
-        parts = (scenario.platform, scenario.workload, scenario.faults, scenario.fluctuation)
-        owners = {
-            type(part.recipe).__module__: "a part of the scenario" for part in parts if part is not None
-        }
+        code = UserCode()
+        for part in (scenario.platform, scenario.workload, scenario.faults, scenario.fluctuation):
+            if part is not None:
+                code.add_object(type(part.recipe), "a part of the scenario")
         for path in paths:
             if (name := format_of_name(path)) and name not in BUILT_IN:
-                owners[plugin_formats()[name].read.__module__] = f"the trace format {name}"
-        code = UserCode()
-        for module, owner in owners.items():
-            code.add_module(module, owner)
+                code.add_object(plugin_formats()[name].read, f"the trace format {name}")
         return code.digests
 
     def key(self, cell: Cell, code: str | None = None) -> str:

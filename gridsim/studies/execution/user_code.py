@@ -92,10 +92,6 @@ class UserCode:
         modules = {name: f"sha256:{_bare_digest(module)}" for name, module in self.modules.items()}
         return {**self.packages, **modules}
 
-    def add_module(self, name: str, owner: str) -> None:
-        """Add a module unless it is part of Python or gridsim; raise ScenarioError without a source."""
-        self._add(name, owner)
-
     def add_scheduler(self, scheduler: Scheduler) -> None:
         """Add the modules of a scheduler and of its parameters; raise ScenarioError without a source."""
         description, owner = Description(scheduler), type(scheduler).name
