@@ -18,7 +18,14 @@ from gridsim.errors import GridSimError, ScenarioError, text_of, variant_label
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support import imports as importing
 from gridsim.support.arguments import closest, hint, listed, short_repr, text
-from gridsim.support.imports import current_name, first_code_name, import_object, plugins, stored_name
+from gridsim.support.imports import (
+    current_name,
+    first_code_name,
+    import_object,
+    is_sent_object,
+    plugins,
+    stored_name,
+)
 from gridsim.support.parameters import changed_fields, fields_of, limits_of, literal_values
 
 #: Schedulers passed by a user: objects, or names for `named_scheduler`, as a list, or a mapping from labels.
@@ -439,14 +446,17 @@ def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
     if not isinstance(name, str) or not name or ":" in name:
         raise ValueError(f"name of a scheduler must be a non-empty string without a colon, got {name!r}")
     importlib.import_module(_PACKAGE)
-    if name in _REGISTRY:
+    # a module that another process sent may register a name that the script or another version has registered
+    is_sent, known = is_sent_object(cls), _REGISTRY.get(name)
+    if known is not None and not is_sent:
         raise ValueError(f"scheduler {name!r} is already registered")
     if not (isinstance(cls, type) and issubclass(cls, Scheduler)):
         raise TypeError(f"scheduler {name!r} must be a subclass of Scheduler, got {cls!r}")
     for key in parameters:
         if key not in cls.__struct_fields__:
             raise TypeError(f"scheduler {name!r}: {key!r} is not a parameter of {cls.__name__}")
-    _REGISTRY[name] = _Entry(cls, parameters)
+    if known is None or is_sent_object(known.cls):
+        _REGISTRY[name] = _Entry(cls, parameters)
 
 
 def register_builtin(name: str, cls: str, **parameters: Any) -> None:

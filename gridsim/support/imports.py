@@ -47,6 +47,11 @@ def stored_name(obj: Any) -> str:
     return current_name(f"{original_module(obj.__module__)}:{obj.__qualname__}")
 
 
+def is_sent_object(obj: Any) -> bool:
+    """Return whether a class or function is of a module that another process sent."""
+    return str(getattr(obj, "__module__", "")).startswith(SENT_PREFIX)
+
+
 def original_module(name: str) -> str:
     """Return the name of a module of the user in the process that sent it; other names are unchanged."""
     package, _, module = name.partition(".")

@@ -180,7 +180,10 @@ class DaskExecutor(RunExecutor):
         self._threads = sum(worker["nthreads"] for worker in workers.values())
         if workers:
             self._last_worker = time.monotonic()
-        self._versions = {worker: answer for worker, answer in self._versions.items() if worker in workers}
+        for worker in self._versions.keys() - workers.keys():
+            answer = self._versions.pop(worker)
+            if answer is not None:
+                answer.cancel()  # it would wait for a worker that has left
         if self._executor._kwargs.keys() & {"workers", "resources"}:
             return  # not all workers are for the runs
         for worker in workers:

@@ -19,7 +19,9 @@ def executor_for(executor: Any) -> RunExecutor:
         If `executor` has no method ``submit`` like an `Executor`.
     """
     if not callable(getattr(executor, "submit", None)):
-        raise ScenarioError(f"executor must be a concurrent.futures.Executor or None, got {executor!r}")
+        raise ScenarioError(
+            f"executor must be a concurrent.futures.Executor, a client of Dask or None, got {executor!r}"
+        )
     if isinstance(executor, Processes):
         return ProcessesExecutor(executor)
     if type(executor).__module__.partition(".")[0] == "distributed":

@@ -32,7 +32,7 @@ from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.studies.execution.main_source import UNPICKLE
 from gridsim.studies.execution.user_code import ModuleSource, UserCode
 from gridsim.support.columns import content_name
-from gridsim.support.imports import SENT_MODULES, SENT_PREFIX, original_module
+from gridsim.support.imports import SENT_MODULES, SENT_PREFIX, is_sent_object, original_module
 from gridsim.support.provenance import sha256
 
 #: Number of bytes from which on a read-only array is replaced by its hash.
@@ -209,7 +209,7 @@ class _ReplyPickler(pickle.Pickler):
     """Pickler that gives classes and functions of the user their original names."""
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, (type, types.FunctionType)) and obj.__module__.startswith(SENT_PREFIX):
+        if isinstance(obj, (type, types.FunctionType)) and is_sent_object(obj):
             return _original, (original_module(obj.__module__), obj.__qualname__)
         return NotImplemented
 

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ from gridsim.support.processes import executor_of
 from gridsim.support.provenance import code_version
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed (extra sweep) is not installed")
+dask = pytest.importorskip("dask")
 dask_executor = importlib.import_module("gridsim.studies.execution.dask_executor")
 
 # the warning occurs without a network
@@ -177,6 +179,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def local_cluster(workers: int) -> Iterator[tuple[Any, Any]]:
     """Yield a cluster in this process, on ports that no other cluster uses, and its client."""
     with (
+        tempfile.TemporaryDirectory() as folder,
+        dask.config.set(temporary_directory=folder),
         distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, dashboard_address=":0", processes=False
         ) as cluster,

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import gridsim as gs
+from gridsim.scheduling import registry
 from gridsim.studies.execution.keys import Keys
 from gridsim.studies.execution.packing import SHARED_BYTES, Packer, Parcel, WorkerMismatch, call
 from gridsim.studies.execution.user_code import UserCode
@@ -64,6 +65,24 @@ def test_versions_of_a_module_do_not_mix(tmp_path: Path, monkeypatch: pytest.Mon
         parcels.append(packed(imported(tmp_path, files, "versioned", monkeypatch).value))
     monkeypatch.setitem(sys.modules, "versioned", types.ModuleType("versioned"))
     assert [result_of(*parcel) for parcel in (*parcels, *parcels)] == [1, 2, 1, 2]
+
+
+def test_a_module_that_registers_its_scheduler_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name is registered in this process already, and stays that of the original class."""
+    text = (
+        "import gridsim as gs\n"
+        "class Own(gs.Fcfs, frozen=True, kw_only=True):\n"
+        "    name = 'registered-once'\n"
+        "gs.register(Own.name, Own)\n"
+        "def value():\n"
+        "    return Own().name\n"
+    )
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    own = imported(tmp_path, {"registering.py": text}, "registering", monkeypatch)
+    assert result_of(*packed(own.value)) == "registered-once"
+    assert registry.scheduler_class("registered-once") is own.Own
 
 
 PACKAGE = {
