@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -336,7 +336,8 @@ def _check_room(platform: Platform, columns: Columns, requirements: Requirements
     for i in first_true(tasks > room):
         number, advice, reason = i, "", "the number of machines"
         if is_shared:
-            needs = {name: columns[name][i] for name in ("cores", "gpus") if name in columns}
+            names = ("cores", "gpus")
+            needs: dict[str, Any] = {name: columns[name][i] for name in names if name in columns}
             if requirements.memory is not None:
                 needs["bytes of memory"] = f"{requirements.memory[i]:g}"
             parts = ", ".join(f"{amount} {name}" for name, amount in needs.items()) or "a core"

@@ -743,7 +743,7 @@ class JobAdapter(JobQueuePolicy):
         return int(queue.ended)
 
     def is_exhausted(self) -> bool:
-        """Return whether no job runs or is to be released, so that only instants to wake the program may come."""
+        """Return whether no job runs or is to be released; the program may still ask to be woken."""
         releases, jobs = self.run.releases, self.run.applications
         if self.view._running:
             return False
