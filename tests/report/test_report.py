@@ -57,8 +57,8 @@ def test_report_of_a_run_has_its_printed_lines(single_run: gs.Result, write_repo
     assert messages[1:] == [[str(cell) for cell in row.values()] for row in single_run.messages.rows()]
     quantiles = actual.tables["Quantiles of the stretch"][1]
     stretch = single_run.applications["stretch_agg"]
-    assert quantiles[1:3] == ["8 of 8", f"{stretch.min():.4g}"]
-    assert quantiles[4::3] == [f"{np.median(stretch):.4g}", f"{stretch.max():.4g}"]
+    assert quantiles[1:3] == ["8 of 8", f"{stretch.min():.3g}"]
+    assert quantiles[4::3] == [f"{np.median(stretch):.3g}", f"{stretch.max():.3g}"]
     facts = dict(actual.tables["Facts reported by the schedulers"][1:])
     assert facts["ledger_end_s"] == f"{single_run.facts['ledger_end_s']:.8g}"
     assert dict(actual.tables["Parameters"][1:])["samples"] == "720"
