@@ -369,6 +369,11 @@ def noun_of(results: Mapping[str, Result]) -> str:
     return machine_noun(*(result.provenance for result in scheduler_results(results).values()))
 
 
+def is_one_queue(result: Result) -> bool:
+    """Return whether a result is of a batch queue without partitions."""
+    return not result.scheduler["parameters"].get("partitions", "sites")
+
+
 def _cut_off(name: str, result: Result) -> str:
     """Return a line on the application whose tasks were begun again most often; empty if that is seldom."""
     if result.of_log:

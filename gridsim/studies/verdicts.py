@@ -221,6 +221,9 @@ def interval_text(ratio: Estimate) -> str:
 def difference_text(difference: Estimate, unit: tuple[float, str]) -> str:
     """Return a difference with its interval, in the unit with this length and name."""
     length, name = unit
-    middle, low, high = (each / length for each in (difference.mean, difference.low, difference.high))
-    interval = "" if math.isnan(low) or difference.is_constant else f" [{low:+.3g}, {high:+.3g}]"
-    return f"{middle:+.3g} {name}".rstrip() + interval
+    middle, low, high = (
+        f"{float(f'{value / length:.3g}'):+,.10g}"
+        for value in (difference.mean, difference.low, difference.high)
+    )
+    has_interval = not math.isnan(difference.low) and not difference.is_constant
+    return f"{middle} {name}".rstrip() + (f" [{low}, {high}]" if has_interval else "")

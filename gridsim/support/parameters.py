@@ -45,6 +45,10 @@ _SHORT.maxstring = _SHORT.maxother = 80
 Check = Callable[[str, Any], Any]
 
 
+#: Unit of the machines that jobs have at once; if jobs share machines, these are cores.
+MACHINES_OR_CORES = "machines or cores"
+
+
 class Limits(NamedTuple):
     """Allowed range of a number.
 

@@ -568,3 +568,12 @@ def test_pages_and_figures_draw_the_same_values(replicates: gs.Replicates, ratio
         pytest.approx(item, rel=1e-6) for item in heights
     ]
     assert len(heights) == 3 - ratio and page["data"][0]["x"] == [5.0, 9.0]
+
+
+@pytest.mark.parametrize(("cores", "unit"), [(1, "machines"), (4, "cores")])
+def test_limits_have_the_unit_that_they_count(cores: int, unit: str) -> None:
+    jobs = gs.Workload.jobs_of([0.0, 1.0], [2, 2], 10.0, user=[0, 1], queue=[0, 1])
+    queue = gs.BatchQueue(user_limit=2, queue_limits=(3, 2))
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(4, cores=cores), jobs), queue)
+    (line,) = contents._schedulers({"limited": result})
+    assert f"user_limit = 2 {unit}, queue_limits = 3, 2 {unit}" in line

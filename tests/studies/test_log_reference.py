@@ -235,3 +235,18 @@ def test_the_log_of_a_site_is_a_row(traces: Path) -> None:
         found = gs.compare(scenario(path, 100), {"easy": gs.BatchQueue()})
     assert found.log is not None and round(found["log"].mean_waiting) == 15_296
     assert found["log"].median_waiting == 300 and round(found["log"].mean_slowdown) == 193
+
+
+def test_tables_by_site_name_queues_that_fill_the_first_site(path: Path, tmp_path: Path) -> None:
+    other = log(tmp_path / "other.swf", [(5, 3, 10, 2), (7, 11, 4, 1)], header="; MaxProcs: 2\n")
+    platform, workload = gs.Platform.sites([4, 2]), gs.Workload.jobs_from_logs([path, other])
+    shared = gs.Platform.sites([4, 2], cores=2)
+    for machines, one_queue in ((platform, ["first", "spread"]), (shared, ["first"])):
+        schedulers = {
+            "first": gs.BatchQueue(),
+            "spread": gs.BatchQueue(placement="spread"),
+            "separate": gs.BatchQueue(partitions="sites"),
+            "asap": gs.Asap(),
+        }
+        found = gs.compare(gs.Scenario(machines, workload), schedulers, by=["site"])
+        assert f"\n{' and '.join(one_queue)}: jobs take the machines of the first site first" in str(found)
