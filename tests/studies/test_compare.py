@@ -16,7 +16,7 @@ from gridsim.schedulers import FairTree
 from gridsim.scheduling.registry import build_scheduler, import_scheduler, named_scheduler
 from gridsim.studies.compare import compare, default_baseline
 from gridsim.studies.comparison_table import comparison_table, rows_of, verdict
-from gridsim.studies.verdicts import by_cores, of_one_run
+from gridsim.studies.verdicts import by_cores, of_one_run, reference_text
 from tests.reference.easy import starts
 from tests.validation.test_jobs import with_columns
 
@@ -80,6 +80,7 @@ def test_schedulers_that_rejected_jobs_are_not_ranked():
     in_hours = of_one_run({"x": {"a": 0.0, "b": 7200.0, "c": 4.5e7}}, {}, units={"x": (3600.0, "h")})
     assert in_hours == "In this run, a has the lowest x (b 2 h, c 12,500 h against 0)."
     assert of_one_run({"x": {"a": 1.0, "b": 1.996}}, {}).endswith("(b +100 %).")
+    assert reference_text("x", "1 s", 1.0, {"a": 0.004}).endswith("1 s: a 100 % below.")
     assert of_one_run({"x": {"a": 1.0}}, {}) == ""
     rounded = of_one_run({"x": {"a": 1.0, "b": 1.0 + 8e-8, "c": 1.00001}}, {})
     assert rounded == "In this run, a and b have the lowest x (c +0.001 %)."
