@@ -139,7 +139,7 @@ def check_kind(
             "machines might be down"
         )
     if applications.predecessors is not None and not scheduler.dependencies:
-        supporting = _supporting(scheduler, lambda other: bool(other.dependencies))
+        supporting = _supporting(scheduler, lambda kind: bool(kind.dependencies))
         raise ScenarioError(
             f"{scheduler.name} does not support workload.after; schedulers that support it: {supporting}"
         )
@@ -219,8 +219,8 @@ def _check_separate_jobs(applications: Applications, scheduler: Scheduler, scena
                 f"{[*map(int, counts)]}): let those of all logs share nodes, or none"
             )
 
-        def is_sharing(other: Scheduler) -> bool:
-            return other.cores is True
+        def is_sharing(candidate: Scheduler) -> bool:
+            return candidate.cores is True
 
         if obstacle := _obstacle(scheduler, is_sharing):
             parameter, value, default = obstacle

@@ -325,22 +325,37 @@ class Replicates(Study):
         return text.removesuffix(".") + "." + reasons
 
     def short_wait(self, metric: str) -> str:
-        """Return the limit below which all means of waiting times are, as text; "" if some are not."""
+        """Return the limit below which all means of waiting times are, as text; "" if some are not.
+
+        Parameters
+        ----------
+        metric
+            A metric; "" is returned as well if it is no mean of waiting times.
+        """
         if not metric.startswith("mean_waiting"):
             return ""
         limit, text = wait_limit()
         names = ranking_of(self[metric], self.exclusions)
         return text if names and all(mean(self[metric][name]) < limit for name in names) else ""
 
-    def excess(self, name: str, other: str, metric: str) -> tuple[bool, str]:
-        """Return whether a scheduler has significantly more than another one, and how much more as text.
+    def excess(self, name: str, best: str, metric: str) -> tuple[bool, str]:
+        """Return whether a scheduler has significantly more than the best one, and how much more as text.
 
-        It is a ratio, or a difference if the other one has 0 in a replication.
+        It is a ratio, or a difference if the best one has 0 in a replication.
+
+        Parameters
+        ----------
+        name
+            The scheduler.
+        best
+            The scheduler with the lowest mean.
+        metric
+            The metric that is compared; less is better.
         """
-        if self._column(other, metric).all():
-            ratio = self.ratio(name, other, metric)
+        if self._column(best, metric).all():
+            ratio = self.ratio(name, best, metric)
             return ratio.low > 1.0, interval_text(ratio)
-        difference = self.difference(name, other, metric)
+        difference = self.difference(name, best, metric)
         length, unit = self.unit(metric)
         return difference.low > 0.0, difference_text(difference, (length, "" if unit == "1" else unit))
 

@@ -141,13 +141,13 @@ def _ranking(known: Mapping[str, float], unit: tuple[float, str]) -> tuple[str, 
     least = known[names[0]]
     best = [name for name in names if known[name] <= least + TOLERANCE * abs(least)]
     if least > 0.0:
-        others = [f"{name} {excess_text(known[name], least)}" for name in names[len(best) :]]
+        rivals = [f"{name} {excess_text(known[name], least)}" for name in names[len(best) :]]
     else:
-        others = [f"{name} {value_text(known[name], unit)}" for name in names[len(best) :]]
-    if len(others) > _MAX_RIVALS:
-        others[_MAX_RIVALS - 1 :] = [f"... {others[-1]}"]
-    suffix = " against 0" if others and least <= 0.0 else ""
-    return " and ".join(best), ", ".join(others) + suffix
+        rivals = [f"{name} {value_text(known[name], unit)}" for name in names[len(best) :]]
+    if len(rivals) > _MAX_RIVALS:
+        rivals[_MAX_RIVALS - 1 :] = [f"... {rivals[-1]}"]
+    suffix = " against 0" if rivals and least <= 0.0 else ""
+    return " and ".join(best), ", ".join(rivals) + suffix
 
 
 def reference_text(quantity: str, value_text: str, reference: float, values: Mapping[str, float]) -> str:
