@@ -28,6 +28,7 @@ from gridsim.studies.verdicts import (
     short_list,
     shortage_text,
     unranked_text,
+    wait_limit,
 )
 from gridsim.support import units
 from gridsim.support.imports import import_extra
@@ -240,7 +241,7 @@ class SweepResult(Study):
         does not contain 1, and few replications are too few for a conclusion.
         """
         metric, wins, points = self.metrics[0], dict.fromkeys(self.schedulers, 0), 0
-        short, short_points = "", 0
+        short_points = 0
         mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
         open_pairs: dict[str, list[str]] = {}
         unranked_points: dict[str, int] = {}
@@ -250,7 +251,7 @@ class SweepResult(Study):
             ranking = ranking_of(replicates[metric], replicates.exclusions)
             if len(ranking) < 2:
                 continue
-            if short := replicates.short_wait(metric):
+            if replicates.short_wait(metric):
                 short_points += 1
                 continue
             points += 1
@@ -265,7 +266,7 @@ class SweepResult(Study):
             name: f"it rejected more jobs than others at {times} of {count} point{'s' * (count > 1)}"
             for name, times in unranked_points.items()
         }
-        idle = f"Jobs hardly wait at {short_points} of {count} points: each mean is below {short}."
+        idle = f"Jobs hardly wait at {short_points} of {count} points: each mean is below {wait_limit()[1]}."
         suffix = (f"  {idle}" if short_points else "") + unranked_text(exclusions)
         if not points:
             return suffix.strip()

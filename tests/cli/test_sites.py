@@ -150,7 +150,8 @@ def test_jobs_of_one_of_two_logs_may_share_nodes(mixed: list[object], tmp_path: 
 
 def test_default_schedulers_are_those_that_run_jobs_with_whole_nodes(mixed: list[object]) -> None:
     found = invoke("compare", *mixed)
-    assert "not applicable: dgs-asap: workload.cores must be 1" in found.stdout
+    line = "not applicable: asap: asap does not support jobs that need more of a machine than a core"
+    assert f"{line} (workload.cores = 4)\n" in found.stdout
 
 
 @pytest.mark.parametrize(
