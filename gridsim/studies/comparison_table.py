@@ -151,8 +151,8 @@ def comparison_table(
     rigid = measure == "mean_waiting"
     references = {name for name, result in results.items() if result.of_log}
     exclusions = {*references, *_exclusions(results, rows)}
-    short = _short_waits(results, rows) if rigid else {}
-    without_ratio = short if baseline in short else {}
+    short = [row["name"] for row in rows if rigid and row[BY_JOBS] < _wait_limit(results[row["name"]])[0]]
+    without_ratio = short if baseline in short else []
     cells: list[_Cells] = [
         *_MEASURE_COLUMNS[measure],
         ("relative", f"to {baseline}", lambda row: _ratio(row, exclusions, without_ratio, baseline)),
@@ -286,15 +286,15 @@ def _verdict_of_equal_jobs(
     by_job, by_machine = (
         {row["name"]: float(row[key]) for row in ranked_rows} for key in (BY_JOBS, BY_CORES)
     )
-    short, sentence = _short_waits(results, ranked_rows), ""
+    limit, limit_text = _wait_limit(results[[*rows, *references][0]["name"]])
+    short, sentence = [row["name"] for row in ranked_rows if row[BY_JOBS] < limit], ""
     is_short = len(ranked_rows) > 1 and len(short) == len(ranked_rows)
     if is_short:
-        limit = next(iter(short.values()))
-        sentence = f"{beginning}, jobs hardly wait: each {waits} is below {limit}.  "
+        sentence = f"{beginning}, jobs hardly wait: each {waits} is below {limit_text}.  "
         del values[waits]
         if max(values[slowdowns][name] for name in short) < 1.0 + SMALL_SHARE:
             del values[slowdowns]
-    sentence += of_one_run(values, exclusions, beginning, {waits: unit})
+    sentence += of_one_run(values, exclusions, beginning, {waits: unit}, {waits: limit})
     sentence = sentence.rstrip()
     if not is_short:
         sentence += by_cores(by_job, by_machine, noun_of(results), unit)
@@ -315,15 +315,11 @@ def _log_text(reference: Row, rows: Sequence[Row], unit: tuple[float, str]) -> s
     return reference_text(_VERDICT_METRICS[BY_JOBS][BY_JOBS], value_text(waiting, unit), waiting, values)
 
 
-def _short_waits(results: Mapping[str, Result], rows: Sequence[Row]) -> dict[str, str]:
-    """Return the names of rows whose mean waiting time is too short for a ranking, and its limit as text."""
-    short = {}
-    for row in rows:
-        run_times = results[row["name"]].applications["run_time"]
-        limit, text = wait_limit(float(np.nanmean(run_times)) if np.isfinite(run_times).any() else 0.0)
-        if row[BY_JOBS] < limit:
-            short[row["name"]] = text
-    return short
+def _wait_limit(result: Result) -> tuple[float, str]:
+    """Return the mean waiting time (s) below which jobs of a result hardly wait, and its text."""
+    run_times = result.applications["run_time"]
+    known = run_times[np.isfinite(run_times)]
+    return wait_limit(float(known.mean()) if len(known) else 0.0)
 
 
 def _exclusions(results: Mapping[str, Result], rows: Sequence[Row]) -> dict[str, str]:

@@ -86,12 +86,13 @@ def value_text(value: float, unit: tuple[float, str]) -> str:
 
 
 def convert_times(table: TextTable, units: Mapping[str, tuple[float, str]] | None = None) -> TextTable:
-    """Return a table with times as `short_text`, long ones in h or days; columns of one title have one unit.
+    """Return a table with long times in h or days, as `short_text`; columns of one title have one unit.
 
     Parameters
     ----------
     units
-        Title of columns -> length (s) and name of their unit; by default that of their median.
+        Title of columns -> length (s) and name of their unit; by default that of their median.  These
+        columns are shortened in s as well.
     """
     columns = list(zip(*table.rows, strict=True))
     times: dict[str, list[float]] = {}
@@ -102,8 +103,8 @@ def convert_times(table: TextTable, units: Mapping[str, tuple[float, str]] | Non
     chosen |= units or {}
     head = []
     for k, (title, unit_line) in enumerate(table.head):
-        if _IN_SECONDS.search(unit_line):
-            length, unit = chosen[title]
+        length, unit = chosen.get(title, (1.0, "s"))
+        if _IN_SECONDS.search(unit_line) and (length > 1.0 or title in (units or ())):
             unit_line = _IN_SECONDS.sub(unit, unit_line)
             columns[k] = tuple(
                 short_text(float(cell) / length) if _FLOAT.fullmatch(cell) else cell for cell in columns[k]

@@ -40,6 +40,7 @@ def of_one_run(
     exclusions: Mapping[str, str],
     beginning: str = "In this run",
     units: Mapping[str, tuple[float, str]] = MappingProxyType({}),
+    limits: Mapping[str, float] = MappingProxyType({}),
 ) -> str:
     """Return a sentence on the best of several schedulers in one run each; empty for fewer than two.
 
@@ -53,6 +54,8 @@ def of_one_run(
         In which runs, in words.
     units
         What is measured -> length and name of its unit, if it has one.
+    limits
+        What is measured -> the value below which the best one allows no ratios, above 0.
     """
     parts, last_best = [], ""
     for quantity, scores in values.items():
@@ -60,7 +63,7 @@ def of_one_run(
         known = {name: value for name, value in known.items() if not math.isnan(value)}
         if len(known) < 2:
             continue
-        best, others = _ranking(known, units.get(quantity, _NO_UNIT))
+        best, others = _ranking(known, units.get(quantity, _NO_UNIT), limits.get(quantity, 0.0))
         if not others:
             parts.append(f"all have the same {quantity}")
             continue
@@ -132,21 +135,22 @@ def by_cores(
     return f"  Weighted by {noun}s the order differs: {best} {has} the lowest mean waiting time ({others})."
 
 
-def _ranking(known: Mapping[str, float], unit: tuple[float, str]) -> tuple[str, str]:
+def _ranking(known: Mapping[str, float], unit: tuple[float, str], limit: float = 0.0) -> tuple[str, str]:
     """Return the names with the least value, and how much more the others have, the best of them first.
 
-    There are no ratios to 0; then the values of the others are stated in `unit`.
+    There are no ratios to 0, or to a value below `limit`; then the values are stated in `unit`.
     """
     names = sorted(known, key=known.__getitem__)
     least = known[names[0]]
     best = [name for name in names if known[name] <= least + TOLERANCE * abs(least)]
-    if least > 0.0:
+    has_ratios = least > 0.0 and least >= limit
+    if has_ratios:
         rivals = [f"{name} {excess_text(known[name], least)}" for name in names[len(best) :]]
     else:
         rivals = [f"{name} {value_text(known[name], unit)}" for name in names[len(best) :]]
     if len(rivals) > _MAX_RIVALS:
         rivals[_MAX_RIVALS - 1 :] = [f"... {rivals[-1]}"]
-    suffix = " against 0" if rivals and least <= 0.0 else ""
+    suffix = "" if has_ratios or not rivals else f" against {value_text(least, unit) if least else '0'}"
     return " and ".join(best), ", ".join(rivals) + suffix
 
 
