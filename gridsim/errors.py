@@ -147,14 +147,15 @@ _VARIANT: ContextVar[tuple[str, str] | None] = ContextVar("variant", default=Non
 
 
 def _with_label(message: str) -> str:
-    """Return a message on a parameter of the running scheduler with its label in place of its name."""
+    """Return a message on the running scheduler or its parameter with its label in place of its name."""
     label, name = _VARIANT.get() or ("", "")
-    return f"{label}{message[len(name) :]}" if label and message.startswith(f"{name}.") else message
+    is_on_scheduler = message.startswith((f"{name}.", f"{name} does not support "))
+    return f"{label}{message[len(name) :]}" if label and is_on_scheduler else message
 
 
 @contextmanager
 def variant_label(label: str, name: str) -> Iterator[None]:
-    """Name the parameters of a scheduler by its label in the warnings and errors of the block.
+    """Name a scheduler and its parameters by its label in the warnings and errors of the block.
 
     Parameters
     ----------

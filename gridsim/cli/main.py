@@ -21,7 +21,9 @@ import sys
 import sysconfig
 import traceback
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -64,6 +66,11 @@ _FRAME = re.compile(r'^  File "(.+?)", line .*\n(?:    .*\n|\n)*', re.MULTILINE)
 class _Group(click.Group):
     """A group whose commands report each input error as one line on standard error."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, and keep them for `invoke`."""
+        ctx.meta["arguments"] = tuple(args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         shown_lines = set()
 
@@ -87,6 +94,7 @@ class _Group(click.Group):
             try:
                 try:
                     mark_running()
+                    _check_json_flag(ctx.meta["arguments"])
                     return super().invoke(ctx)
                 finally:
                     mark_ended()
@@ -133,6 +141,15 @@ class _Group(click.Group):
         except OSError as error:
             _write_error(_system_message(error))
             sys.exit(2)
+
+
+def _check_json_flag(arguments: Sequence[str]) -> None:
+    """Raise click.UsageError if --json is followed by the name of a file to be written."""
+    for flag, value in pairwise(arguments):
+        if flag == "--json" and value.lower().endswith(".json") and not os.path.exists(value):
+            raise click.UsageError(
+                f"--json does not take a file, got {value}; to write the answer to a file: --json > {value}"
+            )
 
 
 def _write_error(message: str) -> None:

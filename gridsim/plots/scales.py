@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -34,6 +34,15 @@ def time_unit(span: float) -> tuple[float, str]:
     if span < 2 * 3600.0:
         return 1.0, "s"
     return (3600.0, "h") if span < 3 * 86_400.0 else (86_400.0, "days")
+
+
+def typical_unit(times: Iterable[float]) -> tuple[float, str]:
+    """Return the length (s) and the name of the unit of time for numbers such as `times` (s).
+
+    It is the unit of their median, the lower one of an even number; only positive, finite times count.
+    """
+    known = sorted(time for time in times if 0.0 < time < math.inf)
+    return time_unit(known[(len(known) - 1) // 2] if known else 0.0)
 
 
 def label_powers(axes: Axes, axis: Literal["x", "y"]) -> None:

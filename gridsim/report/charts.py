@@ -13,7 +13,7 @@ import numpy as np
 
 from gridsim.plots.charts import count_chart, distribution_chart, recorded_names
 from gridsim.plots.estimates import MAX_COLOURS
-from gridsim.plots.scales import time_unit
+from gridsim.plots.scales import time_unit, typical_unit
 from gridsim.plots.style import TOTAL_COLOUR, quantity_title
 from gridsim.report.draw import draw, line_trace
 from gridsim.report.figures import (
@@ -102,7 +102,7 @@ def comparison(results: Results, baseline: str) -> PlotlyChart:
     values = [
         result.max_stretch_agg if is_unitless else getattr(result, measure) for result in results.values()
     ]
-    factor, unit = (1.0, "") if is_unitless else time_unit(max(filter(math.isfinite, values), default=0.0))
+    factor, unit = (1.0, "") if is_unitless else typical_unit(values)
     if measure == "mean_waiting":
         factor, unit = waiting_unit(results)
     values = [value / factor for value in values]

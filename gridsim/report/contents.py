@@ -27,6 +27,7 @@ from gridsim.studies.comparison_table import (
     cautions,
     comparison_table,
     context_lines,
+    is_one_queue,
     measure_of,
     rows_of,
     scheduler_results,
@@ -36,7 +37,7 @@ from gridsim.studies.comparison_table import (
 from gridsim.studies.overview import TextTable, enumeration
 from gridsim.studies.study import Study
 from gridsim.support.imports import first_code_name
-from gridsim.support.parameters import changed_fields, limits_of
+from gridsim.support.parameters import MACHINES_OR_CORES, Limits, changed_fields, limits_of
 from gridsim.support.references import MAX_INLINE, has_references
 
 Results = Mapping[str, Result]
@@ -324,20 +325,29 @@ def _schedulers(results: Results) -> list[str]:
     for name, scheduler in schedulers.items():
         parameters, limits = results[name].scheduler["parameters"], limits_of(type(scheduler))
         values = ", ".join(
-            f"{key} = {_with_unit(parameters.get(key), limits[key].unit if key in limits else '')}"
+            f"{key} = {_with_unit(parameters.get(key), _unit_in_run(limits.get(key), results[name]))}"
             for key in changes[type(scheduler)]
         )
         summary = scheduler.summary
-        if not parameters.get("partitions", "sites") and _has_sites(results[name]):
+        if is_one_queue(results[name]) and _has_sites(results[name]):
             summary += "  All sites are one cluster."
         lines.append(f"{name} ({values}): {summary}" if values else f"{name}: {summary}")
     return lines
 
 
+def _unit_in_run(limits: Limits | None, result: Result) -> str:
+    """Return the unit of a parameter with these limits in the run of a result; "" without one."""
+    unit = "" if limits is None else limits.unit
+    if unit == MACHINES_OR_CORES:
+        return "cores" if {"cores", "gpus"} & set(result.machines) else "machines"
+    return unit
+
+
 def _with_unit(value: Any, unit: str) -> str:
-    """Return the value of a parameter with its unit if it is a number."""
-    is_number = isinstance(value, (int, float)) and unit
-    return f"{tables.text(value)} {unit}" if is_number else tables.text(value)
+    """Return the value of a parameter with its unit if it is a number, or if it has numbers."""
+    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    are_numbers = entries and all(isinstance(entry, (int, float)) for entry in entries)
+    return f"{tables.text(value)} {unit}" if are_numbers and unit else tables.text(value)
 
 
 def _has_sites(result: Result) -> bool:

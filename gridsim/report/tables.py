@@ -69,7 +69,7 @@ def quantiles(results: Results) -> list[TextTable]:
         for name, values in samples.items():
             known = values[~np.isnan(values)]
             cells = np.percentile(known, list(_QUANTILES.values())).tolist() if len(known) else []
-            cells_text = [short_text(cell, unit) for cell in cells] or ["-"] * len(_QUANTILES)
+            cells_text = [short_text(cell) for cell in cells] or ["-"] * len(_QUANTILES)
             rows.append([name, f"{len(known)} of {len(values)}", *cells_text])
         views.append(TextTable(f"Quantiles of the {quantity}{f' ({unit})' if unit else ''}", head, rows))
     return views

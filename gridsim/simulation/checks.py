@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,6 +36,7 @@ from gridsim.scheduling.registry import registered
 from gridsim.simulation.outages import Outages
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NEVER, NS
+from gridsim.support.parameters import changed_fields, default_of, fields_of
 from gridsim.support.text import check_name, plain
 
 #: The maximum latency (s), so that the clock of int64 nanoseconds does not overflow after many messages.
@@ -135,14 +140,9 @@ def check_kind(
             "machines might be down"
         )
     if applications.predecessors is not None and not scheduler.dependencies:
-        names_of = (
-            name
-            for name, (kind, preset) in registered().items()
-            if kind.rigid == scheduler.rigid and kind(**preset).dependencies
-        )
+        supporting = _supporting(scheduler, lambda kind: bool(kind.dependencies))
         raise ScenarioError(
-            f"{scheduler.name} does not support workload.after; schedulers that support it: "
-            f"{', '.join(names_of)}"
+            f"{scheduler.name} does not support workload.after; schedulers that support it: {supporting}"
         )
     for name in JOB_TIMES:
         if getattr(applications, name) is not None and applications.predecessors is not None:
@@ -156,10 +156,29 @@ def check_kind(
         raise ScenarioError(f"{scheduler.name} does not support fluctuation (background load)")
 
 
-def check_cores(
-    applications: Applications, scheduler: Scheduler, platform: Platform, faults: Faults | None
-) -> None:
+def _supporting(scheduler: Scheduler, is_supported: Callable[[Scheduler], bool]) -> str:
+    """Return the registered names of schedulers of the same kind of work for which a property holds."""
+    return ", ".join(
+        name
+        for name, (kind, preset) in registered().items()
+        if kind.rigid == scheduler.rigid and is_supported(kind(**preset))
+    )
+
+
+def _obstacle(scheduler: Scheduler, is_supported: Callable[[Scheduler], bool]) -> tuple[str, Any, Any] | None:
+    """Return the parameter that alone prevents a property: its name, its value and its default."""
+    fields = fields_of(type(scheduler))
+    for name in changed_fields(scheduler):
+        default = default_of(fields[name])
+        with suppress(ScenarioError, TypeError):  # other values, or no default, may exclude this
+            if is_supported(msgspec.structs.replace(scheduler, **{name: default})):
+                return name, getattr(scheduler, name), default
+    return None
+
+
+def check_cores(applications: Applications, scheduler: Scheduler, scenario: Scenario) -> None:
     """Raise ScenarioError if machines have several cores or GPUs and the run does not support that."""
+    platform, faults = scenario.platform, scenario.faults
     if not platform.is_shared:
         return
     if platform.gpus is not None and not applications.rigid:
@@ -167,7 +186,7 @@ def check_cores(
     is_separate = scheduler.cores == "separate"
     if applications.rigid:
         if is_separate:
-            _check_separate_jobs(applications, scheduler, platform)
+            _check_separate_jobs(applications, scheduler, scenario)
         return
     assert platform.cores is not None
     for is_unsupported, part in (
@@ -190,10 +209,9 @@ def check_cores(
             )
 
 
-def _check_separate_jobs(applications: Applications, scheduler: Scheduler, platform: Platform) -> None:
+def _check_separate_jobs(applications: Applications, scheduler: Scheduler, scenario: Scenario) -> None:
     """Raise ScenarioError if jobs need more than a number of cores, anywhere, and cores are machines."""
     per_machine = applications.tasks_per_machine
-    cores = 1 if platform.cores is None else platform.cores.max()
     for name, column, neutral in (
         ("cores", applications.cores, 1),
         ("gpus", applications.gpus, 0),
@@ -201,12 +219,30 @@ def _check_separate_jobs(applications: Applications, scheduler: Scheduler, platf
         ("exclusive", applications.exclusive, 0),
         ("tasks_per_machine", np.ones(1, np.int64) if per_machine is None else per_machine, 0),
     ):
-        if column is not None and (column != neutral).any():
-            value = column[column != neutral][0]
-            raise ScenarioError(
-                f"workload.{name} must be {neutral:g} under {scheduler.name}, for which each of "
-                f"up to {cores} cores is a machine, got {value:g}; backfill supports it"
+        if column is None or (column == neutral).all():
+            continue
+        need = f"workload.{name} = {column[column != neutral][0]:g}"
+        counts: Any = getattr(scenario.workload.recipe, "cores_per_node", None)
+        remedy = ""
+        if name == "cores" and np.size(counts) > 1:
+            remedy = (
+                "; the jobs of some logs share nodes and others do not (--shared, workload.cores_per_node = "
+                f"{[*map(int, counts)]}): let those of all logs share nodes, or none"
             )
+
+        def is_sharing(candidate: Scheduler) -> bool:
+            return candidate.cores is True
+
+        if obstacle := _obstacle(scheduler, is_sharing):
+            parameter, value, default = obstacle
+            raise ScenarioError(
+                f"{scheduler.name}.{parameter} must be {default!r} for jobs that need more of a machine than "
+                f"a core ({need}), got {value!r}{remedy}"
+            )
+        raise ScenarioError(
+            f"{scheduler.name} does not support jobs that need more of a machine than a core ({need}); "
+            f"schedulers that support them: {_supporting(scheduler, is_sharing)}{remedy}"
+        )
 
 
 def check_carbon(applications: Applications, scenario: Scenario) -> None:

@@ -274,7 +274,7 @@ class Simulation(Stateful):
             data=self.bandwidth is not None,
         )
         check_speeds(applications, scheduler, platform, scenario.faults)
-        check_cores(applications, scheduler, platform, scenario.faults)
+        check_cores(applications, scheduler, scenario)
         check_carbon(applications, scenario)
         if applications.predecessors is not None and options.processes > 1:
             raise ScenarioError(f"processes must be 1 with workload.after, got {options.processes}")

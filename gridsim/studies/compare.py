@@ -459,7 +459,7 @@ def applicable(
         try:
             Simulation(scenario, scheduler, Options())
         except ScenarioError as error:
-            reasons[name] = str(error)
+            reasons[name] = str(error).partition("; ")[0]  # without its hint
         else:
             schedulers[name] = scheduler
     return schedulers, reasons

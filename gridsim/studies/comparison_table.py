@@ -6,14 +6,23 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from gridsim.errors import ScenarioError
 from gridsim.optimization.bounds import BOUND_LIMIT
-from gridsim.plots.scales import time_unit
+from gridsim.plots.scales import typical_unit
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun
-from gridsim.studies.overview import NOT_CHARGED, TextTable, convert_times, enumeration, short_text
-from gridsim.studies.verdicts import by_cores, of_one_run, reference_text, rejection_reasons
+from gridsim.studies.overview import NOT_CHARGED, TextTable, convert_times, enumeration, value_text
+from gridsim.studies.verdicts import (
+    SMALL_SHARE,
+    by_cores,
+    of_one_run,
+    reference_text,
+    rejection_reasons,
+    wait_limit,
+)
 
 Row = dict[str, Any]
 # A column: its head, its unit, and a function that returns the text for a row of `rows_of`.
@@ -56,9 +65,12 @@ def measure_of(results: Mapping[str, Result]) -> str:
 
 
 def waiting_unit(results: Mapping[str, Result]) -> tuple[float, str]:
-    """Return the length (s) and the name of the unit of all waiting times of rigid jobs."""
-    waits = (float(result.summary()["p95_waiting"]) for result in results.values() if result.rigid)
-    return time_unit(max(filter(math.isfinite, waits), default=0.0))
+    """Return the length (s) and the name of the unit of all waiting times of rigid jobs.
+
+    It suits the median of what long waits are in each result, so that an extreme scheduler has no effect.
+    """
+    rows = (result.summary() for result in results.values() if result.rigid)
+    return typical_unit(max(float(row[name]) for name in (BY_JOBS, "p95_waiting")) for row in rows)
 
 
 def ratio_of(results: Mapping[str, Result], name: str, baseline: str) -> float:
@@ -139,9 +151,11 @@ def comparison_table(
     rigid = measure == "mean_waiting"
     references = {name for name, result in results.items() if result.of_log}
     exclusions = {*references, *_exclusions(results, rows)}
+    short = [row["name"] for row in rows if rigid and row[BY_JOBS] < _wait_limit(results[row["name"]])[0]]
+    without_ratio = short if baseline in short else []
     cells: list[_Cells] = [
         *_MEASURE_COLUMNS[measure],
-        ("relative", f"to {baseline}", lambda row: _ratio(row, exclusions, baseline)),
+        ("relative", f"to {baseline}", lambda row: _ratio(row, exclusions, without_ratio, baseline)),
         *_of_measure(results, rows, measure, bound, verbose),
         ("makespan", "s", lambda row: f"{row['makespan']:.1f}"),
         *(_OFFERED_COLUMN if rigid else ()),
@@ -271,14 +285,25 @@ def _verdict_of_equal_jobs(
         what: {row["name"]: float(row[key]) for row in rows if key in row}
         for key, what in _VERDICT_METRICS[measure_of(results)].items()
     }
-    sentence = of_one_run(values, exclusions, beginning)
     if measure_of(results) != "mean_waiting":
-        return sentence
+        return of_one_run(values, exclusions, beginning)
+    waits, slowdowns = _VERDICT_METRICS[BY_JOBS].values()
     ranked_rows = [row for row in rows if row["name"] not in exclusions]
     by_job, by_machine = (
         {row["name"]: float(row[key]) for row in ranked_rows} for key in (BY_JOBS, BY_CORES)
     )
-    sentence += by_cores(by_job, by_machine, noun_of(results))
+    limit, limit_text = _wait_limit(results[[*rows, *references][0]["name"]])
+    short, sentence = [row["name"] for row in ranked_rows if row[BY_JOBS] < limit], ""
+    is_short = len(ranked_rows) > 1 and len(short) == len(ranked_rows)
+    if is_short:
+        sentence = f"{beginning}, jobs hardly wait: each {waits} is below {limit_text}.  "
+        del values[waits]
+        if max(values[slowdowns][name] for name in short) < 1.0 + SMALL_SHARE:
+            del values[slowdowns]
+    sentence += of_one_run(values, exclusions, beginning, {waits: unit}, {waits: limit})
+    sentence = sentence.rstrip()
+    if not is_short:
+        sentence += by_cores(by_job, by_machine, noun_of(results), unit)
     for reference in references:
         sentence += _log_text(reference, ranked_rows, unit)
     return sentence.strip()
@@ -293,8 +318,14 @@ def _log_text(reference: Row, rows: Sequence[Row], unit: tuple[float, str]) -> s
     }
     if not values or not (waiting := reference[BY_JOBS]) > 0.0:
         return ""
-    stated = f"{short_text(waiting / unit[0], unit[1])} {unit[1]}"
-    return reference_text(_VERDICT_METRICS[BY_JOBS][BY_JOBS], stated, waiting, values)
+    return reference_text(_VERDICT_METRICS[BY_JOBS][BY_JOBS], value_text(waiting, unit), waiting, values)
+
+
+def _wait_limit(result: Result) -> tuple[float, str]:
+    """Return the mean waiting time (s) below which jobs of a result hardly wait, and its text."""
+    run_times = result.applications["run_time"]
+    known = run_times[np.isfinite(run_times)]
+    return wait_limit(float(known.mean()) if len(known) else 0.0)
 
 
 def _exclusions(results: Mapping[str, Result], rows: Sequence[Row]) -> dict[str, str]:
@@ -347,6 +378,11 @@ def noun_of(results: Mapping[str, Result]) -> str:
     return machine_noun(*(result.provenance for result in scheduler_results(results).values()))
 
 
+def is_one_queue(result: Result) -> bool:
+    """Return whether a result is of a batch queue without partitions."""
+    return not result.scheduler["parameters"].get("partitions", "sites")
+
+
 def _cut_off(name: str, result: Result) -> str:
     """Return a line on the application whose tasks were begun again most often; empty if that is seldom."""
     if result.of_log:
@@ -375,10 +411,13 @@ def scalar(value: Any) -> bool:
     return isinstance(value, (str, bool, int, float))
 
 
-def _ratio(row: Row, exclusions: Collection[str], baseline: str) -> str:
-    """Return the ratio to the baseline, or a mark if the row is not ranked."""
-    is_marked = row["name"] in exclusions and row["name"] != baseline
-    return NOT_RANKED if is_marked else _known(row["ratio"], ".3f")
+def _ratio(row: Row, exclusions: Collection[str], without_ratio: Collection[str], baseline: str) -> str:
+    """Return the ratio to the baseline, or a mark if the row is not ranked or both waits are too short."""
+    if row["name"] == baseline:
+        return _known(row["ratio"], ".3f")
+    if row["name"] in exclusions:
+        return NOT_RANKED
+    return "-" if row["name"] in without_ratio else _known(row["ratio"], ".3f")
 
 
 def _known(value: float, digits: str) -> str:

@@ -12,8 +12,8 @@ from gridsim.model.applications import Applications
 from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.formulas import weighted_mean
 from gridsim.results.result import Result
-from gridsim.studies.comparison_table import noun_of, waiting_unit
-from gridsim.studies.overview import TextTable, convert_times
+from gridsim.studies.comparison_table import is_one_queue, noun_of, waiting_unit
+from gridsim.studies.overview import TextTable, convert_times, enumeration
 from gridsim.support.arguments import one_of
 from gridsim.support.arrays import Floats, Integers
 
@@ -153,8 +153,14 @@ class JobGroups(NamedTuple):
         if self.sites is not None:
             notes.append(
                 "load: work submitted at the site / what its machines can do during submission; busy: until "
-                "the last job ended"
+                "the last job of all sites ended, which may be later than in a run of the site alone"
             )
+            first = [name for name, result in results.items() if _fills_first_site(result)]
+            if first:
+                notes.append(
+                    f"{enumeration(first)}: jobs take the machines of the first site first, so that a low "
+                    "share of another site does not mean that its machines are superfluous"
+                )
         if rejecting:
             notes.append("mean waiting times are of the jobs that were not rejected")
         cells = list(zip(*(texts[:_MAX_GROUPS] for _, _, texts in columns), strict=True))
@@ -162,6 +168,12 @@ class JobGroups(NamedTuple):
         of_scenario = f" ({self.label})" if self.label else ""
         table = TextTable(f"Mean waiting time by {self.group}{of_scenario}", head, cells, notes)
         return convert_times(table, {"waiting": unit})
+
+
+def _fills_first_site(result: Result) -> bool:
+    """Return whether jobs of all sites are in one queue and take the machines with the lowest numbers."""
+    parameters, is_shared = result.scheduler["parameters"], "cores" in result.machines
+    return is_one_queue(result) and not (is_shared and parameters.get("placement") == "spread")
 
 
 def job_groups(group: Group, scenario: Scenario) -> JobGroups:

@@ -11,16 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gridsim.plots.scales import time_unit
+from gridsim.plots.scales import typical_unit
 from gridsim.results.text import NOT_RANKED, UNKNOWN
 from gridsim.support import html
 from gridsim.support.text import WIDTH, align, wrap_columns, wrap_text
 
 #: Text for the messages of a scheduler that sees the whole grid.
 NOT_CHARGED = "not charged"
-_NUMBER = re.compile(r"[-+<]?[\d.]+(e[-+]?\d+)?|\d+ of \d+|-|nan|inf|all|none")
+_NUMBER = re.compile(r"[-+<]?[\d.,]+(e[-+]?\d+)?|\d+ of \d+|-|nan|inf|all|none")
 _FLOAT = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?")
-_IN_SECONDS = re.compile(r"(?<![^ ])s$")  # "s", or "mean, s"
+_IN_SECONDS = re.compile(r"(?:^|(?<=, ))s$")  # "s", or "mean, s"
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,17 @@ class TextTable:
         return any(unit for _, unit in self.head)
 
 
-def short_text(value: float, unit: str = "") -> str:
-    """Return a number with four digits, without an exponent below 1e10.
+def short_text(value: float) -> str:
+    """Return a number with three significant digits, such as "12,300"; "<0.001" if it is almost 0."""
+    if 0.0 < value < 0.0005:
+        return "<0.001"
+    return f"{float(f'{value:.3g}'):,.10g}"
 
-    Numbers of h and days have at most three decimals; shorter times above 0 are "<0.001".
-    """
-    text = f"{float(f'{value:.4g}'):.10g}"
-    if unit not in ("h", "days") or value >= 1.0:
-        return text
-    return "<0.001" if 0.0 < value < 0.0005 else f"{round(value, 3):g}"
+
+def value_text(value: float, unit: tuple[float, str]) -> str:
+    """Return a value in the unit with this length and name, as `short_text`, and the name."""
+    length, name = unit
+    return f"{short_text(value / length)} {name}".rstrip()
 
 
 def convert_times(table: TextTable, units: Mapping[str, tuple[float, str]] | None = None) -> TextTable:
@@ -89,22 +91,23 @@ def convert_times(table: TextTable, units: Mapping[str, tuple[float, str]] | Non
     Parameters
     ----------
     units
-        Title of columns -> length (s) and name of their unit; by default by the longest time.
+        Title of columns -> length (s) and name of their unit; by default that of their median.  These
+        columns are shortened in s as well.
     """
     columns = list(zip(*table.rows, strict=True))
     times: dict[str, list[float]] = {}
     for (title, unit_line), cells in zip(table.head, columns, strict=True):
         if _IN_SECONDS.search(unit_line):
             times.setdefault(title, []).extend(float(cell) for cell in cells if _FLOAT.fullmatch(cell))
-    chosen = {title: time_unit(max(values, default=0.0)) for title, values in times.items()}
+    chosen = {title: typical_unit(values) for title, values in times.items()}
     chosen |= units or {}
     head = []
     for k, (title, unit_line) in enumerate(table.head):
-        factor, unit = chosen.get(title, (1.0, "s"))
-        if factor > 1.0 and _IN_SECONDS.search(unit_line):
+        length, unit = chosen.get(title, (1.0, "s"))
+        if _IN_SECONDS.search(unit_line) and (length > 1.0 or title in (units or ())):
             unit_line = _IN_SECONDS.sub(unit, unit_line)
             columns[k] = tuple(
-                short_text(float(c) / factor, unit) if _FLOAT.fullmatch(c) else c for c in columns[k]
+                short_text(float(cell) / length) if _FLOAT.fullmatch(cell) else cell for cell in columns[k]
             )
         head.append((title, unit_line))
     return replace(table, head=head, rows=list(zip(*columns, strict=True)))

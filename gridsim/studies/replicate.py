@@ -23,7 +23,7 @@ from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation
-from gridsim.plots.scales import time_unit
+from gridsim.plots.scales import typical_unit
 from gridsim.plots.style import quantity_title
 from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate, estimate, ratio_of_means
 from gridsim.results.metrics.formulas import mean
@@ -53,13 +53,14 @@ from gridsim.studies.overview import (
 from gridsim.studies.study import Study
 from gridsim.studies.verdicts import (
     by_cores,
+    difference_text,
     interval_text,
-    is_significant,
     ranking_of,
     rejection_reasons,
     short_list,
     shortage_text,
     unranked_text,
+    wait_limit,
 )
 from gridsim.support.arguments import SuggestingDict, integer, real, sequence, short_repr, unknown_name_error
 from gridsim.support.arrays import Floats
@@ -291,18 +292,20 @@ class Replicates(Study):
             return reasons.strip()
         if text := shortage_text(count, identical=self.is_identical):
             return text + reasons
+        if short := self.short_wait(metric):
+            return f"Over {count} replications, jobs hardly wait: each mean is below {short}.{reasons}"
         best = [name for name in ranking if np.array_equal(columns[name], columns[ranking[0]])]
         significant: list[str] = []
         insignificant: list[str] = []
         constant: list[str] = []
         for name in ranking:
             if name not in best:
-                ratio = self.ratio(name, best[0], metric)
+                is_larger, excess = self.excess(name, best[0], metric)
                 if self.is_constant(name, best[0], metric):
                     differences = constant
                 else:
-                    differences = significant if is_significant(ratio) else insignificant
-                differences.append(" ".join(filter(None, (name, interval_text(ratio)))))
+                    differences = significant if is_larger else insignificant
+                differences.append(" ".join(filter(None, (name, excess))))
         text = f"Over {count} replications, {' and '.join(best)} {'have' if len(best) > 1 else 'has'} "
         text += f"the lowest {display_name(metric)} on average"
         if significant:
@@ -317,8 +320,43 @@ class Replicates(Study):
             jobs_means, cores_means = (
                 {name: mean(each[name]) for name in ranking} for each in (columns, cores)
             )
-            text += "." + by_cores(jobs_means, cores_means, self.noun)
+            text += "." + by_cores(jobs_means, cores_means, self.noun, self.unit(metric))
         return text.removesuffix(".") + "." + reasons
+
+    def short_wait(self, metric: str) -> str:
+        """Return the limit below which all means of waiting times are, as text; "" if some are not.
+
+        Parameters
+        ----------
+        metric
+            A metric; "" is returned as well if it is no mean of waiting times.
+        """
+        if not metric.startswith("mean_waiting"):
+            return ""
+        limit, text = wait_limit()
+        names = ranking_of(self[metric], self.exclusions)
+        return text if names and all(mean(self[metric][name]) < limit for name in names) else ""
+
+    def excess(self, name: str, best: str, metric: str) -> tuple[bool, str]:
+        """Return whether a scheduler has significantly more than the best one, and how much more as text.
+
+        It is a ratio, or a difference if the best one has 0 in a replication.
+
+        Parameters
+        ----------
+        name
+            The scheduler.
+        best
+            The scheduler with the lowest mean.
+        metric
+            The metric that is compared; less is better.
+        """
+        if self._column(best, metric).all():
+            ratio = self.ratio(name, best, metric)
+            return ratio.low > 1.0, interval_text(ratio)
+        difference = self.difference(name, best, metric)
+        length, unit = self.unit(metric)
+        return difference.low > 0.0, difference_text(difference, (length, "" if unit == "1" else unit))
 
     def _metric_table(self, metric: str) -> TextTable:
         base, columns = self.baseline, self.values[metric]
@@ -341,7 +379,7 @@ class Replicates(Study):
             return 1.0, self.units.get(metric, "")
         together = [each for each in self.values if "waiting" in each] if "waiting" in metric else [metric]
         means = [mean(column) for each in together for column in self.values[each].values()]
-        length, name = time_unit(max(filter(math.isfinite, means), default=0.0))
+        length, name = typical_unit(means)
         return length, f"{name} {note}".strip()
 
     def text_rows(

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,12 @@ from gridsim.studies.overview import Overview, TextTable, enumeration, paired_wi
 from gridsim.studies.replicate import Replicates, replicates_of
 from gridsim.studies.study import Study
 from gridsim.studies.verdicts import (
-    is_significant,
     points_text,
     ranking_of,
     short_list,
     shortage_text,
     unranked_text,
+    wait_limit,
 )
 from gridsim.support import units
 from gridsim.support.imports import import_extra
@@ -242,6 +243,7 @@ class SweepResult(Study):
         does not contain 1, and few replications are too few for a conclusion.
         """
         metric, wins, points = self.metrics[0], dict.fromkeys(self.schedulers, 0), 0
+        short_points = 0
         mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
         open_pairs: dict[str, list[str]] = {}
         unranked_points: dict[str, int] = {}
@@ -251,10 +253,12 @@ class SweepResult(Study):
             ranking = ranking_of(replicates[metric], replicates.exclusions)
             if len(ranking) < 2:
                 continue
+            if replicates.short_wait(metric):
+                short_points += 1
+                continue
             points += 1
-            if not replicates.is_constant(ranking[1], ranking[0], metric) and is_significant(
-                replicates.ratio(ranking[1], ranking[0], metric)
-            ):
+            is_constant = replicates.is_constant(ranking[1], ranking[0], metric)
+            if not is_constant and replicates.excess(ranking[1], ranking[0], metric)[0]:
                 wins[ranking[0]] += 1
             else:
                 point = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
@@ -264,8 +268,10 @@ class SweepResult(Study):
             name: f"it rejected more jobs than others at {times} of {count} point{'s' * (count > 1)}"
             for name, times in unranked_points.items()
         }
+        idle = f"Jobs hardly wait at {short_points} of {count} points: each mean is below {wait_limit()[1]}."
+        suffix = (f"  {idle}" if short_points else "") + unranked_text(exclusions)
         if not points:
-            return unranked_text(exclusions).strip()
+            return suffix.strip()
         winners = sorted((name for name in wins if wins[name]), key=lambda name: -wins[name])
         parts = [
             f"{name} {'' if k else f'has the lowest {mean_of} '}at {wins[name]}"
@@ -280,10 +286,10 @@ class SweepResult(Study):
         shortage = shortage_text(self.replicates, identical=is_identical)
         text = shortage.removesuffix(".") or text + short_list(pairs, "; ")
         text = text.removesuffix("; ")
-        if missing := count - points:
+        if missing := count - points - short_points:
             text += f".  {missing} of {count} points are missing: fewer than two schedulers have "
             text += "results" if not unranked_points else "results and are ranked"
-        return text + "." + unranked_text(exclusions)
+        return text + "." + suffix
 
     def _metric_table(self, metric: str) -> TextTable:
         """Return a table with a row per point and scheduler: the mean, and the ratio to the baseline."""
@@ -298,8 +304,8 @@ class SweepResult(Study):
         return TextTable(caption, [(head, "") for head in heads], rows)
 
     def _unit(self, metric: str) -> tuple[float, str]:
-        """Return the length and the name of the unit of a metric, the longest one of all points."""
-        return max(replicates.unit(metric) for replicates in self._replicates)
+        """Return the length and the name of the unit of a metric, the median of those of all points."""
+        return median_low(replicates.unit(metric) for replicates in self._replicates)
 
     def chart(
         self, metric: str | None = None, point: Mapping[str, Any] | None = None, ratio: bool = False

@@ -45,6 +45,10 @@ _SHORT.maxstring = _SHORT.maxother = 80
 Check = Callable[[str, Any], Any]
 
 
+#: Unit of the machines that jobs have at once; if jobs share machines, these are cores.
+MACHINES_OR_CORES = "machines or cores"
+
+
 class Limits(NamedTuple):
     """Allowed range of a number.
 
@@ -214,12 +218,17 @@ def changed_fields(struct: msgspec.Struct) -> dict[str, str]:
     """Return field -> shortened repr of its value, for the fields that differ from their defaults."""
     texts = {}
     for field in fields_of(type(struct)).values():
-        value, default = getattr(struct, field.name), field.default
-        if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
-            default = field.default_factory()
+        value, default = getattr(struct, field.name), default_of(field)
         if default is msgspec.NODEFAULT or not _equals(value, default):
             texts[field.name] = _SHORT.repr(value)
     return texts
+
+
+def default_of(field: msgspec.structs.FieldInfo) -> Any:
+    """Return the default of a field, or ``msgspec.NODEFAULT``."""
+    if field.default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
 
 
 def _equals(value: Any, default: Any) -> bool:

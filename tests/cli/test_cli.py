@@ -750,3 +750,9 @@ def test_power_counts_energy_and_keeps_the_carbon_intensity_of_the_file(tmp_path
         ("2,1", "platform.power.busy must be at least idle, 2 W on machine 0, got 1"),
     ):
         assert fault in error_of("run", "--nodes", "3", "--power", value)
+
+
+@pytest.mark.parametrize("command", [["compare"], ["run", "a.toml"], ["list", "schedulers"]])
+def test_a_file_after_the_flag_json_is_an_error(command: list[str]) -> None:
+    found = CliRunner().invoke(cli, [*command, "--json", "answer.json"])
+    assert found.exit_code == 2 and "--json does not take a file, got answer.json; to" in found.stderr

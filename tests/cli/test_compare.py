@@ -465,7 +465,7 @@ def test_a_report_on_a_log_is_for_operators(tmp_path: Path) -> None:
     head_of_times = [("name", ""), *(("waiting", f"{name}, s") for name in ("mean", "median", "least"))]
     table = TextTable("", head_of_times, [["a", "9000", "60", "0.28"], ["b", "0", "1e6", "4.0"]])
     in_hours = convert_times(table, {"waiting": (3600.0, "h")})
-    assert in_hours.rows == [("a", "2.5", "0.017", "<0.001"), ("b", "0", "277.8", "0.001")]
+    assert in_hours.rows == [("a", "2.5", "0.0167", "<0.001"), ("b", "0", "278", "0.00111")]
     assert in_hours.head[1] == ("waiting", "mean, h") and in_hours.numeric == [False, True, True, True]
 
 

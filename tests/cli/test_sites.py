@@ -150,7 +150,8 @@ def test_jobs_of_one_of_two_logs_may_share_nodes(mixed: list[object], tmp_path: 
 
 def test_default_schedulers_are_those_that_run_jobs_with_whole_nodes(mixed: list[object]) -> None:
     found = invoke("compare", *mixed)
-    assert "not applicable: dgs-asap: workload.cores must be 1" in found.stdout
+    line = "not applicable: asap: asap does not support jobs that need more of a machine than a core"
+    assert f"{line} (workload.cores = 4)\n" in found.stdout
 
 
 @pytest.mark.parametrize(
@@ -250,3 +251,10 @@ def test_logs_of_shared_nodes_that_are_counted_as_whole_ones_are_a_warning(tmp_p
     assert "have whole ones" not in shared.stderr
     assert "4 machines with 32 cores, which jobs share" in shared.stdout
     assert "1.43" in shared.stdout  # 8 jobs of 4 cores for 50 s, on 16 cores within 70 s
+
+
+def test_errors_on_cores_say_that_only_some_logs_share_nodes(logs: list[str]) -> None:
+    flags = ["--rigid", "--job-log", logs[0], "--job-log", logs[1], "--sites", "x=2,y=6"]
+    flags += ["--cores-per-node", "2,2", "--shared", "y", "--schedulers", "dgs-asap"]
+    found = CliRunner().invoke(cli, ["compare", *flags])
+    assert found.exit_code == 2 and "workload.cores_per_node = [2, 1]): let those of all" in found.stderr

@@ -57,8 +57,8 @@ def test_report_of_a_run_has_its_printed_lines(single_run: gs.Result, write_repo
     assert messages[1:] == [[str(cell) for cell in row.values()] for row in single_run.messages.rows()]
     quantiles = actual.tables["Quantiles of the stretch"][1]
     stretch = single_run.applications["stretch_agg"]
-    assert quantiles[1:3] == ["8 of 8", f"{stretch.min():.4g}"]
-    assert quantiles[4::3] == [f"{np.median(stretch):.4g}", f"{stretch.max():.4g}"]
+    assert quantiles[1:3] == ["8 of 8", f"{stretch.min():.3g}"]
+    assert quantiles[4::3] == [f"{np.median(stretch):.3g}", f"{stretch.max():.3g}"]
     facts = dict(actual.tables["Facts reported by the schedulers"][1:])
     assert facts["ledger_end_s"] == f"{single_run.facts['ledger_end_s']:.8g}"
     assert dict(actual.tables["Parameters"][1:])["samples"] == "720"
@@ -568,3 +568,12 @@ def test_pages_and_figures_draw_the_same_values(replicates: gs.Replicates, ratio
         pytest.approx(item, rel=1e-6) for item in heights
     ]
     assert len(heights) == 3 - ratio and page["data"][0]["x"] == [5.0, 9.0]
+
+
+@pytest.mark.parametrize(("cores", "unit"), [(1, "machines"), (4, "cores")])
+def test_limits_have_the_unit_that_they_count(cores: int, unit: str) -> None:
+    jobs = gs.Workload.jobs_of([0.0, 1.0], [2, 2], 10.0, user=[0, 1], queue=[0, 1])
+    queue = gs.BatchQueue(user_limit=2, queue_limits=(3, 2))
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(4, cores=cores), jobs), queue)
+    (line,) = contents._schedulers({"limited": result})
+    assert f"user_limit = 2 {unit}, queue_limits = 3, 2 {unit}" in line

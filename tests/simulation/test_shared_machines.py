@@ -130,16 +130,21 @@ def test_partitions_reject_jobs_that_have_no_room() -> None:
 @pytest.mark.parametrize(
     ("scheduler", "message"),
     [
-        (gs.BatchQueue(backfill="conservative"), "workload.tasks_per_machine must be 0 under backfill, for"),
         (
-            gs.DgsAsap(),
-            "workload.tasks_per_machine must be 0 under dgs-asap, for which each of up to 4 cores",
+            gs.BatchQueue(backfill="conservative", order="sjf"),
+            r"^deep.backfill must be 'easy' for .* \(workload.tasks_per_machine = 1\), got 'conservative'$",
+        ),
+        (gs.BatchQueue(order="sjf", depth=3), r"^deep.depth must be 1 for jobs that need .*, got 3$"),
+        (gs.BatchQueue(depth=3, partitions=(1, 2)), r"^deep.depth must be 1 for"),
+        (
+            gs.DgsAsap(poll_period=9.0),
+            r"^deep does not support jobs that need .*support them: backfill, backfill-fcfs, backfill-sjf$",
         ),
     ],
 )
 def test_runs_without_support_are_refused(scheduler: gs.Scheduler, message: str) -> None:
     with pytest.raises(ScenarioError, match=message):
-        gs.simulate(small(), scheduler)
+        gs.compare(small(), {"deep": scheduler})
 
 
 @pytest.mark.parametrize(

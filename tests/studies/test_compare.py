@@ -4,6 +4,7 @@ import json
 from typing import Annotated
 
 import msgspec
+import numpy as np
 import pytest
 
 import gridsim as gs
@@ -14,9 +15,10 @@ from gridsim.model.workload import Workload
 from gridsim.schedulers import FairTree
 from gridsim.scheduling.registry import build_scheduler, import_scheduler, named_scheduler
 from gridsim.studies.compare import compare, default_baseline
-from gridsim.studies.comparison_table import comparison_table, rows_of
-from gridsim.studies.verdicts import by_cores, of_one_run
+from gridsim.studies.comparison_table import comparison_table, rows_of, verdict
+from gridsim.studies.verdicts import by_cores, of_one_run, reference_text
 from tests.reference.easy import starts
+from tests.validation.test_jobs import with_columns
 
 SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10, 20], 1000.0))
 
@@ -73,11 +75,51 @@ def test_schedulers_that_rejected_jobs_are_not_ranked():
     )
     assert (
         of_one_run({"x": {"a": 0.0, "b": 0.0, "c": 7.0}}, {})
-        == "In this run, a and b have the lowest x (c 7)."
+        == "In this run, a and b have the lowest x (c 7 against 0)."
     )
+    in_hours = of_one_run({"x": {"a": 0.0, "b": 7200.0, "c": 4.5e7}}, {}, units={"x": (3600.0, "h")})
+    assert in_hours == "In this run, a has the lowest x (b 2 h, c 12,500 h against 0)."
+    assert of_one_run({"x": {"a": 1.0, "b": 1.996}}, {}).endswith("(b +100 %).")
+    assert reference_text("x", "1 s", 1.0, {"a": 0.004}).endswith("1 s: a 100 % below.")
     assert of_one_run({"x": {"a": 1.0}}, {}) == ""
     rounded = of_one_run({"x": {"a": 1.0, "b": 1.0 + 8e-8, "c": 1.00001}}, {})
     assert rounded == "In this run, a and b have the lowest x (c +0.001 %)."
+
+
+def waits_of(*waits: float) -> gs.Result:
+    """Return the result of jobs of 9 s on one machine each that wait for these times (s)."""
+    scenario = gs.Scenario(
+        gs.Platform.equal(len(waits)),
+        gs.Workload.jobs_of([0.0] * len(waits), [1] * len(waits), [9.0] * len(waits)),
+    )
+    result = gs.simulate(scenario, "backfill")
+    columns = {"waiting": np.array(waits), "slowdown": 1.0 + np.array(waits) / 10.0}
+    return with_columns(result, applications=columns)
+
+
+@pytest.mark.parametrize("waits", [(0.9, 0.0), (0.0, 0.0)])
+def test_waits_of_less_than_a_second_are_not_ranked(waits: tuple[float, float]) -> None:
+    results = {name: waits_of(wait, wait) for name, wait in zip("ab", waits, strict=True)}
+    rows = rows_of(results, "a", "best")
+    text = verdict(results, rows)
+    assert text.startswith("In this run, jobs hardly wait: each mean waiting time is below 1 s.")
+    assert "lowest mean waiting" not in text and ("lowest mean slowdown" in text) == (waits[0] > 0)
+    assert [row[2] for row in comparison_table(results, rows, "a", "best").rows][1] == "-"
+    results["c"] = waits_of(2.0, 2.0)
+    text = verdict(results, rows_of(results, "a", "best"))
+    assert "lowest mean waiting time (" in text and "c 2 s against 0" in text and "times that" not in text
+
+
+def test_an_extreme_scheduler_does_not_choose_the_unit() -> None:
+    """Waits of 1 h, 1 h and 40 days are in s, and those of 10 h and 40 days in h."""
+    short, middle, long = (waits_of(wait, wait) for wait in (3600.0, 36_000.0, 40 * 86_400.0))
+    for results, unit, texts in (
+        ({"a": short, "b": short, "c": long}, "s", ["3,600", "3,600", "3,460,000"]),
+        ({"a": middle, "b": long}, "h", ["10", "960"]),
+    ):
+        table = comparison_table(results, rows_of(results, "a", "best"), "a", "best")
+        assert table.head[1] == ("waiting", f"mean, {unit}") and table.numeric[1]
+        assert [row[1] for row in table.rows] == texts
 
 
 def test_json_of_a_comparison_is_complete_and_strict(toy):

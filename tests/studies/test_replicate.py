@@ -325,3 +325,19 @@ def test_replications_of_which_none_differs_allow_no_conclusion(tmp_path: Path) 
     assert "lowest" in drawn.verdict() and "with replacement" in drawn.about["sample"]
     with pytest.raises(gs.ScenarioError, match='at least 2 weeks.*"users" has no such limit'):
         gs.Workload.jobs_from_log(log, resample="weeks").realize(gs.Platform.equal(4))
+
+
+def test_differences_to_zero_are_significant_or_not() -> None:
+    """There is no ratio to a scheduler under which no job waits in some replications."""
+    zero, wait = np.zeros(10), 7200.0 + 60.0 * np.arange(10.0)
+    some = np.where(np.arange(10) == 3, 36_000.0, 0.0)
+    values = {"zero": zero, "wait": wait, "some": some}
+    found = Replicates(tuple(range(10)), {"mean_waiting": values}, {"mean_waiting": "s"}, baseline="zero")
+    found = replace(found, measure="mean_waiting")
+    significant = [name for name in values if found.excess(name, "zero", "mean_waiting")[0]]
+    assert significant == ["wait"]
+    text = found.verdict()
+    assert "zero has the lowest mean waiting on average (wait +7,470 s [" in text
+    assert "the difference to some +3,600 s [" in text and text.endswith("is not significant.")
+    low = replace(found, values={"mean_waiting": {"a": zero, "b": zero + 0.9}})
+    assert low.verdict() == "Over 10 replications, jobs hardly wait: each mean is below 1 s."

@@ -498,3 +498,14 @@ def test_the_method_replaced_changes_individual_entries() -> None:
         small_scenario().replaced({"seed.x": 3})
     with pytest.raises(gs.ScenarioError, match="^the path of an entry"):
         small_scenario().replaced({1: 3})  # type: ignore[dict-item]
+
+
+def test_points_where_jobs_hardly_wait_are_not_ranked() -> None:
+    """On 8 machines no job waits."""
+    jobs = gs.Workload.jobs_of([0.0, 1.0, 2.0, 3.0], [2, 2, 1, 2], [9.0, 30.0, 9.0, 5.0])
+    scenario = gs.Scenario(gs.Platform.equal(8), jobs)
+    swept = sweep(scenario, ["backfill", "backfill-fcfs"], {"platform.nodes": [8, 2]}, replicates=2)
+    assert swept.verdict().endswith("Jobs hardly wait at 1 of 2 points: each mean is below 1 s.")
+    assert "missing" not in swept.verdict()
+    idle = sweep(scenario, ["backfill", "backfill-fcfs"], {"platform.nodes": [8]}, replicates=2)
+    assert idle.verdict() == "Jobs hardly wait at 1 of 1 points: each mean is below 1 s."

@@ -18,11 +18,12 @@ from gridsim.scheduling.jobs import JobQueuePolicy
 from gridsim.support.arguments import hint
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS
-from gridsim.support.parameters import Limits
+from gridsim.support.parameters import MACHINES_OR_CORES, Limits
 
 _Weight = Annotated[float, Limits(low=0)]
-_Limit = Annotated[int, Limits(low=0)]
-_Size = Annotated[int, Limits(low=1)]
+_Limit = Annotated[int, Limits(low=0, unit=MACHINES_OR_CORES)]
+_Size = Annotated[int, Limits(low=1, unit="machines")]
+_Number = Annotated[int, Limits(low=0)]
 _ORDERS = {
     "fcfs": "first come, first served",
     "lcfs": "last come, first served",
@@ -84,9 +85,9 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
         ``"at-limit"``: a job is killed when it has run for the requested time; ``"never"``: it runs to its
         end.
     user_limit
-        Number of machines that the jobs of a user may have at once; further jobs are passed over until others
-        have ended, and jobs that request more are rejected.  None for no limit.  It is not supported with
-        ``backfill="conservative"``.
+        Number of machines, or cores if jobs share machines, that the jobs of a user may have at once; further
+        jobs are passed over until others have ended, and jobs that request more are rejected.  None for no
+        limit.  It is not supported with ``backfill="conservative"``.
     queue_limits
         The same for the jobs of each queue, 0 for no limit: a table from names of queues, in which queues
         without a limit may be missing, or a list of all queues in ascending order of their numbers.
@@ -127,10 +128,10 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     reserve: Literal["counts", "machines"] = "counts"
     placement: Literal["first", "best", "spread"] = "first"
     kill: Literal["never", "at-limit"] = "never"
-    user_limit: Annotated[int, Limits(low=1, unit="machines")] | None = None
+    user_limit: Annotated[int, Limits(low=1, unit=MACHINES_OR_CORES)] | None = None
     queue_limits: tuple[_Limit, ...] | dict[str, _Limit] = ()
     partitions: tuple[_Size, ...] | dict[str, _Size] | Literal["sites"] = ()
-    queue_partitions: tuple[_Limit, ...] | dict[str, str] = ()
+    queue_partitions: tuple[_Number, ...] | dict[str, str] = ()
     age_weight: _Weight = 1.0
     max_age: Annotated[float, Limits(above=0, unit="s")] = 604_800.0
     size_weight: _Weight = 0.0
