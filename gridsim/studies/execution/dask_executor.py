@@ -84,8 +84,7 @@ class DaskExecutor(RunExecutor):
         return max(self._threads, _WIDTH // 2)
 
     def _send(self, parcel: Parcel) -> Future[Any]:
-        shared = [self._share(f"code-{parcel.digest}", self._packer.code.modules)]
-        shared += [self._share(f"array-{name}", self._packer.arrays[name]) for name in parcel.arrays]
+        shared = [self._share(f"array-{name}", self._packer.arrays[name]) for name in parcel.arrays]
         future: Future[Any] = self._executor.submit(call, parcel, *shared, pure=False)
         return future
 
