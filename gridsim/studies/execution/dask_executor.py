@@ -84,8 +84,7 @@ class DaskExecutor(RunExecutor):
         return max(self._threads, _WIDTH // 2)
 
     def _send(self, parcel: Parcel) -> Future[Any]:
-        shared = [self._share(f"code-{parcel.digest}", self._packer.code.modules)]
-        shared += [self._share(f"array-{name}", self._packer.arrays[name]) for name in parcel.arrays]
+        shared = [self._share(f"array-{name}", self._packer.arrays[name]) for name in parcel.arrays]
         future: Future[Any] = self._executor.submit(call, parcel, *shared, pure=False)
         return future
 
@@ -108,16 +107,9 @@ class DaskExecutor(RunExecutor):
         self._update()
         if self._silent_since is not None and time.monotonic() - self._silent_since > _SILENCE:
             raise ExecutorLost(f"the {self._name} has not answered for {_SILENCE:g} s")
-        for worker, answer in self._versions.items():
-            if answer is not None and answer.done() and not answer.cancelled():
-                error = answer.exception()
-                version = f"none ({text_of(error)})" if error is not None else answer.result()
-                if error is None and version == code_version():
-                    self._versions[worker] = None
-                elif type(error).__name__ != "KilledWorker":
-                    raise WorkerMismatch(
-                        f"workers must run the same code, {code_version()}, got {version} at {worker}"
-                    )
+        for worker, answer in list(self._versions.items()):
+            if answer is not None and answer.done():
+                self._check_version(worker, answer)
         if self._is_warned or time.monotonic() - self._last_worker < _WITHOUT_WORKERS:
             return
         self._is_warned = True
@@ -125,6 +117,18 @@ class DaskExecutor(RunExecutor):
             f"the {self._name} has had no worker for {_WITHOUT_WORKERS:g} s; the runs wait for one",
             ExecutorWarning,
         )
+
+    def _check_version(self, worker: str, answer: Future[Any]) -> None:
+        error = CancelledError() if answer.cancelled() else answer.exception()
+        if error is not None and not isinstance(error, (ImportError, AttributeError)):
+            del self._versions[worker]  # the worker was lost; if it is still there, it is asked again
+            return
+        version = answer.result() if error is None else f"none ({text_of(error)})"
+        if version != code_version():
+            raise WorkerMismatch(
+                f"workers must run the same code, {code_version()}, got {version} at {worker}"
+            )
+        self._versions[worker] = None
 
     def explain(self, error: Exception) -> None:
         super().explain(error)

@@ -55,11 +55,14 @@ class Parcel:
         Names of the arrays that belong to it.
     digest
         The digest of the code of the user.
+    code
+        The modules of the user, pickled: name -> `ModuleSource`.
     """
 
     data: bytes
     arrays: tuple[str, ...]
     digest: str
+    code: bytes
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ class Packer:
     #: SHA-256 -> array
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
     _names: dict[int, tuple[NDArray[Any], str]] = field(default_factory=dict)
+    #: Digest of the code -> its modules, pickled
+    _codes: dict[str, bytes] = field(default_factory=dict)
 
     def pack(self, function: Callable[..., Any], *args: Any) -> Parcel:
         """Return the call ``function(*args)``, packed.
@@ -120,7 +125,10 @@ class Packer:
 
         stream = io.BytesIO()
         Pickler(stream, pickle.HIGHEST_PROTOCOL).dump((function, args))
-        return Parcel(stream.getvalue(), tuple(used), self.code.digest)
+        digest = self.code.digest
+        if digest not in self._codes:
+            self._codes[digest] = pickle.dumps(self.code.modules)
+        return Parcel(stream.getvalue(), tuple(used), digest, self._codes[digest])
 
     def _name_of(self, array: NDArray[Any]) -> str:
         if id(array) not in self._names:
@@ -149,13 +157,11 @@ def _shared_array(name: str) -> NDArray[Any]:
 # -- in the worker ----------------------------------------------------------------------------------------
 
 
-def call(parcel: Parcel, modules: Mapping[str, ModuleSource], *arrays: NDArray[Any]) -> Reply:
+def call(parcel: Parcel, *arrays: NDArray[Any]) -> Reply:
     """Execute a packed call, and return its packed result.
 
     Parameters
     ----------
-    modules
-        The modules of the user.
     arrays
         The arrays that `parcel` names.
 
@@ -164,7 +170,8 @@ def call(parcel: Parcel, modules: Mapping[str, ModuleSource], *arrays: NDArray[A
     WorkerMismatch
         If an installed module of the scheduler differs from that of the process that packed the call.
     """
-    package = _receive(parcel.digest, modules)
+    package = _receive(parcel)
+    modules = _RECEIVED[package]
     token = SENT_MODULES.set({name: f"{package}.{name}" for name, m in modules.items() if m.text is not None})
     try:
         by_name = dict(zip(parcel.arrays, arrays, strict=True))
@@ -248,11 +255,11 @@ def _check_same(module: str, expected: str) -> None:
 _RECEIVED: dict[str, dict[str, ModuleSource]] = {}
 
 
-def _receive(digest: str, modules: Mapping[str, ModuleSource]) -> str:
-    """Make modules importable, and return the name of the package that contains them."""
-    package = f"{SENT_PREFIX}{digest[:16]}"
+def _receive(parcel: Parcel) -> str:
+    """Make the modules of a call importable, and return the name of the package that contains them."""
+    package = f"{SENT_PREFIX}{parcel.digest[:16]}"
     if package not in _RECEIVED:
-        _RECEIVED[package] = dict(modules)
+        _RECEIVED[package] = pickle.loads(parcel.code)
         if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
             sys.meta_path.insert(0, _Finder())
     return package

@@ -95,7 +95,7 @@ class RunExecutor:
 
     def _send(self, parcel: Parcel) -> Future[Any]:
         arrays = [self._packer.arrays[name] for name in parcel.arrays]
-        future: Future[Any] = self._executor.submit(call, parcel, self._packer.code.modules, *arrays)
+        future: Future[Any] = self._executor.submit(call, parcel, *arrays)
         return future
 
     def result(self, future: Future[Any]) -> Any:

@@ -34,7 +34,8 @@ def packed(function: Any) -> tuple[Parcel, dict[str, Any]]:
 
 
 def result_of(parcel: Parcel, modules: dict[str, Any]) -> Any:
-    return call(parcel, modules).result()
+    assert pickle.loads(parcel.code) == modules
+    return call(parcel).result()
 
 
 def imported(folder: Path, files: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -190,9 +191,9 @@ def test_a_large_array_is_packed_once() -> None:
     parcels = [packer.pack(len, [platform, number]) for number in range(3)]
     assert all(len(parcel.data) < 5_000 and parcel.arrays == parcels[0].arrays for parcel in parcels)
     arrays = [pickle.loads(pickle.dumps(packer.arrays[name])) for name in parcels[0].arrays]
-    assert call(Packer(UserCode()).pack(len, [1]), {}).result() == 1
+    assert call(Packer(UserCode()).pack(len, [1])).result() == 1
     parcel = packer.pack(list, (platform,))
-    [received] = call(parcel, {}, *arrays).result()
+    [received] = call(parcel, *arrays).result()
     assert received == platform and not received.speeds.flags.writeable
 
 
