@@ -216,8 +216,9 @@ def value_of(hint: Any) -> str:
             high = f"{found.high:,.0f}" if kind is int else f"{found.high:g}"
             most = f"> {found.above:g}, at most {high}" if found.low is None else f"in {found.low:g}..{high}"
             return f"{'0 or ' if found.or_zero else ''}{what} {most}"
-        bound = f" > {found.above:g}" if found.above is not None else f" >= {found.low:g}"
-        return f"{what}{'' if found.low is None and found.above is None else bound}"
+        bound = f" > {found.above:g}" if found.above is not None else ""
+        bound = f" >= {found.low:g}" if found.low is not None else bound
+        return f"{what}{bound}"
     if origin is Literal:
         return ", ".join(f"`{json.dumps(each)}`" for each in arguments)
     if origin in (Union, types.UnionType):
