@@ -41,7 +41,7 @@ def parse_batsim(path: StrPath) -> ParsedJobs:
     text = JsonText(path)
     jobs: list[tuple[int, dict[str, Any]]] = []
     profiles: Any = {}
-    resources: Any = None
+    resources: float | None = None
     names: list[str] = []
     if text.peek() == "{":
         for name in text.members():
@@ -52,7 +52,8 @@ def parse_batsim(path: StrPath) -> ParsedJobs:
             elif name == "profiles":
                 profiles = text.value()
             elif name == "nb_res":
-                resources = text.value()
+                line = text.line
+                resources = _number(path, line, {name: text.value()}, name, LARGEST_COUNT, integer=True)
             else:
                 text.value()
     for name in ("jobs", "profiles"):
@@ -104,8 +105,8 @@ def parse_batsim(path: StrPath) -> ParsedJobs:
         ),
     )
     header = {"Computer": "Batsim"}
-    if isinstance(resources, int) and resources > 0:
-        header["MaxProcs"] = str(resources)
+    if resources is not None:
+        header["MaxProcs"] = str(int(resources))
     return make_jobs(path, fields, lines[~depends], header=header, is_local=None, remarks=remarks)
 
 

@@ -7,10 +7,11 @@ import os
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -31,6 +32,7 @@ from gridsim.traces._text import (
     parse_number,
     text_blocks,
     text_lines,
+    truncate,
     warn_remarks,
 )
 from gridsim.traces.job_lines import place_parts, unknown_submissions
@@ -65,6 +67,8 @@ UNUSED_FIELDS = frozenset(
 _COUNTS = ("used_procs", "req_procs")
 #: Largest number of comment lines of a log; they are kept in memory until its end.
 _MAX_COMMENTS = 100_000
+#: Number of lines among which a field of the header is searched for.
+_HEAD_LINES = 1000
 #: Largest number of machines that is accepted from the header of a log, which may state any number.
 MAX_MACHINES = 1 << 20
 JOB_DTYPE: np.dtype[np.void] = np.dtype([*_KINDS.items(), ("line", np.int64)])
@@ -296,17 +300,61 @@ NOT_ENDED = "jobs that have not ended, left out"
 NODES_NOTE = "the log has numbers of nodes: each processor is a node"
 #: Beginning of a note in the header of a log whose jobs share nodes.
 SHARED_NOTE = "jobs share nodes"
+#: Keys of header lines with the number of machines, in the order in which they are used.
+MACHINE_KEYS = "MaxProcs", "MaxNodes"
+#: Key of a header line with a whole number -> its least value.
+COUNT_KEYS = {**dict.fromkeys((*MACHINE_KEYS, "MaxJobs", "MaxRecords"), 1), "UnixStartTime": 0}
+_COUNT = re.compile(r"([0-9]{1,3}(?:,[0-9]{3}){1,4}|[0-9]{1,15})(?:\s*\(.*)?")
+_UNKNOWN_COUNTS = frozenset(("", "-1", "unknown"))
 _NODE_FLAGS = re.compile(r"\((--cores-per-node \d+( --shared)?)\)")
 
 
-def stated_machines(header: dict[str, str], cores_per_node: int = 1) -> tuple[str, int] | None:
+def header_count(header: Mapping[str, str], key: str) -> int | None:
+    """Return the whole number of at least 0 that a header states under `key`; None if it states none.
+
+    It may have thousands separators (16,384), and a text in parentheses may follow, as the format allows.
+    """
+    match = _COUNT.fullmatch(header.get(key, "").partition("\n")[0].strip())
+    return None if match is None else int(match[1].replace(",", ""))
+
+
+def header_faults(header: Mapping[str, str]) -> dict[str, str]:
+    """Return key -> value of the numbers in a header that cannot be used; unknown values are left out."""
+    first_lines = {key: header.get(key, "").partition("\n")[0].strip() for key in COUNT_KEYS}
+    faults = {}
+    for key, low in COUNT_KEYS.items():
+        count = header_count(header, key)
+        if (count is None or count < low) and first_lines[key].lower() not in _UNKNOWN_COUNTS:
+            faults[key] = first_lines[key]
+    return faults
+
+
+def header_fault_texts(header: Mapping[str, str], *keys: str) -> list[str]:
+    """Return a sentence on each number in a header that cannot be used, of `keys` or, by default, of all."""
+    return [
+        f"the header's {key} must be a whole number of at least {COUNT_KEYS[key]} and is not used, got "
+        f"{truncate(value)!r}"
+        for key, value in header_faults(header).items()
+        if not keys or key in keys
+    ]
+
+
+def header_line(path: StrPath, key: str) -> int:
+    """Return the line of a log with the header field `key`; 0 if there is none among the first lines."""
+    field = re.compile(rf"\s*[;#]\s*{key}\s*:")
+    with suppress(TraceFormatError), closing(text_lines(path)) as lines:
+        numbers = (number for number, line in enumerate(islice(lines, _HEAD_LINES), 1) if field.match(line))
+        return next(numbers, 0)
+    return 0
+
+
+def stated_machines(header: Mapping[str, str], cores_per_node: int = 1) -> tuple[str, int] | None:
     """Return the key and the number of machines that a header states; None if it states none.
 
     The key is MaxProcs, whose value is divided by `cores_per_node` and rounded up, else MaxNodes.
     """
-    for key in ("MaxProcs", "MaxNodes"):
-        if match := re.match(r"[0-9]{1,15}(?![0-9])", header.get(key, "")):
-            count = int(match[0])
+    for key in MACHINE_KEYS:
+        if count := header_count(header, key):
             return key, -(-count // cores_per_node) if key == "MaxProcs" else count
     return None
 
@@ -319,8 +367,8 @@ def listed_names(header: Mapping[str, str], key: str) -> dict[int, str]:
 
 def unix_start(header: Mapping[str, str]) -> float:
     """Return the UNIX time of submissions at 0 s that a header states, s; NaN if it states none."""
-    begin = header.get("UnixStartTime", "").strip()
-    return float(begin) if begin.isdecimal() else math.nan
+    begin = header_count(header, "UnixStartTime")
+    return math.nan if begin is None else float(begin)
 
 
 def date_at(header: Mapping[str, str], time: float) -> datetime | None:

@@ -224,9 +224,9 @@ def _lint_jobs(path: StrPath, format: JobLogFormat) -> list[Finding]:
     findings = _findings(classes, jobs["line"])
     for fault in contradictions(log, lines, np.ones(len(jobs), np.bool_)):
         severity: Severity = "note" if fault.code in _TRUNCATION_CODES else "warning"
-        count, first = len(fault.lines), int(fault.lines.min(initial=2**62))
+        count = len(fault.lines)
         message = f"job {fault.text}" if count else fault.text
-        findings.append(Finding(severity, fault.code, message, max(1, count), first if count else 0))
+        findings.append(Finding(severity, fault.code, message, max(1, count), fault.first_line))
     findings += [
         Finding(
             "note",
