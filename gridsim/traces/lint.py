@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.support.files import StrPath
 from gridsim.traces import avt, fta, hosts
-from gridsim.traces._text import text_lines
+from gridsim.traces._text import Remark, text_lines
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, first_line
 from gridsim.traces.avt import parse_avt, read_avt
 from gridsim.traces.fta import UP, event_file, node_names, parse_fta, read_fta
@@ -227,20 +227,16 @@ def _lint_jobs(path: StrPath, format: JobLogFormat) -> list[Finding]:
         count = len(fault.lines)
         message = f"job {fault.text}" if count else fault.text
         findings.append(Finding(severity, fault.code, message, max(1, count), fault.first_line))
-    findings += [
-        Finding(
-            "note",
-            "left-out",
-            remark.text,
-            len(remark.lines),
-            first_line(remark.lines, np.arange(len(remark.lines))),
-        )
-        for remark in parsed_jobs.remarks
-    ]
+    findings += [_finding("warning", "repaired", remark) for remark in parsed_jobs.repairs]
+    findings += [_finding("note", "left-out", remark) for remark in parsed_jobs.remarks]
     if format.lines is not None:
         findings += _columns(path, format.lines(path))
     findings.append(Finding("note", "no-header", "no header comments", int(not header), 1))
     return findings
+
+
+def _finding(severity: Severity, code: str, remark: Remark) -> Finding:
+    return Finding(severity, code, remark.text, len(remark.lines), int(remark.lines.min(initial=2**62)))
 
 
 def _lint_tr(path: StrPath) -> list[Finding]:
