@@ -511,7 +511,9 @@ def _header_machines(file: str, header: dict[str, str], cores_per_node: int) -> 
     header_count = stated_machines(header, cores_per_node)
     if header_count is None:
         reason = "; ".join(header_fault_texts(header, *MACHINE_KEYS))
-        reason = f"in {file}, {reason}" if reason else f"the header of {file} has neither MaxProcs nor MaxNodes"
+        reason = (
+            f"in {file}, {reason}" if reason else f"the header of {file} has neither MaxProcs nor MaxNodes"
+        )
         raise ScenarioError(f"machines is required: {reason}")
     if header_count[1] > MAX_MACHINES:
         raise ScenarioError(
