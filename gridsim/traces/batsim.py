@@ -90,6 +90,9 @@ def parse_batsim(path: StrPath) -> ParsedJobs:
     numbers, submit, run_time, procs, limit = rows[~depends].T
     if len(np.unique(numbers)) != len(numbers):
         numbers = np.full(len(numbers), np.nan)
+    ids = np.array([str(job["id"]) for _, job in jobs])
+    is_repeated = np.ones(len(ids), np.bool_)
+    is_repeated[np.unique(ids, return_index=True)[1]] = False
     fields = {
         "job": unique_numbers(numbers),
         "submit": submit,
@@ -107,7 +110,11 @@ def parse_batsim(path: StrPath) -> ParsedJobs:
     header = {"Computer": "Batsim"}
     if resources is not None:
         header["MaxProcs"] = str(int(resources))
-    return make_jobs(path, fields, lines[~depends], header=header, is_local=None, remarks=remarks)
+    parsed = make_jobs(path, fields, lines[~depends], header=header, is_local=None, remarks=remarks)
+    if not is_repeated.any():
+        return parsed
+    repeated = Remark(lines[is_repeated], "jobs of an id that an earlier job has, so jobs get new numbers")
+    return parsed._replace(repairs=(repeated, *parsed.repairs))
 
 
 def _check_fields(path: StrPath, line: int, job: Mapping[str, Any]) -> None:

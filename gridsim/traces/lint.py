@@ -33,6 +33,8 @@ __all__ = ["FORMATS", "Finding", "detect_format", "info", "lint"]
 
 Severity = Literal["error", "warning", "note"]
 _ORDER = ("error", "warning", "note")
+#: Largest status of a job in SWF; -1 is unknown.
+_LAST_STATUS = 5
 #: Codes of contradictions that are normal in a log that was truncated or cleaned.
 _TRUNCATION_CODES = ("other-record-count", "other-job-count")
 #: Format other than a job log -> function that yields each faulty line.
@@ -191,6 +193,12 @@ def _lint_jobs(path: StrPath, format: JobLogFormat) -> list[Finding]:
             job & (used_procs <= 0) & (req_procs > 0),
         ),
         ("warning", "unknown-user", "user -1 (unknown)", jobs["user"] < 0),
+        (
+            "note",
+            "unknown-status",
+            "status other than -1 to 5, with no meaning in the format",
+            (jobs["status"] < -1) | (jobs["status"] > _LAST_STATUS),
+        ),
         ("note", "job-part", "part of a job that has a line for the whole job, left out", lines.part),
         (
             "warning",
