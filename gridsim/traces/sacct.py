@@ -382,18 +382,18 @@ def _contradictions(
 
     A run time may be shorter than from start to end, as the job may have been suspended, but not longer.
     """
-    raw, elapsed = table.numbers(parse_numbers, "ElapsedRaw"), table.numbers(parse_durations, "Elapsed")
+    raw, duration = table.numbers(parse_numbers, "ElapsedRaw"), table.numbers(parse_durations, "Elapsed")
     name = "Elapsed" if raw is None else "ElapsedRaw"
-    is_stated = raw is not None or elapsed is not None
+    is_stated = raw is not None or duration is not None
     faults: list[tuple[str, Rows]] = []
     if start is not None and end is not None:  # comparisons with NaN are false
         use = f"with {name} as run time" if is_stated else "with an unknown run time"
         faults.append((f"jobs whose End is before their Start, {use}", end < start))
         longer = (end >= start) & (run_time > end - start + 1)
         faults.append((f"jobs whose {name} is above the time from Start to End, {use}", longer))
-    if raw is not None and elapsed is not None:
+    if raw is not None and duration is not None:
         text = "jobs whose Elapsed differs from ElapsedRaw, with ElapsedRaw as run time"
-        faults.append((text, np.abs(raw - elapsed) >= 1))
+        faults.append((text, np.abs(raw - duration) >= 1))
     allocated, cpus = table.numbers(parse_counts, "AllocCPUS"), table.numbers(parse_counts, "NCPUS")
     if allocated is not None and cpus is not None:
         different = (allocated > 0) & (cpus > 0) & (allocated != cpus)

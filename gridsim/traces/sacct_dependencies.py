@@ -172,13 +172,13 @@ class _JobNames:
             is_command = column.name.lower() == "submitline"
             pattern = _OPTION if is_command else _VALUE
             values = [pattern.search(text) for text in column.texts()]
-            others = [
+            is_unread = [
                 _OTHER_OPTION.search(text) is not None if is_command else not is_unknown(text)
                 for text in column.texts()
             ]
             for row in self._rows:
                 if (match := values[column.index(row)]) is None:
-                    statements += [(row, [[""]], False)] if others[column.index(row)] else []
+                    statements += [(row, [[""]], False)] if is_unread[column.index(row)] else []
                 else:
                     text = re.sub(r"\([a-z]+\)", "", match[1])
                     statements.append((row, [e.split(":") for e in re.split("[,?]", text)], "?" in text))
