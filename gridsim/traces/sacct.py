@@ -410,6 +410,8 @@ def _gpus(table: AccountingTable) -> Floats:
 
 def _gpu_count(resources: str) -> float:
     """Return the GPUs in a list such as cpu=4,gres/gpu=2,gres/gpu:a100=2, whose types may have no total."""
+    if "gres/gpu" not in resources:
+        return 0.0
     counts = [(kind, int(count)) for kind, count in _GPUS.findall(resources)]
     total = sum(count for kind, count in counts if not kind)
     return float(total or sum(count for _, count in counts))

@@ -462,3 +462,9 @@ def test_a_log_without_faults_gives_no_warning(write):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(gs.Workload.from_log(path).realize(gs.Platform.equal(8))) >= 1
+
+
+def test_a_whole_line_that_is_no_record_is_named_with_its_field(write):
+    path = write("sacct.txt", "\n".join([HEAD, job(1), "", "#" + "|#" * 6, job(2)]) + "\n")
+    with pytest.raises(TraceFormatError, match=r"sacct\.txt:4: field JobID cannot be read, got '#'$"):
+        load_jobs(path)
