@@ -169,9 +169,15 @@ class _OrMultiple(_Type):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and value.endswith("%"):
             self.fail(f"must be a number, or a factor such as 1.3x for 30 % more, got {value!r}", param, ctx)
-        if not (isinstance(value, str) and value.endswith("x")):
-            return self.number.convert(value, param, ctx)
-        factor = float(FLOAT.convert(value[:-1], param, ctx))
+        try:
+            if not (isinstance(value, str) and value.endswith("x")):
+                return self.number.convert(value, param, ctx)
+            factor = float(FLOAT.convert(value[:-1], param, ctx))
+        except click.BadParameter:
+            if not value.isascii() or "_" in value:
+                raise
+            number = "a whole number" if self.number is INT else "a number"
+            self.fail(f"must be {number}, or a factor such as 1.3x, got {value!r}", param, ctx)
         if not 0 < factor < math.inf:
             self.fail(f"must be a factor > 0, such as 1.3x, got {value!r}", param, ctx)
         return Multiple(factor)

@@ -499,17 +499,17 @@ def parse_setting(setting: str) -> tuple[str, str, Any]:
     name, dot, parameter = target.strip().rpartition(".")
     if not (equals and dot and name and parameter):
         raise ScenarioError(f"--set must be NAME.PARAM=VALUE, got {setting!r}")
-    return name, parameter, _parse_value(value)
+    return name, parameter, _parse_value(f"--set {target.strip()}", value)
 
 
 def _parse_change(change: str) -> tuple[str, Any]:
     key, equals, value = change.partition("=")
     if not (equals and key.strip()):
         raise ScenarioError(f"--change must be KEY=VALUE, such as workload.end=86400, got {change!r}")
-    return key.strip(), _parse_value(value)
+    return key.strip(), _parse_value(f"--change {key.strip()}", value)
 
 
-def _parse_value(value: str) -> Any:
+def _parse_value(path: str, value: str) -> Any:
     import tomllib
 
     for text in (value, f"[{value}]") if "," in value else (value,):
@@ -521,7 +521,10 @@ def _parse_value(value: str) -> Any:
             return document["value"]
     entries = [entry.partition("=") for entry in value.split(",")]
     if all(key.strip() and equals for key, equals, _ in entries) and "\n" not in value:
-        return {key.strip(): _parse_value(entry) for key, _, entry in entries}
+        keys = [key.strip() for key, _, _ in entries]
+        if repeated := [key for key in keys if keys.count(key) > 1]:
+            raise ScenarioError(f"{path} must have each key once, got {repeated[0]} several times")
+        return {key: _parse_value(path, entry) for key, (_, _, entry) in zip(keys, entries, strict=True)}
     return value.strip()
 
 

@@ -184,23 +184,29 @@ def machine_count(
         If the header states none and there is a factor.
     """
     from gridsim.traces.info import read_header
-    from gridsim.traces.jobs import MAX_MACHINES, stated_machines
+    from gridsim.traces.jobs import MACHINE_KEYS, MAX_MACHINES, header_fault_texts, stated_machines
 
     header = read_header(log)
     if header is None:
         return DEFAULT_NODES
     header_field = stated_machines(header, cores_per_node)
-    if header_field is not None and 1 <= header_field[1] <= MAX_MACHINES:
+    faults = "; ".join(header_fault_texts(header, *MACHINE_KEYS))
+    reason = f"since {log} does not state its number of machines"
+    if faults:
+        reason = f"since in {log}, {faults}"
+    if header_field is not None and header_field[1] > MAX_MACHINES:
+        reason = f"since the {header_field[0]} of {log} is above {MAX_MACHINES:,}, {header_field[1]:,}"
+    if header_field is not None and header_field[1] <= MAX_MACHINES:
         key, count = header_field
         divided = f" / {cores_per_node}" if key == "MaxProcs" and cores_per_node > 1 else ""
         text = f"{count:,} machines, the {key}{divided} of {log}"
     elif factor is not None:
-        raise ScenarioError(f"{flag} is required, since {log} does not state its number of machines")
+        raise ScenarioError(f"{flag} is required, {reason}")
     elif is_rigid and 0 < (count := _most_nodes(log, cores_per_node, is_shared)) <= MAX_MACHINES:
-        text = f"{count:,} machines, as many as jobs used at once, since {log} does not state its own"
+        text = f"{count:,} machines, as many as jobs used at once, {reason}"
     else:
         count = DEFAULT_NODES
-        text = f"{count:,} machines by default, since {log} does not state its own"
+        text = f"{count:,} machines by default, {reason}"
     if is_rigid and cores_per_node > 1:
         text += f"; each is a node of {cores_per_node} processors{', which jobs share' if is_shared else ''}"
     if factor is None:

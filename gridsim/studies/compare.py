@@ -346,6 +346,9 @@ def compare(
     scope = WarningScope()
     reference, log_label = LogReference(), next(iter(scenarios))
     with scope:
+        for group in by:
+            if list(by).count(group) > 1:
+                raise ScenarioError(f"by must have each entry once, got {group!r} several times")
         groups = [job_groups(group, one) for one in scenarios.values() for group in by]
         if log:
             references = {label: log_reference(one) for label, one in scenarios.items()}

@@ -352,11 +352,12 @@ def _list_or_table(of_list: Check | None, of_table: Check | None, words: Sequenc
         return None
 
     def check(path: str, value: Any) -> Any:
-        if words and isinstance(value, str):
+        if isinstance(value, (str, numbers.Number)):
             if value in words:
                 return value
-            allowed = " or ".join(map(repr, words))
-            raise ScenarioError(f"{path} must be a list, a table or {allowed}, got {short_repr(value)}")
+            allowed = ["a list", "a table", *map(repr, words)]
+            condition = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+            raise ScenarioError(f"{path} must be {condition}, got {short_repr(value)}")
         return (of_table if isinstance(value, Mapping) else of_list)(path, value)
 
     return check

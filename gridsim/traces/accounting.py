@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.bool_]
 
 COMPLETED = 1
+#: Remark on jobs whose wait is -1 s, which stands for an unknown one.
+_EARLY_START_REMARK = "jobs that start 1 s before their submission, whose wait is taken as unknown"
 
 
 def first_known(*columns: Floats | None) -> Floats | None:
@@ -111,7 +113,9 @@ def make_jobs(
         )
         full_header = {key: value, **full_header}
     present = tuple(remark for remark in remarks if len(remark.lines))
-    return ParsedJobs(full_header, jobs, np.zeros(0, np.int64), present)
+    early = np.flatnonzero(fields["wait"] == -1) if "wait" in fields else line[:0]
+    repairs = (Remark(line[early], _EARLY_START_REMARK),) if len(early) else ()
+    return ParsedJobs(full_header, jobs, np.zeros(0, np.int64), present, repairs=repairs)
 
 
 def unique_numbers(major: Floats, minor: Floats | None = None) -> NDArray[np.int64]:

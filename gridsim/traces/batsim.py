@@ -41,7 +41,7 @@ def parse_batsim(path: StrPath) -> ParsedJobs:
     text = JsonText(path)
     jobs: list[tuple[int, dict[str, Any]]] = []
     profiles: Any = {}
-    resources: Any = None
+    resources: float | None = None
     names: list[str] = []
     if text.peek() == "{":
         for name in text.members():
@@ -52,7 +52,8 @@ def parse_batsim(path: StrPath) -> ParsedJobs:
             elif name == "profiles":
                 profiles = text.value()
             elif name == "nb_res":
-                resources = text.value()
+                line = text.line
+                resources = _number(path, line, {name: text.value()}, name, LARGEST_COUNT, integer=True)
             else:
                 text.value()
     for name in ("jobs", "profiles"):
@@ -89,6 +90,9 @@ def parse_batsim(path: StrPath) -> ParsedJobs:
     numbers, submit, run_time, procs, limit = rows[~depends].T
     if len(np.unique(numbers)) != len(numbers):
         numbers = np.full(len(numbers), np.nan)
+    ids = np.array([str(job["id"]) for _, job in jobs])
+    is_repeated = np.ones(len(ids), np.bool_)
+    is_repeated[np.unique(ids, return_index=True)[1]] = False
     fields = {
         "job": unique_numbers(numbers),
         "submit": submit,
@@ -104,9 +108,13 @@ def parse_batsim(path: StrPath) -> ParsedJobs:
         ),
     )
     header = {"Computer": "Batsim"}
-    if isinstance(resources, int) and resources > 0:
-        header["MaxProcs"] = str(resources)
-    return make_jobs(path, fields, lines[~depends], header=header, is_local=None, remarks=remarks)
+    if resources is not None:
+        header["MaxProcs"] = str(int(resources))
+    parsed = make_jobs(path, fields, lines[~depends], header=header, is_local=None, remarks=remarks)
+    if not is_repeated.any():
+        return parsed
+    repeated = Remark(lines[is_repeated], "jobs of an id that an earlier job has, so jobs get new numbers")
+    return parsed._replace(repairs=(repeated, *parsed.repairs))
 
 
 def _check_fields(path: StrPath, line: int, job: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,8 @@ from gridsim.support.files import StrPath, atomic_file
 from gridsim.traces._text import Remark
 from gridsim.traces.info import choose_format, load_format
 from gridsim.traces.job_lines import job_count, lines_of
-from gridsim.traces.jobs import JOB_FIELDS, JobLog
+from gridsim.traces.job_remarks import contradictions
+from gridsim.traces.jobs import COUNT_KEYS, JOB_FIELDS, JobLog, header_count
 from gridsim.traces.swf import NAME_KEYS
 from gridsim.traces.values import in_zone
 
@@ -61,9 +62,10 @@ def convert(
     -------
     dict
         The keys format, file, jobs (number of lines), never_ran (number of these that never ran), repairs and
-        dropped, which count what was repaired and left out, names (number of names of users, groups and
-        queues), note (what the log shows of the sharing of nodes), and command (a command that compares
-        schedulers on the written log; "" if no job ran).
+        dropped, which count what was repaired and left out, contradictions (list of the statements of the
+        written log that cannot be true), names (number of names of users, groups and queues), note (what the
+        log shows of the sharing of nodes), and command (a command that compares schedulers on the written
+        log; "" if no job ran).
 
     Raises
     ------
@@ -86,7 +88,12 @@ def convert(
     if zone is not None:
         log = _in_zone(log, zone)
     counts = {key: len(value.split("\n")) for key, value in log.header.items() if key in NAME_KEYS.values()}
-    header = _header(log, kind, procs)
+    if procs is not None:
+        log = replace(log, header={**log.header, "MaxProcs": str(procs)})
+    own = {key: value for key, value in log.header.items() if key not in _OWN_KEYS}
+    rows = np.ones(len(log), np.bool_)
+    faults = contradictions(replace(log, header=own), lines_of(log.jobs), rows)
+    header = _header(log, own, kind)
     with atomic_file(output) as stream:
         stream.write("".join(f"; {line}\n" for line in header).encode())
         for lines in _lines(log.jobs):
@@ -98,6 +105,7 @@ def convert(
         "never_ran": int(lines_of(log.jobs).never_ran.sum()),
         "repairs": {remark.text: len(remark.lines) for remark in log.repairs},
         "dropped": {remark.text.removesuffix(", left out"): len(remark.lines) for remark in log.remarks},
+        "contradictions": [fault.message for fault in faults],
         "names": counts,
         "note": log.header.get("Note", ""),
         "command": _command(log, name),
@@ -145,23 +153,26 @@ def _in_zone(log: JobLog, zone: str) -> JobLog:
     return replace(log, header=header, jobs=jobs[order], repairs=(*log.repairs, *repairs))
 
 
-def _header(log: JobLog, format: str, max_procs: int | None) -> Iterator[str]:
-    """Yield the header lines of the written log."""
+def _header(log: JobLog, fields: Mapping[str, str], format: str) -> Iterator[str]:
+    """Yield the header lines of the written log, with the `fields` that it keeps."""
     yield "Version: 2.2"
     yield one_line(f"Conversion: from {os.path.basename(log.path)} ({format}) by gridsim")
     yield f"MaxJobs: {job_count(log.jobs)}"
     yield f"MaxRecords: {len(log)}"
-    header = {key: value for key, value in log.header.items() if key not in _OWN_KEYS}
-    if max_procs is not None:
-        header["MaxProcs"] = str(max_procs)
-    for key, value in header.items():
-        lines = value.split("\n")
+    for key, value in fields.items():
+        lines = (_plain_count(key, value) if key in COUNT_KEYS else value).split("\n")
         for line in lines[:_MAX_NAMES]:
             yield f"{key}: {one_line(line)}"
         if len(lines) > _MAX_NAMES:
             yield f"Note: {len(lines) - _MAX_NAMES} more lines {key} are left out"
     for remark in log.remarks:
         yield f"Note: {len(remark.lines)} {one_line(remark.text)}"
+
+
+def _plain_count(key: str, value: str) -> str:
+    """Return the value of a header field without the thousands separators of a count."""
+    count, first = header_count({key: value}, key), value.split("\n")[0].split("(")[0].strip()
+    return value if count is None or "," not in first else value.replace(first, str(count), 1)
 
 
 def _lines(jobs: NDArray[np.void]) -> Iterator[str]:

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from gridsim.errors import TraceWarning, warn
 from gridsim.traces._text import parse_number, warn_remarks
 from gridsim.traces.job_lines import PARTS, JobLines, Rows, job_count, remarks_on, unused_fields
-from gridsim.traces.jobs import JobLog, date_at, stated_machines
+from gridsim.traces.jobs import (
+    JobLog,
+    date_at,
+    header_count,
+    header_fault_texts,
+    header_faults,
+    header_line,
+    stated_machines,
+)
 
 
 def report(
@@ -46,7 +54,7 @@ def report(
     faults = contradictions(log, lines, used)
     if faults:
         text = "; ".join(fault.message for fault in faults)
-        first = min((int(fault.lines.min()) for fault in faults if len(fault.lines)), default=0)
+        first = min((fault.first_line for fault in faults if fault.first_line), default=0)
         message = (
             f"{log.path}:{first}: {text} (the first is at this line)" if first else f"{log.path}: {text}"
         )
@@ -78,11 +86,19 @@ class Contradiction:
         For jobs, the end of a phrase that begins with their number or "job"; else a sentence.
     lines
         int64; lines of the jobs; empty if the contradiction is in the header.
+    header_line
+        Line of the header, if it is one line that is at fault; 0 otherwise.
     """
 
     code: str
     text: str
     lines: NDArray[np.int64]
+    header_line: int = 0
+
+    @property
+    def first_line(self) -> int:
+        """First line of the contradiction; 0 if it is in no particular line."""
+        return int(self.lines.min(initial=2**62)) if len(self.lines) else self.header_line
 
     @property
     def message(self) -> str:
@@ -102,7 +118,7 @@ def contradictions(log: JobLog, lines: JobLines, used: Rows) -> list[Contradicti
             used & (jobs["wait"] < 0) & (jobs["wait"] != -1),
         )
     ]
-    if (header_machines := stated_machines(header)) is not None and header_machines[1] > 0:
+    if (header_machines := stated_machines(header)) is not None:
         key, limit = header_machines
         wide = ran & (np.maximum(log.procs, jobs["req_procs"]) > limit)
         job_contradictions.append(
@@ -120,6 +136,11 @@ def contradictions(log: JobLog, lines: JobLines, used: Rows) -> list[Contradicti
     log_contradictions = {**_count_contradictions(log), **_time_contradictions(log, lines)}
     no_lines = np.zeros(0, np.int64)
     return [
+        *(
+            Contradiction("header-number", text, no_lines, header_line(log.path, key))
+            for key in header_faults(header)
+            for text in header_fault_texts(header, key)
+        ),
         *(Contradiction(code, text, line[rows]) for code, text, rows in job_contradictions if rows.any()),
         *(Contradiction(code, text, no_lines) for code, text in log_contradictions.items()),
     ]
@@ -162,11 +183,11 @@ def _count_contradictions(log: JobLog) -> dict[str, str]:
     """Return code -> text of contradictions between the header and the numbers of lines and jobs."""
     jobs, texts = log.jobs, {}
     count = job_count(jobs)
-    records, max_jobs = _number(log.header, "MaxRecords"), _number(log.header, "MaxJobs")
-    if records is not None and records != len(jobs):
-        texts["other-record-count"] = f"the header says {records:.15g} records, but the file has {len(jobs)}"
-    if max_jobs is not None and max_jobs != count and (max_jobs, count) != (records, len(jobs)):
-        texts["other-job-count"] = f"the header says {max_jobs:.15g} jobs, but the file has {count}"
+    records, max_jobs = header_count(log.header, "MaxRecords"), header_count(log.header, "MaxJobs")
+    if records and records != len(jobs):
+        texts["other-record-count"] = f"the header says {records} records, but the file has {len(jobs)}"
+    if max_jobs and max_jobs != count and (max_jobs, count) != (records, len(jobs)):
+        texts["other-job-count"] = f"the header says {max_jobs} jobs, but the file has {count}"
     return texts
 
 
@@ -177,7 +198,7 @@ def _time_contradictions(log: JobLog, lines: JobLines) -> dict[str, str]:
     """
     header, texts = log.header, {}
     (begin, zone), (end, end_zone) = _date(header.get("StartTime", "")), _date(header.get("EndTime", ""))
-    unix = _number(header, "UnixStartTime")
+    unix = header_count(header, "UnixStartTime") or None
     if unix is not None and abs(unix - begin) > _DAY:  # False for NaN
         texts["header-start"] = "the header's UnixStartTime and StartTime are more than a day apart"
     if math.isnan(lines.first):

@@ -6,11 +6,13 @@ import math
 import os
 import re
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -31,6 +33,7 @@ from gridsim.traces._text import (
     parse_number,
     text_blocks,
     text_lines,
+    truncate,
     warn_remarks,
 )
 from gridsim.traces.job_lines import place_parts, unknown_submissions
@@ -57,14 +60,15 @@ _KINDS: dict[str, type[np.int64] | type[np.float64]] = {
     "think_time": np.float64,  # s
 }
 JOB_FIELDS: tuple[str, ...] = tuple(_KINDS)
-#: Fields on which no run depends; values that cannot be read count as unknown.
-UNUSED_FIELDS = frozenset(
-    ("cpu_time", "used_memory", "req_memory", "group", "executable", "queue", "partition")
-    + ("preceding", "think_time")
-)
+#: Fields on which no run depends.
+_UNUSED_FIELDS = frozenset(("cpu_time", "used_memory", "req_memory", "executable", "partition"))
+#: Fields whose values count as unknown if they cannot be read.
+_OPTIONAL_FIELDS = _UNUSED_FIELDS | {"group", "queue", "preceding", "think_time"}
 _COUNTS = ("used_procs", "req_procs")
 #: Largest number of comment lines of a log; they are kept in memory until its end.
 _MAX_COMMENTS = 100_000
+#: Number of lines among which a field of the header is searched for.
+_HEAD_LINES = 1000
 #: Largest number of machines that is accepted from the header of a log, which may state any number.
 MAX_MACHINES = 1 << 20
 JOB_DTYPE: np.dtype[np.void] = np.dtype([*_KINDS.items(), ("line", np.int64)])
@@ -112,7 +116,8 @@ class JobLog:
     def of(cls, path: StrPath, *, header: dict[str, str] | None = None, **fields: Any) -> JobLog:
         """Make a log from columns, for readers of other formats; it is sorted by submission.
 
-        A value out of range counts as unknown if no run depends on its field.
+        A value that cannot be read counts as unknown if runs do not need its field, such as memory or queue;
+        the repairs of the log count those that a run may use.
 
         Parameters
         ----------
@@ -147,9 +152,11 @@ class JobLog:
             raise format_error(name, 0, f"columns must be equally long and not empty, got {lengths}")
         jobs: NDArray[np.void] = np.full(count, -1, dtype=JOB_DTYPE)
         jobs["job"] = jobs["line"] = np.arange(1, count + 1)
+        unread: dict[str, list[int]] = defaultdict(list)
         for key, column in columns.items():
-            if key in UNUSED_FIELDS:
-                jobs[key] = _readable_column(key, column)
+            if key in _OPTIONAL_FIELDS:
+                jobs[key], wrong = _readable_column(key, column)
+                unread[key] += jobs["line"][wrong].tolist()
                 continue
             jobs[key] = column
             magnitude = np.abs(np.asarray(column, np.float64))
@@ -158,7 +165,8 @@ class JobLog:
                 raise format_error(name, 0, message)
         for row in first_true(~np.isfinite(jobs["submit"])):
             raise format_error(name, 0, f"submit[{row}] must be finite, got {columns['submit'][row]}")
-        return cls(name, header or {}, jobs[np.argsort(jobs["submit"], kind="stable")])
+        jobs = jobs[np.argsort(jobs["submit"], kind="stable")]
+        return cls(name, header or {}, jobs, _unread_remarks(unread))
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -257,19 +265,19 @@ class JobFormat:
             suffix = " or more" if self.min_fields < self.columns else ""
             return f"a line must have {self.min_fields} fields{suffix}, got {len(words)}"
         for name, word in zip(self.fields, words, strict=False):
-            if name in self.texts or name in UNUSED_FIELDS:
+            if name in self.texts or name in _OPTIONAL_FIELDS:
                 continue
             if fault := _word_fault(name, word):
                 return fault
         return None
 
     def readable_line(self, text: str) -> str:
-        """Return a job line with -1 in place of words of `UNUSED_FIELDS` that cannot be read."""
+        """Return a job line with -1 in place of words of `_OPTIONAL_FIELDS` that cannot be read."""
         words = text.split()
         if len(words) < self.min_fields or "\r" in text:
             return text
         for k, (name, word) in enumerate(zip(self.fields, words, strict=False)):
-            if name in UNUSED_FIELDS and _word_fault(name, word):
+            if name in _OPTIONAL_FIELDS and _word_fault(name, word):
                 words[k] = "-1"
         return " ".join(words)
 
@@ -296,17 +304,61 @@ NOT_ENDED = "jobs that have not ended, left out"
 NODES_NOTE = "the log has numbers of nodes: each processor is a node"
 #: Beginning of a note in the header of a log whose jobs share nodes.
 SHARED_NOTE = "jobs share nodes"
+#: Keys of header lines with the number of machines, in the order in which they are used.
+MACHINE_KEYS = "MaxProcs", "MaxNodes"
+#: Key of a header line with a whole number -> its least value.
+COUNT_KEYS = {**dict.fromkeys((*MACHINE_KEYS, "MaxJobs", "MaxRecords"), 1), "UnixStartTime": 0}
+_COUNT = re.compile(r"([0-9]{1,3}(?:,[0-9]{3}){1,4}|[0-9]{1,15})(?:\s*\(.*)?")
+_UNKNOWN_COUNTS = frozenset(("", "-1", "unknown"))
 _NODE_FLAGS = re.compile(r"\((--cores-per-node \d+( --shared)?)\)")
 
 
-def stated_machines(header: dict[str, str], cores_per_node: int = 1) -> tuple[str, int] | None:
+def header_count(header: Mapping[str, str], key: str) -> int | None:
+    """Return the whole number of at least 0 that a header states under `key`; None if it states none.
+
+    It may have thousands separators (16,384), and a text in parentheses may follow, as the format allows.
+    """
+    match = _COUNT.fullmatch(header.get(key, "").partition("\n")[0].strip())
+    return None if match is None else int(match[1].replace(",", ""))
+
+
+def header_faults(header: Mapping[str, str]) -> dict[str, str]:
+    """Return key -> value of the numbers in a header that cannot be used; unknown values are left out."""
+    first_lines = {key: header.get(key, "").partition("\n")[0].strip() for key in COUNT_KEYS}
+    faults = {}
+    for key, low in COUNT_KEYS.items():
+        count = header_count(header, key)
+        if (count is None or count < low) and first_lines[key].lower() not in _UNKNOWN_COUNTS:
+            faults[key] = first_lines[key]
+    return faults
+
+
+def header_fault_texts(header: Mapping[str, str], *keys: str) -> list[str]:
+    """Return a sentence on each number in a header that cannot be used, of `keys` or, by default, of all."""
+    return [
+        f"the header's {key} must be a whole number of at least {COUNT_KEYS[key]} and is not used, got "
+        f"{truncate(value)!r}"
+        for key, value in header_faults(header).items()
+        if not keys or key in keys
+    ]
+
+
+def header_line(path: StrPath, key: str) -> int:
+    """Return the line of a log with the header field `key`; 0 if there is none among the first lines."""
+    field = re.compile(rf"\s*[;#]\s*{key}\s*:")
+    with suppress(TraceFormatError), closing(text_lines(path)) as lines:
+        numbers = (number for number, line in enumerate(islice(lines, _HEAD_LINES), 1) if field.match(line))
+        return next(numbers, 0)
+    return 0
+
+
+def stated_machines(header: Mapping[str, str], cores_per_node: int = 1) -> tuple[str, int] | None:
     """Return the key and the number of machines that a header states; None if it states none.
 
     The key is MaxProcs, whose value is divided by `cores_per_node` and rounded up, else MaxNodes.
     """
-    for key in ("MaxProcs", "MaxNodes"):
-        if match := re.match(r"[0-9]{1,15}(?![0-9])", header.get(key, "")):
-            count = int(match[0])
+    for key in MACHINE_KEYS:
+        if count := header_count(header, key):
             return key, -(-count // cores_per_node) if key == "MaxProcs" else count
     return None
 
@@ -319,8 +371,8 @@ def listed_names(header: Mapping[str, str], key: str) -> dict[int, str]:
 
 def unix_start(header: Mapping[str, str]) -> float:
     """Return the UNIX time of submissions at 0 s that a header states, s; NaN if it states none."""
-    begin = header.get("UnixStartTime", "").strip()
-    return float(begin) if begin.isdecimal() else math.nan
+    begin = header_count(header, "UnixStartTime")
+    return math.nan if begin is None else float(begin)
 
 
 def date_at(header: Mapping[str, str], time: float) -> datetime | None:
@@ -357,11 +409,13 @@ class ParsedJobs(NamedTuple):
     Parameters
     ----------
     unread
-        int64; the lines with a value of `UNUSED_FIELDS` that cannot be read, sorted.
+        int64; the lines with a value of a field that no run uses that cannot be read, sorted.
     remarks
         Remarks on records and columns of the file that are left out.
     further
         As in `JobLog`.
+    repairs
+        Remarks on values that are taken otherwise than the file states them.
     """
 
     header: dict[str, str]
@@ -369,6 +423,7 @@ class ParsedJobs(NamedTuple):
     unread: NDArray[np.int64]
     remarks: tuple[Remark, ...] = ()
     further: NDArray[np.int64] = no_pairs()
+    repairs: tuple[Remark, ...] = ()
 
 
 def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | None = None) -> ParsedJobs:
@@ -387,7 +442,7 @@ def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | N
         an identifier or a count), or the file is missing, truncated, binary or without jobs.  The message
         begins with the file and any faulty line.
     """
-    unread: list[int] = []
+    unread: dict[str, list[int]] = defaultdict(list)
     try:
         comments, numbers, table = _columns(path, format, plain, unread)
     except TraceFormatError:
@@ -395,7 +450,8 @@ def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | N
     except ValueError as error:
         raise _first_fault(path, format, str(error)) from error
     line = np.frombuffer(numbers, np.int64)
-    unread += line[_replace_unreadable(table, format.fields)].tolist()
+    for name, rows in _replace_unreadable(table, format.fields).items():
+        unread[name] += line[rows].tolist()
     is_integer = [_KINDS[name] is np.int64 for name in format.fields]
     limit = np.array([LARGEST_COUNT if name in _COUNTS else LARGEST_EXACT for name in format.fields])
     in_range = ((-limit <= table.min(axis=0)) & (table.max(axis=0) <= limit)).all()  # False for NaN
@@ -412,24 +468,40 @@ def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | N
     for name in JOB_FIELDS[len(format.fields) :]:
         jobs[name] = -1
     jobs["line"] = line
-    return ParsedJobs(header_of(comments), jobs, np.unique(np.array(unread, np.int64)))
+    unused = [number for name in _UNUSED_FIELDS for number in unread.get(name, ())]
+    lines = np.unique(np.array(unused, np.int64))
+    return ParsedJobs(header_of(comments), jobs, lines, repairs=_unread_remarks(unread))
 
 
-def _readable_column(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the numbers of a column of `UNUSED_FIELDS`, with -1 for values that cannot be read."""
-    if column.dtype.kind not in "iuf":
-        words = [str(value) for value in column.tolist()]
-        return np.array([-1.0 if _word_fault(name, word) else float(word) for word in words])
-    numbers = column.astype(np.float64)
-    _replace_unreadable(numbers[:, None], (name,))
-    return numbers
+def _unread_remarks(unread: Mapping[str, Iterable[int]]) -> tuple[Remark, ...]:
+    """Return a remark on each field that a run may use, with the lines whose values cannot be read."""
+    return tuple(
+        Remark(np.array(sorted(lines), np.int64), f"values of {name} that cannot be read, taken as unknown")
+        for name, lines in unread.items()
+        if lines and name not in _UNUSED_FIELDS
+    )
 
 
-def _replace_unreadable(table: NDArray[Any], fields: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Replace invalid numbers in `UNUSED_FIELDS` by -1, and return their rows: bool[rows]."""
-    rows = np.zeros(len(table), np.bool_)
+def _readable_column(name: str, column: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the numbers of a column of `_OPTIONAL_FIELDS`, -1 if they cannot be read.
+
+    The mask has the values that cannot be read; None and NaN, which are unknown, are not among them.
+    """
+    if column.dtype.kind in "iuf":
+        numbers = column.astype(np.float64)
+        wrong = _replace_unreadable(numbers[:, None], (name,)).get(name, np.zeros(len(numbers), np.bool_))
+        return numbers, wrong & ~np.isnan(column)
+    words = [str(value) for value in column.tolist()]
+    faulty = [_word_fault(name, word) is not None for word in words]
+    numbers = np.array([-1.0 if fault else float(word) for word, fault in zip(words, faulty, strict=True)])
+    return numbers, np.array(faulty) & ~np.isin(words, ("None", "nan", ""))
+
+
+def _replace_unreadable(table: NDArray[Any], fields: tuple[str, ...]) -> dict[str, NDArray[np.bool_]]:
+    """Replace invalid numbers in `_OPTIONAL_FIELDS` by -1, and return field -> their rows: bool[rows]."""
+    rows: dict[str, NDArray[np.bool_]] = {}
     for k, name in enumerate(fields):
-        if name not in UNUSED_FIELDS:
+        if name not in _OPTIONAL_FIELDS:
             continue
         column = table[:, k]
         wrong = ~(np.abs(column) <= LARGEST_EXACT)  # True for NaN
@@ -437,16 +509,16 @@ def _replace_unreadable(table: NDArray[Any], fields: tuple[str, ...]) -> NDArray
             wrong |= column != np.floor(column)
         if wrong.any():
             column[wrong] = -1
-            rows |= wrong
+            rows[name] = wrong
     return rows
 
 
 def _columns(
-    path: StrPath, format: JobFormat, plain: Callable[[str], str] | None, unread: list[int]
+    path: StrPath, format: JobFormat, plain: Callable[[str], str] | None, unread: dict[str, list[int]]
 ) -> tuple[list[str], array[int], NDArray[Any]]:
     """Return the comments, the line of each job, and the fields; raise ValueError for an invalid number.
 
-    Lines with a word of `UNUSED_FIELDS` that is not a number are appended to `unread`.
+    Lines with a word of `_OPTIONAL_FIELDS` that is not a number are appended to `unread` of the field.
     """
     if plain is None and (columns := _integer_columns(path, format)) is not None:
         return columns
@@ -463,8 +535,11 @@ def _columns(
                     readable = [*map(format.readable_line, lines)]
                     tables.append(_floats(readable, format))
                     numbers = reader.numbers[-len(lines) :]
-                    pairs = zip(numbers, lines, readable, strict=True)
-                    unread += [number for number, line, text in pairs if line.split() != text.split()]
+                    for number, line, text in zip(numbers, lines, readable, strict=True):
+                        words = zip(format.fields, line.split(), text.split(), strict=False)
+                        for name, word, readable_word in words:
+                            if word != readable_word:
+                                unread[name].append(number)
     return reader.comments, reader.numbers, reader.concatenate(tables)
 
 
@@ -553,6 +628,7 @@ def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
     unsorted = ~unknown_submissions(jobs) & (submit < np.maximum.accumulate(submit))
     placed = place_parts(jobs)
     repairs = (
+        *parsed_jobs.repairs,
         Remark(line[unsorted], "submissions out of order, sorted"),
         Remark(line[wrong], "run times below -1, taken as unknown"),
         Remark(line[placed], "parts of unknown submission, taken as submitted after the part or line above"),

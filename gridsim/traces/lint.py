@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.support.files import StrPath
 from gridsim.traces import avt, fta, hosts
-from gridsim.traces._text import text_lines
+from gridsim.traces._text import Remark, text_lines
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, first_line
 from gridsim.traces.avt import parse_avt, read_avt
 from gridsim.traces.fta import UP, event_file, node_names, parse_fta, read_fta
@@ -33,6 +33,8 @@ __all__ = ["FORMATS", "Finding", "detect_format", "info", "lint"]
 
 Severity = Literal["error", "warning", "note"]
 _ORDER = ("error", "warning", "note")
+#: Largest status of a job in SWF; -1 is unknown.
+_LAST_STATUS = 5
 #: Codes of contradictions that are normal in a log that was truncated or cleaned.
 _TRUNCATION_CODES = ("other-record-count", "other-job-count")
 #: Format other than a job log -> function that yields each faulty line.
@@ -191,6 +193,12 @@ def _lint_jobs(path: StrPath, format: JobLogFormat) -> list[Finding]:
             job & (used_procs <= 0) & (req_procs > 0),
         ),
         ("warning", "unknown-user", "user -1 (unknown)", jobs["user"] < 0),
+        (
+            "note",
+            "unknown-status",
+            "status other than -1 to 5, with no meaning in the format",
+            (jobs["status"] < -1) | (jobs["status"] > _LAST_STATUS),
+        ),
         ("note", "job-part", "part of a job that has a line for the whole job, left out", lines.part),
         (
             "warning",
@@ -224,23 +232,19 @@ def _lint_jobs(path: StrPath, format: JobLogFormat) -> list[Finding]:
     findings = _findings(classes, jobs["line"])
     for fault in contradictions(log, lines, np.ones(len(jobs), np.bool_)):
         severity: Severity = "note" if fault.code in _TRUNCATION_CODES else "warning"
-        count, first = len(fault.lines), int(fault.lines.min(initial=2**62))
+        count = len(fault.lines)
         message = f"job {fault.text}" if count else fault.text
-        findings.append(Finding(severity, fault.code, message, max(1, count), first if count else 0))
-    findings += [
-        Finding(
-            "note",
-            "left-out",
-            remark.text,
-            len(remark.lines),
-            first_line(remark.lines, np.arange(len(remark.lines))),
-        )
-        for remark in parsed_jobs.remarks
-    ]
+        findings.append(Finding(severity, fault.code, message, max(1, count), fault.first_line))
+    findings += [_finding("warning", "repaired", remark) for remark in parsed_jobs.repairs]
+    findings += [_finding("note", "left-out", remark) for remark in parsed_jobs.remarks]
     if format.lines is not None:
         findings += _columns(path, format.lines(path))
     findings.append(Finding("note", "no-header", "no header comments", int(not header), 1))
     return findings
+
+
+def _finding(severity: Severity, code: str, remark: Remark) -> Finding:
+    return Finding(severity, code, remark.text, len(remark.lines), int(remark.lines.min(initial=2**62)))
 
 
 def _lint_tr(path: StrPath) -> list[Finding]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from contextlib import closing
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -70,13 +71,9 @@ _NAMES = frozenset((*_PATTERNS, *_TEXTS, "exitcode", "derivedexitcode", "qos", "
 _NUMBERS = frozenset(
     ("jobid", "jobidraw", "submit", "start", "end", "elapsed", "elapsedraw", "planned", "timelimitraw")
 )
-#: Column that is not read -> the columns that state the same.
-_REDUNDANT = {
-    "elapsed": ("elapsedraw",),
-    "timelimit": ("timelimitraw",),
-    "alloctres": ("ncpus", "nnodes", "reqmem"),
-    "reqtres": ("ncpus", "nnodes", "reqmem"),
-}
+#: Lists of resources, in lower case, and the columns that state the same, except GPUs.
+_RESOURCES, _SAME_RESOURCES = ("alloctres", "reqtres"), ("ncpus", "nnodes", "reqmem")
+_GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d{1,9})(?=,|$)", re.ASCII)
 _NEEDS = {
     "a submit time": ("Submit",),
     "a start or wait": ("Start", "Planned", "Reserved", "End+ElapsedRaw", "End+Elapsed"),
@@ -152,8 +149,9 @@ def parse_sacct(path: StrPath) -> ParsedJobs:
     separator, names = _head(path)
     check_columns(path, names, _NEEDS, f"export with: {EXPORT}")
     present = {name.lower() for name in names}
-    redundant = {name for name, columns in _REDUNDANT.items() if present.issuperset(columns)}
-    patterns = {name: pattern for name, pattern in _PATTERNS.items() if name not in redundant}
+    patterns = dict(_PATTERNS)
+    if "timelimitraw" in present:
+        del patterns["timelimit"]
     if present.intersection(STATEMENTS):
         patterns[IDENTITY] = None
     return _jobs(read_table(path, separator, patterns, texts=_TEXTS, numbers=_NUMBERS))
@@ -227,7 +225,10 @@ def read_allocations(path: StrPath) -> Allocations:
 
 
 def _jobs(table: AccountingTable) -> ParsedJobs:
-    line = table.line
+    line, gpus = table.line, _gpus(table)
+    if table.columns.keys() >= set(_SAME_RESOURCES):
+        kept = {name: column for name, column in table.columns.items() if name not in _RESOURCES}
+        table = replace(table, columns=kept)
     step = _steps(table)
     pending_array = _pending_arrays(table) & ~step
     state = table.numbers(_statuses, "State")
@@ -252,7 +253,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
     users, user_names = number_names(table.get("User", "UID"), rows)
     groups, group_names = number_names(table.get("Account", "Group", "GID"), rows)
     queues, queue_names = number_names(table.get("Partition"), rows)
-    numbers = _numbers(table, rows)
+    numbers, tasks = _numbers(table, rows)
     predecessors = slurm_predecessors(table, numbers, rows, submit, start, end, run_time)
     fields = {
         "job": numbers,
@@ -274,18 +275,23 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
     }
     if note := _sharing(nodes, procs, rows, procs_are_nodes):
         header["Note"] = note
+    clock_changes = _clock_changes(table, rows, started, ended, run_time, is_local)
+    gpus = np.where(rows, gpus, 0.0)
     remarks = (
         Remark(line[step], "job steps, which belong to jobs with lines of their own, left out"),
         Remark(line[pending_array], PENDING_ARRAYS),
         Remark(line[waiting], PENDING),
         Remark(line[running], NOT_ENDED),
-        Remark(line[_clock_changes(table, rows, started, ended, run_time, is_local)], _CLOCK_CHANGE_REMARK),
+        Remark(line[clock_changes], _CLOCK_CHANGE_REMARK),
+        Remark(line[gpus > 0], f"numbers of GPUs (gres/gpu, {gpus.sum():.0f} in all), left out"),
+        Remark(line[tasks], "JobIDs such as 12_3 or 12+1, replaced by new numbers without JobIDRaw"),
         *predecessors.remarks,
         table.unused({*_PATTERNS, *table.columns}),
     )
+    repairs = _contradictions(table, rows & ~clock_changes, started, ended, run_time)
     selected = {name: column[rows] for name, column in fields.items()}
     parsed = make_jobs(table.path, selected, line[rows], header=header, is_local=is_local, remarks=remarks)
-    return parsed._replace(further=predecessors.further)
+    return parsed._replace(further=predecessors.further, repairs=(*repairs, *parsed.repairs))
 
 
 def _steps(table: AccountingTable) -> Rows:
@@ -303,11 +309,14 @@ def _pending_arrays(table: AccountingTable) -> Rows:
     return np.zeros(len(table), np.bool_) if number is None else number.has("[")
 
 
-def _numbers(table: AccountingTable, rows: Rows) -> NDArray[np.int64]:
-    """Return the numbers of jobs: JobIDRaw, else JobID; tasks of arrays get higher numbers."""
+def _numbers(table: AccountingTable, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the numbers of jobs: JobIDRaw, else JobID; tasks of arrays get higher numbers.
+
+    The second array has the rows of these tasks.
+    """
     raw, number = table.get("JobIDRaw"), table.get("JobID")
     if raw is None and number is None:
-        return np.cumsum(rows)
+        return np.cumsum(rows), np.zeros(0, np.int64)
     column = raw if raw is not None else number
     assert column is not None
     numbers = np.full(len(table), -1, np.int64)
@@ -324,7 +333,7 @@ def _numbers(table: AccountingTable, rows: Rows) -> NDArray[np.int64]:
     following = int(numbers[rows].max(initial=0)) + 1
     for number_of_task, (_, row) in enumerate(sorted(tasks), following):
         numbers[row] = number_of_task
-    return numbers
+    return numbers, np.array(sorted(row for _, row in tasks), np.int64)
 
 
 def _statuses(values: Bytes) -> Floats:
@@ -364,6 +373,48 @@ def _run_times(table: AccountingTable, start: Floats | None, end: Floats | None)
         assert start is not None and end is not None
         run_time = end - start
     return run_time
+
+
+def _contradictions(
+    table: AccountingTable, rows: Rows, start: Floats | None, end: Floats | None, run_time: Floats
+) -> list[Remark]:
+    """Return remarks on the jobs among `rows` whose columns contradict each other.
+
+    A run time may be shorter than from start to end, as the job may have been suspended, but not longer.
+    """
+    raw, duration = table.numbers(parse_numbers, "ElapsedRaw"), table.numbers(parse_durations, "Elapsed")
+    name = "Elapsed" if raw is None else "ElapsedRaw"
+    is_stated = raw is not None or duration is not None
+    faults: list[tuple[str, Rows]] = []
+    if start is not None and end is not None:  # comparisons with NaN are false
+        use = f"with {name} as run time" if is_stated else "with an unknown run time"
+        faults.append((f"jobs whose End is before their Start, {use}", end < start))
+        longer = (end >= start) & (run_time > end - start + 1)
+        faults.append((f"jobs whose {name} is above the time from Start to End, {use}", longer))
+    if raw is not None and duration is not None:
+        text = "jobs whose Elapsed differs from ElapsedRaw, with ElapsedRaw as run time"
+        faults.append((text, np.abs(raw - duration) >= 1))
+    allocated, cpus = table.numbers(parse_counts, "AllocCPUS"), table.numbers(parse_counts, "NCPUS")
+    if allocated is not None and cpus is not None:
+        different = (allocated > 0) & (cpus > 0) & (allocated != cpus)
+        faults.append(("jobs whose NCPUS differs from AllocCPUS, of which AllocCPUS counts", different))
+    return [Remark(table.line[rows & of], text) for text, of in faults if (rows & of).any()]
+
+
+def _gpus(table: AccountingTable) -> Floats:
+    """Return the GPUs of each job: those it had, or else requested."""
+    columns = [column.map(_gpu_count) for name in _RESOURCES if (column := table.get(name)) is not None]
+    gpus = first_known(*columns)
+    return np.zeros(len(table)) if gpus is None else gpus
+
+
+def _gpu_count(resources: str) -> float:
+    """Return the GPUs in a list such as cpu=4,gres/gpu=2,gres/gpu:a100=2, whose types may have no total."""
+    if "gres/gpu" not in resources:
+        return 0.0
+    counts = [(kind, int(count)) for kind, count in _GPUS.findall(resources)]
+    total = sum(count for kind, count in counts if not kind)
+    return float(total or sum(count for _, count in counts))
 
 
 def _starts(

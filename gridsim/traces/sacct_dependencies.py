@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gridsim.traces._text import Remark
 from gridsim.traces.accounting import Floats, Rows
 from gridsim.traces.tables import AccountingTable, TableColumn
+from gridsim.traces.values import is_unknown
 
 #: Columns, in lower case, that state dependencies, and the one that "singleton" needs besides the user.
 STATEMENTS = "submitline", "dependency"
@@ -29,6 +30,8 @@ _ENTRY = r"(?:after[a-z]*(?::[\d_*+]+(?:\([a-z]+\))?)+|singleton(?:\([a-z]+\))?)
 _DEPENDENCY = rf"{_ENTRY}(?:[,?]{_ENTRY})*"
 _OPTION = re.compile(rf"(?:^|\s)(?:--dep\w*(?:=|\s+)|-d\s*)['\"]?({_DEPENDENCY})['\"]?(?=\s|$)")
 _VALUE = re.compile(rf"({_DEPENDENCY})")
+#: Dependencies of other kinds.
+_OTHER_OPTION = re.compile(r"(?:^|\s)(?:--dep\w*(?:=|\s+)|-d\s*)['\"]?[A-Za-z]\w*:\d")
 _LIMIT = re.compile(r"(?:^|\s)(?:--ar\w*(?:=|\s+)|-a\s*)['\"]?[\d,:-]+%(\d+)['\"]?(?=\s|$)")
 #: Dependencies on the ends of jobs, of which "aftercorr" is on those of the tasks of equal numbers.
 _ENDS = frozenset(("afterok", "afterany", "afternotok", "aftercorr", "afterburstbuffer"))
@@ -162,14 +165,21 @@ class _JobNames:
     def dependencies(self) -> list[tuple[int, list[list[str]], bool]]:
         """Return (row, entries, whether one of the entries suffices) for each statement of a job.
 
-        An entry has the kind of dependency and the names of jobs.
+        An entry has the kind of dependency, "" if it is none of Slurm, and the names of jobs.
         """
         statements: list[tuple[int, list[list[str]], bool]] = []
         for column in self._statements:
-            pattern = _OPTION if column.name.lower() == "submitline" else _VALUE
+            is_command = column.name.lower() == "submitline"
+            pattern = _OPTION if is_command else _VALUE
             values = [pattern.search(text) for text in column.texts()]
+            is_unread = [
+                _OTHER_OPTION.search(text) is not None if is_command else not is_unknown(text)
+                for text in column.texts()
+            ]
             for row in self._rows:
-                if (match := values[column.index(row)]) is not None:
+                if (match := values[column.index(row)]) is None:
+                    statements += [(row, [[""]], False)] if is_unread[column.index(row)] else []
+                else:
                     text = re.sub(r"\([a-z]+\)", "", match[1])
                     statements.append((row, [e.split(":") for e in re.split("[,?]", text)], "?" in text))
         return statements

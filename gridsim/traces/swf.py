@@ -39,9 +39,10 @@ def read_swf(path: StrPath) -> JobLog:
     Fields may also be divided by semicolons; names of users, groups, executables, queues and partitions are
     then numbered from 1 in the order of their first appearance, and the header lists them.  Columns after the
     18 standard ones are ignored, and so is a first line with their names.  A value that cannot be read counts
-    as unknown if no run depends on its field (such as queue or memory).  One `TraceWarning` counts three
-    repairs: submissions out of order are sorted (stably), run times below -1 become -1 (unknown), and parts
-    of a job without a line for the whole job get the submissions that they do not state.
+    as unknown if runs do not need its field (such as queue or memory).  One `TraceWarning` counts four
+    repairs: submissions out of order are sorted (stably), run times below -1 become -1 (unknown), parts of a
+    job without a line for the whole job get the submissions that they do not state, and groups, queues,
+    preceding jobs and think times that cannot be read are unknown.
 
     Raises
     ------

@@ -534,12 +534,22 @@ class _TableReader:
             values[k] = re.sub(rf"[\n{re.escape(separator)}]", " ", values[k])
         # a separator or a newline can only be in a text
         if values is None or any(separator in value or "\n" in value for value in values):
-            is_first_whole = len(lines) > 1 and layout.is_record(lines[0].split(separator))
-            faulty = lines[is_first_whole]
-            got = faulty.count(separator) + 1
-            message = f"a line must have {width} fields, as many as the first, got {got}"
-            raise format_error(self._path, number + is_first_whole, message)
+            raise self._line_error(lines, number)
         return separator.join(values)
+
+    def _line_error(self, lines: list[str], number: int) -> TraceFormatError:
+        """Return the error about lines from line `number` on, which are no record together."""
+        separator, layout, width = self._separator, self._layout, len(self._names)
+        following = (k for k in range(1, len(lines)) if lines[k].strip())
+        is_first_whole = lines[0].count(separator) + 1 == width
+        k = next(following, 0) if is_first_whole else 0
+        fields = lines[k].split(separator)
+        message = f"a line must have {width} fields, as many as the first, got {len(fields)}"
+        if len(fields) == width:
+            wrong = (c for c in range(width) if not layout.matches((c,), (fields[c],)))
+            if (column := next(wrong, None)) is not None:
+                message = f"field {self._names[column]} cannot be read, got {truncate(fields[column])!r}"
+        return format_error(self._path, number + k, message)
 
     def table(self) -> AccountingTable:
         """Return the table of the lines so far."""

@@ -20,6 +20,7 @@ from gridsim.traces import JobLog, read_jobs
 from gridsim.traces._text import LARGEST_COUNT, csv_rows, format_error, number_fault, truncate
 from gridsim.traces.avt import parse_count
 from gridsim.traces.job_lines import lines_of
+from gridsim.traces.jobs import header_count
 from gridsim.validation.common import (
     ROUNDING,
     Violation,
@@ -197,8 +198,8 @@ def validate_swf(
         row_label,
         lambda k: f"job {label[k]} runs for {run_time[k]} s and is completed, but requested {limit[k]} s",
     )
-    if machines is None and (max_procs := log.header.get("MaxProcs", "").split()):
-        machines = parse_count(max_procs[0])
+    if machines is None:
+        machines = header_count(log.header, "MaxProcs") or None
     has_run = (wait_time >= 0) & (run_time > 0)
     if machines is not None:
         violations += violations_where(

@@ -456,6 +456,10 @@ def test_an_unknown_choice_of_a_parameter_gets_a_suggestion(folder):
         (["--set", f"T.pause={'9' * 5000}"], "T.pause must be a number, got '99999999"),
         (["--set", "pause"], "--set must be NAME.PARAM=VALUE, got 'pause'"),
         (["--set", "x.y=1"], "--set x.y=1: the scheduler must be one of toy_for"),
+        (
+            ["--set", "T.pause=debug=4,long=5,debug=6"],
+            "--set T.pause must have each key once, got debug several times",
+        ),
         (["--set", "T.pause=x"], "T.pause must be a number, got 'x'"),
         (
             ["--set", "T.puase=1"],

@@ -435,6 +435,7 @@ def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
     for group, message in (
         ("site", "by = 'site' requires a platform of sites"),
         ("groups", "--by must be one of ('queue', 'user', 'account', 'site'), got 'groups'"),
+        ("queue,user,queue", "--by must have each entry once, got 'queue' several times"),
     ):
         refused = invoke(*flags[:4], "backfill", "--by", group)
         assert refused.exit_code == 2 and message in refused.stderr
@@ -507,6 +508,8 @@ def test_jobs_killed_at_their_limit_are_counted_in_the_log(tmp_path: Path) -> No
     [
         ("", (), "the trace must have records, got an empty file"),
         ("1 0 0 9 1\n", ("--load", "30%"), "a factor such as 1.3x for 30 % more, got '30%'"),
+        ("1 0 0 9 1\n", ("--load", "no"), "must be a number, or a factor such as 1.3x, got 'no'"),
+        ("1 0 0 9 1\n", ("--nodes", "8,ax"), "must be a whole number, or a factor such as 1.3x, got 'ax'"),
     ],
 )
 def test_errors_of_logs_say_what_is_right(

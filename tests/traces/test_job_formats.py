@@ -153,6 +153,28 @@ def test_faults_of_workloads_of_batsim_are_named(write, old, new, message):
         load_jobs(write("workload.json", text.replace(old, new, 1)))
 
 
+def test_repeated_ids_of_batsim_are_counted(write):
+    job = {"id": "a!1", "subtime": 0, "res": 1, "profile": "d"}
+    jobs = [job, {**job, "id": "b!1"}, {**job, "subtime": 5}]
+    text = json.dumps({"jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 5}}}, indent=1)
+    log = load_jobs(write("workload.json", text))
+    assert [remark.lines.tolist() for remark in log.repairs] == [[log.jobs["line"][2]]]
+    assert log.jobs["job"].tolist() == [1, 2, 3]
+    jobs[2]["id"] = "c!1"
+    text = json.dumps({"jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 5}}})
+    assert load_jobs(write("workload.json", text)).repairs == ()
+
+
+@pytest.mark.parametrize("blank", ["", "\n"])
+def test_a_short_line_of_an_htcondor_table_is_named(write, blank):
+    names = "ClusterId Owner QDate JobStartDate RemoteWallClockTime RequestCpus JobStatus"
+    whole = "1 u 1000 1010 100.0 4 4"
+    text = "\n".join([names, whole, blank + "2 u 1000", whole.replace("1", "3", 1)])
+    number = 3 + len(blank)
+    with pytest.raises(TraceFormatError, match=rf":{number}: a line must have 7 fields.* got 3$"):
+        load_jobs(write("history.txt", text + "\n"))
+
+
 def write_wta(folder, **changes):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

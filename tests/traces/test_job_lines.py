@@ -19,6 +19,7 @@ import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.errors import TraceWarning
 from gridsim.traces import JOB_DTYPE, JobLog, derive_bags, derive_jobs, info, read_jobs
+from gridsim.traces.info import load_jobs
 from gridsim.traces.job_lines import lines_of
 from gridsim.traces.job_remarks import contradictions
 from gridsim.traces.lint import lint
@@ -300,22 +301,27 @@ def test_each_line_is_reported_once_by_a_study(write, replicates):
 # -- fields that no run uses -------------------------------------------------------------------------------
 
 FIELDS = JOB_DTYPE.names[:18]
-UNUSED = ("cpu_time", "used_memory", "req_memory", "group", "executable", "queue", "partition")
+UNUSED = ("cpu_time", "used_memory", "req_memory", "executable", "partition")
+OPTIONAL = ("group", "queue", "preceding", "think_time")
 
 
-@pytest.mark.parametrize("field", [*UNUSED, "preceding", "think_time"])
+@pytest.mark.parametrize("field", [*UNUSED, *OPTIONAL])
 @pytest.mark.parametrize("word", ["normal", "1.5", "nan", "1e99", "-inf", "123456789012345678901234", "1_0"])
 def test_faulty_values_of_unused_fields_are_accepted(write, field, word):
     words = job(7, number=2).split()
     words[FIELDS.index(field)] = word
     path = write("log.swf", job() + " ".join(words) + "\n" + job(9, number=3))
-    jobs, _ = with_warnings(lambda: derive_jobs(read_jobs(path)))
+    jobs, messages = with_warnings(lambda: derive_jobs(load_jobs(path)))
     assert jobs.job.tolist() == [1, 2, 3] and jobs.run_time.tolist() == [10, 10, 10]
-    value = read_jobs(path).jobs[field][1]
+    value = load_jobs(path).jobs[field][1]
     known = word == "1.5" and JOB_DTYPE[field] == np.float64
     assert value == (1.5 if known else -1)
     noted = {item.code: (item.severity, item.count, item.first_line) for item in lint(path)}
-    assert noted.get("unread-field") == (None if known else ("note", 1, 2))
+    is_used = field in OPTIONAL
+    assert noted.get("unread-field") == (None if known or is_used else ("note", 1, 2))
+    assert noted.get("repaired") == (("warning", 1, 2) if is_used and not known else None)
+    text = f"2: 1 values of {field} that cannot be read, taken as unknown"
+    assert any(text in message for message in messages) == (is_used and not known)
 
 
 def test_faulty_values_of_unused_columns_of_a_plugin_are_accepted():
@@ -325,13 +331,18 @@ def test_faulty_values_of_unused_columns_of_a_plugin_are_accepted():
         "used_memory": [1e99, 7.5],
         "think_time": [None, 2],
     }
-    jobs = JobLog.of("x", submit=[0, 1], run_time=[5, 6], **columns).jobs
+    log = JobLog.of("x", submit=[0, 1], run_time=[5, 6], **columns)
+    jobs = log.jobs
+    assert [(remark.text.split()[2], remark.lines.tolist()) for remark in log.repairs] == [
+        ("queue", [1]),
+        ("group", [1]),
+    ]
     assert [jobs[name].tolist() for name in columns] == [[-1, 3], [-1, 2], [-1, 7.5], [-1, 2]]
     with pytest.raises(gs.TraceFormatError, match="run_time"):
         JobLog.of("x", submit=[0], run_time=[1e99])
 
 
-@pytest.mark.parametrize("field", sorted(set(FIELDS) - {*UNUSED, "preceding", "think_time"}))
+@pytest.mark.parametrize("field", sorted({*FIELDS} - {*UNUSED, *OPTIONAL}))
 def test_faulty_values_of_used_fields_are_rejected(write, field):
     words = job(7).split()
     words[FIELDS.index(field)], words[FIELDS.index("queue")] = "x", "normal"

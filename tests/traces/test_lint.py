@@ -130,6 +130,14 @@ def test_lint_finds_nothing_in_a_clean_log(write):
     assert lint(write("log.swf", "; MaxProcs: 8\n; MaxRecords: 2\n" + job(1) + job(2, 5))) == []
 
 
+@pytest.mark.parametrize(("status", "count"), [("-1", 0), ("5", 0), ("9", 1), ("-2", 1)])
+def test_lint_names_an_unknown_status(write, status, count):
+    words = job().split()
+    words[10] = status
+    found = codes(lint(write("log.swf", "; MaxProcs: 8\n" + " ".join(words) + "\n")))
+    assert found == {"unknown-status": ("note", 1, 2)} if count else "unknown-status" not in found
+
+
 def test_lint_finds_all_classes_in_a_log(write, recwarn):
     text = "; MaxProcs: 8\n; MaxRecords: 5\n" + "".join(
         (

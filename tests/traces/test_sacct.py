@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import TraceFormatError, TraceWarning
-from gridsim.traces import tables
+from gridsim.traces import derive_jobs, tables
 from gridsim.traces.conversion import convert
 from gridsim.traces.info import detect_format, info, load_jobs
 from gridsim.traces.job_lines import lines_of
@@ -194,6 +194,117 @@ def test_array_tasks_and_heterogeneous_jobs_are_jobs_of_their_own(write):
     assert ["arrays of pending jobs, left out", 1] in [[r.text, len(r.lines)] for r in log.remarks]
 
 
+TIMES = "JobID|State|User|Submit|Start|End"
+
+
+@pytest.mark.parametrize(
+    ("more", "values", "run_time", "text"),
+    [
+        (
+            "ElapsedRaw|NCPUS",
+            "1100|5000|4",
+            5000,
+            "ElapsedRaw is above the time from Start to End, with ElapsedRaw",
+        ),
+        (
+            "Elapsed|NCPUS",
+            "1100|01:00:00|4",
+            3600,
+            "Elapsed is above the time from Start to End, with Elapsed",
+        ),
+        ("ElapsedRaw|NCPUS", "900|90|4", 90, "End is before their Start, with ElapsedRaw as run time"),
+        ("NCPUS", "900|4", -1, "End is before their Start, with an unknown run time"),
+        ("Elapsed|ElapsedRaw|NCPUS", "1100|01:39|100|4", 100, "Elapsed differs from ElapsedRaw, with"),
+        (
+            "ElapsedRaw|NCPUS|AllocCPUS",
+            "1100|100|8|4",
+            100,
+            "NCPUS differs from AllocCPUS, of which AllocCPUS",
+        ),
+        # a job may have been suspended, and times are whole seconds
+        ("Elapsed|ElapsedRaw|NCPUS|AllocCPUS", "1100|01:00|60|4|4", 60, None),
+        ("ElapsedRaw|NCPUS|AllocCPUS", "1100|101|0|4", 101, None),
+    ],
+)
+def test_contradictory_columns_are_counted_wherever_a_log_is_used(
+    write, tmp_path, more, values, run_time, text
+):
+    log = load(write, f"{TIMES}|{more}", f"7|COMPLETED|u|1000|1000|{values}")
+    assert rows(log, "run_time", "used_procs") == [(run_time, 4)]
+    findings = [finding.message for finding in lint(log.path) if finding.code == "repaired"]
+    repairs = {t: n for t, n in convert(log.path, tmp_path / "o.swf")["repairs"].items() if "-1" not in t}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        info(log.path)
+        derive_jobs(log)
+    warned = [
+        str(item.message) for item in caught if f"sacct.txt:2: 1 jobs whose {text}" in str(item.message)
+    ]
+    if text is None:
+        assert not findings and not repairs and not caught
+    else:
+        assert [message.startswith(f"jobs whose {text}") for message in findings] == [True]
+        assert list(repairs.values()) == [1] and len(warned) == 2
+
+
+def test_a_start_one_second_before_the_submission_is_counted(write):
+    head = "JobID|State|User|Submit|Start|ElapsedRaw|NCPUS"
+    log = load(
+        write, head, *(f"{k}|COMPLETED|u|1000|{start}|9|1" for k, start in enumerate((999, 1000, 998)))
+    )
+    assert log.jobs["wait"].tolist() == [-1, 0, -2]
+    assert [(remark.text[:28], remark.lines.tolist()) for remark in log.repairs] == [
+        ("jobs that start 1 s before t", [2])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resources", "gpus"),
+    [
+        ("cpu=4,gres/gpu=2,mem=8G", 2),
+        ("gres/gpu:a100=4,gres/gpu:v100=3,cpu=4", 7),
+        ("cpu=4,gres/gpu:a100=4,gres/gpu=4", 4),
+        ("cpu=4,gres/gpumem=8G,gres/gpuutil=50,gres/shard=3", 0),
+        ("", 0),
+    ],
+)
+@pytest.mark.parametrize("more", ["", "|ReqMem"])  # with it, nothing else is read from resources
+def test_numbers_of_gpus_are_counted_as_left_out(write, resources, gpus, more):
+    head = "JobID|State|User|Submit|Start|ElapsedRaw|NNodes|NCPUS|AllocTRES|ReqTRES" + more
+    line = f"1|COMPLETED|u|0|0|9|1|4|{resources}|{'gres/gpu=1' if resources else ''}" + more.replace(
+        "ReqMem", "8G"
+    )
+    log = load(write, head, line, line.replace("1|", "1.0|", 1))
+    texts = [(remark.text, remark.lines.tolist()) for remark in log.remarks if "GPU" in remark.text]
+    requested = 1 if resources and not gpus else gpus
+    assert texts == (
+        [(f"numbers of GPUs (gres/gpu, {requested} in all), left out", [2])] if requested else []
+    )
+    assert log.jobs["used_procs"].tolist() == [4]
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_new_numbers_of_array_tasks_are_counted(write, raw):
+    log = load(write, HEAD + "|JobIDRaw" * raw, job("6_1") + "|6" * raw, job("6_2") + "|7" * raw)
+    counts = [len(remark.lines) for remark in log.remarks if remark.text.startswith("JobIDs such as")]
+    assert counts == ([] if raw else [2])
+
+
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [
+        ("sbatch -d banana:1 x", 1),
+        ("sbatch --dependency=afterok:1,banana:1 x", 1),
+        ("sbatch -d after:1 x", 1),
+        ("sbatch -d afterok:1 x", 0),
+        ("sbatch x -d data", 0),
+    ],
+)
+def test_unknown_dependencies_are_counted(write, command, count):
+    log = load(write, HEAD + "|SubmitLine", job(1) + "|sbatch x", job(2) + f"|{command}")
+    assert [len(remark.lines) for remark in log.remarks if "dependency" in remark.text] == [1] * count
+
+
 @pytest.mark.parametrize(("exclusive", "procs"), [("", 8), ("|yes", 2), ("|no", 8)])
 def test_sharing_of_nodes_is_seen_from_columns(write, exclusive, procs):
     head = HEAD + "|NNodes" + ("|Exclusive" if exclusive else "")
@@ -351,3 +462,9 @@ def test_a_log_without_faults_gives_no_warning(write):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(gs.Workload.from_log(path).realize(gs.Platform.equal(8))) >= 1
+
+
+def test_a_whole_line_that_is_no_record_is_named_with_its_field(write):
+    path = write("sacct.txt", "\n".join([HEAD, job(1), "", "#" + "|#" * 6, job(2)]) + "\n")
+    with pytest.raises(TraceFormatError, match=r"sacct\.txt:4: field JobID cannot be read, got '#'$"):
+        load_jobs(path)

@@ -101,6 +101,8 @@ def trace_convert(
         print_text(f"  {count} {single_line(description)}")
     for description, count in summary["dropped"].items():
         print_text(f"  left out: {count} {single_line(description)}")
+    for message in summary["contradictions"]:
+        print_text(f"  {single_line(message)}")
     if summary["note"]:
         print_text(f"  {single_line(summary['note'])}")
     if summary["command"]:

@@ -506,11 +506,15 @@ def merged_schedule(schedules: Sequence[Result], scenario: Scenario) -> Result:
 
 def _header_machines(file: str, header: dict[str, str], cores_per_node: int) -> int:
     """Return the number of machines stated in the header of a log."""
-    from gridsim.traces.jobs import MAX_MACHINES, stated_machines
+    from gridsim.traces.jobs import MACHINE_KEYS, MAX_MACHINES, header_fault_texts, stated_machines
 
     header_count = stated_machines(header, cores_per_node)
     if header_count is None:
-        raise ScenarioError(f"machines is required: the header of {file} has neither MaxProcs nor MaxNodes")
+        reason = "; ".join(header_fault_texts(header, *MACHINE_KEYS))
+        reason = (
+            f"in {file}, {reason}" if reason else f"the header of {file} has neither MaxProcs nor MaxNodes"
+        )
+        raise ScenarioError(f"machines is required: {reason}")
     if header_count[1] > MAX_MACHINES:
         raise ScenarioError(
             f"machines must be at most {MAX_MACHINES}, got {header_count[1]} from the header of {file}"

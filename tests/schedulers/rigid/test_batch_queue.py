@@ -82,6 +82,8 @@ def test_each_discipline_and_order_gives_a_result_of_its_own() -> None:
             "backfill.queue_partitions.a must be one of c, got 'b'",
         ),
         ({"partitions": "site"}, "backfill.partitions must be a list, a table or 'sites', got 'site'"),
+        ({"queue_limits": "debug"}, "backfill.queue_limits must be a list or a table, got 'debug'"),
+        ({"queue_limits": 4}, "backfill.queue_limits must be a list or a table, got 4"),
         ({"partitions": (2, 0)}, "backfill.partitions[1] must be a whole number >= 1, got 0"),
         (
             {"queue_partitions": (0,), "partitions": "sites"},
