@@ -57,7 +57,7 @@ def objects() -> dict[int, Stateful]:
 
 
 def unsaved_attributes(each: Stateful) -> dict[str, Any]:
-    saved = each.getstate()
+    saved = {} if each.STATE is None else each.getstate()  # an `Environment` that does nothing has no state
     return {name: comparable(value) for name, value in vars(each).items() if name not in saved}
 
 
