@@ -1,8 +1,8 @@
 """A queue of waiting rigid jobs in an order: the base of `JobQueue` and `SharedQueue`.
 
-The order is that of the job numbers, or of `ranks`; or it is dynamic: the jobs with the highest values of a function
-of their waiting times come first, computed anew whenever the queue is examined.  Users and queues may have limits, and
-estimates may be predicted.
+The order is that of submissions, or of `ranks`; or it is dynamic: the jobs with the highest values of a function of
+their waiting times come first, computed anew whenever the queue is examined.  Jobs of equal turn are in order of
+submission, then of number.  Users and queues may have limits, and estimates may be predicted.
 
 Source: Tang et al., "Fault-aware, utility-based job scheduling on Blue Gene/P systems" (2009: WFP and UNICEF); Tsafrir
 et al., "Backfilling using system-generated predictions rather than user runtime estimates" (2007).
@@ -28,7 +28,7 @@ cdef int _compare_turns(const void* one, const void* two) noexcept nogil:
     cdef const Turn* b = <const Turn*> two
     if a.key != b.key:
         return -1 if a.key > b.key else 1
-    return -1 if a.job < b.job else a.job > b.job
+    return -1 if a.place < b.place else a.place > b.place
 
 
 # the dynamic orders
@@ -82,16 +82,17 @@ cdef class OrderedQueue(JobRuns):
             raise ValueError(f"limit must be >= 0, got {limit}")
         self.order, self.limit, self.predicted = _ORDERS[order], limit, predicted
         self.requests = np.array(self.estimate)
-        rank = np.arange(self.jobs, dtype=np.int32)
-        if ranks is not None:
-            rank = indices(ranks, "ranks", 0, self.jobs).astype(np.int32)
-            check_lengths(self.jobs, len(rank), self.sizes_name, "ranks")
-            if (np.bincount(rank, minlength=self.jobs) != 1).any():
-                raise ValueError(f"ranks must be a permutation of 0..{self.jobs - 1}, got {rank[:8].tolist()}")
-        at_rank = np.empty(self.jobs, np.int32)
-        at_rank[rank] = np.arange(self.jobs, dtype=np.int32)
-        self.rank, self.at_rank = rank, at_rank
-        self.ranks_submissions = self.releases is not None and ranks is None
+        ranks = np.zeros(self.jobs, np.int64) if ranks is None else indices(ranks, "ranks", 0, self.jobs)
+        check_lengths(self.jobs, len(ranks), self.sizes_name, "ranks")
+        self.rank = ranks.astype(np.int32)
+        # the jobs of a rank have consecutive places, in order of submission: of number, unless `releases` decide
+        job_at = np.argsort(ranks, kind="stable").astype(np.int32)
+        place = np.empty(self.jobs, np.int32)
+        place[job_at] = np.arange(self.jobs, dtype=np.int32)
+        self.place, self.job_at = place, job_at
+        self.next_place = np.zeros(0, np.int32)
+        if self.releases is not None:
+            self.next_place = self._first_places()
         needs_users = predicted or limit > 0 or order == "multifactor"
         if needs_users and users is None:
             raise ValueError("predictions, limits and shares require users, got None")
@@ -161,10 +162,16 @@ cdef class OrderedQueue(JobRuns):
     cdef dict _limits(self):
         return {**JobRuns._limits(self), "used": AMOUNT}
 
-    cdef void _rank_joined(self, known) except *:
-        if self.ranks_submissions:
-            np.asarray(self.rank)[known] = np.arange(len(known))
-            np.asarray(self.at_rank)[:len(known)] = known
+    cdef int[::1] _first_places(self):
+        """Return the first place of the jobs of each rank: int32[jobs]."""
+        counts = np.bincount(self.rank, minlength=self.jobs)
+        return (np.cumsum(counts) - counts).astype(np.int32)
+
+    cdef void _place_joined(self, known) except *:
+        cdef int job
+        self.next_place = self._first_places()
+        for job in known:
+            self._set_place(job)
 
     # -- events of the runs ---------------------------------------------------------------------------------
 
@@ -172,21 +179,27 @@ cdef class OrderedQueue(JobRuns):
         self.n_line = 0
 
     cdef void _join(self, int job, bint is_new) noexcept nogil:
-        if is_new and self.ranks_submissions:
-            self.rank[job], self.at_rank[self.n_joined] = <int> self.n_joined, job
+        if is_new and self.releases is not None:
+            self._set_place(job)
         if is_new and self.predicted:
             self._predict(job)
         self._insert(job)
 
+    cdef void _set_place(self, int job) noexcept nogil:
+        """Give a job that is submitted the next place of its rank."""
+        cdef int place = self.next_place[self.rank[job]]
+        self.next_place[self.rank[job]] += 1
+        self.place[job], self.job_at[place] = place, job
+
     cdef void _insert(self, int job) noexcept nogil:
         """Insert the job into the queue at its place."""
         cdef Py_ssize_t low = 0, high = self.n_line, middle
-        cdef int place = self.rank[job]
-        if self.order or (low < high and self.rank[self.line[high - 1]] < place):
+        cdef int place = self.place[job]
+        if self.order or (low < high and self.place[self.line[high - 1]] < place):
             low = high                     # a dynamic order is made when the queue is examined
         while low < high:
             middle = (low + high) >> 1
-            if self.rank[self.line[middle]] < place:
+            if self.place[self.line[middle]] < place:
                 low = middle + 1
             else:
                 high = middle
@@ -247,7 +260,7 @@ cdef class OrderedQueue(JobRuns):
         for k in range(self.n_line):
             job = self.line[k]
             wait, duration = <double> (self.now - self.submitted[job]), <double> self.estimate[job]
-            self.turns[k].job = job
+            self.turns[k].place = self.place[job]
             if self.order == SHORTEST:
                 self.turns[k].key = -duration
             elif self.order == SMALLEST:
@@ -257,7 +270,7 @@ cdef class OrderedQueue(JobRuns):
             elif self.order == UNICEF:
                 self.turns[k].key = INFINITY if self.width[job] == 1 else wait / (log2(self.width[job]) * duration)
             elif self.order == LAST:
-                self.turns[k].key = self.rank[job]
+                self.turns[k].key = self.place[job]
             elif self.order == F1:
                 self.turns[k].key = -(log10(duration / 1e9) * self.width[job]
                                       + 870.0 * log10(max(1.0, self.submitted[job] / 1e9)))
@@ -265,7 +278,7 @@ cdef class OrderedQueue(JobRuns):
                 self.turns[k].key = self._priority(job, wait / 1e9, total)
         sort_turns(self.turns, self.n_line)
         for k in range(self.n_line):
-            self.line[k] = self.turns[k].job
+            self.line[k] = self.job_at[self.turns[k].place]
 
     cdef double _priority(self, int job, double wait, double total) noexcept nogil:
         """Return the weighted sum of age, size, share and the given value of a job."""
