@@ -17,9 +17,9 @@ cdef class OrderedQueue(JobRuns):
     cdef const int[::1] width              # by job: the machines or cores that count for limits, shares and orders
     cdef long long total_width             # of all machines
     cdef const int[::1] user, queue_of
-    # by user: the run times of the last jobs, 0 for none; the machines in use; and the time used, decayed, as of an
-    # instant, machine-seconds
-    cdef long long[:, ::1] last_runs
+    # by user: the last job that has ended and the one before it, -1 for none; the machines in use; and the time used,
+    # decayed, as of an instant, machine-seconds
+    cdef int[:, ::1] last_jobs
     cdef long long[::1] in_use, used_at
     cdef double[::1] used
     cdef long long limit
@@ -39,6 +39,7 @@ cdef class OrderedQueue(JobRuns):
     cdef void _set_place(self, int job) noexcept nogil
     cdef void _insert(self, int job) noexcept nogil
     cdef void _predict(self, int job) noexcept nogil
+    cdef bint _has_ended_after(self, int job, int other) noexcept nogil
     cdef void _close_line(self) noexcept nogil
     cdef bint _is_limited(self, int job) noexcept nogil
     cdef void _sort(self) noexcept nogil

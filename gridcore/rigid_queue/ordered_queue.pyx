@@ -98,7 +98,7 @@ cdef class OrderedQueue(JobRuns):
             raise ValueError("predictions, limits and shares require users, got None")
         self.user = self._groups(users, "users")
         n_users = int(np.max(self.user, initial=-1)) + 1
-        self.last_runs = np.zeros((n_users, 2), np.int64)
+        self.last_jobs = np.full((n_users, 2), -1, np.int32)
         self.in_use, self.used_at = np.zeros(n_users, np.int64), np.zeros(n_users, np.int64)
         self.used = np.zeros(n_users)
         self.queue_of = self._groups(queues, "queues")
@@ -156,11 +156,11 @@ cdef class OrderedQueue(JobRuns):
 
     cdef dict _columns(self):
         return {**JobRuns._columns(self), **{name: np.asarray(column) for name, column in (
-            ("last_runs", self.last_runs), ("in_use", self.in_use), ("used_at", self.used_at), ("used", self.used),
+            ("last_jobs", self.last_jobs), ("in_use", self.in_use), ("used_at", self.used_at), ("used", self.used),
             ("queue_in_use", self.queue_in_use))}}
 
     cdef dict _limits(self):
-        return {**JobRuns._limits(self), "used": AMOUNT}
+        return {**JobRuns._limits(self), "used": AMOUNT, "last_jobs": (-1, self.jobs)}
 
     cdef int[::1] _first_places(self):
         """Return the first place of the jobs of each rank: int32[jobs]."""
@@ -208,10 +208,10 @@ cdef class OrderedQueue(JobRuns):
         self.n_line += 1
 
     cdef void _predict(self, int job) noexcept nogil:
-        cdef const long long* last = &self.last_runs[self.user[job], 0]
+        cdef int last = self.last_jobs[self.user[job], 0], before = self.last_jobs[self.user[job], 1]
         self.estimate[job] = self.requests[job]
-        if last[0] and last[1]:
-            self.estimate[job] = max(1, min(self.requests[job], (last[0] + last[1]) // 2))
+        if last >= 0 and before >= 0:
+            self.estimate[job] = max(1, min(self.requests[job], (self.length[last] + self.length[before]) // 2))
 
     cdef void _before_start(self, int job) noexcept nogil:
         self._decay(self.user[job])
@@ -224,9 +224,23 @@ cdef class OrderedQueue(JobRuns):
         self.queue_in_use[self.queue_of[job]] -= self.width[job]
 
     cdef bint _after_end(self, int job) noexcept nogil:
-        self.last_runs[self.user[job], 1] = self.last_runs[self.user[job], 0]
-        self.last_runs[self.user[job], 0] = self.length[job]
+        cdef int user = self.user[job]
+        if self._has_ended_after(job, self.last_jobs[user, 0]):
+            self.last_jobs[user, 1], self.last_jobs[user, 0] = self.last_jobs[user, 0], job
+        elif self._has_ended_after(job, self.last_jobs[user, 1]):
+            self.last_jobs[user, 1] = job
         return True
+
+    cdef bint _has_ended_after(self, int job, int other) noexcept nogil:
+        """Return whether a job that ends now counts as ended after `other` (-1 for none).
+
+        Jobs that end at one instant are in order of submission, then of number.
+        """
+        if other < 0 or self.finish[other] < self.now:
+            return True
+        if self.submitted[job] != self.submitted[other]:
+            return self.submitted[job] > self.submitted[other]
+        return job > other
 
     # -- the line -------------------------------------------------------------------------------------------
 

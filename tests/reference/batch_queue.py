@@ -117,7 +117,7 @@ class JobQueue:
                 self.now = until
                 break
             self.now = min(due)
-            for job in sorted(self._machines_of):
+            for job in sorted(self._machines_of, key=lambda job: (self._submitted[job], job)):
                 if self._end(job) == self.now:
                     self._leave(job, 1)
                     self._finish[job] = self.now

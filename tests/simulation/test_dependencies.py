@@ -245,6 +245,37 @@ def test_starts_from_one_list_equal_a_plain_simulator(data: st.DataObject) -> No
     assert found == list_schedule(speeds, bags)
 
 
+@settings(deadline=None)
+@given(data=st.data(), kind=st.sampled_from([gs.MinMin, gs.MaxMin, gs.Sufferage]))
+def test_mapping_in_batches_does_not_depend_on_how_releases_are_stated(
+    data: st.DataObject, kind: Any
+) -> None:
+    """Bags that follow others are mapped as bags with their actual releases: few sizes, so many ties."""
+    count = data.draw(st.integers(2, 8))
+
+    def column(low: int, high: int) -> list[int]:
+        return data.draw(st.lists(st.integers(low, high), min_size=count, max_size=count))
+
+    release, tasks, size, think = sorted(column(0, 20)), column(1, 4), column(1, 2), column(0, 5)
+    after = [
+        data.draw(st.lists(st.integers(0, i - 1), max_size=2, unique=True)) if i else [] for i in range(count)
+    ]
+    platform = gs.Platform.of(data.draw(st.lists(st.sampled_from((1.0, 2.0)), min_size=1, max_size=3)))
+    scheduler = kind(interval=data.draw(st.sampled_from((0.0, 3.0))))
+    workload = gs.Workload.of(
+        np.array(release, float), tasks, np.array(size, float) * 4, after=after,
+        think_time=np.array(think, float), origin=0.0,
+    )  # fmt: skip
+    closed = gs.simulate(gs.Scenario(platform, workload), scheduler).applications
+    order = np.argsort(closed["release"], kind="stable")
+    workload = gs.Workload.of(
+        closed["release"][order], closed["tasks"][order], closed["task_size"][order], origin=0.0
+    )
+    known = gs.simulate(gs.Scenario(platform, workload), scheduler).applications
+    for name in ("release", "first_start", "finish"):
+        assert np.array_equal(closed[name][order], known[name])
+
+
 @pytest.mark.parametrize("scheduler", ["power-of-d", "backfill"])
 def test_lists_without_predecessors_have_the_same_digest(scheduler: str) -> None:
     scenario, empty = bags(after=None, think_time=None), bags(after=[[], [], [], []])
