@@ -331,7 +331,7 @@ def _resource_intervals(result: Result, rows: _ScheduleRows) -> list[str]:
 
 
 def _resources(result: Result, is_listed: NDArray[np.bool_]) -> tuple[Integers, Integers]:
-    """Return (row of the schedule, resource), int64[k], for each core that a listed row takes; see `to_batsim`.
+    """Return (row of the schedule, resource), int64[k], of each core that a listed row takes (`to_batsim`).
 
     Raises
     ------
@@ -362,7 +362,8 @@ def _resources(result: Result, is_listed: NDArray[np.bool_]) -> tuple[Integers, 
                 heappush(free[u], core)
         if width > len(free[u]):
             raise ScenarioError(
-                f"schedule must take at most the {cores[u]} cores of machine {u} at a time, got more at {start[k]} s"
+                f"schedule must take at most the {cores[u]} cores of machine {u} at a time, got more at "
+                f"{start[k]} s"
             )
         taken[k] = [heappop(free[u]) for _ in range(width)]
         heappush(running[u], (float(end[k]), taken[k]))

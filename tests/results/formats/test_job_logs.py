@@ -275,7 +275,7 @@ def test_jobs_of_several_cores_are_exported_as_they_ran(
 
 
 def test_the_log_of_shared_machines_is_replayed_on_them(tmp_path: Path) -> None:
-    """Tasks of one core may run anywhere, as processors of a log do, so their jobs start at the same times."""
+    """Tasks of one core may run anywhere, as processors of a log do, so jobs start at the same times."""
     scenario = one_core_tasks(6)
     result = gs.simulate(scenario, "backfill")
     gs.to_swf(result, tmp_path / "out.swf")
