@@ -353,7 +353,7 @@ def _resources(result: Result, is_listed: NDArray[np.bool_]) -> tuple[Integers, 
         )[pieces]
     free = [list(range(low, low + count)) for low, count in zip(first.tolist(), cores.tolist(), strict=True)]
     running: list[list[tuple[float, list[int]]]] = [[] for _ in free]
-    taken: list[list[int]] = [[] for _ in pieces]
+    cores_of_pieces: list[list[int]] = [[] for _ in pieces]
     start, end = schedule["start"][pieces], schedule["end"][pieces]
     for k in np.lexsort((pieces, start)).tolist():
         u, width = int(machine[k]), int(widths[k])
@@ -365,9 +365,9 @@ def _resources(result: Result, is_listed: NDArray[np.bool_]) -> tuple[Integers, 
                 f"schedule must take at most the {cores[u]} cores of machine {u} at a time, got more at "
                 f"{start[k]} s"
             )
-        taken[k] = [heappop(free[u]) for _ in range(width)]
-        heappush(running[u], (float(end[k]), taken[k]))
-    return np.repeat(pieces, widths), np.array([core for each in taken for core in each], np.int64)
+        cores_of_pieces[k] = [heappop(free[u]) for _ in range(width)]
+        heappush(running[u], (float(end[k]), cores_of_pieces[k]))
+    return np.repeat(pieces, widths), np.array([core for each in cores_of_pieces for core in each], np.int64)
 
 
 # -- job logs as results ----------------------------------------------------------------------------------
