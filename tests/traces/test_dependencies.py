@@ -123,16 +123,18 @@ def test_a_log_of_a_closed_loop_comes_back_to_the_second(
         origin=0.0,
     )
     platform = gs.Platform.equal(8) if cores is None else gs.Platform.equal(2, cores=cores)
+    schedulers: list[gs.Scheduler] = [gs.Asap(move="forward")]
     for order in get_args(get_type_hints(gs.BatchQueue)["order"]):
         for estimate in ("requested", "predicted"):
-            scheduler = gs.BatchQueue(backfill=backfill, order=order, estimate=estimate)
-            result = gs.simulate(gs.Scenario(platform, workload), scheduler)
-            log = str(tmp_path / "run.swf")
-            job_logs.to_swf(result, log)
-            loop = gs.Workload.jobs_from_log(log, after="preceding")
-            replay = gs.simulate(gs.Scenario(platform, loop), scheduler)
-            job = replay.jobs_of_log - 1
-            assert np.array_equal(replay.applications["first_start"], result.applications["first_start"][job])
+            schedulers.append(gs.BatchQueue(backfill=backfill, order=order, estimate=estimate))
+    for scheduler in schedulers:
+        result = gs.simulate(gs.Scenario(platform, workload), scheduler)
+        log = str(tmp_path / "run.swf")
+        job_logs.to_swf(result, log)
+        loop = gs.Workload.jobs_from_log(log, after="preceding")
+        replay = gs.simulate(gs.Scenario(platform, loop), scheduler)
+        job = replay.jobs_of_log - 1
+        assert np.array_equal(replay.applications["first_start"], result.applications["first_start"][job])
 
 
 def test_a_faster_grid_lets_users_submit_earlier(tmp_path: Path) -> None:
