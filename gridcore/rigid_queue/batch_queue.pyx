@@ -20,8 +20,9 @@ does not fit is the discipline:
 
 Machines may be divided into partitions, each with reservations of its own; the order is one of all jobs.
 
-The order is that of the job numbers, or of `ranks`; or it is dynamic: the jobs with the highest values of a function
-of their waiting times come first, computed anew whenever the queue is examined.
+The order is that of submissions, or of `ranks`; or it is dynamic: the jobs with the highest values of a function of
+their waiting times come first, computed anew whenever the queue is examined.  Jobs of equal turn are in order of
+submission, then of number.
 
 The queue is examined only when a job has ended or was submitted, a machine has failed or recovered, or a reserved
 start has come.  At other instants no job starts, although the shadow time moves while jobs run beyond their estimates.
@@ -78,8 +79,8 @@ cdef class JobQueue(OrderedQueue):
         Whether a reservation is of machines, those of the lowest numbers that are free at the shadow time: a job that
         is started before and ends later takes others.  It requires a `depth` of 1.
     ranks
-        int64[jobs], the place of each job in the order of the queue, a permutation; None for the order of numbers, or
-        with `releases` that of submissions.
+        int64[jobs], 0..jobs - 1: jobs of lower ranks come first, those of equal ranks in order of submission.  None
+        for equal ranks.
     order
         An order that may change: "sjf" and "saf" (by the estimates, which may be predictions), "wfp", "unicef",
         "multifactor", or "lcfs" and "f1" (by the submissions); None for a static one.
@@ -184,7 +185,7 @@ cdef class JobQueue(OrderedQueue):
         self.wake_at = NEVER               # whatever the state says: reserved starts decide
         # the tail follows the last submitted job, even if that job is no longer waiting
         if self.simple:
-            self.queue.tail = int(np.asarray(self.rank)[known].max(initial=-1)) + 1
+            self.queue.tail = int(np.asarray(self.place)[known].max(initial=-1)) + 1
         self.first_new = self.queue.tail
         if self.conservative and not self._restore_profiles():
             raise MemoryError
@@ -217,7 +218,7 @@ cdef class JobQueue(OrderedQueue):
         self.blocked = False
 
     cdef void _insert(self, int job) noexcept nogil:
-        cdef int place = self.rank[job]
+        cdef int place = self.place[job]
         if not self.simple:
             OrderedQueue._insert(self, job)
             return
@@ -228,7 +229,7 @@ cdef class JobQueue(OrderedQueue):
 
     cdef void _before_start(self, int job) noexcept nogil:
         if self.simple:
-            waiting_leave(&self.queue, self.rank[job])
+            waiting_leave(&self.queue, self.place[job])
         if self.conservative:
             self.reserved[job] = -1
         OrderedQueue._before_start(self, job)
@@ -260,7 +261,7 @@ cdef class JobQueue(OrderedQueue):
             self.blocked = False
             waiting_find_head(&self.queue)
             while self.queue.head < self.queue.tail and self.queue.nodes[self.queue.head] <= self.occupancy[0].n_idle:
-                if not self._start_on(self.at_rank[self.queue.head], -1):
+                if not self._start_on(self.job_at[self.queue.head], -1):
                     return TOO_LATE
                 waiting_find_head(&self.queue)
             if self.queue.head == self.queue.tail:
@@ -313,7 +314,7 @@ cdef class JobQueue(OrderedQueue):
                 break
             if self.queue.estimate[j] > slack:
                 self.extra -= self.queue.nodes[j]
-            if not self._start_on(self.at_rank[j], -1):
+            if not self._start_on(self.job_at[j], -1):
                 return TOO_LATE
             j += 1
         return GO_ON

@@ -4,21 +4,22 @@ from gridcore.rigid_queue.runs cimport JobRuns
 
 cdef struct Turn:                          # a job in a dynamic order: the highest keys come first
     double key
-    int job
+    int place                              # jobs of equal keys are in order of their places
 
 
 cdef class OrderedQueue(JobRuns):
     cdef readonly bint predicted
     cdef int order
     cdef const long long[::1] requests
-    cdef int[::1] rank, at_rank            # the place of each job in a static order, and the job at each place
-    cdef bint ranks_submissions            # whether places are those of submissions, which `releases` decide
+    cdef const int[::1] rank               # by job; jobs of equal ranks are in order of submission
+    cdef int[::1] place, job_at            # the place of each job by rank and submission, and the job at each place
+    cdef int[::1] next_place               # by rank: the place of the next job, if `releases` decide the submissions
     cdef const int[::1] width              # by job: the machines or cores that count for limits, shares and orders
     cdef long long total_width             # of all machines
     cdef const int[::1] user, queue_of
-    # by user: the run times of the last jobs, 0 for none; the machines in use; and the time used, decayed, as of an
-    # instant, machine-seconds
-    cdef long long[:, ::1] last_runs
+    # by user: the last job that has ended and the one before it, -1 for none; the machines in use; and the time used,
+    # decayed, as of an instant, machine-seconds
+    cdef int[:, ::1] last_jobs
     cdef long long[::1] in_use, used_at
     cdef double[::1] used
     cdef long long limit
@@ -34,8 +35,11 @@ cdef class OrderedQueue(JobRuns):
     cdef int _set_up_order(self, ranks, order, weights, bint predicted, users, long long limit, queues,
                            queue_limits) except -1
     cdef const int[::1] _groups(self, groups, str name)
+    cdef int[::1] _first_places(self)
+    cdef void _set_place(self, int job) noexcept nogil
     cdef void _insert(self, int job) noexcept nogil
     cdef void _predict(self, int job) noexcept nogil
+    cdef bint _has_ended_after(self, int job, int other) noexcept nogil
     cdef void _close_line(self) noexcept nogil
     cdef bint _is_limited(self, int job) noexcept nogil
     cdef void _sort(self) noexcept nogil

@@ -1,8 +1,8 @@
 """A queue of waiting rigid jobs in an order: the base of `JobQueue` and `SharedQueue`.
 
-The order is that of the job numbers, or of `ranks`; or it is dynamic: the jobs with the highest values of a function
-of their waiting times come first, computed anew whenever the queue is examined.  Users and queues may have limits, and
-estimates may be predicted.
+The order is that of submissions, or of `ranks`; or it is dynamic: the jobs with the highest values of a function of
+their waiting times come first, computed anew whenever the queue is examined.  Jobs of equal turn are in order of
+submission, then of number.  Users and queues may have limits, and estimates may be predicted.
 
 Source: Tang et al., "Fault-aware, utility-based job scheduling on Blue Gene/P systems" (2009: WFP and UNICEF); Tsafrir
 et al., "Backfilling using system-generated predictions rather than user runtime estimates" (2007).
@@ -28,7 +28,7 @@ cdef int _compare_turns(const void* one, const void* two) noexcept nogil:
     cdef const Turn* b = <const Turn*> two
     if a.key != b.key:
         return -1 if a.key > b.key else 1
-    return -1 if a.job < b.job else a.job > b.job
+    return -1 if a.place < b.place else a.place > b.place
 
 
 # the dynamic orders
@@ -82,22 +82,23 @@ cdef class OrderedQueue(JobRuns):
             raise ValueError(f"limit must be >= 0, got {limit}")
         self.order, self.limit, self.predicted = _ORDERS[order], limit, predicted
         self.requests = np.array(self.estimate)
-        rank = np.arange(self.jobs, dtype=np.int32)
-        if ranks is not None:
-            rank = indices(ranks, "ranks", 0, self.jobs).astype(np.int32)
-            check_lengths(self.jobs, len(rank), self.sizes_name, "ranks")
-            if (np.bincount(rank, minlength=self.jobs) != 1).any():
-                raise ValueError(f"ranks must be a permutation of 0..{self.jobs - 1}, got {rank[:8].tolist()}")
-        at_rank = np.empty(self.jobs, np.int32)
-        at_rank[rank] = np.arange(self.jobs, dtype=np.int32)
-        self.rank, self.at_rank = rank, at_rank
-        self.ranks_submissions = self.releases is not None and ranks is None
+        ranks = np.zeros(self.jobs, np.int64) if ranks is None else indices(ranks, "ranks", 0, self.jobs)
+        check_lengths(self.jobs, len(ranks), self.sizes_name, "ranks")
+        self.rank = ranks.astype(np.int32)
+        # the jobs of a rank have consecutive places, in order of submission: of number, unless `releases` decide
+        job_at = np.argsort(ranks, kind="stable").astype(np.int32)
+        place = np.empty(self.jobs, np.int32)
+        place[job_at] = np.arange(self.jobs, dtype=np.int32)
+        self.place, self.job_at = place, job_at
+        self.next_place = np.zeros(0, np.int32)
+        if self.releases is not None:
+            self.next_place = self._first_places()
         needs_users = predicted or limit > 0 or order == "multifactor"
         if needs_users and users is None:
             raise ValueError("predictions, limits and shares require users, got None")
         self.user = self._groups(users, "users")
         n_users = int(np.max(self.user, initial=-1)) + 1
-        self.last_runs = np.zeros((n_users, 2), np.int64)
+        self.last_jobs = np.full((n_users, 2), -1, np.int32)
         self.in_use, self.used_at = np.zeros(n_users, np.int64), np.zeros(n_users, np.int64)
         self.used = np.zeros(n_users)
         self.queue_of = self._groups(queues, "queues")
@@ -155,16 +156,22 @@ cdef class OrderedQueue(JobRuns):
 
     cdef dict _columns(self):
         return {**JobRuns._columns(self), **{name: np.asarray(column) for name, column in (
-            ("last_runs", self.last_runs), ("in_use", self.in_use), ("used_at", self.used_at), ("used", self.used),
+            ("last_jobs", self.last_jobs), ("in_use", self.in_use), ("used_at", self.used_at), ("used", self.used),
             ("queue_in_use", self.queue_in_use))}}
 
     cdef dict _limits(self):
-        return {**JobRuns._limits(self), "used": AMOUNT}
+        return {**JobRuns._limits(self), "used": AMOUNT, "last_jobs": (-1, self.jobs)}
 
-    cdef void _rank_joined(self, known) except *:
-        if self.ranks_submissions:
-            np.asarray(self.rank)[known] = np.arange(len(known))
-            np.asarray(self.at_rank)[:len(known)] = known
+    cdef int[::1] _first_places(self):
+        """Return the first place of the jobs of each rank: int32[jobs]."""
+        counts = np.bincount(self.rank, minlength=self.jobs)
+        return (np.cumsum(counts) - counts).astype(np.int32)
+
+    cdef void _place_joined(self, known) except *:
+        cdef int job
+        self.next_place = self._first_places()
+        for job in known:
+            self._set_place(job)
 
     # -- events of the runs ---------------------------------------------------------------------------------
 
@@ -172,21 +179,27 @@ cdef class OrderedQueue(JobRuns):
         self.n_line = 0
 
     cdef void _join(self, int job, bint is_new) noexcept nogil:
-        if is_new and self.ranks_submissions:
-            self.rank[job], self.at_rank[self.n_joined] = <int> self.n_joined, job
+        if is_new and self.releases is not None:
+            self._set_place(job)
         if is_new and self.predicted:
             self._predict(job)
         self._insert(job)
 
+    cdef void _set_place(self, int job) noexcept nogil:
+        """Give a job that is submitted the next place of its rank."""
+        cdef int place = self.next_place[self.rank[job]]
+        self.next_place[self.rank[job]] += 1
+        self.place[job], self.job_at[place] = place, job
+
     cdef void _insert(self, int job) noexcept nogil:
         """Insert the job into the queue at its place."""
         cdef Py_ssize_t low = 0, high = self.n_line, middle
-        cdef int place = self.rank[job]
-        if self.order or (low < high and self.rank[self.line[high - 1]] < place):
+        cdef int place = self.place[job]
+        if self.order or (low < high and self.place[self.line[high - 1]] < place):
             low = high                     # a dynamic order is made when the queue is examined
         while low < high:
             middle = (low + high) >> 1
-            if self.rank[self.line[middle]] < place:
+            if self.place[self.line[middle]] < place:
                 low = middle + 1
             else:
                 high = middle
@@ -195,10 +208,10 @@ cdef class OrderedQueue(JobRuns):
         self.n_line += 1
 
     cdef void _predict(self, int job) noexcept nogil:
-        cdef const long long* last = &self.last_runs[self.user[job], 0]
+        cdef int last = self.last_jobs[self.user[job], 0], before = self.last_jobs[self.user[job], 1]
         self.estimate[job] = self.requests[job]
-        if last[0] and last[1]:
-            self.estimate[job] = max(1, min(self.requests[job], (last[0] + last[1]) // 2))
+        if last >= 0 and before >= 0:
+            self.estimate[job] = max(1, min(self.requests[job], (self.length[last] + self.length[before]) // 2))
 
     cdef void _before_start(self, int job) noexcept nogil:
         self._decay(self.user[job])
@@ -211,9 +224,23 @@ cdef class OrderedQueue(JobRuns):
         self.queue_in_use[self.queue_of[job]] -= self.width[job]
 
     cdef bint _after_end(self, int job) noexcept nogil:
-        self.last_runs[self.user[job], 1] = self.last_runs[self.user[job], 0]
-        self.last_runs[self.user[job], 0] = self.length[job]
+        cdef int user = self.user[job]
+        if self._has_ended_after(job, self.last_jobs[user, 0]):
+            self.last_jobs[user, 1], self.last_jobs[user, 0] = self.last_jobs[user, 0], job
+        elif self._has_ended_after(job, self.last_jobs[user, 1]):
+            self.last_jobs[user, 1] = job
         return True
+
+    cdef bint _has_ended_after(self, int job, int other) noexcept nogil:
+        """Return whether a job that ends now counts as ended after `other` (-1 for none).
+
+        Jobs that end at one instant are in order of submission, then of number.
+        """
+        if other < 0 or self.finish[other] < self.now:
+            return True
+        if self.submitted[job] != self.submitted[other]:
+            return self.submitted[job] > self.submitted[other]
+        return job > other
 
     # -- the line -------------------------------------------------------------------------------------------
 
@@ -247,7 +274,7 @@ cdef class OrderedQueue(JobRuns):
         for k in range(self.n_line):
             job = self.line[k]
             wait, duration = <double> (self.now - self.submitted[job]), <double> self.estimate[job]
-            self.turns[k].job = job
+            self.turns[k].place = self.place[job]
             if self.order == SHORTEST:
                 self.turns[k].key = -duration
             elif self.order == SMALLEST:
@@ -257,7 +284,7 @@ cdef class OrderedQueue(JobRuns):
             elif self.order == UNICEF:
                 self.turns[k].key = INFINITY if self.width[job] == 1 else wait / (log2(self.width[job]) * duration)
             elif self.order == LAST:
-                self.turns[k].key = self.rank[job]
+                self.turns[k].key = self.place[job]
             elif self.order == F1:
                 self.turns[k].key = -(log10(duration / 1e9) * self.width[job]
                                       + 870.0 * log10(max(1.0, self.submitted[job] / 1e9)))
@@ -265,7 +292,7 @@ cdef class OrderedQueue(JobRuns):
                 self.turns[k].key = self._priority(job, wait / 1e9, total)
         sort_turns(self.turns, self.n_line)
         for k in range(self.n_line):
-            self.line[k] = self.turns[k].job
+            self.line[k] = self.job_at[self.turns[k].place]
 
     cdef double _priority(self, int job, double wait, double total) noexcept nogil:
         """Return the weighted sum of age, size, share and the given value of a job."""

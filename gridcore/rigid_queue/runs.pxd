@@ -68,7 +68,7 @@ cdef class JobRuns:
     cdef void _before_leave(self, int job) noexcept nogil
     cdef bint _after_end(self, int job) noexcept nogil
     cdef void _handle_over(self, int job) noexcept nogil
-    cdef void _rank_joined(self, known) except *
+    cdef void _place_joined(self, known) except *
     cdef void _empty_queue(self) noexcept nogil
     cdef int _rebuild_queue(self, known) except -1
     cdef void _clear(self) noexcept nogil

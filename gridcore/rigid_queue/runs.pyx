@@ -176,7 +176,7 @@ cdef class JobRuns:
         if self.releases is not None:
             self.releases.end_one(job, self.now)
 
-    cdef void _rank_joined(self, known) except *:
+    cdef void _place_joined(self, known) except *:
         """Restore the places of the submitted jobs, int64[k] in order of submission, if these determine places."""
 
     cdef void _empty_queue(self) noexcept nogil:
@@ -366,7 +366,7 @@ cdef class JobRuns:
         np.asarray(self.coming)[:self.n_coming] = known
         np.asarray(self.coming_at)[:self.n_coming] = coming_at[known]
         if self.releases is not None:
-            self._rank_joined(known[np.argsort(np.asarray(self.submitted)[known], kind="stable")])
+            self._place_joined(known[np.argsort(np.asarray(self.submitted)[known], kind="stable")])
         for k in range(self.jobs):
             if self.status[k] == WAITING:
                 self._join(<int> k, False)

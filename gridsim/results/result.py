@@ -428,7 +428,7 @@ class Result(Metrics):
         is_completed, speed = ~np.isnan(table["finish"]), float(self.machines["speed"].max())
         if self.rigid:
             shortest = table["run_time"] if "terminated" in table else table["task_size"] / speed
-            work, capacity = table["tasks"] * shortest, float(len(self.machines))
+            work, capacity = self.width.astype(np.float64) * shortest, float(self.core_count)
         else:
             work, capacity = table["size"], self.aggregate_speed
             largest = table["largest_task"] if "largest_task" in table else table["task_size"]

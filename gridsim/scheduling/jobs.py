@@ -51,7 +51,7 @@ class Job:
     Attributes
     ----------
     number
-        Its number in order of release, from 0 on.
+        Its number in order of stated release, from 0 on.
     nodes
         Number of machines that it requests.
     requested

@@ -16,7 +16,8 @@ _J_PER_KWH = 3.6e6
 def check_energy(result: Result) -> list[Violation]:
     """Check the columns ``energy`` and ``carbon`` of machines.
 
-    If the carbon intensity changes, carbon is checked only against a recorded schedule.
+    If the carbon intensity changes, carbon is checked only against a recorded schedule of existing machines
+    and applications.
     """
     platform, machines = result.scenario.platform, result.machines
     power, intensity = platform.power, platform.carbon_intensity
@@ -58,6 +59,9 @@ def check_energy(result: Result) -> list[Violation]:
     if "schedule" not in result.tables:
         return violations
     schedule = result.tables["schedule"]
+    for name, count in (("machine", len(machines)), ("application", len(result.applications))):
+        if ((schedule[name] < 0) | (schedule[name] >= count)).any():
+            return violations
     last = max(end, float(schedule["end"].max(initial=0.0)))
     time = intensity.time - result.scenario.workload.origin
     edges = np.append(time[time < last], last)

@@ -94,11 +94,23 @@ def _violations(result: Result) -> list[Violation]:
     )
     if "schedule" in result.tables:
         violations += check_schedule(result, workload)
-    if not violations:  # the next checks rely on the tables checked so far
-        violations += check_reported(result) + check_energy(result)
+    if not violations:  # the next check relies on the tables checked so far
+        violations += check_reported(result)
+    violations += _check_energy(result, is_faulty=bool(violations))
     if is_declared(result, "jobs") or "nodes_asked" in result.facts:  # schedulers with it report this fact
         violations += check_jobs(result, workload)
     return violations
+
+
+def _check_energy(result: Result, is_faulty: bool) -> list[Violation]:
+    """Check energy and carbon; of a result that `is_faulty` nothing if they cannot be computed."""
+    if not is_faulty:
+        return check_energy(result)
+    try:
+        with np.errstate(all="ignore"):
+            return check_energy(result)
+    except (GridSimError, LookupError, TypeError, ValueError, ArithmeticError):
+        return []
 
 
 def _size_violations(result: Result) -> list[Violation]:

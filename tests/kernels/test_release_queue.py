@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from gridcore.common.release_queue import ReleaseQueue
 from gridcore.rigid_queue.batch_queue import JobQueue
+from gridcore.rigid_queue.shared_queue import SharedQueue
 from tests.kernels.rigid_queue.test_batch_queue import loads, options, outcome
+from tests.kernels.rigid_queue.test_shared_queue import loads as shared_loads
 from tests.reference.batch_queue import JobQueue as ReferenceQueue
 from tests.reference.release_queue import ReleaseQueue as Reference
+from tests.reference.shared_queue import SharedQueue as SharedReference
 
 NEVER = 2**63 - 1
 
@@ -66,21 +69,36 @@ def test_releases_equal_reference(data: st.DataObject, arguments: Any) -> None:
 @given(data=st.data(), load=loads())
 def test_a_queue_of_jobs_with_releases_equals_reference(data: st.DataObject, load: Any) -> None:
     """All disciplines and orders, with failures, checkpoints, and jobs that are not run."""
-    jobs, keywords = len(load[1]), data.draw(options(load[0], load[1]), label="options")
-    if not {"ranks", "order"} & keywords.keys() and data.draw(st.booleans()):
+    keywords = data.draw(options(load[0], load[1]), label="options")
+    if "order" not in keywords and data.draw(st.booleans()):
         keywords["order"] = data.draw(st.sampled_from(["lcfs", "f1"]))
+    check_queue_with_releases(data, (JobQueue, ReferenceQueue), load[0], load, keywords)
+
+
+@settings(deadline=None)
+@given(data=st.data(), load=shared_loads())
+def test_a_queue_of_shared_machines_with_releases_equals_reference(data: st.DataObject, load: Any) -> None:
+    load, keywords = load
+    if "order" not in keywords and data.draw(st.booleans()):
+        keywords["order"] = data.draw(st.sampled_from(["lcfs", "f1", "saf", "unicef"]))
+    check_queue_with_releases(data, (SharedQueue, SharedReference), len(load[0]), load, keywords)
+
+
+def check_queue_with_releases(
+    data: st.DataObject, kinds: Any, machines: int, load: Any, keywords: dict[str, Any]
+) -> None:
+    jobs = len(load[1])
     arguments = data.draw(releases(jobs), label="releases")
     skipped = sorted(data.draw(st.sets(st.integers(0, jobs - 1), max_size=2))) if jobs else []
-    kinds: list[tuple[Any, Any]] = [(JobQueue, ReleaseQueue), (ReferenceQueue, Reference)]
     queues = []
-    for kind, release_kind in kinds:
+    for kind, release_kind in zip(kinds, (ReleaseQueue, Reference), strict=True):
         queue_of_releases = release_kind(*arguments)
         queue_of_releases.skip(skipped)
         queues.append((kind(*load, **keywords, releases=queue_of_releases, log=True), queue_of_releases))
     for step in [0, 1, 4, 9, 30]:
         now = queues[0][0].now + step
         assert queues[0][0].run(now) == queues[1][0].run(now)
-        failing = sorted(data.draw(st.sets(st.integers(0, load[0] - 1), max_size=2), label="machines"))
+        failing = sorted(data.draw(st.sets(st.integers(0, machines - 1), max_size=2), label="machines"))
         if "conservative" in keywords:
             # reservations that are made anew differ in order while a job runs beyond its estimate
             failing = []
@@ -90,7 +108,7 @@ def test_a_queue_of_jobs_with_releases_equals_reference(data: st.DataObject, loa
         restored_releases = ReleaseQueue(*arguments)
         restored_releases.skip(skipped)
         restored_releases.setstate(queues[0][1].getstate())
-        restored = JobQueue(*load, **keywords, releases=restored_releases, log=True)
+        restored = kinds[0](*load, **keywords, releases=restored_releases, log=True)
         restored.setstate(queues[0][0].getstate())
         queues[0] = restored, restored_releases
     assert queues[0][0].run(NEVER) == queues[1][0].run(NEVER)

@@ -50,8 +50,8 @@ class JobQueue:
         self._estimate = integers(estimate)
         self.jobs = len(self._nodes)
         self._stated, self._predicted, self._weights = list(self._estimate), predicted, weights
-        self._ranks = list(range(self.jobs)) if ranks is None else integers(ranks)
-        self._releases, self._ranks_submissions = releases, releases is not None and ranks is None
+        self._ranks = [0] * self.jobs if ranks is None else integers(ranks)
+        self._releases = releases
         self._user = [0] * self.jobs if users is None else integers(users)
         self._queue_of = [0] * self.jobs if queues is None else integers(queues)
         self._queue_limits = None if queue_limits is None else integers(queue_limits)
@@ -117,7 +117,7 @@ class JobQueue:
                 self.now = until
                 break
             self.now = min(due)
-            for job in sorted(self._machines_of):
+            for job in sorted(self._machines_of, key=lambda job: (self._submitted[job], job)):
                 if self._end(job) == self.now:
                     self._leave(job, 1)
                     self._finish[job] = self.now
@@ -130,8 +130,6 @@ class JobQueue:
                 self._coming = [(self.now, job) for job in self._releases.take(self.now)]
             for job in (job for at, job in self._coming if at == self.now):
                 self._waiting.add(job)
-                if self._ranks_submissions:
-                    self._ranks[job] = len(self._submitted)
                 self._submitted[job] = self.now
                 last = self._ended.get(self._user[job], [])[-2:]
                 if self._predicted and len(last) == 2:
@@ -189,15 +187,15 @@ class JobQueue:
     def _queue(self) -> list[int]:
         """Return the waiting jobs of the partition in their order."""
         waiting = (job for job in self._waiting if self._partition[job] == self._examined)
-        ranks = self._ranks if self._order is None else range(self.jobs)
-        return sorted(waiting, key=lambda job: (-self._key(job), ranks[job]))
+        places = {job: (self._ranks[job], place) for place, job in enumerate(self._submitted)}
+        if self._order == "lcfs":
+            return sorted(waiting, key=places.__getitem__, reverse=True)
+        return sorted(waiting, key=lambda job: (-self._key(job), places[job]))
 
     def _key(self, job: int) -> float:
         wait, nodes = self.now - self._submitted[job], self._nodes[job]
         if self._order in ("sjf", "saf"):
             return -float(self._estimate[job]) * (nodes if self._order == "saf" else 1)
-        if self._order == "lcfs":
-            return self._ranks[job]
         if self._order == "f1":
             submitted = max(1.0, self._submitted[job] / 1e9)
             return -(math.log10(self._estimate[job] / 1e9) * nodes + 870.0 * math.log10(submitted))

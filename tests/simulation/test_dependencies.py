@@ -105,21 +105,30 @@ def test_jobs_that_cannot_run_release_those_after_them() -> None:
     assert result.applications["finish"][1] == 9.0
 
 
-@settings(deadline=None, max_examples=60)
-@given(data=st.data(), easy=st.booleans(), machines=st.sampled_from([1, 3, 8]), jobs=st.integers(1, 14))
-def test_starts_of_fcfs_and_easy_equal_a_plain_simulator(
-    data: st.DataObject, easy: bool, machines: int, jobs: int
+@settings(deadline=None, max_examples=150)
+@given(
+    data=st.data(),
+    backfill=st.sampled_from(["none", "easy", "conservative"]),
+    order=st.sampled_from(["fcfs", "sjf", "saf", "largest", "unicef"]),
+    machines=st.sampled_from([1, 3, 8]),
+    jobs=st.integers(1, 14),
+)
+def test_starts_of_batch_queues_equal_a_plain_simulator(
+    data: st.DataObject, backfill: Any, order: Any, machines: int, jobs: int
 ) -> None:
-    """The jobs are listed in any order, so their numbers differ from those of the run."""
+    """The jobs are listed in any order, so their numbers differ from those of the run.
+
+    A machine with several cores starts the same jobs as so many machines.
+    """
 
     def column(values: st.SearchStrategy[int]) -> list[int]:
         return data.draw(st.lists(values, min_size=jobs, max_size=jobs))
 
     release, nodes = column(st.integers(0, 20)), column(st.integers(1, machines))
     run, requested, think = (column(st.integers(low, 12)) for low in (1, 1, 0))
-    order, after = data.draw(st.permutations(range(jobs))), [list[int]() for _ in range(jobs)]
-    for place, i in enumerate(order[1:], 1):
-        after[i] = data.draw(st.lists(st.sampled_from(order[:place]), max_size=2, unique=True))
+    listed, after = data.draw(st.permutations(range(jobs))), [list[int]() for _ in range(jobs)]
+    for place, i in enumerate(listed[1:], 1):
+        after[i] = data.draw(st.lists(st.sampled_from(listed[:place]), max_size=2, unique=True))
     rank = np.argsort(release, kind="stable").tolist()
     before = [[rank.index(j) for j in after[i]] for i in rank]
     releases = ReleaseQueue(
@@ -129,15 +138,29 @@ def test_starts_of_fcfs_and_easy_equal_a_plain_simulator(
         [think[i] * NS for i in rank],
     )
     columns = ([column[i] * unit for i in rank] for column, unit in ((nodes, 1), (run, NS), (requested, NS)))
-    plain = JobQueue(machines, *columns, depth=int(easy), releases=releases)
+    keywords: dict[str, Any] = {"depth": int(backfill != "none"), "conservative": backfill == "conservative"}
+    if order == "largest":
+        keywords["ranks"] = [min(machines - nodes[i], jobs - 1) for i in rank]
+    elif order != "fcfs":
+        keywords["order"] = order
+    plain = JobQueue(machines, *columns, **keywords, releases=releases)
     plain.run(10**15)
     workload = gs.Workload.jobs_of(
         np.array(release, float), nodes, np.array(run, float), np.array(requested, float),
-        after=after, think_time=np.array(think, float), origin=0.0,
+        after=after, think_time=np.array(think, float), tasks_per_machine=0, user=0, origin=0.0,
     )  # fmt: skip
-    scenario = gs.Scenario(gs.Platform.equal(machines), workload)
-    for scheduler in (gs.BatchQueue(backfill="easy" if easy else "none"), *([] if easy else [FirstFit()])):
-        result = execute(scenario, scheduler)
+    queue = gs.BatchQueue(backfill=backfill, order=order)
+    schedulers: list[gs.Scheduler] = [queue]
+    if backfill == "none" and order == "fcfs":
+        schedulers.append(FirstFit())
+    if order == "largest":
+        weights = {"age_weight": 0.0, "share_weight": 0.0, "size_weight": 1.0}
+        schedulers.append(gs.BatchQueue(backfill=backfill, order="multifactor", **weights))
+    runs = [(gs.Platform.equal(machines), scheduler) for scheduler in schedulers]
+    if backfill != "conservative":
+        runs.append((gs.Platform.equal(1, cores=machines), queue))
+    for platform, scheduler in runs:
+        result = execute(gs.Scenario(platform, workload), scheduler)
         assert np.array_equal(result.applications["first_start"], plain.totals()["first_start"] / NS)
         assert np.array_equal(result.applications["release"], releases.release / NS)
         assert result.makespan >= result.makespan_bound() - 1e-6
@@ -220,6 +243,37 @@ def test_starts_from_one_list_equal_a_plain_simulator(data: st.DataObject) -> No
     table = gs.simulate(gs.Scenario(gs.Platform.of(speeds), workload), scheduler).applications
     found = list(zip(table["first_start"].tolist(), table["finish"].tolist(), strict=True))
     assert found == list_schedule(speeds, bags)
+
+
+@settings(deadline=None)
+@given(data=st.data(), kind=st.sampled_from([gs.MinMin, gs.MaxMin, gs.Sufferage]))
+def test_mapping_in_batches_does_not_depend_on_how_releases_are_stated(
+    data: st.DataObject, kind: Any
+) -> None:
+    """Bags that follow others are mapped as bags with their actual releases: few sizes, so many ties."""
+    count = data.draw(st.integers(2, 8))
+
+    def column(low: int, high: int) -> list[int]:
+        return data.draw(st.lists(st.integers(low, high), min_size=count, max_size=count))
+
+    release, tasks, size, think = sorted(column(0, 20)), column(1, 4), column(1, 2), column(0, 5)
+    after = [
+        data.draw(st.lists(st.integers(0, i - 1), max_size=2, unique=True)) if i else [] for i in range(count)
+    ]
+    platform = gs.Platform.of(data.draw(st.lists(st.sampled_from((1.0, 2.0)), min_size=1, max_size=3)))
+    scheduler = kind(interval=data.draw(st.sampled_from((0.0, 3.0))))
+    workload = gs.Workload.of(
+        np.array(release, float), tasks, np.array(size, float) * 4, after=after,
+        think_time=np.array(think, float), origin=0.0,
+    )  # fmt: skip
+    closed = gs.simulate(gs.Scenario(platform, workload), scheduler).applications
+    order = np.argsort(closed["release"], kind="stable")
+    workload = gs.Workload.of(
+        closed["release"][order], closed["tasks"][order], closed["task_size"][order], origin=0.0
+    )
+    known = gs.simulate(gs.Scenario(platform, workload), scheduler).applications
+    for name in ("release", "first_start", "finish"):
+        assert np.array_equal(closed[name][order], known[name])
 
 
 @pytest.mark.parametrize("scheduler", ["power-of-d", "backfill"])

@@ -244,3 +244,33 @@ def test_a_site_keeps_the_power_of_its_machines() -> None:
     site = gs.Platform.sites([1, 2], power=power).site(1)
     assert site.power is not None and site.power.idle.tolist() == [2.0, 3.0]
     assert site.recipe.power is not None and site.recipe.power.carbon == 7.0
+
+
+def test_validate_finds_wrong_energy_besides_other_violations() -> None:
+    scenario = gs.Scenario(gs.Platform.equal(3, cores=2), gs.Workload.bags(2, seed=1))
+    result = gs.simulate(
+        powered(scenario, idle=1, busy=9, carbon=[[0, 5.0], [9, 7.0]]), "random", record=True
+    )
+    energy = {name: result.machines[name] * np.array([1, 1, 1.0001]) for name in ("energy", "carbon")}
+    wrong = with_columns(result, machines=energy)
+    wrong.stated_digest = result.digest[::-1]
+    expected = [("energy", "machines.energy[2]"), ("energy", "machines.carbon[2]")]
+    found = [(violation.law, violation.where) for violation in validate_result(wrong)]
+    assert found == [("digest", "result.json"), *expected]
+    # without the machines of the schedule, carbon cannot be computed
+    machine = result.tables["schedule"]["machine"].copy()
+    machine[0] = 2**40
+    wrong = with_columns(result, machines=energy, schedule={"machine": machine})
+    found = [(violation.law, violation.where) for violation in validate_result(wrong)]
+    assert expected[0] in found and expected[1] not in found and "unknown" in {law for law, _ in found}
+
+
+def test_other_violations_are_found_if_energy_cannot_be_computed() -> None:
+    """The failures until the wrong finish are too many to be generated."""
+    faults = gs.Faults.exponential(up=200.0, down=30.0, seed=4)
+    scenario = gs.Scenario(gs.Platform.equal(9), gs.Workload.bags(5, 10.0, 4.0, seed=2), faults=faults)
+    result = gs.simulate(powered(scenario, idle=1, busy=9), "fcfs")
+    finish = result.applications["finish"].copy()
+    finish[0] = 1e12
+    wrong = with_columns(result, applications={"finish": finish})
+    assert {violation.law for violation in validate_result(wrong)} == {"stretch"}

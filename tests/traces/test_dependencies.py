@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -103,6 +103,38 @@ def test_a_log_of_gridsim_comes_back_in_a_closed_loop(scheduler: str, tmp_path: 
     job_logs.to_swf(second, log)
     third = gs.simulate(gs.Scenario(PLATFORM, gs.Workload.jobs_from_log(log, after="preceding")), scheduler)
     assert third.applications["first_start"] == pytest.approx(start, abs=1.0)
+
+
+@pytest.mark.parametrize(("backfill", "cores"), [("easy", None), ("easy", 4), ("conservative", None)])
+def test_a_log_of_a_closed_loop_comes_back_to_the_second(
+    backfill: Any, cores: int | None, tmp_path: Path
+) -> None:
+    """The numbers of the log are those of the stated releases, which differ from the order of releases."""
+    rng, count = np.random.default_rng(8), 200
+    workload = gs.Workload.jobs_of(
+        np.append(0.0, np.sort(rng.integers(0, 4000, count - 1))),
+        rng.choice([1, 1, 2, 3, 6], count),
+        rng.choice([60.0, 100.0, 300.0], count),
+        rng.choice([300.0, 600.0], count),
+        tasks_per_machine=0,
+        user=0,
+        after=[[] if i < 5 or i % 3 == 0 else [int(rng.integers(i - 5, i))] for i in range(count)],
+        think_time=rng.integers(0, 200, count).astype(float),
+        origin=0.0,
+    )
+    platform = gs.Platform.equal(8) if cores is None else gs.Platform.equal(2, cores=cores)
+    schedulers: list[gs.Scheduler] = [gs.Asap(move="forward")]
+    for order in get_args(get_type_hints(gs.BatchQueue)["order"]):
+        for estimate in ("requested", "predicted"):
+            schedulers.append(gs.BatchQueue(backfill=backfill, order=order, estimate=estimate))
+    for scheduler in schedulers:
+        result = gs.simulate(gs.Scenario(platform, workload), scheduler)
+        log = str(tmp_path / "run.swf")
+        job_logs.to_swf(result, log)
+        loop = gs.Workload.jobs_from_log(log, after="preceding")
+        replay = gs.simulate(gs.Scenario(platform, loop), scheduler)
+        job = replay.jobs_of_log - 1
+        assert np.array_equal(replay.applications["first_start"], result.applications["first_start"][job])
 
 
 def test_a_faster_grid_lets_users_submit_earlier(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ Results are written as a jobs table of Batsim or a job log (SWF), and job logs a
 table is that of Batsim 3 and 4 (JobsTracer), which evalys reads.  SWF is the Standard Workload Format,
 version 2.2, https://www.cs.huji.ac.il/labs/parallel/workload/swf.html.  Jobs are numbered from 1, as SWF
 requires: job k is row k - 1 of the table ``applications``.  Rigid jobs of a log keep their numbers in it if
-these are unique.
+these are unique.  The processors of these formats are the cores of all machines; a machine has one unless it
+states more.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
@@ -61,11 +63,11 @@ class _ScheduleRows:
     application
         Row of the table ``applications``.
     tasks
-        Number of tasks that ran one after another, for a bag; number of machines, for a rigid job.
+        Number of tasks that ran one after another, for a bag; 1 for a rigid job.
     start, finish
         Times, s; NaN for a rejected job.
     size
-        Number of machines.
+        Number of cores.
     done
         Whether the tasks were completed.
     """
@@ -100,6 +102,10 @@ def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> 
     is the number of the job, which all rows of a bag share; ``metadata`` has the number of tasks in a row of
     a bag.  Missing values (requested times of bags, energy) are -1.
 
+    Resources are cores: those of machine 0 come first, then those of machine 1, and so on.  A result says how
+    many cores of a machine a row takes, and only of cores with queues of their own which ones.  Otherwise it
+    takes those with the lowest numbers that no earlier row takes at that time.
+
     Parameters
     ----------
     dialect
@@ -114,7 +120,8 @@ def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> 
     Raises
     ------
     ScenarioError
-        If the result has no recorded schedule, or the dialect is unknown.
+        If the result has no recorded schedule or one that takes more cores than a machine has, or the dialect
+        is unknown.
     OSError
         If the file cannot be written.
     """
@@ -145,7 +152,7 @@ def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> 
         "waiting_time": _numbers(waiting),
         "turnaround_time": _numbers(rows.finish - release),
         "stretch": _numbers(stretch),
-        "allocated_resources": _machine_intervals(result, rows),
+        "allocated_resources": _resource_intervals(result, rows),
         "consumed_energy": ["" if job_rejected else "-1" for job_rejected in rejected.tolist()],
         "metadata": [f'"{entry}"' for entry in metadata],
     }
@@ -157,11 +164,15 @@ def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> 
 def to_swf(result: Result, path: StrPath) -> int:
     """Write the schedule of a result as a job log in Standard Workload Format, version 2.2.
 
-    A rigid job is one job with status 1.  A rejected or cancelled one has status 5 (cancelled), an unknown
-    wait and a run time of 0 s.  For bags, each row of the table ``schedule`` is a job on one processor, with
-    status 0 (failed) if it was interrupted, and the number of the bag as executable; this requires a recorded
-    run.  Times have fractions.  A rigid job that was released after others has the last of them to end as its
-    preceding job, and the time from that end to its release as its think time.
+    A rigid job is one job with status 1, whose processors are the cores of all its tasks.  A rejected or
+    cancelled one has status 5 (cancelled), an unknown wait and a run time of 0 s.  For bags, each row of the
+    table ``schedule`` is a job on one processor, with status 0 (failed) if it was interrupted, and the number
+    of the bag as executable; this requires a recorded run.  Lines are in order of release.  Times have
+    fractions.  A rigid job that was released after others has the last of them to end as its preceding job,
+    and the time from that end to its release as its think time.
+
+    The format has no place for the cores of a task, tasks per machine, GPUs, memory of tasks and exclusive
+    use, so these are not written: a replay has as many tasks of one core, on any machines.
 
     Returns
     -------
@@ -182,8 +193,9 @@ def to_swf(result: Result, path: StrPath) -> int:
     status = np.where(rejected, _CANCELLED, rows.done.astype(np.int64))
     duration = table["run_time"] if rigid else rows.finish - rows.start
     users, preceding = _users_and_preceding_jobs(result, rows.label) if rigid else (None, None)
+    order = np.argsort(release, kind="stable")
     columns = [
-        rows.label if rigid else [str(k + 1) for k in range(len(release))],
+        rows.label if rigid else [str(k + 1) for k in np.argsort(order).tolist()],
         _numbers(release),
         _numbers(np.where(rejected, -1.0, _total_waits(table) if rigid else rows.start - release)),
         _numbers(np.where(rejected, 0.0, duration)),
@@ -200,20 +212,21 @@ def to_swf(result: Result, path: StrPath) -> int:
         *[missing] * 2,  # queue, partition
         *((missing, missing) if preceding is None else preceding),
     ]
-    machines = len(result.machines)
+    machines, cores = len(result.machines), result.core_count
     header = {
         "Version": "2.2",
-        "Computer": f"simulated, {machines} machines",
+        "Computer": f"simulated, {machines} machines" + (f", {cores} cores" if cores > machines else ""),
         "Information": one_line(f"schedule of {result.scheduler['name']}, digest {result.digest}"),
         "MaxJobs": len(release),
         "MaxRecords": len(release),
         "MaxNodes": machines,
-        "MaxProcs": machines,
+        "MaxProcs": cores,
         "UnixStartTime": int(result.origin),
         "AllowOveruse": "Yes",  # a job may exceed its requested time
     }
     lines = [f"; {key}: {value}" for key, value in header.items()]
-    _write(path, lines, map(" ".join, zip(*columns, strict=True)))
+    ordered = [[column[k] for k in order.tolist()] for column in columns]
+    _write(path, lines, map(" ".join, zip(*ordered, strict=True)))
     return len(release)
 
 
@@ -258,7 +271,7 @@ def _rigid_rows(result: Result) -> _ScheduleRows:
     start = np.where(done, table["release"] + table["waiting"], np.nan)
     numbers = unique_job_numbers(result)
     labels = list(map(str, (index + 1 if numbers is None else numbers).tolist()))
-    return _ScheduleRows(labels, index, np.ones_like(index), start, table["finish"], table["tasks"], done)
+    return _ScheduleRows(labels, index, np.ones_like(index), start, table["finish"], result.width, done)
 
 
 def unique_job_numbers(result: Result) -> NDArray[np.int64] | None:
@@ -282,7 +295,7 @@ def _schedule_rows(result: Result, function: str) -> _ScheduleRows:
     if result.rigid:
         return _rigid_rows(result)
     schedule = result.tables["schedule"]
-    order = np.lexsort((schedule["machine"], schedule["start"], schedule["application"]))
+    order = _order_of_pieces(schedule)
     application, tasks, start, end, completed = (
         schedule[name][order] for name in ("application", "tasks", "start", "end", "completed")
     )
@@ -291,25 +304,70 @@ def _schedule_rows(result: Result, function: str) -> _ScheduleRows:
     return _ScheduleRows(label, application, tasks, start, end, np.ones_like(application), completed > 0)
 
 
-def _machine_intervals(result: Result, rows: _ScheduleRows) -> list[str]:
-    """Return the machines of each row as intervals, such as ``0-3 7``."""
+def _order_of_pieces(schedule: Table) -> Integers:
+    """Return the rows of a schedule of bags in order of bag, start and machine."""
+    return np.lexsort((schedule["machine"], schedule["start"], schedule["application"]))
+
+
+def _resource_intervals(result: Result, rows: _ScheduleRows) -> list[str]:
+    """Return the resources of each row as intervals, such as ``0-3 7``."""
     schedule = result.tables["schedule"]
+    row_of_piece = schedule["application"]
     if not result.rigid:
-        order = np.lexsort((schedule["machine"], schedule["start"], schedule["application"]))
-        return [str(u) for u in schedule["machine"][order].tolist()]
-    completed = schedule["completed"] > 0
-    application, machine = schedule["application"][completed], schedule["machine"][completed]
-    order = np.lexsort((machine, application))
-    application, machine = application[order], machine[order]
-    # an interval ends if the next machine is not adjacent, or belongs to another job
-    last = np.append((np.diff(machine) != 1) | (np.diff(application) != 0), True)[: len(machine)]
-    first = np.append(True, last)[: len(machine)]
+        row_of_piece = np.argsort(_order_of_pieces(schedule))
+    piece, resource = _resources(result, (schedule["completed"] > 0) | (not result.rigid))
+    row = row_of_piece[piece]
+    order = np.lexsort((resource, row))
+    row, resource = row[order], resource[order]
+    # an interval ends if the next resource is not adjacent, or belongs to another row
+    last = np.append((np.diff(resource) != 1) | (np.diff(row) != 0), True)[: len(resource)]
+    first = np.append(True, last)[: len(resource)]
     intervals: list[list[str]] = [[] for _ in rows.label]
     for i, low, high in zip(
-        *(c.tolist() for c in (application[first], machine[first], machine[last])), strict=True
+        *(c.tolist() for c in (row[first], resource[first], resource[last])), strict=True
     ):
         intervals[i].append(str(low) if low == high else f"{low}-{high}")
     return [" ".join(parts) for parts in intervals]
+
+
+def _resources(result: Result, is_listed: NDArray[np.bool_]) -> tuple[Integers, Integers]:
+    """Return (row of the schedule, resource), int64[k], of each core that a listed row takes (`to_batsim`).
+
+    Raises
+    ------
+    ScenarioError
+        If rows take more cores of a machine at a time than it has.
+    """
+    schedule, pieces = result.tables["schedule"], np.flatnonzero(is_listed)
+    machine = schedule["machine"][pieces]
+    if "cores" not in result.machines:
+        return pieces, machine
+    cores = result.machines["cores"]
+    first = np.cumsum(cores) - cores
+    if "core" in schedule:
+        return pieces, first[machine] + schedule["core"][pieces]
+    widths = np.ones(len(pieces), np.int64)
+    if result.rigid:
+        widths = (
+            schedule["tasks"] * (result.width // result.applications["tasks"])[schedule["application"]]
+        )[pieces]
+    free = [list(range(low, low + count)) for low, count in zip(first.tolist(), cores.tolist(), strict=True)]
+    running: list[list[tuple[float, list[int]]]] = [[] for _ in free]
+    cores_of_pieces: list[list[int]] = [[] for _ in pieces]
+    start, end = schedule["start"][pieces], schedule["end"][pieces]
+    for k in np.lexsort((pieces, start)).tolist():
+        u, width = int(machine[k]), int(widths[k])
+        while running[u] and running[u][0][0] <= start[k]:
+            for core in heappop(running[u])[1]:
+                heappush(free[u], core)
+        if width > len(free[u]):
+            raise ScenarioError(
+                f"schedule must take at most the {cores[u]} cores of machine {u} at a time, got more at "
+                f"{start[k]} s"
+            )
+        cores_of_pieces[k] = [heappop(free[u]) for _ in range(width)]
+        heappush(running[u], (float(end[k]), cores_of_pieces[k]))
+    return np.repeat(pieces, widths), np.array([core for each in cores_of_pieces for core in each], np.int64)
 
 
 # -- job logs as results ----------------------------------------------------------------------------------

@@ -40,8 +40,8 @@ def check_ends(left: Floats, now: int) -> None:
 class BatchMode(Policy):
     """Policy that maps all unstarted tasks by `rule` at each mapping event.
 
-    Each size of tasks is a row of `map_batch`, in order of its first application, and each speed of machines
-    is a kind.
+    Each size of tasks is a row of `map_batch`, in order of the release of its first application, ties by
+    number, and each speed of machines is a kind.
 
     Machines have no queues (``peak_queue`` is 0); ``facts["peak_waiting"]`` is the largest number of
     unstarted tasks at a mapping event.  If machines fail, the policy itself ends the run with the last task.
@@ -162,6 +162,8 @@ class BatchMode(Policy):
         if not (len(waiting) and len(up)):
             self.plan = np.zeros((4, 0), np.int64)
             return
+        if self.run.releases is not None:  # applications are in order of their stated releases
+            waiting = waiting[np.argsort(self.run.releases.release[waiting], kind="stable")]
         count = self.unstarted_tasks[waiting]
         sizes, first, kind = np.unique(
             self.run.applications.task_size[waiting], return_index=True, return_inverse=True

@@ -180,8 +180,9 @@ class MinMin(Batch, frozen=True, kw_only=True):
     It goes to the machine that completes it first; this is repeated for the remaining tasks.  Mapping events
     are those of `Batch`.
 
-    Tasks of equal size are taken in order of application.  Ties go to the size whose first waiting
-    application has the lowest index, and to the machine with the lowest id.
+    Tasks of equal size are taken in order of release, those of one instant in order of application.  Ties go
+    to the size whose first waiting application comes first in this order, and to the machine with the lowest
+    id.
     """
 
     name: ClassVar[str] = "min-min"

@@ -7,6 +7,7 @@ its machines and placed again, and no job is placed on a failed machine.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -47,7 +48,7 @@ class Asap(Scheduler, frozen=True, kw_only=True):
     move
         What happens to placed jobs that have not started: ``"never"``, they keep their starts, as in the
         paper; ``"forward"``, when reservations are released early or machines recover, each of them in turn,
-        in the order of the jobs, moves to an earlier start if there is one.  They may change machines, also
+        in order of release, moves to an earlier start if there is one.  They may change machines, also
         to make room for others, if jobs have no constraints.  This is conservative backfilling in slots.
     """
 
@@ -239,21 +240,28 @@ class _AsapPolicy(Policy):
             self._move_forward()
         self._place(arrivals)
 
+    def _in_order(self, jobs: Iterable[int]) -> list[int]:
+        """Return jobs in order of release, then of number."""
+        releases = self.run.releases
+        if releases is None:
+            return sorted(jobs)
+        return sorted(jobs, key=lambda job: (releases.release[job], job))
+
     def _move_forward(self) -> None:
-        """Move placed jobs that have not started to earlier starts, in the order of the jobs."""
+        """Move placed jobs that have not started to earlier starts, in order of release."""
         self.released = False
         present, up = self._pending_starts(), np.flatnonzero(self.run.up)
         if self.run.applications.suited is None:
             self._move_all(present, up)
         else:
-            for job in sorted(present):
+            for job in self._in_order(present):
                 self._move(job, present[job], up)
 
     def _move_all(self, present: dict[int, int], up: Integers) -> None:
         """Move jobs where all machines suit them, given the start of each in slots."""
         profile = _Profile(self, len(up))
         new_starts = {}
-        for job in sorted(present):
+        for job in self._in_order(present):
             start = profile.earliest(job, self._first_slot(job))
             if start is not None and start < present[job]:
                 profile.move(job, start)

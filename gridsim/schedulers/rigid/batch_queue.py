@@ -284,9 +284,7 @@ class BatchQueuePolicy(JobQueuePolicy):
         if parameters.order in ("wfp", "unicef", "multifactor") or is_predicted or is_by_release:
             arguments["order"] = parameters.order
         elif parameters.order != "fcfs":
-            keys = self._static_keys()
-            arguments["ranks"] = np.empty(len(keys), np.int64)
-            arguments["ranks"][np.lexsort((np.arange(len(keys)), keys))] = np.arange(len(keys))
+            arguments["ranks"] = np.unique(self._static_keys(), return_inverse=True)[1]
         if parameters.order == "multifactor":
             priority = np.zeros(len(jobs)) if jobs.priority is None else jobs.priority
             arguments["weights"] = {

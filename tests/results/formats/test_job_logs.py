@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,129 @@ def test_the_command_exports_a_schedule(tmp_path: Path, monkeypatch: pytest.Monk
     ):
         answer = shell.invoke(cli, ["export", *arguments])
         assert answer.exit_code == 2 and answer.stderr.startswith(message) and answer.stderr.count("\n") == 1
+
+
+# -- machines with several cores --------------------------------------------------------------------------
+
+
+def jobs_with_cores(seed: int) -> gs.Scenario:
+    """Return jobs of tasks of 1 to 3 cores that share machines of 2 to 8 cores."""
+    rng, count = np.random.default_rng(seed), 60
+    workload = gs.Workload.jobs_of(
+        np.append(0.0, np.sort(rng.integers(0, 300, count - 1))),
+        rng.choice([1, 2, 3], count),
+        rng.integers(1, 60, count).astype(float),
+        rng.integers(10, 60, count).astype(float),
+        cores=rng.choice([1, 2, 3], count),
+        tasks_per_machine=rng.choice([0, 1], count),
+        exclusive=rng.choice([0, 0, 0, 1], count),
+    )
+    return gs.Scenario(gs.Platform.equal(4, cores=[4, 2, 8, 4]), workload)
+
+
+def one_core_tasks(seed: int) -> gs.Scenario:
+    """Return jobs of tasks of one core, on machines of 2 to 8 cores."""
+    rng, count = np.random.default_rng(seed), 40
+    workload = gs.Workload.jobs_of(
+        np.sort(rng.integers(0, 9000, count)).astype(float),
+        rng.integers(1, 9, count),
+        rng.integers(60, 3000, count).astype(float),
+        tasks_per_machine=0,
+    )
+    return gs.Scenario(gs.Platform.equal(4, cores=[4, 2, 8, 4]), workload)
+
+
+FAULTS = gs.Faults.of([0, 2], [40.0, 90.0], [70.0, 150.0])
+
+
+@pytest.mark.parametrize(
+    ("scenario", "scheduler", "faults"),
+    [
+        (jobs_with_cores(1), "backfill", None),
+        (jobs_with_cores(2), "backfill-sjf", FAULTS),
+        (jobs_with_cores(3), gs.BatchQueue(kill="at-limit", placement="spread"), None),
+        (one_core_tasks(4), "asap", FAULTS),
+        (one_core_tasks(5), "backfill-conservative", None),
+    ],
+)
+def test_jobs_of_several_cores_are_exported_as_they_ran(
+    tmp_path: Path, scenario: gs.Scenario, scheduler: Any, faults: Any
+) -> None:
+    result = gs.simulate(replace(scenario, faults=faults), scheduler, record=True)
+    gs.to_swf(result, tmp_path / "out.swf")
+    gs.to_batsim(result, tmp_path / "out_jobs.csv")
+    assert validate_swf(tmp_path / "out.swf") == []
+    assert validate_batsim(tmp_path / "out_jobs.csv", machines=18, job_log=tmp_path / "out.swf") == []
+    assert "; MaxNodes: 4\n; MaxProcs: 18\n" in (tmp_path / "out.swf").read_text()
+    back = gs.result_from_log(tmp_path / "out.swf", machines=4, cores=[4, 2, 8, 4])
+    table, jobs = result.applications, scenario.workload.realize(scenario.platform)
+    assert back.applications["tasks"].tolist() == jobs.width.tolist()
+    for name in ("release", "finish"):
+        assert back.applications[name] == pytest.approx(table[name] - table["release"][0], abs=1e-8)
+    assert back.core_hours == pytest.approx(result.core_hours)
+    # of each machine a job has as many cores as its tasks there take
+    schedule = result.tables["schedule"]
+    taken = np.zeros((len(jobs), 4), np.int64)
+    is_done = schedule["completed"] > 0
+    cores = np.ones(len(jobs), np.int64) if jobs.cores is None else jobs.cores
+    rows_of_jobs = schedule["application"][is_done]
+    np.add.at(
+        taken, (rows_of_jobs, schedule["machine"][is_done]), schedule["tasks"][is_done] * cores[rows_of_jobs]
+    )
+    machine_of = np.repeat(range(4), [4, 2, 8, 4])
+    for i, row in enumerate(rows(tmp_path / "out_jobs.csv")):
+        resources = [
+            k
+            for part in row["allocated_resources"].split()
+            for k in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1)
+        ]
+        assert np.bincount(machine_of[resources], minlength=4).tolist() == taken[i].tolist()
+
+
+def test_the_log_of_shared_machines_is_replayed_on_them(tmp_path: Path) -> None:
+    """Tasks of one core may run anywhere, as processors of a log do, so jobs start at the same times."""
+    scenario = one_core_tasks(6)
+    result = gs.simulate(scenario, "backfill")
+    gs.to_swf(result, tmp_path / "out.swf")
+    replay = replace(scenario, workload=gs.Workload.jobs_from_log(tmp_path / "out.swf"))
+    table = gs.simulate(replay, "backfill").applications
+    start = result.applications["first_start"] - result.applications["release"][0]
+    assert table["first_start"].tolist() == start.tolist() and table["waiting"].any()
+    shell, arguments = CliRunner(), ["--job-log", str(tmp_path / "out.swf"), "--rigid", "--json"]
+    for further, machines in ([], 18), (["--cores-per-node", "6", "--shared"], 3):
+        answer = shell.invoke(cli, ["compare", *arguments, *further, "--schedulers", "backfill"])
+        assert answer.exit_code == 0, answer.stderr
+        assert json.loads(answer.stdout)["schedulers"][0]["machines"] == machines
+
+
+@pytest.mark.parametrize("scheduler", ["fcfs", "fcfs-random", "fair-tree", "WQR-FT"])
+def test_tasks_on_cores_of_a_machine_are_exported_side_by_side(tmp_path: Path, scheduler: str) -> None:
+    scenario = gs.Scenario(
+        gs.Platform.of([1.0, 2.0, 1.0], cores=[4, 1, 3]),
+        gs.Workload.of([0.0, 1.0, 1.0], [6, 5, 9], 7.0, [0, 1, 2]),
+        faults=gs.Faults.of([0, 2], [3.0, 8.0], [5.0, 10.0]),
+    )
+    result = gs.simulate(scenario, scheduler, record=True)
+    gs.to_swf(result, tmp_path / "out.swf")
+    gs.to_batsim(result, tmp_path / "out.csv")
+    assert validate_swf(tmp_path / "out.swf") == [] == validate_batsim(tmp_path / "out.csv", machines=8)
+    schedule, machine_of = result.tables["schedule"], np.repeat(range(3), [4, 1, 3])
+    order = np.lexsort((schedule["machine"], schedule["start"], schedule["application"]))
+    resources = np.array([int(row["allocated_resources"]) for row in rows(tmp_path / "out.csv")])
+    assert machine_of[resources].tolist() == schedule["machine"][order].tolist()
+    if "core" in schedule:
+        cores = resources - np.array([0, 4, 5])[machine_of[resources]]
+        assert cores.tolist() == schedule["core"][order].tolist()
+
+
+def test_a_schedule_with_more_tasks_than_cores_is_not_exported(tmp_path: Path) -> None:
+    scenario = gs.Scenario(gs.Platform.equal(1, cores=2), gs.Workload.of([0.0], [4], 1000.0))
+    result = gs.simulate(scenario, "fcfs-random", record=True)
+    table = {name: column.copy() for name, column in result.tables["schedule"].items()}
+    table["start"][:] = 0.0
+    result.tables["schedule"] = gs.Table(table)
+    with pytest.raises(gs.ScenarioError, match="at most the 2 cores of machine 0 at a time, got more at 0"):
+        gs.to_batsim(result, tmp_path / "out.csv")
 
 
 # -- job logs as results ----------------------------------------------------------------------------------
