@@ -114,7 +114,7 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     def parts(self) -> str:
         """A sentence on the parts of jobs on shared machines; "" if they are single cores."""
         procs = self.cores_per_node
-        return f"jobs take cores in parts of {procs}, each on one machine" if procs > 1 else ""
+        return f"jobs take cores in parts of {procs}, each on a machine of its own" if procs > 1 else ""
 
     @property
     def dates(self) -> tuple[str, str] | None:
@@ -309,7 +309,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
             return ""
         names = map(os.path.basename, self.paths)
         texts = ", ".join(f"{count} ({name})" for count, name in zip(procs, names, strict=True))
-        return f"jobs take cores in parts of {texts}, each on one machine"
+        return f"jobs take cores in parts of {texts}; parts of several cores are on different machines"
 
     @property
     def unfinished_jobs(self) -> str:

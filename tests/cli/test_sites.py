@@ -145,7 +145,7 @@ def test_jobs_of_one_of_two_logs_may_share_nodes(mixed: list[object], tmp_path: 
     assert gs.simulate(alone["parts"], gs.BatchQueue()).utilization == pytest.approx(1200 / (16 * 130))
     text = " ".join(invoke("compare", *mixed, "--schedulers", "backfill").stdout.split())
     assert "a mean job has 3.5 cores" in text
-    assert "jobs take cores in parts of 4 (whole.swf), 1 (parts.swf), each on one machine" in text
+    assert "jobs take cores in parts of 4 (whole.swf), 1 (parts.swf); parts of several cores are" in text
 
 
 def test_default_schedulers_are_those_that_run_jobs_with_whole_nodes(mixed: list[object]) -> None:

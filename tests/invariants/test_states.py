@@ -29,6 +29,9 @@ FAILURES = gs.Faults.of(
 TEMPORARY = {("Replan", "stretch")}
 #: Attributes that are computed again from the state.
 DERIVED = {("Bags", name) for name in ("whose", "release", "size", "task_size", "tasks")}
+#: Attributes of all policies that a resumed run derives: the nodes that are up, from the machines; and the
+#: counts of events without progress, which begin anew.
+OF_POLICIES = {"up", "progress_checks"}
 
 
 def comparable(value: Any) -> Any:
@@ -89,4 +92,5 @@ def test_all_attributes_that_change_are_saved(case: str, record: Any) -> None:
     simulation.engine.at_wave_end(compare_attributes)
     simulation.run()
     assert [set(vars(item)) for item in own_objects] == attributes
-    assert next(waves) > 3 and changed <= TEMPORARY | DERIVED
+    assert next(waves) > 3
+    assert {each for each in changed if each[1] not in OF_POLICIES} <= TEMPORARY | DERIVED
