@@ -121,7 +121,7 @@ def overlay_of_nodes(graph: NeighboursColumn, nodes: int, among: range, path: st
         the same node twice among its neighbours.
     """
     if len(graph) != len(among):
-        raise ScenarioError(f"{path} must have {len(among)} nodes, those of the machines, got {len(graph)}")
+        raise ScenarioError(f"{path} must have {len(among)} nodes, got {len(graph)}")
     row = np.repeat(np.arange(len(graph)), graph.counts)
     values = graph.values[np.lexsort((graph.values, row))]
     for k in first_true((values >= len(among)) | (values == row)):

@@ -113,7 +113,7 @@ def test_users_cancel_jobs_in_processes() -> None:
     assert result.applications["cancelled"].tolist() == [0, 1, 0, 1, 0, 0]
 
 
-@pytest.mark.parametrize("name", ["join-shortest-queue", "WQR-FT", "dgs-asap"])
+@pytest.mark.parametrize("name", ["join-shortest-queue", "dgs-asap"])
 def test_applications_follow_others_though_a_process_is_killed(name: str) -> None:
     """A restarted process learns of the releases that it has missed: its stretches depend on them."""
     scheduler, after = make_scheduler(name), [[], [0], [0, 1]]

@@ -157,7 +157,9 @@ def test_the_key_has_the_sources_of_all_named_code(own_module: Any) -> None:
     others = importlib.import_module("others")
     try:
         before = key(own_module.Own(what=[{"rule": others.rule}]))
-        Path("others.py").write_text("def rule(run): return 2\n")
+        Path("others.py").write_text("def rule(run): return 20\n")
+        del sys.modules["others"]
+        others = importlib.import_module("others")
         assert key(own_module.Own(what=[{"rule": others.rule}])) != before
     finally:
         del sys.modules["others"]

@@ -152,9 +152,17 @@ def test_runs_without_support_are_refused(scheduler: gs.Scheduler, message: str)
     [
         ({}, {"cores": [1, 2, 1]}, r"workload.cores\[1\] must be 1 unless machines have several cores"),
         ({}, {"gpus": [0, 0, 3]}, r"workload.gpus\[2\] must be 0 unless .*, got 3"),
-        ({"cores": 4}, {"cores": [1, 5, 1]}, r"workload.nodes\[1\] must be at most 0, for which .*, got 1"),
+        (
+            {"cores": 4},
+            {"cores": [1, 5, 1]},
+            r"workload.nodes\[1\] must be at most 0, .* 5 cores each .*, got 1",
+        ),
         ({"cores": 4}, {"memory": 1e9}, "platform.memory must be set for jobs that require memory, got none"),
-        ({"cores": 4, "memory": 9.0}, {"memory": 10.0}, r"workload.nodes\[0\] must be at most 0, for which"),
+        (
+            {"cores": 4, "memory": 9.0},
+            {"memory": 10.0},
+            r"workload.nodes\[0\] must be at most 0, .* 10 bytes of memory each",
+        ),
         ({"cores": 4, "memory": [1.0, 2.0, 3.0]}, {}, "platform.memory must have 2 entries, one per machine"),
         ({"gpus": -1}, {}, "platform.gpus must be a whole number in 0..65536, got -1"),
     ],

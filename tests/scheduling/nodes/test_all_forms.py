@@ -444,9 +444,10 @@ def schedulers(draw: st.DrawFn, machines: int) -> gs.Scheduler:
         reports,
     )
     some_parts = st.sets(st.integers(0, len(PARTS) - 1)).map(lambda parts: sum(2**part for part in parts))
+    arrangement = 0 if roles else draw(st.integers(0, 2))
     return sample(
         degree=draw(st.integers(1, 3)),
-        overlay=draw(st.none() | overlays(machines)),
+        overlay=draw(st.none() | overlays(machines)) if arrangement == 0 else None,
         detection=draw(st.sampled_from([0.0, 1.0])),
         age=draw(st.sampled_from([0.0, 1.5])),
         refresh=draw(st.sampled_from(["continuous", "periodic", "individual", "decisions"])),
@@ -457,7 +458,7 @@ def schedulers(draw: st.DrawFn, machines: int) -> gs.Scheduler:
         machines=machines,
         first_worker=2 if roles else 0,
         completes=reports,
-        arrangement=0 if roles else draw(st.integers(0, 2)),
+        arrangement=arrangement,
     )
 
 

@@ -85,7 +85,7 @@ def test_the_drawn_overlay_can_be_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("overlay", "text"),
     [
-        (PATH[:3], r"flood.overlay must have 4 nodes, those of the machines, got 3"),
+        (PATH[:3], r"flood.overlay must have 4 nodes, got 3"),
         ([[1], [0, 4], [1], [2]], r"flood.overlay\[1\] must be other nodes in 0..3, got 4"),
         ([[1], [0], [2], [2]], r"flood.overlay\[2\] must be other nodes in 0..3, got 2"),
         ([[1], [0], [1], [2, 0, 2]], r"flood.overlay\[3\] must be different nodes, got 2 twice"),
