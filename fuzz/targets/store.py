@@ -88,7 +88,9 @@ def execute(data: bytes) -> None:
         store = Store(folder)
         keys = store.to_arrow()["key"].to_pylist()
         found = store.find(keys, ["makespan"])
-        store._load("scenarios", "scenario", set())
+        store._scenarios.read(set())
+    with check_refusal(GridSimError, naming=str(folder)):
+        Store(folder).verify()
     if found:
         measured = list(found.values())
         SweepResult({}, ("mincent",), len(measured), ("makespan",), None, measured).to_arrow()
