@@ -6,7 +6,7 @@ import math
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from gridsim.support.arguments import normalise, real, sequence
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.columns import IntColumn
 from gridsim.support.parameters import FilePath, Limits, Seed
+from gridsim.support.provenance import file_state
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 if TYPE_CHECKING:
@@ -100,13 +101,11 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     @property
     def nodes(self) -> str:
         """A sentence on the processors of the nodes; "" if machines are processors."""
-        from gridsim.traces.info import load_jobs
-
         if self.cores_per_node > 1:
             return (
                 f"each machine is a node of {self.cores_per_node} processors, so sizes of jobs are in nodes"
             )
-        if load_jobs(self.path).has_nodes_only:
+        if _facts(self.path).has_nodes_only:
             return "each machine is a node, since the log has numbers of nodes"
         return ""
 
@@ -129,7 +128,7 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     @property
     def unfinished_jobs(self) -> str:
         """A sentence on the jobs that the log leaves out at its end; "" if there are none."""
-        if not math.isinf(self.end) or not (counts := _count_unfinished(self.path)):
+        if not math.isinf(self.end) or not (counts := _facts(self.path).unfinished):
             return ""
         return f"left out at the end of the log: {counts}"
 
@@ -314,7 +313,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
     @property
     def unfinished_jobs(self) -> str:
         """A sentence on the jobs that the logs leave out at their ends; "" if there are none."""
-        counts = {path: _count_unfinished(path) for path in self.paths if math.isinf(self.end)}
+        counts = {path: _facts(path).unfinished for path in self.paths if math.isinf(self.end)}
         texts = [f"{text} ({os.path.basename(path)})" for path, text in counts.items() if text]
         return f"left out at the ends of the logs: {', '.join(texts)}" if texts else ""
 
@@ -425,11 +424,10 @@ def _jobs_of_log(
         If there is no job.
     """
     from gridsim.traces.dependencies import preceding_jobs, previous_jobs
-    from gridsim.traces.info import load_jobs
     from gridsim.traces.jobs import unix_start
     from gridsim.traces.rigid import derive_jobs, warn_missing_requests
 
-    log = load_jobs(path)
+    log, _ = _read(path)
     jobs = derive_jobs(
         log,
         cores_per_node=cores_per_node,
@@ -470,10 +468,8 @@ def _warn_of_whole_nodes(paths: Sequence[str], procs: Sequence[int], platform: P
     procs
         Processors per node of each log.
     """
-    from gridsim.traces.info import load_jobs
-
     counts, is_whole = list(procs), [count > 1 for count in procs]
-    shared = [k for k, path in enumerate(paths) if is_whole[k] and load_jobs(path).has_shared_nodes]
+    shared = [k for k, path in enumerate(paths) if is_whole[k] and _facts(path).has_shared_nodes]
     if not shared:
         return
     command = ["gridsim", "compare", "--rigid"]
@@ -501,15 +497,62 @@ def _warn_of_whole_nodes(paths: Sequence[str], procs: Sequence[int], platform: P
     )
 
 
-def _submissions(path: str, start: float, end: float) -> tuple[JobLog, float, float] | None:
-    """Return a log, and its first and last submission in a window, s; None if there is none."""
+def _submissions(path: str, start: float, end: float) -> tuple[dict[str, str], float, float] | None:
+    """Return the header of a log, and its first and last submission in a window, s; None if there is none."""
+    facts = _facts(path)
+    elapsed = facts.submit - facts.submit.min(initial=math.inf)
+    submit = facts.submit[(elapsed >= start) & (elapsed < end)]
+    return (facts.header, float(submit[0]), float(submit[-1])) if len(submit) else None
+
+
+class _LogFacts(NamedTuple):
+    """What sentences on a log need, which is kept so that they do not read it again.
+
+    Parameters
+    ----------
+    state
+        State of the file before the log was read.
+    submit
+        float64[n], the known submissions, ascending, s.
+    """
+
+    state: Any
+    header: dict[str, str]
+    submit: Floats
+    has_nodes_only: bool
+    has_shared_nodes: bool
+    unfinished: str
+
+
+#: Path -> facts of the logs that were read last.
+_FACTS: dict[str, _LogFacts] = {}
+_MAX_FACTS = 16
+
+
+def _read(path: str) -> tuple[JobLog, _LogFacts]:
+    """Read a log; return it and its facts, which are kept."""
     from gridsim.traces.info import load_jobs
 
+    state = file_state(path)
     log = load_jobs(path)
-    submit = log.jobs["submit"][log.jobs["submit"] >= 0]
-    elapsed = submit - submit.min(initial=math.inf)
-    submit = submit[(elapsed >= start) & (elapsed < end)]
-    return (log, float(submit[0]), float(submit[-1])) if len(submit) else None
+    submit = log.jobs["submit"]
+    unfinished = " and ".join(f"{count} {kind}" for kind, count in log.unfinished_jobs.items())
+    facts = _LogFacts(
+        state, log.header, submit[submit >= 0], log.has_nodes_only, log.has_shared_nodes, unfinished
+    )
+    _FACTS.pop(path, None)
+    _FACTS[path] = facts
+    for earlier in list(_FACTS)[:-_MAX_FACTS]:
+        _FACTS.pop(earlier, None)
+    return log, facts
+
+
+def _facts(path: str) -> _LogFacts:
+    """Return the facts of a log, which is read again only if its file has changed."""
+    facts = _FACTS.get(path)
+    if facts is None or facts.state is None or facts.state != file_state(path):
+        _, facts = _read(path)
+    return facts
 
 
 def _with_predecessors(jobs: Columns, release: Floats, run_time: Floats) -> Columns:
@@ -536,16 +579,9 @@ def _period(path: str, start: float, end: float) -> tuple[float, float] | None:
 
     if (submissions := _submissions(path, start, end)) is None:
         return None
-    log, first, last = submissions
-    begin = unix_start(log.header)
+    header, first, last = submissions
+    begin = unix_start(header)
     return (begin + first, begin + last) if math.isfinite(begin) else None
-
-
-def _count_unfinished(path: str) -> str:
-    """Return how many jobs a log leaves out since they had not ended when it was written; "" if none."""
-    from gridsim.traces.info import load_jobs
-
-    return " and ".join(f"{count} {kind}" for kind, count in load_jobs(path).unfinished_jobs.items())
 
 
 def _dates(path: str, start: float, end: float) -> tuple[str, str] | None:
@@ -554,17 +590,16 @@ def _dates(path: str, start: float, end: float) -> tuple[str, str] | None:
 
     if (submissions := _submissions(path, start, end)) is None:
         return None
-    log, *times = submissions
-    first, last = (date_at(log.header, time) for time in times)
+    header, *times = submissions
+    first, last = (date_at(header, time) for time in times)
     return None if first is None or last is None else (first.date().isoformat(), last.date().isoformat())
 
 
 def _names_of_log(path: str) -> dict[str, dict[int, str]]:
     """Return number -> name of the users, queues and accounts that the header of a log lists."""
-    from gridsim.traces.info import load_jobs
     from gridsim.traces.jobs import listed_names
 
-    header = load_jobs(path).header
+    header = _facts(path).header
     return {name: listed_names(header, field.capitalize()) for name, field in _GROUPS.items()}
 
 

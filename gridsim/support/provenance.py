@@ -108,11 +108,11 @@ def file_digests(files: Iterable[str]) -> Iterator[dict[str, str]]:
     FileChanged
         If a file has changed at the end of the context.
     """
-    initial = {file: (_state(file), current_digest(file)) for file in files}
+    initial = {file: (file_state(file), current_digest(file)) for file in files}
     digests = {file: digest for file, (_, digest) in initial.items() if digest is not None}
     yield digests
     for file, (state, digest) in initial.items():
-        digests[file] = sha256(file) if digest is None or _state(file) != state else digest
+        digests[file] = sha256(file) if digest is None or file_state(file) != state else digest
         if digest is not None and digests[file] != digest:
             raise FileChanged(f"{file} must not change while it is read")
 
@@ -125,7 +125,8 @@ def current_digest(file: str) -> str | None:
         return None
 
 
-def _state(file: str) -> tuple[int, ...] | None:
+def file_state(file: str) -> tuple[int, ...] | None:
+    """Return what identifies a file and changes with its content; None if it cannot be read."""
     try:
         status = os.stat(file)
     except (OSError, ValueError):

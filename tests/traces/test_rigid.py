@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import gridsim as gs
 from gridsim.errors import ScenarioError, TraceWarning
 from gridsim.traces import JOB_DTYPE, JobLog, derive_jobs, read_swf
 
@@ -201,3 +203,14 @@ def test_a_real_parallel_log_has_its_known_values(traces):
     assert factor == pytest.approx(now / 0.95) == pytest.approx(0.2549, abs=1e-4)
     assert packed.utilization(5000) == pytest.approx(0.95)
     assert packed.release[0] == jobs.release[0] and (packed.job == jobs.job).all()
+
+
+def test_facts_of_a_log_are_those_of_its_present_file(tmp_path):
+    """They are kept, as reading the log for each sentence takes longer than a run."""
+    path, job = tmp_path / "log.swf", "1 0 0 60 1 -1 -1 1 60 -1 1 1 1 1 1 -1 -1 -1\n"
+    for day in ("2026-03-02", "2026-03-03"):
+        start = int(np.datetime64(f"{day}T12:00:00").astype(np.int64))
+        path.write_text(f"; UnixStartTime: {start}\n; MaxProcs: 4\n{job}")
+        os.utime(path, ns=(start, start))  # also on a system with a coarse clock
+        recipe = gs.Workload.jobs_from_log(str(path)).recipe
+        assert recipe.dates == (day, day) and recipe.dates == (day, day)
