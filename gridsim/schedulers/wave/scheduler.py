@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
-from heapq import heappop, heappush, heapreplace
+from heapq import heappop, heappush
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -113,8 +113,8 @@ class WavePolicy(Policy):
         self.now = 0  # ns; all earlier events have happened
         self.placement_time = NEVER  # time of the next placement of new tasks, ns
         self.agenda: list[tuple[int, int, int]] = []  # heap of (ns, _END or _WAIT_END, host)
-        # heap of (number of the release, next task) for released applications with unstarted tasks
-        self.new_tasks: list[tuple[int, int]] = []
+        # heap of [number of the release, next task, end of tasks] of released applications with new tasks
+        self.new_tasks: list[list[int]] = []
         self.releases = self.new_task_count = 0  # numbers of released applications, and of unstarted tasks
         self.tasks_left = len(self.sizes)
         self.has_ended = False  # whether applications have ended now after which others may be released
@@ -167,9 +167,10 @@ class WavePolicy(Policy):
         self._advance(now)
         self.placement_time = now
         for i in applications:
-            self.new_tasks.append((self.releases, self.offsets[i]))  # the last in order, so still a heap
+            first, end = self.offsets[i : i + 2]
+            self.new_tasks.append([self.releases, first, end])  # the last in order, so still a heap
             self.releases += 1
-            self.new_task_count += self.offsets[i + 1] - self.offsets[i]
+            self.new_task_count += end - first
 
     def advance(self, limit: int) -> int:
         """Return the end of the run, or of an application that others may follow, ns, if before `limit`.
@@ -338,7 +339,12 @@ class WavePolicy(Policy):
             if self.suspended:
                 _, t = heappop(self.suspended)
             else:
-                t = self._take_unstarted()
+                first = self.new_tasks[0]
+                t = first[1]
+                first[1] += 1  # which does not change the order
+                if first[1] == first[2]:
+                    heappop(self.new_tasks)
+                self.new_task_count -= 1
             u, among = self._draw(count, night_zones)
             self._occupy(u)
             last = self.host[t]
@@ -346,16 +352,6 @@ class WavePolicy(Policy):
             action = "started" if last < 0 else "returned" if last == u else "moved"
             waiting = 1 + len(self.suspended) + self.new_task_count
             self._record_decision(action, t, u, tasks=waiting, among=among)
-
-    def _take_unstarted(self) -> int:
-        """Return the next unstarted task, which starts now."""
-        place, t = self.new_tasks[0]
-        if t + 1 < self.offsets[self._application(t) + 1]:
-            heapreplace(self.new_tasks, (place, t + 1))
-        else:
-            heappop(self.new_tasks)
-        self.new_task_count -= 1
-        return t
 
     def _draw(self, count: int, night_zones: list[int] | None) -> tuple[int, int]:
         """Return one of `count` free hosts, if possible in `night_zones`, and the number of candidates."""
