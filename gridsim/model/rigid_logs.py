@@ -128,7 +128,7 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     @property
     def unfinished_jobs(self) -> str:
         """A sentence on the jobs that the log leaves out at its end; "" if there are none."""
-        if not math.isinf(self.end) or not (counts := _facts(self.path).unfinished):
+        if not math.isinf(self.end) or not (counts := _facts(self.path).unfinished_jobs):
             return ""
         return f"left out at the end of the log: {counts}"
 
@@ -313,7 +313,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
     @property
     def unfinished_jobs(self) -> str:
         """A sentence on the jobs that the logs leave out at their ends; "" if there are none."""
-        counts = {path: _facts(path).unfinished for path in self.paths if math.isinf(self.end)}
+        counts = {path: _facts(path).unfinished_jobs for path in self.paths if math.isinf(self.end)}
         texts = [f"{text} ({os.path.basename(path)})" for path, text in counts.items() if text]
         return f"left out at the ends of the logs: {', '.join(texts)}" if texts else ""
 
@@ -521,7 +521,7 @@ class _LogFacts(NamedTuple):
     submit: Floats
     has_nodes_only: bool
     has_shared_nodes: bool
-    unfinished: str
+    unfinished_jobs: str
 
 
 #: Path -> facts of the logs that were read last.
@@ -536,9 +536,9 @@ def _read(path: str) -> tuple[JobLog, _LogFacts]:
     state = file_state(path)
     log = load_jobs(path)
     submit = log.jobs["submit"]
-    unfinished = " and ".join(f"{count} {kind}" for kind, count in log.unfinished_jobs.items())
+    unfinished_jobs = " and ".join(f"{count} {kind}" for kind, count in log.unfinished_jobs.items())
     facts = _LogFacts(
-        state, log.header, submit[submit >= 0], log.has_nodes_only, log.has_shared_nodes, unfinished
+        state, log.header, submit[submit >= 0], log.has_nodes_only, log.has_shared_nodes, unfinished_jobs
     )
     _FACTS.pop(path, None)
     _FACTS[path] = facts
