@@ -738,7 +738,7 @@ class JobAdapter(JobQueuePolicy):
             self.idle_decisions = 0 if changed or view._running else self.idle_decisions + 1
             if self.idle_decisions > _PATIENCE:
                 self._check_waiting("no start in many decisions")
-            if queue.ended == len(self.resubmitted):  # it may ask to be woken for ever
+            if queue.ended == len(self.resubmitted):  # a program may ask to be woken again and again
                 break
         return int(queue.ended)
 

@@ -189,7 +189,7 @@ class Processes(Executor):
                 if thread is None or thread.ident is not None:
                     raise
                 pool._executor_manager_thread = None  # a thread that has not started cannot be joined
-                raise OutOfMemory(_NO_THREADS) from error
+                raise OutOfMemory(NO_THREADS) from error
             future.__class__ = _Future
         return future
 
@@ -281,12 +281,12 @@ _EXIT_TIMEOUT = 5.0
 _THREADS = 2
 
 
-_NO_THREADS = "not enough memory for the threads of a pool of workers"
+NO_THREADS = "not enough memory for the threads of a pool of workers"
 
 
 #: Python's message if a thread cannot be started.  If that is the second thread of a pool, some Python
 #: versions report it, while in others the pool breaks without a message.
-_NO_THREAD = "can't start new thread"
+NO_THREAD = "can't start new thread"
 
 
 def _check_threads() -> None:
@@ -300,7 +300,7 @@ def _check_threads() -> None:
         for thread in threads:
             thread.start()
     except RuntimeError as error:
-        raise OutOfMemory(_NO_THREADS) from error
+        raise OutOfMemory(NO_THREADS) from error
     finally:  # the system reuses the stacks of these threads for the next ones
         release.set()
         for thread in threads:

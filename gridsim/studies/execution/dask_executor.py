@@ -14,7 +14,7 @@ from gridsim.errors import ExecutorWarning, ScenarioError, text_of, warn
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.contract import Scheduler
 from gridsim.studies.execution.packing import Parcel, WorkerMismatch, call
-from gridsim.studies.execution.run_executor import _WIDTH, ExecutorLost, RunExecutor
+from gridsim.studies.execution.run_executor import WIDTH, ExecutorLost, RunExecutor
 from gridsim.support.provenance import code_version
 
 #: Interval between requests for the state of the cluster, s.
@@ -81,7 +81,7 @@ class DaskExecutor(RunExecutor):
 
         It has a minimum, so that a cluster which adapts to its tasks sees enough of them."""
         self._update()
-        return max(self._threads, _WIDTH // 2)
+        return max(self._threads, WIDTH // 2)
 
     def _send(self, parcel: Parcel) -> Future[Any]:
         shared = [self._share(f"array-{name}", self._packer.arrays[name]) for name in parcel.arrays]

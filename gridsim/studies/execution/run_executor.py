@@ -19,12 +19,12 @@ from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.contract import Scheduler
 from gridsim.studies.execution.packing import Packer, Parcel, Reply, WorkerMismatch, call, check_packed
 from gridsim.studies.execution.user_code import UserCode
-from gridsim.support.processes import _NO_THREAD, _NO_THREADS, Processes, broken_executor_error
+from gridsim.support.processes import NO_THREAD, NO_THREADS, Processes, broken_executor_error
 
 #: Interval between checks of whether an executor still responds, s.
 _PATIENCE = 1.0
 #: Number of tasks at a time for an executor that does not state its number of workers.
-_WIDTH = 64
+WIDTH = 64
 
 
 class ExecutorLost(GridSimError):
@@ -78,7 +78,7 @@ class RunExecutor:
     def width(self) -> int:
         """The number of tasks that the executor can execute at a time, now; a guess if it is unknown."""
         workers = getattr(self._executor, "_max_workers", None)  # Python's and mpi4py's executors have it
-        return workers if isinstance(workers, int) else _WIDTH
+        return workers if isinstance(workers, int) else WIDTH
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
         """Submit a call; `result` returns its result.
@@ -159,8 +159,8 @@ class ProcessesExecutor(RunExecutor):
 
     def explain(self, error: Exception) -> None:
         if isinstance(error, BrokenExecutor):
-            if _NO_THREAD in str(error.__cause__):
-                raise OutOfMemory(f"{_NO_THREADS}; finished runs are kept") from error
+            if NO_THREAD in str(error.__cause__):
+                raise OutOfMemory(f"{NO_THREADS}; finished runs are kept") from error
             self._executor.loss_description()  # raises for a script that no worker can import
         else:
             super().explain(error)
