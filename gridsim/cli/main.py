@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import codecs
 import errno
+import importlib
 import io
 import json
 import logging
@@ -30,17 +31,6 @@ import click
 
 import gridcore
 import gridsim
-from gridsim.cli.commands.compare import compare
-from gridsim.cli.commands.init import init, schema
-from gridsim.cli.commands.ladder import ladder
-from gridsim.cli.commands.list import list_command
-from gridsim.cli.commands.repro import repro
-from gridsim.cli.commands.reproduce import reproduce, theory
-from gridsim.cli.commands.results import diary, export, plot, report, validate, why
-from gridsim.cli.commands.run import emulate, resume, run
-from gridsim.cli.commands.store import store
-from gridsim.cli.commands.sweep import sweep
-from gridsim.cli.commands.trace import trace
 from gridsim.cli.output import single_line
 from gridsim.cli.signals import Termination, install_handlers, mark_ended, mark_running
 from gridsim.errors import (
@@ -63,8 +53,45 @@ _MAP_ERROR = "failed to map segment from shared object"
 _FRAME = re.compile(r'^  File "(.+?)", line .*\n(?:    .*\n|\n)*', re.MULTILINE)
 
 
+#: Command -> the module of `gridsim.cli.commands` that has it, which is imported when the command is used.
+_COMMANDS = {
+    "compare": "compare",
+    "diary": "results",
+    "emulate": "run",
+    "export": "results",
+    "init": "init",
+    "ladder": "ladder",
+    "list": "list",
+    "plot": "results",
+    "report": "results",
+    "repro": "repro",
+    "reproduce": "reproduce",
+    "resume": "run",
+    "run": "run",
+    "schema": "init",
+    "store": "store",
+    "sweep": "sweep",
+    "theory": "reproduce",
+    "trace": "trace",
+    "validate": "results",
+    "why": "results",
+}
+
+
 class _Group(click.Group):
     """A group whose commands report each input error as one line on standard error."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, or None if there is none of this name."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"gridsim.cli.commands.{_COMMANDS[cmd_name]}")
+        command: click.Command = getattr(module, "list_command" if cmd_name == "list" else cmd_name)
+        return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, and keep them for `invoke`."""
@@ -263,31 +290,6 @@ def cli(ctx: click.Context, verbosity: int) -> None:
         logger.addHandler(handler)
         logger.setLevel(logging.INFO if verbosity == 1 else logging.DEBUG)
         ctx.call_on_close(lambda: logger.removeHandler(handler))
-
-
-for _command in (
-    compare,
-    diary,
-    emulate,
-    export,
-    init,
-    ladder,
-    list_command,
-    plot,
-    report,
-    repro,
-    reproduce,
-    resume,
-    run,
-    schema,
-    store,
-    sweep,
-    theory,
-    trace,
-    validate,
-    why,
-):
-    cli.add_command(_command)
 
 
 def _json_escapes(error: UnicodeError) -> tuple[str, int]:

@@ -155,11 +155,23 @@ def constructors(**by_name: Constructor) -> Callable[[_Kind], _Kind]:
 
     def decorate(kind: _Kind) -> _Kind:
         for name, constructor in by_name.items():
-            setattr(kind, name, classmethod(_method(kind.__name__, name, constructor)))
+            setattr(kind, name, _LazyMethod(kind, name, constructor))
         kind.constructors = by_name  # type: ignore[attr-defined]
         return kind
 
     return decorate
+
+
+class _LazyMethod:
+    """A class method that is made at its first use, since its signature and docstring take long to make."""
+
+    def __init__(self, kind: type, name: str, constructor: Constructor) -> None:
+        self._kind, self._name, self._constructor = kind, name, constructor
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., Any]:
+        method = classmethod(_method(self._kind.__name__, self._name, self._constructor))
+        setattr(self._kind, self._name, method)
+        return method.__get__(instance, owner)
 
 
 def _method(owner: str, name: str, constructor: Constructor) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from gridsim.support.arrays import Floats, Integers
+from gridsim.support.arrays import Floats, Integers, distinct_values
 
 
 class Slots:
@@ -258,10 +258,11 @@ def size_thresholds(task_size: Floats, limit: int) -> Floats:
     If more sizes occur, the applications are sorted by size and divided into `limit` equal parts, and the
     smallest size of each part is returned.
     """
-    distinct = np.unique(task_size)
+    distinct: Floats = distinct_values(task_size)
     if len(distinct) <= limit:
         return distinct
-    return np.unique(np.sort(task_size)[np.arange(limit) * len(task_size) // limit])
+    smallest: Floats = np.sort(task_size)[np.arange(limit) * len(task_size) // limit]
+    return distinct_values(smallest)
 
 
 def single_application_bound(whole_tasks: WholeTasks, size: Floats, latency: float) -> tuple[int, float]:

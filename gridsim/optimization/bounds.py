@@ -32,6 +32,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -238,6 +239,22 @@ def discrete_bound(
         member = np.array([single], dtype=np.int64)
         single_bound = exact_bound(releases, sizes, member, time, wait, float(lengths[single]), migration)
         return single_bound if single_bound.stretch > bound.stretch else bound
+
+
+def shared_discrete_bound(*columns: Any, migration: bool) -> Bound:
+    """Return `discrete_bound`, computed once for consecutive results that have the same columns.
+
+    The results of a comparison have the same applications and machines.
+    """
+    return _discrete_bound(*(np.asarray(column, np.float64).tobytes() for column in columns), migration)
+
+
+@lru_cache(maxsize=1)
+def _discrete_bound(
+    release: bytes, size: bytes, task_size: bytes, tasks: bytes, speeds: bytes, migration: bool
+) -> Bound:
+    columns = (np.frombuffer(column) for column in (release, size, task_size, tasks, speeds))
+    return discrete_bound(*columns, migration=migration)
 
 
 # -- values of certificates -----------------------------------------------------------------------------

@@ -8,35 +8,10 @@ Figure without a window, and `save` writes figures such that equal figures give 
 All functions raise ImportError without matplotlib, and ScenarioError for data that they cannot draw.
 """
 
-from gridsim.plots.estimates import bars, boxes, intervals, lines, scaling, waterfall
-from gridsim.plots.gantt import gantt
-from gridsim.plots.sequences import sequence
-from gridsim.plots.studies import comparison, distribution, series, swept
-from gridsim.plots.style import COLOURS, FORMATS, MAP, MARKERS, figure, legend, save, shared_legend, use_style
-from gridsim.plots.trees import traffic, tree
+# `lazy_loader` reads the public names from `__init__.pyi`.
 
-__all__ = [
-    "COLOURS",
-    "FORMATS",
-    "MAP",
-    "MARKERS",
-    "bars",
-    "boxes",
-    "comparison",
-    "distribution",
-    "figure",
-    "gantt",
-    "intervals",
-    "legend",
-    "lines",
-    "save",
-    "scaling",
-    "sequence",
-    "series",
-    "shared_legend",
-    "swept",
-    "traffic",
-    "tree",
-    "use_style",
-    "waterfall",
-]
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

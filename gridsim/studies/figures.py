@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gridsim.errors import ScenarioError
 from gridsim.plots.charts import Chart, StepChart, count_chart, result_chart
 from gridsim.plots.draw import draw, panel_size
-from gridsim.plots.gantt import gantt, gantt_height
+from gridsim.plots.gantt_chart import gantt, gantt_height
 from gridsim.plots.sequences import sequence
 from gridsim.plots.style import escape_math, figure
 from gridsim.plots.trees import traffic, tree

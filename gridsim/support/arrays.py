@@ -1,7 +1,8 @@
-"""Types of arrays for annotations, and a search in arrays of booleans."""
+"""Types of arrays for annotations, a search in arrays of booleans, and distinct values."""
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.common.arrays import Bools as Bools
@@ -14,3 +15,12 @@ def first_true(mask: NDArray[Any]) -> list[int]:
     """Return a list with the first index at which `mask`, bool[n], is true; [] if there is none."""
     indices: list[int] = mask.nonzero()[0][:1].tolist()
     return indices
+
+
+def distinct_values(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the distinct values of an array without NaN, in ascending order.
+
+    `numpy.unique` would import `numpy.ma`, which takes longer than a small run.
+    """
+    ordered = np.sort(values, axis=None)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]

@@ -218,7 +218,7 @@ def test_narrow_pieces_that_were_not_completed_are_dark() -> None:
 
 
 def test_too_many_pieces_are_drawn_as_a_labelled_raster(tree, monkeypatch) -> None:
-    monkeypatch.setattr(__import__("sys").modules["gridsim.plots.gantt"], "PIECES", 20)
+    monkeypatch.setattr(__import__("sys").modules["gridsim.plots.gantt_chart"], "PIECES", 20)
     axes = plots.gantt(tree, machines=[3, 8, 1], axes=axes_of())
     (mesh,) = axes.collections
     _, edges, share = series.occupancy(tree, 500, 1000, machines=[3, 8, 1])

@@ -20,8 +20,8 @@ from gridsim.optimization.bounds import (
     BOUND_LIMIT,
     DISCRETE_LIMIT,
     Bound,
-    discrete_bound,
     fluid_bound,
+    shared_discrete_bound,
 )
 from gridsim.results.metrics import formulas
 from gridsim.results.metrics.energy import JOULES_PER_KWH
@@ -280,8 +280,8 @@ class Metrics:
             def bound_of(rows: Any, speeds: Floats) -> Bound:
                 if kind == "fluid":
                     return fluid_bound(release[rows], size[rows], math.fsum(speeds.tolist()))
-                columns = release[rows], size[rows], task_size[rows], counts[rows]
-                return discrete_bound(*columns, speeds, migration=kind == "preemptive")
+                columns = release[rows], size[rows], task_size[rows], counts[rows], speeds
+                return shared_discrete_bound(*columns, migration=kind == "preemptive")
 
             if "predecessors" in table:
                 bounds = self._bounds_with_dependencies(bound_of, task_size, counts, size)

@@ -175,9 +175,23 @@ def place_of(definition: Any) -> str:
         if code is not None:
             return f"{code.co_filename}:{code.co_firstlineno}: "
         with _PARSING:
-            return f"{inspect.getsourcefile(definition)}:{inspect.getsourcelines(definition)[1]}: "
+            return f"{inspect.getsourcefile(definition)}:{_class_line(definition)}: "
     except (OSError, TypeError):
         return ""
+
+
+def _class_line(kind: type) -> int:
+    """Return the first line of a class: above its first method, or where `inspect` finds it in the file."""
+    codes = [code for each in vars(kind).values() if (code := getattr(each, "__code__", None)) is not None]
+    own = [code for code in codes if code.co_qualname.startswith(f"{kind.__qualname__}.")]
+    if own:
+        first = min(own, key=lambda code: code.co_firstlineno)
+        head = re.compile(rf"\s*class\s+{kind.__name__}\b")
+        lines = linecache.getlines(first.co_filename)[: first.co_firstlineno]
+        for number in range(len(lines), 0, -1):
+            if head.match(lines[number - 1]):
+                return number
+    return inspect.getsourcelines(kind)[1]
 
 
 # -- places of errors in compiled methods --------------------------------------------------------------------
