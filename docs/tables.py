@@ -1,258 +1,236 @@
-"""Tables of pages, and lists of schedulers, made from what the library declares.
+"""Tables of pages, made from what the library declares when the site is built.
 
-Those of reference/schema.md are made when the site is built.  Others are kept in the pages, each below a
-comment that says what it has: ``python docs/tables.py`` writes them anew after a change of columns, metrics
-or parameters, or of the registered schedulers, and a test fails when that was forgotten.  It also writes the
-names of schedulers where the package and its reference list them.
+A comment such as ``<!-- keys: platform uniform -->`` in a page becomes a table, by a function of `TABLES`: of
+the rows of `gridsim list`, or of ``docs/data/defaults.csv`` and ``docs/data/defaults.toml``.
+
+``python docs/tables.py`` writes the names of all schedulers where the package and its reference list them; a
+test fails when that was forgotten.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import textwrap
-import types
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
-import msgspec
-
-from gridsim.cli.schema import CONSTRUCTORS, scenario_schema
-from gridsim.model.attributes import Constraints, DrawnAttributes, ListedAttributes
-from gridsim.model.bag_workloads import Exponential, LogNormal, LogUniform, Normal
-from gridsim.model.network import Network
-from gridsim.model.power import Power
-from gridsim.model.time_zones import Zones
+from gridsim.cli.reference import column_rows, key_rows, parameter_rows, scenario_tables
+from gridsim.results.descriptions import FACTS, PROVENANCE, TABLE_TEXTS
 from gridsim.results.metrics.registry import SUMMARY
-from gridsim.results.schema import COLUMNS
 from gridsim.scheduling.registry import builtin_modules, registered
-from gridsim.support.columns import ArrayColumn
-from gridsim.support.docstrings import parameter_texts
-from gridsim.support.parameters import Limits
+from gridsim.support.docstrings import description
+from gridsim.support.parameters import fields_of
 
-MARK = "<!-- tables -->"
-
-
-def leads(entry: dict[str, Any], parts: dict[str, Any]) -> list[str]:
-    """Links to the tables that an entry may be."""
-    names = [each["$ref"].rpartition("/")[2] for each in entry.get("anyOf", [entry]) if "$ref" in each]
-    titles = {name: parts[name]["title"].partition(" = ")[2] or parts[name]["title"] for name in names}
-    return [f"[`{title}`](#schema-{name.lower()})" for name, title in titles.items()]
+DOCS = Path(__file__).parent
+MARK = re.compile(r"<!-- (\w+): (.+) -->")
 
 
-def kind(entry: dict[str, Any]) -> str:
-    """What a value may be, in words."""
-    if "anyOf" in entry:
-        return " or ".join(kind(each) for each in entry["anyOf"])
-    if "enum" in entry:
-        return ", ".join(f"`{json.dumps(value)}`" for value in entry["enum"])
-    if "$ref" in entry:
-        name = entry["$ref"].rpartition("/")[2]
-        return f"[table](#schema-{name.lower()})"
-    if entry.get("type") == "array":
-        if "items" in entry and entry["items"]:
-            return f"list of {kind(entry['items'])}"
-        return "list"
-    words = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
-    return words.get(entry.get("type", ""), "text")
+def table(*rows: Iterable[str]) -> str:
+    """Return a table in Markdown; the first row is its head."""
+    head, *rest = ([cell.replace("|", r"\|") for cell in row] for row in rows)
+    lines = [head, ["---"] * len(head), *rest]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def rows(table: dict[str, Any]) -> Iterator[str]:
-    """A table of the keys of a table."""
-    yield "| key | value | default | meaning |"
-    yield "|---|---|---|---|"
-    required = table.get("required", [])
-    for name, entry in table["properties"].items():
-        default = "required" if name in required else "none"
-        if "default" in entry:
-            default = f"`{json.dumps(entry['default'])}`"
-        cells = (f"`{name}`", kind(entry), default, entry.get("description", ""))
-        yield "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+def markdown(text: str) -> str:
+    """Return a text of a docstring with code as in Markdown."""
+    return re.sub("``([^`]*)``", r"`\1`", text)
 
 
-def tables() -> str:
-    """What a file has, the schedulers, and a section for each table."""
-    schema = scenario_schema()
-    parts = schema["$defs"]
-    lines = ["## Tables", "", "| key | default | meaning | kinds |", "|---|---|---|---|"]
-    for name, entry in schema["properties"].items():
-        default = "required" if name in schema["required"] else "`0`" if name == "seed" else "none"
-        found = ", ".join(leads(entry, parts))
-        lines.append(f"| `{name}` | {default} | {entry['description']} | {found} |")
-    lines += ["", "## Schedulers", "", "| name | parameters | |", "|---|---|---|"]
-    for name, entry in schema["properties"]["schedulers"]["properties"].items():
-        lines.append(f"| `{name}` | {leads(entry, parts)[0]} | {entry['description']} |")
-    lines += ["", "## Keys", ""]
-    for name, part in parts.items():
-        lines += [f"(schema-{name.lower()})=", "", f"### {part['title']}", "", f"{part['description']}", ""]
-        if part["properties"]:
-            lines += [*rows(part), ""]
-    return "\n".join(lines)
+def toml(value: Any) -> str:
+    """Return a default as it is written in a scenario file."""
+    if value is None:
+        return "none"
+    if value == "required":
+        return value
+    return f"`{json.dumps(value) if isinstance(value, (bool, int, str)) else repr(value)}`"
 
 
-#: A comment that says what the table below it has.
-DECLARED = re.compile(r"(<!-- (columns|metrics|parameters|schedulers|decisions): (.+) -->\n\n)(?:\|.*\n)*")
-#: Pages with such tables.
-PAGES = ("reference/outputs.md", "reference/scenario.md", "guides/why.md", "background/*.md")
+def fields(rows: Iterable[dict[str, Any]]) -> str:
+    """Return a table of the fields of a class."""
+    head = ("name", "value", "unit", "default", "meaning")
+    return table(
+        head,
+        *(
+            (
+                f"`{row['name']}`",
+                f"`{row['value']}`" if row["value"].islower() and "," in row["value"] else row["value"],
+                row["unit"],
+                toml(row["default"]),
+                markdown(row["what"]).rstrip("."),
+            )
+            for row in rows
+        ),
+    )
 
 
-def columns(group: str) -> Iterator[str]:
-    """A table of the columns of a group."""
-    yield "| column | type | unit | definition |"
-    yield "|---|---|---|---|"
-    for each in COLUMNS[group]:
-        yield f"| `{each.name}` | {each.kind} | {each.unit} | {each.text} |"
+def columns(name: str) -> str:
+    """Return what a row of a table of results is, and a table of its columns."""
+    head = ("column", "type", "unit", "definition", "only")
+    rows = [row for row in column_rows() if row["table"] == name]
+    cells = [(f"`{row['column']}`", row["type"], row["unit"], row["what"], row["only"]) for row in rows]
+    some = any(row["only"] for row in rows)
+    return f"{TABLE_TEXTS[name]}\n\n{table(*(line if some else line[:-1] for line in (head, *cells)))}"
 
 
-def metrics(title: str) -> Iterator[str]:
-    """A table of all metrics."""
-    yield "| key | unit | definition | only with |"
-    yield "|---|---|---|---|"
-    for name, each in SUMMARY.items():
-        where = f"`{each.requirement}`" if each.requirement else "bags" if each.of_bags else ""
-        yield f"| `{name}` | {each.unit} | {escaped(each.text)} | {where} |"
+def keys(name: str) -> str:
+    """Return what a table of a scenario file is, and a table of its keys.
+
+    With a kind, as in "platform uniform", these are the keys of this kind alone; of a table with kinds, those
+    that all kinds share.
+    """
+    part, _, kind = name.partition(" ")
+    kinds = scenario_tables()[part]
+    wanted = kind if kind in kinds else "all"
+    rows = [row for row in key_rows(part) if row["kind"] == wanted]
+    parts = [markdown(description(kinds[wanted]))] if wanted in kinds else []
+    return "\n\n".join([*parts, *([fields(rows)] if rows else [])])
 
 
-def schedulers(title: str) -> Iterator[str]:
-    """A table of all registered schedulers."""
-    yield "| name | class | preset | what |"
-    yield "|---|---|---|---|"
+def parameters(name: str) -> str:
+    """Return a table of the parameters of a scheduler, by the name of its class."""
+    return fields(parameter_rows({cls.__name__: cls for cls, _ in registered().values()}[name]))
+
+
+def metrics(_: str) -> str:
+    """Return a table of all metrics of a summary."""
+    rows = (
+        (
+            f"`{name}`",
+            metric.unit,
+            markdown(metric.text),
+            f"`{metric.requirement}`" if metric.requirement else "bags" if metric.of_bags else "",
+        )
+        for name, metric in SUMMARY.items()
+    )
+    return table(("key", "unit", "definition", "only with"), *rows)
+
+
+def facts(_: str) -> str:
+    """Return a table of all facts."""
+    rows = ((f"`{name}`", fact.of, fact.unit, fact.text) for name, fact in FACTS.items())
+    return table(("fact", "of", "unit", "definition"), *rows)
+
+
+def provenance(_: str) -> str:
+    """Return a table of the keys of the provenance of a result."""
+    return table(("key", "definition"), *((f"`{key}`", text) for key, text in PROVENANCE.items()))
+
+
+def schedulers(_: str) -> str:
+    """Return a table of all registered schedulers."""
+    rows = []
     for name, (cls, preset) in registered().items():
-        values = ", ".join(f"`{key} = {toml(value)}`" for key, value in preset.items())
-        what = re.sub("``([^`]*)``", r"`\1`", cls(**preset).summary)
-        yield f"| `{name}` | `{cls.__name__}` | {values} | {escaped(what)} |"
+        values = ", ".join(f"`{key} = {json.dumps(value)}`" for key, value in preset.items())
+        reference = f"{{py:class}}`{cls.__name__} <gridsim.{cls.__name__}>`"
+        rows.append((f"`{name}`", reference, values, markdown(cls(**preset).summary)))
+    return table(("name", "class", "preset", "what"), *rows)
 
 
-def decisions(title: str) -> Iterator[str]:
-    """A table of the decisions that schedulers record."""
-    yield "| scheduler | decisions |"
-    yield "|---|---|"
+def decisions(_: str) -> str:
+    """Return a table of the decisions that schedulers record."""
     recording: dict[tuple[str, ...], dict[str, None]] = {}
     for cls, _ in registered().values():
         if cls.decision_words:
             recording.setdefault(tuple(cls.decision_words), {})[f"`{cls.__name__}`"] = None
-    for actions, names in recording.items():
-        yield f"| {', '.join(names)} | {', '.join(f'`{action}`' for action in actions)} |"
+    rows = (
+        (", ".join(names), ", ".join(f"`{word}`" for word in words)) for words, names in recording.items()
+    )
+    return table(("scheduler", "decisions"), *rows)
 
 
-def parameters(title: str) -> Iterator[str]:
-    """A table of the fields of a scheduler, or of a table of a scenario file, by the name of its class."""
-    cls = described()[title]
-    yield "| name | value | unit | default | meaning |"
-    yield "|---|---|---|---|---|"
-    constructor, said = CONSTRUCTORS.get(cls), {}
-    for base in (*([] if constructor is None else [constructor]), *reversed(cls.__mro__[:-1])):
-        said |= parameter_texts(base)
-    hints = get_type_hints(cls, include_extras=True)
-    fields = msgspec.structs.fields(cls)
-    has_neighbours = all(each.default != 0 for each in fields if each.name == "degree")
-    for each in fields:
-        if each.name in ("degree", "overlay") and not has_neighbours:
-            continue
-        default = "required"
-        if each.default_factory is not msgspec.NODEFAULT:
-            default = "see there"
-        elif not each.required:
-            value = each.default
-            default = "none" if value is None else f"`{toml(value)}`"
-        hint = hints[each.name]
-        unit, meaning = (
-            unit_of(hint),
-            re.sub("``([^`]*)``", r"`\1`", said.get(each.encode_name, "").rstrip(".")),
-        )
-        yield f"| `{each.encode_name}` | {value_of(hint)} | {unit} | {default} | {escaped(meaning)} |"
+# -- reasons of defaults -------------------------------------------------------------------------------------
 
 
-def described() -> dict[str, type[msgspec.Struct]]:
-    """Classes by name: of schedulers, and of tables of scenario files."""
-    known = [cls for cls, _ in registered().values()]
-    spreads = (Normal, LogUniform, Exponential, LogNormal)
-    of_machines = (DrawnAttributes, ListedAttributes, Power, Constraints)
-    return {cls.__name__: cls for cls in (*known, *CONSTRUCTORS, Network, Zones, *spreads, *of_machines)}
+@cache
+def measurements() -> dict[str, list[dict[str, str]]]:
+    """Return scheduler -> rows of the settings that were compared with its defaults."""
+    rows: dict[str, list[dict[str, str]]] = {}
+    with open(DOCS / "data/defaults.csv", newline="") as file:
+        for row in csv.DictReader(file):
+            rows.setdefault(row.pop("scheduler"), []).append(row)
+    return rows
 
 
-def escaped(text: str) -> str:
-    return text.replace("|", r"\|")
+def varied(scheduler: str) -> set[str]:
+    """Return the parameters of a scheduler that were varied."""
+    cells = (row["parameter"].partition(" with ")[0] for row in measurements().get(scheduler, ()))
+    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
 
-def toml(value: Any) -> str:
-    """A default as it is written in a scenario file."""
-    if isinstance(value, float):
-        return repr(value)
-    if value == ():
-        return "[]"
-    return json.dumps(value) if isinstance(value, (bool, int, str)) else f"{type(value).__name__}()"
+def reason(scheduler: str, parameter: str) -> str:
+    """Return why a parameter has its default although it was not varied."""
+    reasons = tomllib.loads((DOCS / "data/defaults.toml").read_text())
+    entry = reasons[scheduler]
+    if parameter in entry:
+        return entry[parameter]
+    if (like := entry.get("like")) is None:
+        return reasons["common"][parameter]
+    return f"as `{like}`" if parameter in varied(like) else reason(like, parameter)
 
 
-def limits(hint: Any) -> Limits | None:
-    """The limits in a type, also of the entries of a list."""
-    for each in get_args(hint):
-        found = each if isinstance(each, Limits) else limits(each)
-        if found is not None:
-            return found
-    return None
+def choices(scheduler: str) -> dict[str, Any]:
+    """Return parameter -> default of the parameters of a scheduler that do something."""
+    cls = {cls.name: cls for cls, _ in registered().values()}[scheduler]
+    defaults = {name: field.default for name, field in fields_of(cls).items()}
+    without = ("degree", "overlay") if defaults.get("degree") == 0 else ()  # nodes have no neighbours
+    return {name: value for name, value in defaults.items() if name not in without}
 
 
-def unit_of(hint: Any) -> str:
-    found = limits(hint)
-    return found.unit if found else ""
+def defaults(scheduler: str) -> str:
+    """Return the settings that were compared with the defaults of a scheduler, and reasons of the others."""
+    parts = []
+    if rows := measurements().get(scheduler):
+        entry = tomllib.loads((DOCS / "data/defaults.toml").read_text())[scheduler]
+        parts += [
+            f"Metric: {entry['metric']}; cost: {entry['cost']}.",
+            table([*rows[0]], *(row.values() for row in rows)),
+        ]
+    others = {name: value for name, value in choices(scheduler).items() if name not in varied(scheduler)}
+    if others:
+        cells = ((f"`{name}`", toml(value), reason(scheduler, name)) for name, value in others.items())
+        parts.append(table(("not varied", "default", "reason"), *cells))
+    return "\n\n".join(parts)
 
 
-def value_of(hint: Any) -> str:
-    """What a field may be, in words."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    column = arguments[0] if origin is Annotated else hint
-    if isinstance(column, type) and issubclass(column, ArrayColumn):
-        entry, number = column.hints
-        single = Annotated[(number, *arguments[1:])] if arguments else number
-        return value_of(tuple[single if entry is number else tuple[single, ...], ...])
-    if origin is Annotated:
-        kind, found = arguments[0], limits(hint)
-        if found is None or get_origin(kind) in (Union, types.UnionType):
-            return value_of(kind)
-        what = "whole number" if kind is int else "number"
-        if found.high is not None:
-            high = f"{found.high:,.0f}" if kind is int else f"{found.high:g}"
-            most = f"> {found.above:g}, at most {high}" if found.low is None else f"in {found.low:g}..{high}"
-            return f"{'0 or ' if found.or_zero else ''}{what} {most}"
-        bound = f" > {found.above:g}" if found.above is not None else ""
-        bound = f" >= {found.low:g}" if found.low is not None else bound
-        return f"{what}{bound}"
-    if origin is Literal:
-        return ", ".join(f"`{json.dumps(each)}`" for each in arguments)
-    if origin in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(value_of(each) for each in arguments if each is not type(None)))
-    if origin is tuple:
-        inner = value_of(arguments[0])
-        one = "list" if "list" in inner else "number"
-        return f"list of {inner.replace(one, f'{one}s', 1)}"
-    if origin is dict or (isinstance(hint, type) and issubclass(hint, msgspec.Struct)):
-        return "table"
-    return {bool: "true or false", str: "text", int: "whole number", float: "number"}.get(hint, "name")
+# -- pages ---------------------------------------------------------------------------------------------------
+
+#: Word of a comment -> function that returns the table.
+TABLES: dict[str, Callable[[str], str]] = {
+    function.__name__: function
+    for function in (
+        columns,
+        keys,
+        parameters,
+        metrics,
+        facts,
+        provenance,
+        schedulers,
+        decisions,
+        defaults,
+    )
+}
 
 
-def declared(page: str) -> str:
-    """The text of a page with all tables that are made of declarations."""
-    made = {
-        "columns": columns,
-        "metrics": metrics,
-        "parameters": parameters,
-        "schedulers": schedulers,
-        "decisions": decisions,
-    }
-    return DECLARED.sub(lambda found: found[1] + "\n".join(made[found[2]](found[3])) + "\n", page)
+def filled(page: str) -> str:
+    """Return the text of a page with all tables."""
+    return MARK.sub(lambda mark: f"{TABLES[mark[1]](mark[2])}\n" if mark[1] in TABLES else mark[0], page)
 
 
 def fill(app: Any, page: str, source: list[str]) -> None:
     """Sphinx's event ``source-read``."""
-    if page == "reference/schema":
-        source[0] = source[0].replace(MARK, tables())
+    source[0] = filled(source[0])
 
 
 def changed(app: Any, *_: Any) -> list[str]:
-    """Sphinx's event ``env-get-outdated``: the page is read again, whatever became of the schema."""
-    return ["reference/schema"]
+    """Sphinx's event ``env-get-outdated``: pages with tables are always read again."""
+    paths = (path for path in DOCS.glob("*/*.md") if MARK.search(path.read_text()))
+    return [str(path.relative_to(DOCS).with_suffix("")) for path in paths]
 
 
 def setup(app: Any) -> None:
@@ -260,9 +238,7 @@ def setup(app: Any) -> None:
     app.connect("source-read", fill)
 
 
-def pages() -> list[Path]:
-    """Those with tables of declarations."""
-    return sorted(path for pattern in PAGES for path in Path(__file__).parent.glob(pattern))
+# -- lists of schedulers -------------------------------------------------------------------------------------
 
 
 def scheduler_stub(text: str) -> str:
@@ -308,11 +284,9 @@ LISTS: dict[str, Callable[[str], str]] = {
 
 
 def generated() -> Iterator[tuple[Path, str]]:
-    """Pairs of a file and the text that it should have."""
-    for path in pages():
-        yield path, declared(path.read_text())
+    """Yield each file that lists all schedulers, with the text that it should have."""
     for name, text_of in LISTS.items():
-        path = Path(__file__).parent / name
+        path = DOCS / name
         yield path, text_of(path.read_text())
 
 

@@ -24,6 +24,11 @@ def first_paragraph(obj: Any) -> str:
     return " ".join(_text(obj).partition("\n\n")[0].splitlines())
 
 
+def description(obj: Any) -> str:
+    """Return the docstring of `obj` without its sections."""
+    return re.split(r"\n\n(?=.+\n-{3,}\n)", _text(obj))[0].strip()
+
+
 def parameter_texts(obj: Any) -> dict[str, str]:
     """Return parameter -> its description in the docstring of `obj`, as one line."""
     from docstring_parser import DocstringStyle, parse

@@ -94,30 +94,6 @@ class Limits(NamedTuple):
         zero, unit = "0 or " if self.or_zero else "", f" {self.unit}" if self.unit else ""
         return f"{zero}a number{lower} {upper}{unit}"
 
-    @property
-    def range(self) -> str:
-        """The range as text, such as "> 0 s" or "0..100"."""
-        unit = f" {self.unit}" if self.unit else ""
-        if self.high is None:
-            low = (
-                f"> {self.above:g}"
-                if self.above is not None
-                else f">= {self.low:g}"
-                if self.low is not None
-                else ""
-            )
-            return f"{low}{unit}".strip() or "number"
-        low = (
-            f"> {self.above:g}, "
-            if self.above is not None
-            else f"{self.low:g}.."
-            if self.low is not None
-            else ""
-        )
-        return (
-            f"{low}{'<= ' if self.low is None else ''}{self.high:g}{unit}{', or 0' if self.or_zero else ''}"
-        )
-
     def integer(self, path: str, value: Any) -> int:
         """Return `value` as an int within the limits, or raise a ScenarioError naming `path`."""
         low, high = self._whole_range
@@ -408,22 +384,6 @@ def column_of(hint: Any) -> type[ArrayColumn] | None:
     if get_origin(hint) in (Annotated, Union, types.UnionType):
         return column_of(get_args(hint)[0])
     return hint if isinstance(hint, type) and issubclass(hint, ArrayColumn) else None
-
-
-def values_of(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """Return field -> description of its allowed values."""
-    limits = limits_of(kind)
-    texts = {}
-    for field in fields_of(kind).values():
-        hint = field.type
-        ranges = [limits[field.encode_name].range] if field.encode_name in limits else []
-        if literal := literal_values(hint):
-            texts[field.name] = ", ".join([*ranges, *map(str, literal)])
-        elif ranges:
-            texts[field.name] = ranges[0]
-        else:
-            texts[field.name] = "true or false" if hint is bool else "text" if hint is str else ""
-    return texts
 
 
 def literal_values(hint: Any) -> tuple[Any, ...]:

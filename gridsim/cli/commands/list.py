@@ -1,7 +1,8 @@
-"""The commands `gridsim list`: schedulers, metrics, parameters, kinds of workloads, and formats."""
+"""The commands `gridsim list`: schedulers, parameters, keys, columns, facts, metrics and formats."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ _ROWS: dict[str, Callable[..., Iterator[Row]]] = {}
 @click.pass_context
 @json_option
 def list_command(ctx: click.Context, as_json: bool) -> None:
-    """List the available schedulers, metrics, parameters, kinds of workloads, and formats.
+    """List schedulers, their parameters, keys of scenario files, columns of results, metrics and formats.
 
     With --json and without a command, everything is listed.
     """
@@ -32,22 +33,29 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
     if not as_json:
         click.echo(ctx.get_help(), err=True)
         ctx.exit(2)
+    from gridsim.cli.reference import scenario_tables
+    from gridsim.scheduling.registry import registered
     from gridsim.support.text import to_json
 
-    everything: dict[str, Any] = {name: [*rows()] for name, rows in _ROWS.items() if name != "parameters"}
-    everything["parameters"] = {
-        row["name"]: [*_ROWS["parameters"](row["name"])] for row in everything["schedulers"]
+    names = {"parameters": [*registered()], "keys": [*scenario_tables()]}
+    everything: dict[str, Any] = {
+        name: {argument: [*rows(argument)] for argument in names[name]} if name in names else [*rows()]
+        for name, rows in _ROWS.items()
     }
     click.echo(to_json(everything))
 
 
-def _listing(name: str, *columns: str) -> Callable[[Callable[..., Iterator[Row]]], Callable[..., None]]:
+def _listing(
+    name: str, *columns: str, notes: Sequence[str] = ()
+) -> Callable[[Callable[..., Iterator[Row]]], Callable[..., None]]:
     """Return a decorator that turns a function that yields rows into a command that shows them.
 
     Parameters
     ----------
     columns
         Keys of the rows, in the order in which they are shown; the last one is wrapped.
+    notes
+        Keys of the rows that are shown in brackets after the last column.
     """
 
     def decorate(rows: Callable[..., Iterator[Row]]) -> Callable[..., None]:
@@ -55,7 +63,9 @@ def _listing(name: str, *columns: str) -> Callable[[Callable[..., Iterator[Row]]
             from gridsim.support.text import to_json
 
             entries = list(rows(**arguments))
-            click.echo(to_json(entries)) if as_json else print_text("\n".join(_lines(entries, columns)))
+            click.echo(to_json(entries)) if as_json else print_text(
+                "\n".join(_lines(entries, columns, notes))
+            )
 
         _ROWS[name] = rows
         command.__doc__ = rows.__doc__
@@ -67,7 +77,12 @@ def _listing(name: str, *columns: str) -> Callable[[Callable[..., Iterator[Row]]
     return decorate
 
 
-def _lines(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[str]:
+def _without_markup(row: Row) -> Row:
+    """Return a row whose text has no backquotes, and no targets of links."""
+    return {**row, "what": re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", row["what"]).replace("`", "")}
+
+
+def _lines(rows: Sequence[Row], columns: Sequence[str], notes: Sequence[str]) -> Iterator[str]:
     from gridsim.support.text import align, wrap_text
 
     if not rows:
@@ -76,7 +91,10 @@ def _lines(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[str]:
     texts = [[key, *(str(row[key]) for row in rows)] for key in columns[:-1]]
     heads = align(texts, left=range(len(texts)))
     indent = 2 + max(map(len, heads))
-    last = [columns[-1], *(str(row[columns[-1]]) for row in rows)]
+    last = [columns[-1]]
+    for row in rows:
+        note = ", ".join(filter(None, (row[key] for key in notes)))
+        last.append(f"{row[columns[-1]]}{f'  [{note}]' if note else ''}")
     for head, text in zip(heads, last, strict=True):
         yield from wrap_text(f"{head:<{indent}}{text}".rstrip(), max(terminal_width(), indent + 30), indent)
 
@@ -115,29 +133,65 @@ def metrics() -> Iterator[Row]:
         yield {"name": name, "unit": "-" if other.unit == "1" else other.unit, "what": other.text}
 
 
-@_listing("parameters", "name", "default", "value", "what")
+@_listing("parameters", "name", "default", "what", notes=("value", "unit"))
 @click.argument("name", shell_complete=complete_schedulers)
 def parameters(name: str) -> Iterator[Row]:
     """List the parameters (--set NAME.PARAM=VALUE) of the scheduler NAME or module:Class."""
-    import msgspec
-
+    from gridsim.cli.reference import parameter_rows
     from gridsim.scheduling.registry import scheduler_class
-    from gridsim.support.docstrings import parameter_texts
-    from gridsim.support.parameters import values_of
 
-    cls = scheduler_class(name)
-    texts: dict[str, str] = {}
-    for base in reversed(cls.__mro__[:-1]):
-        texts |= parameter_texts(base)
-    values = values_of(cls)
-    for field in msgspec.structs.fields(cls):
-        default = "required" if field.required else field.default
-        yield {
-            "name": field.name,
-            "default": default if isinstance(default, (str, bool, int, float)) else str(default),
-            "value": values[field.name],
-            "what": texts.get(field.name, "").replace("`", ""),
-        }
+    yield from map(_without_markup, parameter_rows(scheduler_class(name)))
+
+
+@_listing("keys", "kind", "name", "default", "what", notes=("value", "unit"))
+@click.argument("table")
+@click.argument("kind", required=False)
+def keys(table: str, kind: str | None = None) -> Iterator[Row]:
+    """List the keys of a table of scenario files, such as `network`, `workload` or `platform.power`.
+
+    With KIND, such as `bags`, only those of this kind.
+    """
+    from gridsim.cli.reference import key_rows, scenario_tables
+    from gridsim.support.arguments import one_of
+
+    tables = scenario_tables()
+    kinds = tables[one_of("TABLE", table, tuple(tables))]
+    selected = kinds if kind is None else ("all", one_of("KIND", kind, tuple(kinds)))
+    for row in key_rows(table):
+        if row["kind"] in ("all", *selected):
+            yield _without_markup(row)
+
+
+@_listing("columns", "table", "column", "what", notes=("type", "unit", "only"))
+@click.argument("table", required=False)
+def columns(table: str | None = None) -> Iterator[Row]:
+    """List the columns of the tables of a result, or of TABLE."""
+    from gridsim.cli.reference import column_rows
+    from gridsim.results.schema import TABLES
+    from gridsim.support.arguments import one_of
+
+    selected = TABLES if table is None else (one_of("TABLE", table, tuple(TABLES)),)
+    for row in column_rows():
+        if row["table"] in selected:
+            yield _without_markup(row)
+
+
+@_listing("facts", "fact", "what", notes=("of", "unit"))
+def facts() -> Iterator[Row]:
+    """List the facts (`Result.facts`) that schedulers report."""
+    from gridsim.results.descriptions import FACTS
+
+    for name, fact in FACTS.items():
+        yield _without_markup({"fact": name, "unit": fact.unit, "of": fact.of, "what": fact.text})
+
+
+@_listing("provenance", "key", "what")
+def provenance() -> Iterator[Row]:
+    """List the keys of the provenance of a result (`Result.provenance`)."""
+    from gridsim.results.descriptions import PROVENANCE
+
+    for key, text in PROVENANCE.items():
+        yield _without_markup({"key": key, "what": text})
 
 
 @_listing("workloads", "table", "kind", "what")
