@@ -1,7 +1,7 @@
 """How good the defaults of the schedulers are: other values of their parameters, compared with them.
 
 ``python benchmarks/bench_defaults.py`` prints tables for each scheduler (``--scheduler NAME``: for this one;
-``--quick``: two seeds and every third cell).  docs/background/defaults.md reports the results.
+``--quick``: two seeds and every third cell).  docs/data/defaults.csv has the rows of settings.
 
 `ENTRIES` is the whole description: for each scheduler the metric that it wants to be small, the cells
 (scenarios) that it is run in, and settings that differ from the defaults.  Each setting runs in the same
@@ -13,6 +13,8 @@ one more entry; a setting may change several parameters jointly.
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 import math
 import multiprocessing
@@ -623,7 +625,7 @@ def loss(lines: list[Line]) -> str:
 
 
 def tables(name: str, lines: list[Line]) -> str:
-    """All cells, then a row for each setting, then the largest loss, as Markdown."""
+    """All cells as Markdown, then a row for each setting as in docs/data/defaults.csv, then the largest loss."""
     entry = ENTRIES[name]
     out = [f"## {name}: {entry.metric}; cost: {entry.cost}", ""]
     out += ["| parameter | setting | cell | ratio | 95 % | cost | failed |", "|---|---|---|---|---|---|---|"]
@@ -633,12 +635,9 @@ def tables(name: str, lines: list[Line]) -> str:
             f"| {', '.join(line.setting)} | {said(line.setting)} | {line.cell} | {r.mean:.3f} | "
             f"{r.low:.3f} to {r.high:.3f} | {line.cost:.3f} | {line.failed:+d} |"
         )
-    out += [
-        "",
-        "| parameter | default | source | other | worst | best | cost |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    out += [f"| {' | '.join(row)} |" for row in rows(entry, lines)]
+    printed = io.StringIO()
+    csv.writer(printed, lineterminator="\n").writerows([name, *row] for row in rows(entry, lines))
+    out += ["", printed.getvalue().rstrip()]
     clear = [line for line in lines if line.clear]
     out += ["", f"largest loss of a default: {loss(clear)}; with undecided ones: {loss(lines)}"]
     return "\n".join(out)

@@ -157,6 +157,12 @@ def measurements() -> dict[str, list[dict[str, str]]]:
     return rows
 
 
+@cache
+def entries() -> dict[str, Any]:
+    """Return scheduler -> metric, cost, and reasons of the defaults that were not varied."""
+    return tomllib.loads((DOCS / "data/defaults.toml").read_text())
+
+
 def varied(scheduler: str) -> set[str]:
     """Return the parameters of a scheduler that were varied."""
     cells = (row["parameter"].partition(" with ")[0] for row in measurements().get(scheduler, ()))
@@ -165,12 +171,11 @@ def varied(scheduler: str) -> set[str]:
 
 def reason(scheduler: str, parameter: str) -> str:
     """Return why a parameter has its default although it was not varied."""
-    reasons = tomllib.loads((DOCS / "data/defaults.toml").read_text())
-    entry = reasons[scheduler]
-    if parameter in entry:
-        return entry[parameter]
+    entry = entries()[scheduler]
+    if parameter in (own := entry.get("reasons", {})):
+        return own[parameter]
     if (like := entry.get("like")) is None:
-        return reasons["common"][parameter]
+        return entries()["common"]["reasons"][parameter]
     return f"as `{like}`" if parameter in varied(like) else reason(like, parameter)
 
 
@@ -186,7 +191,7 @@ def defaults(scheduler: str) -> str:
     """Return the settings that were compared with the defaults of a scheduler, and reasons of the others."""
     parts = []
     if rows := measurements().get(scheduler):
-        entry = tomllib.loads((DOCS / "data/defaults.toml").read_text())[scheduler]
+        entry = entries()[scheduler]
         parts += [
             f"Metric: {entry['metric']}; cost: {entry['cost']}.",
             table([*rows[0]], *(row.values() for row in rows)),

@@ -167,7 +167,8 @@ class BagRecipe(BagsKind, frozen=True, kw_only=True, tag="bags"):
         uniform on the whole numbers within it.
     task_size
         Size of a task, Mflop: a number; (low, high), in a file {low = ..., high = ...}, for a uniform draw
-        per application; or a list of sizes, one of which is drawn per application, all equally likely.
+        per application; or a list of sizes, one of which is drawn per application, all equally likely.  The
+        fair tree paper gives no size; it says that a task takes around one minute.
     seed
         Seed of independent random streams: arrivals, tasks, sizes, submitters and spread.  The submitter
         of each application is uniform over the machines.
@@ -279,6 +280,9 @@ class LogRecipe(BagsKind, frozen=True, kw_only=True, tag="log"):
     A .tr log has the duration of every task.  Each of its jobs is one bag, submitted at a machine that is
     drawn for the job; jobs of one submit time are released 0.01 s apart.  Schedulers see the mean
     duration that the log states as the estimate of the bag's tasks (`Applications.estimate`).
+
+    Jobs of unknown run time are left out, and run times of 0 s count as 1 s, both with a warning.  Users that
+    a GWF log names, such as U12, are numbered in the order in which they appear.
 
     `gap` and `span` do not apply to .tr logs, `whole_seconds` applies only to them.  `realize` reads
     the file, and rejects a job of more processors than the platform has machines.

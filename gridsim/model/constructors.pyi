@@ -44,6 +44,8 @@ class PlatformConstructors:
     ) -> Platform:
         """Return a platform: speeds drawn uniformly from low, low + step, ..., high (Mflop/s).
 
+        The defaults are those of the fair tree paper.
+
         Parameters
         ----------
         nodes
@@ -184,12 +186,15 @@ class PlatformConstructors:
         power: Power | None = None,
         with_cores: bool = False,
     ) -> Platform:
-        """Return a platform: speeds drawn from a table of real hosts.
+        """Return a platform: speeds drawn from a table of real hosts, such as BOINC's public table of processor models.
+
+        Rows without a speed or computers are left out, with a warning.
 
         Parameters
         ----------
         path
-            A CSV table with the columns cpu_model, computers and columns of speeds, plain or gzip.
+            A CSV table with a header line, the columns cpu_model and computers, and columns of speeds (Gflop/s),
+            plain or gzip.
         nodes
             Number of machines.
         seed
@@ -319,7 +324,9 @@ class PlatformConstructors:
     ) -> Platform:
         """Return a platform: sites, which are clusters of machines of one speed; machines are numbered site by site.
 
-        Rigid jobs have a home site: the one at which they are submitted.
+        Rigid jobs have a home site: the one at which they are submitted.  If the speeds of sites differ, a rigid
+        job takes as long as on the slowest of its machines; only `Metascheduler` and `Zorilla` run such jobs,
+        without failures.
 
         Parameters
         ----------
@@ -386,7 +393,8 @@ class WorkloadConstructors:
             uniform on the whole numbers within it.
         task_size
             Size of a task, Mflop: a number; (low, high), in a file {low = ..., high = ...}, for a uniform draw
-            per application; or a list of sizes, one of which is drawn per application, all equally likely.
+            per application; or a list of sizes, one of which is drawn per application, all equally likely.  The
+            fair tree paper gives no size; it says that a task takes around one minute.
         seed
             Seed of independent random streams: arrivals, tasks, sizes, submitters and spread.  The submitter
             of each application is uniform over the machines.
@@ -435,6 +443,9 @@ class WorkloadConstructors:
         A .tr log has the duration of every task.  Each of its jobs is one bag, submitted at a machine that is
         drawn for the job; jobs of one submit time are released 0.01 s apart.  Schedulers see the mean
         duration that the log states as the estimate of the bag's tasks (`Applications.estimate`).
+
+        Jobs of unknown run time are left out, and run times of 0 s count as 1 s, both with a warning.  Users that
+        a GWF log names, such as U12, are numbered in the order in which they appear.
 
         `gap` and `span` do not apply to .tr logs, `whole_seconds` applies only to them.  `realize` reads
         the file, and rejects a job of more processors than the platform has machines.
@@ -619,7 +630,8 @@ class WorkloadConstructors:
 
         Nodes, run times, gaps between submissions and requested times have the quantiles of the log.  They
         also have its rank correlations of nodes with run times, and of each job with the previous one, as
-        users submit many similar jobs.  Each job is submitted at a machine drawn uniformly.
+        users submit many similar jobs.  Each job is submitted at a machine drawn uniformly.  Days and nights, and
+        other properties of logs, are not modelled.
 
         Parameters
         ----------
@@ -662,7 +674,8 @@ class WorkloadConstructors:
     ) -> Workload:
         """Return a workload: the rigid jobs of a job log, such as SWF or sacct, released as recorded, the first at 0 s.
 
-        `realize` reads the file, and rejects a job of more nodes than the platform has machines that suit it.
+        Jobs of unknown run time are left out, and run times of 0 s count as 1 s, both with a warning.  `realize`
+        reads the file, and rejects a job of more nodes than the platform has machines that suit it.
 
         Parameters
         ----------

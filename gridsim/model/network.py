@@ -15,7 +15,8 @@ _MAX_TASK_DATA = 1e15
 class Network(CheckedStruct, frozen=True, kw_only=True):
     """Latency and network interfaces, the same for every machine.
 
-    Messages between two nodes of one machine take no time and are not counted.
+    Messages between two nodes of one machine take no time and are not counted.  A message must take less than
+    1100 s of transmission.
 
     Parameters
     ----------

@@ -141,6 +141,8 @@ class PlatformKind(Recipe, frozen=True, kw_only=True):
 class UniformSpeeds(PlatformKind, frozen=True, kw_only=True, tag="uniform"):
     """Speeds drawn uniformly from low, low + step, ..., high (Mflop/s).
 
+    The defaults are those of the fair tree paper.
+
     Parameters
     ----------
     nodes
@@ -231,12 +233,15 @@ class NormalSpeeds(PlatformKind, frozen=True, kw_only=True, tag="normal"):
 
 
 class HostSpeedTable(PlatformKind, frozen=True, kw_only=True, tag="hosts"):
-    """Speeds drawn from a table of real hosts.
+    """Speeds drawn from a table of real hosts, such as BOINC's public table of processor models.
+
+    Rows without a speed or computers are left out, with a warning.
 
     Parameters
     ----------
     path
-        A CSV table with the columns cpu_model, computers and columns of speeds, plain or gzip.
+        A CSV table with a header line, the columns cpu_model and computers, and columns of speeds (Gflop/s),
+        plain or gzip.
     nodes
         Number of machines.
     seed
@@ -332,7 +337,9 @@ class EqualSpeeds(PlatformKind, frozen=True, kw_only=True, tag="equal"):
 class SiteSpeeds(PlatformKind, frozen=True, kw_only=True, tag="sites"):
     """Sites, which are clusters of machines of one speed; machines are numbered site by site.
 
-    Rigid jobs have a home site: the one at which they are submitted.
+    Rigid jobs have a home site: the one at which they are submitted.  If the speeds of sites differ, a rigid
+    job takes as long as on the slowest of its machines; only `Metascheduler` and `Zorilla` run such jobs,
+    without failures.
 
     Parameters
     ----------

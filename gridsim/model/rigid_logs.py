@@ -37,7 +37,8 @@ _LOG_COLUMNS = ("tasks", "requested", "job", *_GROUPS)
 class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     """The rigid jobs of a job log, such as SWF or sacct, released as recorded, the first at 0 s.
 
-    `realize` reads the file, and rejects a job of more nodes than the platform has machines that suit it.
+    Jobs of unknown run time are left out, and run times of 0 s count as 1 s, both with a warning.  `realize`
+    reads the file, and rejects a job of more nodes than the platform has machines that suit it.
 
     Parameters
     ----------

@@ -60,7 +60,8 @@ class JobRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="jobs"):
 
     Nodes, run times, gaps between submissions and requested times have the quantiles of the log.  They
     also have its rank correlations of nodes with run times, and of each job with the previous one, as
-    users submit many similar jobs.  Each job is submitted at a machine drawn uniformly.
+    users submit many similar jobs.  Each job is submitted at a machine drawn uniformly.  Days and nights, and
+    other properties of logs, are not modelled.
 
     Parameters
     ----------

@@ -33,7 +33,21 @@ def run_command(*words: object) -> str:
 
 
 @pytest.mark.parametrize(
-    "what", ["schedulers", "metrics", "workloads", "traces", "parameters fair-tree", "parameters mincent"]
+    "what",
+    [
+        "schedulers",
+        "metrics",
+        "workloads",
+        "traces",
+        "parameters fair-tree",
+        "parameters mincent",
+        "keys network",
+        "keys workload",
+        "keys platform.power",
+        "columns requests",
+        "facts",
+        "provenance",
+    ],
 )
 def test_lists_fit_the_terminal_and_support_json(what: str) -> None:
     text = run_command("list", *what.split())
@@ -58,8 +72,19 @@ def test_lists_have_all_registered_schedulers() -> None:
         "none, easy, conservative",
         "easy",
     )
-    wrong = invoke("list", "parameters", "fair-tre")
-    assert wrong.exit_code == 2 and "did you mean fair-tree?" in wrong.stderr
+    assert actual["user_limit"]["default"] is None and actual["max_age"]["unit"] == "s"
+    for words, name in {"parameters fair-tre": "fair-tree", "keys faults zone": "zones"}.items():
+        wrong = invoke("list", *words.split())
+        assert wrong.exit_code == 2 and f"did you mean {name}?" in wrong.stderr
+
+
+def test_keys_of_a_kind_include_those_of_all_kinds() -> None:
+    every = json.loads(run_command("list", "keys", "platform", "--json"))
+    rows = json.loads(run_command("list", "keys", "platform", "uniform", "--json"))
+    assert rows == [row for row in every if row["kind"] in ("all", "uniform")]
+    assert {row["name"]: row["kind"] for row in rows}["cores"] == "all"
+    [low] = [row for row in rows if row["name"] == "low"]
+    assert (low["value"], low["unit"], low["default"]) == ("number >= 1e-06", "Mflop/s", 1000.0)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,13 @@ if not DOCS.is_dir():
     pytest.skip("the documents are not part of this copy", allow_module_level=True)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 #: Pages of which all code runs; of other pages only Python runs.
-GUIDES = [ROOT / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "guides").glob("*.md"))]
+GUIDES = [
+    ROOT / "README.md",
+    DOCS / "tutorial.md",
+    DOCS / "reference/scenario.md",
+    DOCS / "reference/outputs.md",
+    *sorted((DOCS / "guides").glob("*.md")),
+]
 
 #: Page -> (text on the page, replacement), for code that runs in a smaller size here.
 SMALLER = {
@@ -124,9 +130,13 @@ def commands(code):
                 yield command.strip(), int(declared[1]) if declared else 0
 
 
-def run_python(code, namespace, where):
-    if saved := re.match(r"# (\w+\.py)\n", code):  # a comment on the first line names the file
+def save_named(code):
+    """Write a block whose first line is a comment with the name of a file to that file."""
+    if saved := re.match(r"# (\w+\.(py|toml))\n", code):
         Path(saved[1]).write_text(code)
+
+
+def run_python(code, namespace, where):
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
         for category in (TraceWarning, ModelWarning):  # pages may be about such warnings
@@ -184,6 +194,7 @@ def test_code_blocks_of_a_page_run_and_print_what_it_shows(page, folder):
             continue
         for there, here in SMALLER.get(name, []):
             code = code.replace(there, here)
+        save_named(code)
         if language == "python":
             printed = run_python(code, namespace, location)
         elif guide and language in ("", "sh"):

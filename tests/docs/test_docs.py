@@ -1,9 +1,9 @@
 """The documentation: links have targets, and tables are complete and correct."""
 
 import re
-import subprocess
 import sys
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import msgspec
@@ -12,7 +12,9 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli.main import cli
+from gridsim.cli.reference import key_rows, scenario_tables
 from gridsim.cli.scenario_flags import default_scenario, parse_setting
+from gridsim.results.descriptions import FACTS, PROVENANCE, TABLE_TEXTS
 from gridsim.results.schema import TABLES
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.studies.compare import applicable
@@ -37,24 +39,6 @@ def headings(page):
     """Return the anchors of the headings of a page, as GitHub generates them."""
     actual = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in actual}
-
-
-def sections(page):
-    """Return heading -> text up to the next heading."""
-    parts = re.split(r"^#+ (.*)$", prose(page), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
-def table(text):
-    """Return first cell -> row of the first table in `text`, with cells without backquotes."""
-    lines = re.findall(r"^\|(.*)\|$", text, re.MULTILINE)[2:]
-    rows = [[cell.strip().strip("`") for cell in re.split(r"(?<!\\)\|", line)] for line in lines]
-    return {row[0]: row for row in rows}
-
-
-def names(text):
-    """Return the words in backquotes."""
-    return set(re.findall(r"`([^`]+)`", text))
 
 
 @page_of
@@ -178,44 +162,65 @@ def test_every_column_and_fact_of_every_scheduler_is_declared(name):
             assert {"float": "f", "int": "i", "text": "U"}[kind] == values.dtype.kind, (
                 f"{table_name}.{column}"
             )
-    assert set(result.facts) <= names(sections(DOCS / "reference/outputs.md")["Facts"])
-    assert set(type(scheduler).decision_words) <= names(prose(DOCS / "guides/why.md"))
+    assert set(result.facts) <= set(FACTS)
+    assert set(result.provenance) <= set(PROVENANCE)
 
 
-def test_generated_tables_and_lists_are_up_to_date():
-    stale = "[path.name for path, text in tables.generated() if text != path.read_text()]"
-    ask = f"import tables; print({stale})"
-    output = subprocess.run([sys.executable, "-c", ask], cwd=DOCS, capture_output=True, text=True, check=True)
-    assert output.stdout == "[]\n", "python docs/tables.py updates them"
+def test_every_declared_table_is_described():
+    assert set(TABLE_TEXTS) == set(TABLES)
 
 
-# -- searches.md --------------------------------------------------------------------------------------------
+# -- tables that are made when the site is built -------------------------------------------------------------
 
 
-# -- mapping.md ---------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def site_tables():
+    """Return the module docs/tables.py."""
+    spec = spec_from_file_location("site_tables", DOCS / "tables.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-# -- scenario.md --------------------------------------------------------------------------------------------
+@page_of
+def test_comments_of_a_page_become_tables(page, site_tables):
+    remaining = site_tables.MARK.findall(site_tables.filled(page.read_text()))
+    assert {word for word, _ in remaining} <= {"pages"}
 
 
-# -- defaults.md --------------------------------------------------------------------------------------------
+def test_reference_pages_have_every_table_and_kind(site_tables):
+    marks = {
+        name: site_tables.MARK.findall((DOCS / f"reference/{name}.md").read_text())
+        for name in ("outputs", "scenario")
+    }
+    assert {title for word, title in marks["outputs"] if word == "columns"} == set(TABLES)
+    declared = {f"{table} {kind}".strip() for table, kinds in scenario_tables().items() for kind in kinds}
+    shared = {table for table in scenario_tables() if any(row["kind"] == "all" for row in key_rows(table))}
+    assert {title for word, title in marks["scenario"] if word == "keys"} == declared | shared
 
 
-def test_defaults_page_has_every_parameter_with_its_default():
-    """Each default is measured, or the page states that it is no choice."""
-    message = sections(DOCS / "background/defaults.md")
-    known = {cls.name: cls for cls, _ in registered().values() if msgspec.structs.fields(cls)}
-    for name, cls in known.items():
-        fields = {field.name: field.default for field in msgspec.structs.fields(cls)}
-        if fields.get("degree") == 0:  # nodes have no neighbours
-            del fields["degree"], fields["overlay"]
-        lines = re.findall(r"^\|(.*)\|$", message[name], re.MULTILINE)[2:]
-        for row in ([cell.strip() for cell in line.split("|")] for line in lines):
-            varied = re.findall(r"`(\w+)`", row[0].partition(" with ")[0])
-            defaults = (fields[item] for item in varied)
-            displayed = (f"{item:g}" if isinstance(item, float) else str(item) for item in defaults)
-            assert row[1] == ", ".join(displayed), f"{name}: {row[0]}"
-        assert set(fields) <= names(message[name]), name
+def test_lists_of_schedulers_are_up_to_date(site_tables):
+    stale = [path.name for path, text in site_tables.generated() if text != path.read_text()]
+    assert stale == [], "python docs/tables.py updates them"
+
+
+def test_every_default_is_measured_or_has_a_reason(site_tables):
+    entries = site_tables.entries()
+    text = (DOCS / "background/defaults.md").read_text()
+    pages = {title for word, title in site_tables.MARK.findall(text) if word == "defaults"}
+    known = {cls.name for cls, _ in registered().values() if msgspec.structs.fields(cls)}
+    assert pages == known and set(entries) == {"common", *known}
+    for name in sorted(known):
+        defaults, varied = site_tables.choices(name), site_tables.varied(name)
+        reasons = set(entries[name].get("reasons", ()))
+        assert varied | reasons <= set(defaults) and not varied & reasons, name
+        for parameter in set(defaults) - varied:
+            assert site_tables.reason(name, parameter), f"{name}.{parameter}"
+        for row in site_tables.measurements().get(name, ()):
+            parameters = re.findall(r"`(\w+)`", row["parameter"].partition(" with ")[0])
+            values = (defaults[parameter] for parameter in parameters)
+            texts = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+            assert row["default"] == ", ".join(texts), f"{name}: {row['parameter']}"
 
 
 # -- speed.md ------------------------------------------------------------------------------------------------

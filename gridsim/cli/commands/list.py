@@ -113,6 +113,7 @@ def schedulers() -> Iterator[Row]:
             "nodes": "decentralized" if cls.decentralized else "central",
             "class": f"{cls.__module__}:{cls.__qualname__}",
             "preset": dict(preset),
+            "decisions": [*cls.decision_words],
             "environment": [
                 {"where": condition, "because": reason}
                 for condition, reason in getattr(cls, "environment_reasons", list)()
