@@ -625,7 +625,7 @@ def loss(lines: list[Line]) -> str:
 
 
 def tables(name: str, lines: list[Line]) -> str:
-    """All cells as Markdown, then a row for each setting as in docs/data/defaults.csv, then the largest loss."""
+    """All cells as Markdown, the rows of docs/data/defaults.csv, and the largest loss."""
     entry = ENTRIES[name]
     out = [f"## {name}: {entry.metric}; cost: {entry.cost}", ""]
     out += ["| parameter | setting | cell | ratio | 95 % | cost | failed |", "|---|---|---|---|---|---|---|"]

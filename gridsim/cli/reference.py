@@ -93,7 +93,8 @@ def value_text(hint: Any) -> str:
     if isinstance(column, type) and issubclass(column, ArrayColumn):
         entry, number = column.hints
         single = Annotated[(number, *arguments[1:])] if arguments else number
-        return value_text(tuple[single if entry is number else tuple[single, ...], ...])
+        one_list = types.GenericAlias(tuple, (single, ...))
+        return value_text(one_list if entry is number else types.GenericAlias(tuple, (one_list, ...)))
     if origin is Annotated:
         limits = next((entry for entry in arguments if isinstance(entry, Limits)), None)
         if limits is None or get_origin(arguments[0]) in (Union, types.UnionType):
