@@ -48,7 +48,7 @@ def toml(value: Any) -> str:
         return "none"
     if value == "required":
         return value
-    return f"`{json.dumps(value) if isinstance(value, (bool, int, str)) else repr(value)}`"
+    return f"`{repr(value) if isinstance(value, float) else json.dumps(value)}`"
 
 
 def fields(rows: Iterable[dict[str, Any]]) -> str:
@@ -59,7 +59,7 @@ def fields(rows: Iterable[dict[str, Any]]) -> str:
         *(
             (
                 f"`{row['name']}`",
-                f"`{row['value']}`" if row["value"].islower() and "," in row["value"] else row["value"],
+                row["value"],
                 row["unit"],
                 toml(row["default"]),
                 markdown(row["what"]).rstrip("."),

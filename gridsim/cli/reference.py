@@ -32,15 +32,20 @@ def parameter_rows(cls: type[msgspec.Struct]) -> Iterator[Row]:
     limits = limits_of(cls)
     for field in fields_of(cls).values():
         key = field.encode_name
-        default = "required" if field.required else default_of(field)
-        is_plain = default is None or isinstance(default, (str, bool, int, float))
         yield {
             "name": key,
-            "default": default if is_plain else "[]" if default == () else f"{type(default).__name__}()",
+            "default": "required" if field.required else _plain_default(default_of(field)),
             "value": value_text(field.type),
             "unit": limits[key].unit if key in limits else "",
             "what": texts.get(key, ""),
         }
+
+
+def _plain_default(value: Any) -> Any:
+    """Return a default as in a scenario file: a list for a tuple, {} for a table of defaults."""
+    if isinstance(value, msgspec.Struct):
+        return {}
+    return [*value] if isinstance(value, tuple) else value
 
 
 def scenario_tables() -> dict[str, dict[str, type[msgspec.Struct]]]:
