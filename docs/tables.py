@@ -27,7 +27,7 @@ from gridsim.support.docstrings import description
 from gridsim.support.parameters import fields_of
 
 DOCS = Path(__file__).parent
-MARK = re.compile(r"<!-- (\w+): (.+) -->")
+MARK = re.compile(r"^<!-- (\w+): (.+) -->$", re.MULTILINE)
 
 
 def table(*rows: Iterable[str]) -> str:
