@@ -119,13 +119,11 @@ def value_text(hint: Any) -> str:
 
 
 def _range_text(noun: str, limits: Limits) -> str:
-    low, above, high = (
-        "" if limit is None else f"{limit:,.0f}" if noun == _PLAIN[int] else f"{limit:g}"
-        for limit in (limits.low, limits.above, limits.high)
-    )
-    if low and high:
-        text = f"{noun} in {low}..{high}"
+    spec = ",.0f" if noun == _PLAIN[int] else "g"
+    if limits.low is not None and limits.high is not None:
+        text = f"{noun} in {limits.low:{spec}}..{limits.high:{spec}}"
     else:
-        bounds = [f"> {above}" if above else f">= {low}" if low else "", f"at most {high}" if high else ""]
-        text = f"{noun} {', '.join(filter(None, bounds))}".rstrip()
+        bounds = {">": limits.above, ">=": limits.low, "at most": limits.high}
+        texts = (f"{word} {bound:{spec}}" for word, bound in bounds.items() if bound is not None)
+        text = f"{noun} {', '.join(texts)}".rstrip()
     return f"0 or {text}" if limits.or_zero else text
