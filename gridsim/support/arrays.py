@@ -22,5 +22,6 @@ def distinct_values(values: NDArray[Any]) -> NDArray[Any]:
 
     `numpy.unique` would import `numpy.ma`, which takes longer than a small run.
     """
-    ordered = np.sort(values, axis=None)
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    ordered: NDArray[Any] = np.sort(values, axis=None)
+    distinct: NDArray[Any] = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    return distinct
