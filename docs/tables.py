@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import claims
 import msgspec
 
 from gridsim.cli.schema import CONSTRUCTORS, scenario_schema
@@ -92,7 +93,9 @@ def tables() -> str:
 
 
 #: A comment that says what the table below it has.
-DECLARED = re.compile(r"(<!-- (columns|metrics|parameters|schedulers|decisions): (.+) -->\n\n)(?:\|.*\n)*")
+DECLARED = re.compile(
+    r"(<!-- (columns|metrics|parameters|schedulers|decisions|experiments): (.+) -->\n\n)(?:\|.*\n)*"
+)
 #: Pages with such tables.
 PAGES = ("reference/outputs.md", "reference/scenario.md", "guides/why.md", "background/*.md")
 
@@ -240,6 +243,7 @@ def declared(page: str) -> str:
         "parameters": parameters,
         "schedulers": schedulers,
         "decisions": decisions,
+        "experiments": claims.experiments,
     }
     return DECLARED.sub(lambda found: found[1] + "\n".join(made[found[2]](found[3])) + "\n", page)
 
