@@ -68,7 +68,11 @@ def section(name: str) -> Iterator[str]:
     yield f"{sentence(values['title'])}  Paper: {values['paper']}.  {len(values['seeds'])} seeds{quick}, "
     yield f"intervals of {values['level']:.0%}, measured {values['date']} with gridsim {values['version']}."
     if judged := list(judgements(values)):
-        yield from ("", "| claim, and what was measured | paper | here | verdict | why |", "|---|---|---|---|---|")
+        yield from (
+            "",
+            "| claim, and what was measured | paper | here | verdict | why |",
+            "|---|---|---|---|---|",
+        )
         yield from judged
     for picture in sorted((DOCS / "images").glob(f"{name}*.png")):
         yield from ("", f"![{values['title']}](../images/{picture.name})")
