@@ -12,7 +12,7 @@ import pytest
 from gridsim.cli.commands.reproduce import EXPERIMENTS, experiment_of
 from gridsim.reproduce.framework import Report, ResultGrid
 from gridsim.reproduce.output import to_record, to_toml
-from gridsim.reproduce.verdicts import judge
+from gridsim.reproduce.verdicts import Row, conclude, judge
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 if not DOCS.is_dir():
@@ -50,6 +50,12 @@ def test_a_data_file_has_the_form_that_the_command_writes(path, claims):
     assert {each["verdict"] for each in values["claims"]} <= set(claims.VERDICTS)
     assert {each["verdict"] for each in values["rows"]} <= {"", *claims.VERDICTS} - {"partly reproduced"}
     assert {each["claim"] for each in values["rows"]} <= {"", *experiment.claims}
+    rows = [Row(**{**row, "measured": None}) for row in values["rows"]]
+    judged = {row.claim for row in rows if row.verdict}
+    for each in values["claims"]:
+        assert each["why"]
+        if each["claim"] in judged:
+            assert each["verdict"] == conclude(each["claim"], rows).verdict, each["claim"]
     for grid in values["grids"]:
         assert grid.keys() == example["grids"][0].keys()
         assert {len(cells) + 1 for cells in grid["rows"].values()} == {len(grid["columns"])}, grid["title"]
