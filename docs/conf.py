@@ -16,6 +16,7 @@ import gridsim
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import claims
 import docstrings
 import links
 import tables
@@ -82,6 +83,7 @@ def plain(app: Any, ctx: Any, lines: list[str]) -> None:
 
 def setup(app: Any) -> None:
     app.connect("sphinx-click-process-options", plain)
+    claims.setup(app)
     docstrings.setup(app)
     links.setup(app)
     tables.setup(app)

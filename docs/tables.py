@@ -19,6 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import claims
+
 from gridsim.cli.reference import column_rows, key_rows, parameter_rows, scenario_tables
 from gridsim.results.descriptions import FACTS, PROVENANCE, TABLE_TEXTS
 from gridsim.results.metrics.registry import SUMMARY
@@ -218,6 +220,7 @@ TABLES: dict[str, Callable[[str], str]] = {
         schedulers,
         decisions,
         defaults,
+        claims.experiments,
     )
 }
 

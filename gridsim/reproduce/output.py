@@ -1,12 +1,14 @@
-"""Output files of a reproduction: tables, a figure, and the scenarios of its runs."""
+"""Output files of a reproduction: tables, data, a figure, and the scenarios of its runs."""
 
 from __future__ import annotations
 
 import io
+import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import date
 from typing import Any
 
 from gridsim.reproduce.framework import ExperimentRun, Report, Reproduction
@@ -15,6 +17,7 @@ from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate
 from gridsim.scheduling.description import describe
 from gridsim.scheduling.registry import command
 from gridsim.support.files import atomic_file
+from gridsim.support.provenance import VERSION
 from gridsim.support.text import to_json
 
 #: Name of the scenarios' folder in the folder of a reproduction.
@@ -26,6 +29,7 @@ def to_dict(experiment: Reproduction, report: Report, record: Sequence[Experimen
     return {
         "name": experiment.name,
         "title": experiment.title,
+        "paper": experiment.paper,
         "claims": [conclude(claim, report.rows)._asdict() for claim in experiment.claims],
         "quick": report.quick,
         "seeds": list(report.seeds),
@@ -58,6 +62,43 @@ def _run(run: ExperimentRun) -> dict[str, Any]:
         },
         "values": run.values.to_dict()["values"],
     }
+
+
+def to_record(experiment: Reproduction, report: Report, day: str) -> dict[str, Any]:
+    """Return the report as in `to_dict`, without runs, with estimates as text, and with its date and version.
+
+    Parameters
+    ----------
+    day
+        Date of the measurement, such as "2026-11-28".
+    """
+    record = {"date": day, "version": VERSION, **to_dict(experiment, report, ())}
+    del record["runs"]
+    for entry, row in zip(record["rows"], report.rows, strict=True):
+        entry["measured"] = "" if row.measured is None else _cell(row.measured)
+    for entry, grid in zip(record["grids"], report.grids, strict=True):
+        entry["rows"] = {name: list(map(_cell, cells)) for name, cells in grid.rows.items()}
+    return record
+
+
+def to_toml(record: Mapping[str, Any]) -> str:
+    """Return a record as TOML, with each row of a table and each remark on a line of its own."""
+    tables = [key for key in ("claims", "rows", "grids") if record[key]]
+    lines = [f"{key} = {_value(value)}" for key, value in record.items() if key not in (*tables, "remarks")]
+    lines += ["remarks = [", *(f"    {_value(remark)}," for remark in record["remarks"]), "]"]
+    for table in tables:
+        for entry in record[table]:
+            lines += ["", f"[[{table}]]"]
+            lines += [f"{key} = {_value(value)}" for key, value in entry.items() if key != "rows"]
+            if "rows" in entry:
+                lines += ["", f"[{table}.rows]"]
+                lines += [f"{_value(name)} = {_value(cells)}" for name, cells in entry["rows"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    """Return text, a number, a truth value or a list of these in TOML, which writes them as JSON does."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def markdown(experiment: Reproduction, report: Report) -> str:
@@ -124,6 +165,20 @@ def _table(head: list[str], rows: list[list[str]]) -> list[str]:
         "|" + "---|" * len(head),
         *("| " + " | ".join(cell.replace("|", "\\|") or " " for cell in row) + " |" for row in rows),
     ]
+
+
+def write_record(experiment: Reproduction, report: Report, folder: str) -> str:
+    """Write folder/NAME.toml, whole or not at all, and return its path.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    path = os.path.join(folder, f"{experiment.name}.toml")
+    with atomic_file(path) as stream:
+        stream.write(to_toml(to_record(experiment, report, date.today().isoformat())).encode())
+    return path
 
 
 def write(

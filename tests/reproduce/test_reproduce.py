@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,7 +36,7 @@ from gridsim.reproduce.framework import (
     per_doubling,
     ratio,
 )
-from gridsim.reproduce.output import to_dict, write
+from gridsim.reproduce.output import to_dict, to_record, to_toml, write
 from gridsim.reproduce.verdicts import ZERO, range_around
 from gridsim.results.metrics.estimates import MIN_SEEDS
 from gridsim.scheduling.description import describe
@@ -205,6 +206,39 @@ def test_commands_in_the_written_table_give_its_values(tmp_path, monkeypatch):
         assert value == part["values"]["max_stretch"][label][0] != part["values"]["max_stretch"][label][1]
 
 
+def test_a_record_has_the_values_of_the_table_with_estimates_as_text():
+    run = Run([1, 2], quick=True)
+    report = EXAMPLE.run(run)
+    table = to_dict(EXAMPLE, report, run.record)
+    record = tomllib.loads(to_toml(to_record(EXAMPLE, report, "2026-11-30")))
+    assert record.keys() ^ table.keys() == {"date", "version", "runs"}
+    for key in ("name", "title", "paper", "claims", "quick", "seeds", "level", "remarks"):
+        assert record[key] == table[key]
+    for actual, expected in zip(record["rows"], table["rows"], strict=True):
+        mean = expected["measured"]["mean"]
+        assert float(actual["measured"].partition(" ")[0]) == pytest.approx(mean, rel=1e-3)
+        assert actual | {"measured": 0} == expected | {"measured": 0}
+    for actual, expected in zip(record["grids"], table["grids"], strict=True):
+        assert actual["columns"] == expected["columns"]
+        assert actual["rows"].keys() == expected["rows"].keys()
+
+
+def test_records_keep_quotes_line_breaks_and_control_characters():
+    texts = ['"a" = [1]\n\t\\ \x7f \x1b é', "", "# b"]
+    entry = {"title": texts[0], "columns": texts, "rows": {text: texts for text in texts}}
+    record = {"name": texts[0], "remarks": texts, "claims": [], "rows": [], "grids": [entry]}
+    assert tomllib.loads(to_toml(record)) == record
+
+
+def test_the_flag_data_writes_a_record(tmp_path):
+    folder = tmp_path / "new" / "data"
+    answer = invoke("wqr-tables", "--seeds", 1, "--workers", 1, "--data", folder, "--no-progress")
+    assert answer.exit_code == 0 and f"saved {folder / 'wqr-tables.toml'}" in answer.stdout, answer.output
+    record = tomllib.loads((folder / "wqr-tables.toml").read_text())
+    assert record["seeds"] == [1] and record["version"] == gs.__version__
+    assert [path.name for path in folder.iterdir()] == ["wqr-tables.toml"]
+
+
 def test_the_number_of_workers_does_not_change_the_report():
     reports = []
     for workers in (1, 2):
@@ -242,11 +276,12 @@ def test_invalid_arguments_are_rejected(arguments, message):
     assert message in error_of(*arguments)
 
 
-def test_output_paths_that_are_no_folders_are_rejected(tmp_path):
+@pytest.mark.parametrize("flag", ["--out", "--data"])
+def test_output_paths_that_are_no_folders_are_rejected(flag, tmp_path):
     (tmp_path / "file").write_text("")
-    assert "--out must name a folder" in error_of("celaya-fig4b", "--out", tmp_path / "file")
+    assert f"{flag} must name a folder" in error_of("celaya-fig4b", flag, tmp_path / "file")
     under = tmp_path / "file" / "under"
-    assert "--out must name a folder that can be created" in error_of("celaya-fig4b", "--out", under)
+    assert f"{flag} must name a folder that can be created" in error_of("celaya-fig4b", flag, under)
 
 
 def test_a_missing_extra_is_reported_before_the_runs(monkeypatch, tmp_path):

@@ -102,6 +102,7 @@ def experiments_with(files: Files) -> list[str]:
 )
 @click.option("--seeds", type=INT, metavar="N", help="Use seeds 1..N.  [as many as the experiment states]")
 @click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenarios/.")
+@click.option("--data", metavar="DIR", help="Write DIR/NAME.toml: table.json without the runs, as TOML.")
 @workers_option
 @click.option(
     "--log",
@@ -133,6 +134,7 @@ def reproduce(
     quick: bool,
     seeds: int | None,
     out: str | None,
+    data: str | None,
     workers: int | None,
     log: str | None,
     availability: str | None,
@@ -171,24 +173,27 @@ def reproduce(
     worker_count = integer(
         "--workers", os.cpu_count() or 1 if workers is None else workers, low=1, high=10_000
     )
-    if out is not None and (not out or (os.path.lexists(out) and not os.path.isdir(out))):
-        raise ScenarioError(f"--out must name a folder, got {out!r}")
+    folders = {"--out": out, "--data": data}
+    for flag, folder in folders.items():
+        if folder is not None and (not folder or (os.path.lexists(folder) and not os.path.isdir(folder))):
+            raise ScenarioError(f"{flag} must name a folder, got {folder!r}")
     _check_extras(out is not None)
     _check_traces(traces, experiments)
     for experiment in experiments:
         if experiment.needs_files and not (desktops if experiment.files == "desktops" else traces):
             raise ScenarioError(f"{experiment.name} requires {FLAGS[experiment.files]}")
     jobs = None if desktops else _log(log, cores_per_node, experiments)
-    if out is not None:
+    for flag, folder in folders.items():
         try:
-            os.makedirs(out, exist_ok=True)  # before the runs, so that errors are reported early
+            if folder is not None:
+                os.makedirs(folder, exist_ok=True)  # before the runs, so that errors are reported early
         except OSError as error:
             raise ScenarioError(
-                f"--out must name a folder that can be created, got {out!r}: {error}"
+                f"{flag} must name a folder that can be created, got {folder!r}: {error}"
             ) from None
 
     from gridsim.reproduce.framework import Run
-    from gridsim.reproduce.output import markdown, to_dict, write
+    from gridsim.reproduce.output import markdown, to_dict, write, write_record
     from gridsim.support.processes import executor_of
 
     answers = []
@@ -201,6 +206,7 @@ def reproduce(
             )
             report = experiment.run(options)
             files = [] if out is None else write(experiment, report, options.record, out)
+            files += [] if data is None else [write_record(experiment, report, data)]
             if as_json:
                 answers.append({**to_dict(experiment, report, options.record), "files": files})
                 continue
