@@ -373,22 +373,22 @@ def compare(
     else:
         from gridsim.studies.execution.executors import executor_for
 
-        target = executor_for(executor)
-        target.prepare(schedulers.values())
-        runs = {
-            cell: target.submit(_run_in_worker, one, name, schedulers[name], options)
-            for cell, (name, one) in cells.items()
-        }
-        try:
-            for name, run in with_progress(runs.items(), progress, len(runs), "runs"):
-                result, notes = target.wait_for(run)
-                with scope:
-                    for category, message in notes:
-                        warn(message, category, stacklevel=2)
-                have(name, result)
-        finally:
-            for run in runs.values():
-                run.cancel()
+        with executor_for(executor) as target:
+            target.prepare(schedulers.values())
+            runs = {
+                cell: target.submit(_run_in_worker, one, name, schedulers[name], options)
+                for cell, (name, one) in cells.items()
+            }
+            try:
+                for name, run in with_progress(runs.items(), progress, len(runs), "runs"):
+                    result, notes = target.wait_for(run)
+                    with scope:
+                        for category, message in notes:
+                            warn(message, category, stacklevel=2)
+                    have(name, result)
+            finally:
+                for run in runs.values():
+                    run.cancel()
     if reference.result is not None:
         check_files(LOG, reference.result)
     return Comparison(

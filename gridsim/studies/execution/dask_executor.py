@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import pickle
 import time
+import uuid
 import warnings
+from collections import Counter, deque
 from collections.abc import Iterable
 from concurrent.futures import CancelledError, Future
 from typing import Any
@@ -14,7 +16,7 @@ from gridsim.errors import ExecutorWarning, ScenarioError, text_of, warn
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.contract import Scheduler
 from gridsim.studies.execution.packing import Parcel, WorkerMismatch, call
-from gridsim.studies.execution.run_executor import WIDTH, ExecutorLost, RunExecutor
+from gridsim.studies.execution.run_executor import WIDTH, ExecutorLost, RunExecutor, WorkerLost
 from gridsim.support.provenance import code_version
 
 #: Interval between requests for the state of the cluster, s.
@@ -27,6 +29,10 @@ _SILENCE = 30.0
 _RECONNECTION = 10.0
 #: Time without a worker after which there is a warning, s.
 _WITHOUT_WORKERS = 60.0
+#: Number of workers that a task may lose; the scheduler itself allows more (`allowed-failures`).
+_MAX_LOSSES = 2
+#: Topic of the events of the scheduler.
+_TOPIC = "all"
 #: Number of values that the cluster keeps for later tasks.
 _MAX_SHARED = 64
 #: An expression with the version of a worker, which every version of gridsim can evaluate.
@@ -65,11 +71,24 @@ class DaskExecutor(RunExecutor):
         self._versions: dict[str, Future[Any] | None] = {}
         #: Name -> what was sent once, as a future of Dask; the latest use is last.
         self._shared: dict[str, Any] = {}
+        #: Key of a task -> its future.
+        self._tasks: dict[str, Future[Any]] = {}
+        #: Keys of the tasks on each worker that was lost, added in the thread of the client.
+        self._losses: deque[list[str]] = deque()
+        #: Key of a task -> number of workers that were lost with it.
+        self._loss_counts: Counter[str] = Counter()
+        #: Tasks that were cancelled since they lost too many workers.
+        self._killed: set[Future[Any]] = set()
+
+    def __exit__(self, *_: object) -> None:
+        if self._client.status == "running":
+            self._client.unsubscribe_topic(_TOPIC)
 
     def prepare(
         self, schedulers: Iterable[Scheduler], metrics: Iterable[tuple[str, MetricFunction | None]] = ()
     ) -> None:
         super().prepare(schedulers, metrics)
+        self._subscribe()
         while not self._id:  # the first answer
             self.check()
             time.sleep(_POLL)
@@ -85,8 +104,34 @@ class DaskExecutor(RunExecutor):
 
     def _send(self, parcel: Parcel) -> Future[Any]:
         shared = [self._share(f"array-{name}", self._packer.arrays[name]) for name in parcel.arrays]
-        future: Future[Any] = self._executor.submit(call, parcel, *shared, pure=False)
+        key = f"gridsim-{uuid.uuid4()}"
+        future: Future[Any] = self._executor.submit(call, parcel, *shared, pure=False, key=key)
+        self._tasks[key] = future
+        future.add_done_callback(lambda _: self._tasks.pop(key, None))
         return future
+
+    def result(self, future: Future[Any]) -> Any:
+        if future in self._killed:
+            self._killed.remove(future)
+            raise WorkerLost(f"{_MAX_LOSSES} workers ended while they executed it")
+        try:
+            return super().result(future)
+        except Exception as error:
+            if type(error).__name__ == "KilledWorker":  # the limit of the scheduler is lower
+                raise WorkerLost(text_of(error)) from error
+            raise
+
+    def _subscribe(self) -> None:
+        """Subscribe to the events of the scheduler, which report each worker that is lost."""
+        losses = self._losses  # the client keeps the function, which must not keep this object
+
+        def receive(event: tuple[float, Any]) -> None:
+            message = event[1]
+            is_removal = isinstance(message, dict) and message.get("action") == "remove-worker"
+            if is_removal and not message.get("expected", False):
+                losses.append([*message["processing-tasks"]])
+
+        self._client.subscribe_topic(_TOPIC, receive)
 
     def _share(self, name: str, value: Any) -> Any:
         """Return the future of a value, which is sent to the cluster once and survives the end of workers."""
@@ -110,13 +155,14 @@ class DaskExecutor(RunExecutor):
         for worker, answer in list(self._versions.items()):
             if answer is not None and answer.done():
                 self._check_version(worker, answer)
-        if self._is_warned or time.monotonic() - self._last_worker < _WITHOUT_WORKERS:
+        if time.monotonic() - self._last_worker < _WITHOUT_WORKERS:
             return
-        self._is_warned = True
-        warn(
-            f"the {self._name} has had no worker for {_WITHOUT_WORKERS:g} s; the runs wait for one",
-            ExecutorWarning,
-        )
+        shortage = f"the {self._name} has had no worker for {_WITHOUT_WORKERS:g} s"
+        if self.lost_run:  # a cluster may give up workers that end again and again
+            raise ExecutorLost(f"{shortage}, since workers ended again and again in {self.lost_run}")
+        if not self._is_warned:
+            self._is_warned = True
+            warn(f"{shortage}; the runs wait for one", ExecutorWarning)
 
     def _check_version(self, worker: str, answer: Future[Any]) -> None:
         error = CancelledError() if answer.cancelled() else answer.exception()
@@ -144,6 +190,7 @@ class DaskExecutor(RunExecutor):
                 time.sleep(_POLL)
                 self._update()
             self.check()
+            self._subscribe()
         self._wait_for_versions()
 
     @property
@@ -161,6 +208,7 @@ class DaskExecutor(RunExecutor):
 
     def _update(self) -> None:
         """Take the answer to the last request for the state of the cluster, and send the next one."""
+        self._take_losses()
         now = time.monotonic()
         if self._request is not None and self._request.done():
             request, self._request = self._request, None
@@ -174,6 +222,15 @@ class DaskExecutor(RunExecutor):
             self._request = asyncio.run_coroutine_threadsafe(
                 self._client.scheduler.identity(), self._client.loop.asyncio_loop
             )
+
+    def _take_losses(self) -> None:
+        """Cancel the tasks that have lost too many workers, since each one may end more of them."""
+        while self._losses:
+            for key in self._losses.popleft():
+                self._loss_counts[key] += 1
+                future = self._tasks.get(key)
+                if future is not None and self._loss_counts[key] == _MAX_LOSSES and future.cancel():
+                    self._killed.add(future)
 
     def _take(self, state: dict[str, Any]) -> None:
         """Take the state of the cluster: its scheduler and its workers."""

@@ -16,7 +16,7 @@ from gridsim.errors import text_of
 from gridsim.studies.execution.cell import Cell, RunRecord, measure, measure_all
 from gridsim.studies.execution.executors import executor_for
 from gridsim.studies.execution.packing import WorkerMismatch
-from gridsim.studies.execution.run_executor import ExecutorLost, RunExecutor
+from gridsim.studies.execution.run_executor import ExecutorLost, RunExecutor, WorkerLost
 from gridsim.support.arguments import integer
 from gridsim.support.processes import Processes as Processes
 from gridsim.support.provenance import code_version
@@ -52,7 +52,7 @@ def run_cells(
     Raises
     ------
     ScenarioError
-        If the executor is invalid, a run cannot be sent to other processes, or workers cannot import the
+        If the executor is invalid or returns no futures of `concurrent.futures`, a run cannot be sent to other processes, or workers cannot import the
         script, since it does not start them under ``if __name__ == "__main__":``.
     ExecutorLost
         If the executor is broken, or the scheduler of a Dask cluster has ended.
@@ -64,12 +64,13 @@ def run_cells(
     if executor is None:
         _run_here(cells, report)
         return
-    target = executor_for(executor)
     distinct = {(id(cell.scheduler), id(cell.metrics)): cell for cell in cells}.values()
-    target.prepare(
-        (cell.scheduler for cell in distinct), (entry for cell in distinct for entry in cell.metrics.items())
-    )
-    _Tasks(cells, report, target, batch).run()
+    with executor_for(executor) as target:
+        target.prepare(
+            (cell.scheduler for cell in distinct),
+            (entry for cell in distinct for entry in cell.metrics.items()),
+        )
+        _Tasks(cells, report, target, batch).run()
 
 
 def _run_here(cells: Sequence[Cell], report: Report) -> None:
@@ -178,6 +179,7 @@ class _Tasks:
                 self._done = self._done / 2 + len(records)
                 finished += zip(numbers, records, strict=True)
         if finished:
+            self._executor.lost_run = ""
             self._deliver(finished)
         return failed
 
@@ -197,16 +199,24 @@ class _Tasks:
 
     def _retry_or_report(self, numbers: list[int], error: Exception) -> None:
         """Mark the runs of a lost task for execution alone, or report the error of a run that was alone."""
+        lost = isinstance(error, (BrokenExecutor, WorkerLost))
+        if lost:
+            self._executor.lost_run = self._description(numbers)
         if not self._is_exclusive:
             self._suspects.extend(numbers)
             return
-        lost = isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"  # an error of Dask
         event = "the worker was lost" if lost else "the worker failed to run it"
         # Dask wraps the original error; in the standard library the cause is only the worker's traceback
         cause = error.__cause__
         origin = error if cause is None or type(cause).__name__ == "_RemoteTraceback" else cause
         text = f"{event}: {type(origin).__name__}: {' '.join(text_of(origin).split())}"
         self._deliver([(numbers[0], RunRecord(error=text, lost=True, code=code_version()))])
+
+    def _description(self, numbers: list[int]) -> str:
+        """Return a phrase that names the runs of a task, such as "a run of fcfs (seed 3)"."""
+        cell = self._cells[numbers[0]]
+        run = f"run of {cell.label or cell.scheduler.name} (seed {cell.scenario.seed})"
+        return f"a {run}" if len(numbers) == 1 else f"one of {len(numbers)} runs, of which the first is a {run}"
 
     def _deliver(self, records: list[tuple[int, RunRecord]]) -> None:
         for _, record in records:

@@ -12,9 +12,9 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from typing import Any
+from typing import Any, Self
 
-from gridsim.errors import GridSimError, OutOfMemory
+from gridsim.errors import GridSimError, OutOfMemory, ScenarioError
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.contract import Scheduler
 from gridsim.studies.execution.packing import Packer, Parcel, Reply, WorkerMismatch, call, check_packed
@@ -29,6 +29,10 @@ WIDTH = 64
 
 class ExecutorLost(GridSimError):
     """Error about an executor that executes no more runs."""
+
+
+class WorkerLost(GridSimError):
+    """Error about a call whose worker ended, while other workers may continue."""
 
 
 class RunExecutor:
@@ -48,6 +52,14 @@ class RunExecutor:
         self._packer = Packer(UserCode())
         #: Whether the workers are threads of this process, which need nothing sent.
         self._is_local = isinstance(executor, ThreadPoolExecutor)
+        #: The last run that lost its workers several times, as a phrase for errors; "" if there is none.
+        self.lost_run = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the observation of workers; the executor itself remains."""
 
     def prepare(
         self, schedulers: Iterable[Scheduler], metrics: Iterable[tuple[str, MetricFunction | None]] = ()
@@ -87,11 +99,22 @@ class RunExecutor:
         ------
         BrokenExecutor
             If the executor has lost a worker.
+        ScenarioError
+            If the executor returns no future of `concurrent.futures`.
         """
         if self._is_local:
-            local: Future[Any] = self._executor.submit(function, *args)
-            return local
-        return self._send(self._packer.pack(function, *args))
+            future: Future[Any] = self._executor.submit(function, *args)
+        else:
+            future = self._send(self._packer.pack(function, *args))
+        if not isinstance(future, Future):
+            if callable(cancel := getattr(future, "cancel", None)):
+                cancel()
+            raise ScenarioError(
+                "executor must be a concurrent.futures.Executor, whose submit returns a "
+                f"concurrent.futures.Future, got {type(self._executor).__name__}, whose submit returns "
+                f"{type(future).__name__}"
+            )
+        return future
 
     def _send(self, parcel: Parcel) -> Future[Any]:
         arrays = [self._packer.arrays[name] for name in parcel.arrays]

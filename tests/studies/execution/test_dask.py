@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -96,8 +97,10 @@ class Cluster:
                 time.sleep(0.05)
         pytest.fail((self._folder / "scheduler.log").read_text())
 
-    def start_workers(self, count: int, **environment: str) -> list[subprocess.Popen[bytes]]:
-        options = ("--nthreads", 1, "--no-nanny")
+    def start_workers(
+        self, count: int, nanny: bool = False, **environment: str
+    ) -> list[subprocess.Popen[bytes]]:
+        options = ("--nthreads", 1, "--nanny" if nanny else "--no-nanny")
         return [self._start("worker", self.address, *options, **environment) for _ in range(count)]
 
     def client(self, workers: int = 0) -> Any:
@@ -155,6 +158,13 @@ class Own(gs.Fcfs, frozen=True, kw_only=True):
             Path(self.once).touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().start(run)
+
+class Fatal(gs.Fcfs, frozen=True, kw_only=True):
+    "Ends its process."
+    name = "fatal"
+
+    def start(self, run):
+        os.kill(os.getpid(), signal.SIGKILL)
 
 def worker(result):
     return os.getpid()
@@ -343,6 +353,37 @@ def test_the_runs_of_a_killed_worker_are_repeated(cluster: Cluster, own: Any, tm
     with cluster.client(workers=2) as client:
         records = collected(cells, executor=client, batch=2)
     assert (tmp_path / "once").exists() and rows(records) == rows(collected(cells))
+
+
+def test_a_run_that_always_kills_its_worker_is_reported_and_the_others_continue(
+    cluster: Cluster, own: Any
+) -> None:
+    cells = make_cells(6)
+    cells[2] = dataclasses.replace(cells[2], scheduler=own.Fatal())
+    cluster.start_workers(2, nanny=True)
+    with cluster.client(workers=2) as client:
+        records = collected(cells, executor=client, batch=1)
+    assert re.match("the worker was lost: WorkerLost: .* workers ended while", records[2].error)
+    assert records[2].lost
+    del records[2], cells[2]
+    assert rows(records) == rows(collected(cells))
+
+
+@pytest.mark.filterwarnings("ignore::gridsim.errors.ExecutorWarning")
+def test_a_study_ends_if_a_run_has_killed_all_workers(
+    cluster: Cluster, own: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster may give up workers that end repeatedly, as a `LocalCluster` does; nothing replaces them."""
+    monkeypatch.setattr(dask_executor, "_WITHOUT_WORKERS", 1.5)
+    cells = make_cells(3)
+    cells[1] = dataclasses.replace(cells[1], scheduler=own.Fatal())
+    cluster.start_workers(2)
+    message = (
+        f"^the Dask scheduler at {cluster.address} has had no worker for 1.5 s, since workers ended again and "
+        rf"again in a run of fatal \(seed {cells[1].scenario.seed}\)$"
+    )
+    with cluster.client(workers=2) as client, pytest.raises(ExecutorLost, match=message):
+        collected(cells, executor=client, batch=1)
 
 
 @pytest.mark.parametrize("copy", ["stale", "missing"])

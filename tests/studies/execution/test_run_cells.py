@@ -333,6 +333,35 @@ def test_results_do_not_depend_on_the_executor() -> None:
         assert values(collected_runs(cells[:3], executor=pool, batch=1)) == values(serial[:3])
 
 
+class Job:
+    """A job of an executor that returns no future of `concurrent.futures`."""
+
+    is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class JobExecutor:
+    """Executor like those of submitit."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def submit(self, function: Any, *args: Any) -> Job:
+        self.jobs.append(Job())
+        return self.jobs[-1]
+
+
+@pytest.mark.parametrize("replications", [None, 2])
+def test_an_executor_without_futures_is_rejected_and_its_job_cancelled(replications: int | None) -> None:
+    executor = JobExecutor()
+    message = "^executor must be .*, got JobExecutor, whose submit returns Job$"
+    with pytest.raises(gs.ScenarioError, match=message):
+        gs.compare(small_scenario(), [gs.Fcfs(), gs.MinCent()], replicates=replications, executor=executor)
+    assert [job.is_cancelled for job in executor.jobs] == [True]
+
+
 class CountingExecutor(Executor):
     """Executor that runs each batch at once, and stores its size."""
 
