@@ -44,6 +44,8 @@ class Shards:
         self._arrow = import_extra("pyarrow", "data", "a store")
         self._parquet = import_extra("pyarrow.parquet", "data", "a store")
         self.folder, self.key, self.types, self._optional = folder, key, types, optional
+        #: The last shards that `append` has written, with their tables.
+        self._recent: list[tuple[Path, Any]] = []
 
     def paths(self) -> list[Path]:
         """Return the paths of the shards."""
@@ -79,8 +81,19 @@ class Shards:
             stream.write(buffer)
         return shard
 
+    def append(self, table: Any, count: int) -> None:
+        """Write a table as a shard; each time that there are `count` new shards, replace them by one.
+
+        Their rows are still in memory, so none of them is read again.
+        """
+        self._recent.append((self.write(table), table))
+        if len(self._recent) >= count:
+            shards, tables = zip(*self._recent, strict=True)
+            self.replace(self.concatenate(tables), shards)
+
     def replace(self, table: Any, shards: Sequence[Path]) -> None:
         """Write a table as a shard, in place of `shards`."""
+        self._recent.clear()
         written = self.write(table) if table.num_rows else None
         for shard in shards:
             if shard != written:  # the same rows may have been merged before

@@ -60,7 +60,7 @@ _FOLDERS = {
     "arrays": rf"{_SHA256}\.npz",
     "results": rf"{_SHA256}\.npz",
 }
-#: Number of shards from which on `Store.tidy` merges them into one.
+#: Number of shards that are merged into one: new ones by `Store.add`, all of them by `Store.tidy`.
 _MERGE_COUNT = 64
 #: Age after which an unfinished file counts as a leftover of a killed process, s.
 _LEFTOVER_AGE = 3600.0
@@ -253,7 +253,7 @@ class Store(ArrowStream):
             for archive in new.values():
                 self._keep_arrays(archive.arrays)
             table = {"scenario": [*new], "toml": [archive.toml for archive in new.values()]}
-            self._scenarios.write(self._scenarios.table(table))
+            self._scenarios.append(self._scenarios.table(table), _MERGE_COUNT)
             self._saved_scenarios |= set(new)
         columns: dict[str, list[Any]] = {
             "key": [key for key, _, _ in rows],
@@ -277,7 +277,7 @@ class Store(ArrowStream):
         columns |= {
             name: [record.values.get(name) for _, _, record in rows] for name in (*METRICS, *user_metrics)
         }
-        self._cells.write(self._cells.table(columns))
+        self._cells.append(self._cells.table(columns), _MERGE_COUNT)
 
     def _keep_arrays(self, arrays: Arrays) -> None:
         """Write each array of a scenario to a file, unless it exists."""

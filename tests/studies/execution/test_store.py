@@ -13,7 +13,7 @@ import gridsim as gs
 from gridsim.studies.execution import collect as collecting
 from gridsim.studies.execution import shards
 from gridsim.studies.execution import store as stores
-from gridsim.studies.execution.cell import Cell, RunRecord
+from gridsim.studies.execution.cell import Cell, RunRecord, measure
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.shards import Shards
 from gridsim.studies.execution.store import Store
@@ -220,6 +220,26 @@ def test_many_shards_are_merged_into_one(tmp_path: Path, monkeypatch: pytest.Mon
     assert next(tables).equals(next(tables))
 
 
+def test_new_shards_are_merged_without_reading_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "s")
+    cells = some_cells(8)
+    keys = store.keys_of(cells)
+    rows = [(key, cell, measure(cell)) for key, cell in zip(keys, cells, strict=True)]
+    with monkeypatch.context() as patch:
+        patch.setattr(stores, "_MERGE_COUNT", 3)
+        patch.setattr(Shards, "read_shard", lambda *_: pytest.fail("a shard was read"))
+        for row in rows[:7]:
+            store.add([row])
+    assert [len(list((tmp_path / "s" / folder).iterdir())) for folder in ("cells", "scenarios")] == [3, 3]
+    store.drop(scheduler=cells[0].scheduler.name)
+    monkeypatch.setattr(stores, "_MERGE_COUNT", 2)
+    store.add(rows[7:])
+    store.add(rows[7:])
+    assert {*store.find(key for key, _, _ in rows)} == {rows[7][0]}
+
+
 def test_a_failed_merge_of_shards_loses_no_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The old shards remain if the process is killed or the disk is full."""
     store = Store(tmp_path / "s")
@@ -239,12 +259,10 @@ def test_a_failed_merge_of_shards_loses_no_runs(tmp_path: Path, monkeypatch: pyt
 
 def test_runs_merged_by_another_process_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shards are merged after they are listed and before they are opened."""
-    monkeypatch.setattr(stores, "_MERGE_COUNT", 3)
     store, other = Store(tmp_path / "s"), Store(tmp_path / "s")
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "tidy", lambda _: None)
-        for k in range(1, 4):
-            collect(some_cells(k), store=store)
+    for k in range(1, 4):
+        collect(some_cells(k), store=store)
+    monkeypatch.setattr(stores, "_MERGE_COUNT", 3)
     opened, tidied = shards.open_regular, []
 
     def tidy_other(path: Any) -> Any:
