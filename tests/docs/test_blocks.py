@@ -75,6 +75,7 @@ NOT_RUN = {
         "#!/bin/bash": "a job of Slurm; run by tests/cli/test_slurm.py",
         "dask scheduler &": "starts servers; run by tests/studies/execution/test_run_cells.py",
         "# with_mpi.py": "mpi4py is no extra of ours",
+        "# with_ray.py": "Ray is no extra of ours",
     },
     "docs/guides/lemmas.md": {'pip install ".[testing]"': "installs"},
     "docs/guides/trace.md": {

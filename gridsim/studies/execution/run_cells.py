@@ -52,8 +52,9 @@ def run_cells(
     Raises
     ------
     ScenarioError
-        If the executor is invalid or returns no futures of `concurrent.futures`, a run cannot be sent to other processes, or workers cannot import the
-        script, since it does not start them under ``if __name__ == "__main__":``.
+        If the executor is invalid or returns no futures of `concurrent.futures`, a run cannot be sent to
+        other processes, or workers cannot import the script, since it does not start them under
+        ``if __name__ == "__main__":``.
     ExecutorLost
         If the executor is broken, or the scheduler of a Dask cluster has ended.
     WorkerMismatch
@@ -216,7 +217,7 @@ class _Tasks:
         """Return a phrase that names the runs of a task, such as "a run of fcfs (seed 3)"."""
         cell = self._cells[numbers[0]]
         run = f"run of {cell.label or cell.scheduler.name} (seed {cell.scenario.seed})"
-        return f"a {run}" if len(numbers) == 1 else f"one of {len(numbers)} runs, of which the first is a {run}"
+        return f"a {run}" if len(numbers) == 1 else f"a task of {len(numbers)} runs, the first a {run}"
 
     def _deliver(self, records: list[tuple[int, RunRecord]]) -> None:
         for _, record in records:

@@ -379,8 +379,8 @@ def test_a_study_ends_if_a_run_has_killed_all_workers(
     cells[1] = dataclasses.replace(cells[1], scheduler=own.Fatal())
     cluster.start_workers(2)
     message = (
-        f"^the Dask scheduler at {cluster.address} has had no worker for 1.5 s, since workers ended again and "
-        rf"again in a run of fatal \(seed {cells[1].scenario.seed}\)$"
+        f"^the Dask scheduler at {cluster.address} has had no worker for 1.5 s, since workers ended "
+        rf"again and again in a run of fatal \(seed {cells[1].scenario.seed}\)$"
     )
     with cluster.client(workers=2) as client, pytest.raises(ExecutorLost, match=message):
         collected(cells, executor=client, batch=1)

@@ -220,9 +220,7 @@ def test_many_shards_are_merged_into_one(tmp_path: Path, monkeypatch: pytest.Mon
     assert next(tables).equals(next(tables))
 
 
-def test_new_shards_are_merged_without_reading_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_shards_are_merged_without_reading_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path / "s")
     cells = some_cells(8)
     keys = store.keys_of(cells)
