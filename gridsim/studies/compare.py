@@ -372,6 +372,7 @@ def compare(
             have(cell, result)
     else:
         from gridsim.studies.execution.executors import executor_for
+        from gridsim.studies.execution.run_executor import WorkerLost
 
         with executor_for(executor) as target:
             target.prepare(schedulers.values())
@@ -381,7 +382,10 @@ def compare(
             }
             try:
                 for name, run in with_progress(runs.items(), progress, len(runs), "runs"):
-                    result, notes = target.wait_for(run)
+                    try:
+                        result, notes = target.wait_for(run)
+                    except WorkerLost as error:
+                        raise WorkerLost(f"{name}: {error}") from error
                     with scope:
                         for category, message in notes:
                             warn(message, category, stacklevel=2)

@@ -181,7 +181,8 @@ class UserCode:
 
 
 def _may_be_user(module: str) -> bool:
-    return module.partition(".")[0] not in (*PACKAGES, *sys.stdlib_module_names, "__mp_main__")
+    top = module.partition(".")[0]
+    return top not in PACKAGES and top not in sys.stdlib_module_names and top != "__mp_main__"
 
 
 def _spec(name: str) -> ModuleSpec | None:

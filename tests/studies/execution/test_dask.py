@@ -26,7 +26,7 @@ from gridsim.errors import ExecutorWarning
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.packing import WorkerMismatch
 from gridsim.studies.execution.run_cells import run_cells
-from gridsim.studies.execution.run_executor import ExecutorLost
+from gridsim.studies.execution.run_executor import ExecutorLost, WorkerLost
 from gridsim.studies.execution.store import Store
 from gridsim.studies.replicate import replication
 from gridsim.support.processes import executor_of
@@ -363,6 +363,9 @@ def test_a_run_that_always_kills_its_worker_is_reported_and_the_others_continue(
     cluster.start_workers(2, nanny=True)
     with cluster.client(workers=2) as client:
         records = collected(cells, executor=client, batch=1)
+        message = "^fatal: .* workers ended while they executed it$"
+        with pytest.raises(WorkerLost, match=message):
+            gs.compare(small_scenario(), [own.Fatal()], executor=client)
     assert re.match("the worker was lost: WorkerLost: .* workers ended while", records[2].error)
     assert records[2].lost
     del records[2], cells[2]
