@@ -77,8 +77,8 @@ class DaskExecutor(RunExecutor):
         self._losses: deque[list[str]] = deque()
         #: Key of a task -> number of workers that were lost with it.
         self._loss_counts: Counter[str] = Counter()
-        #: Tasks that were cancelled since they lost too many workers.
-        self._killed: set[Future[Any]] = set()
+        #: Tasks that ended too many workers and were cancelled.
+        self._killers: set[Future[Any]] = set()
 
     def __exit__(self, *_: object) -> None:
         if self._client.status == "running":
@@ -111,8 +111,8 @@ class DaskExecutor(RunExecutor):
         return future
 
     def result(self, future: Future[Any]) -> Any:
-        if future in self._killed:
-            self._killed.remove(future)
+        if future in self._killers:
+            self._killers.remove(future)
             raise WorkerLost(f"{_MAX_LOSSES} workers ended while they executed it")
         try:
             return super().result(future)
@@ -230,7 +230,7 @@ class DaskExecutor(RunExecutor):
                 self._loss_counts[key] += 1
                 future = self._tasks.get(key)
                 if future is not None and self._loss_counts[key] == _MAX_LOSSES and future.cancel():
-                    self._killed.add(future)
+                    self._killers.add(future)
 
     def _take(self, state: dict[str, Any]) -> None:
         """Take the state of the cluster: its scheduler and its workers."""
