@@ -16,7 +16,7 @@ for module in ("Cython", "setuptools"):
 
 
 def sdist_of_copy(folder: Path, *, umask: int, time: int) -> bytes:
-    """Copy the files of git, with `time` as that of their changes, and return the sdist that is built there."""
+    """Copy the files of git, changed at `time`, and return the sdist that is built there."""
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
     for name in (each for each in names.stdout.split("\0") if (ROOT / each).is_file()):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
