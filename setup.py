@@ -68,9 +68,10 @@ class TranslateAndBuild(build_ext):
                 "embedsignature.format": "python",
             },
         )
-        sources = {kernel.name: kernel.sources for kernel in translated}
+        by_name = {kernel.name: kernel for kernel in translated}
         for kernel in self.extensions:
-            kernel.sources = sources[kernel.name]
+            for attribute in ("sources", "include_dirs", "depends"):  # the folders of headers, too
+                setattr(kernel, attribute, getattr(by_name[kernel.name], attribute))
         super().run()
 
 
