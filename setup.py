@@ -1,12 +1,16 @@
 """Finds the kernels to compile, with their directives, and writes their types; see pyproject.toml."""
 
+import gzip
 import os
 import runpy
 import sys
+import tarfile
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 
 # the largest first: they take longest to compile
 KERNELS = sorted(Path("gridcore").rglob("*.pyx"), key=lambda path: (-path.stat().st_size, path.name))
@@ -44,16 +48,12 @@ def extension(name: str, path: str) -> Extension:
     return Extension(name, [path], extra_compile_args=FLAGS, extra_link_args=LINK, depends=headers)
 
 
-if __name__ == "__main__":  # which processes that translate are not
-    runpy.run_path("gridcore/common/stubs.py")["write"](Path("gridcore").absolute())
-    setup(
-        # Cython and a compiler for each processor: they take most of an installation
-        options={"build": {"build_base": BUILD}, "build_ext": {"parallel": PROCESSORS}},
-        ext_modules=cythonize(
-            [
-                extension(COMMON, COMMON.replace(".", "/") + ".c"),
-                *(extension(".".join(path.with_suffix("").parts), path.as_posix()) for path in KERNELS),
-            ],
+class TranslateAndBuild(build_ext):
+    """Translate the kernels to C, with Cython, and compile them.  An sdist does without either."""
+
+    def run(self) -> None:
+        translated = cythonize(
+            self.extensions,
             shared_utility_qualified_name=COMMON,
             nthreads=PROCESSORS,
             build_dir=BUILD if FLAVOUR else None,
@@ -67,5 +67,46 @@ if __name__ == "__main__":  # which processes that translate are not
                 "embedsignature": True,
                 "embedsignature.format": "python",
             },
-        ),
+        )
+        by_name = {kernel.name: kernel for kernel in translated}
+        for kernel in self.extensions:
+            for attribute in ("sources", "include_dirs", "depends"):  # the folders of headers, too
+                setattr(kernel, attribute, getattr(by_name[kernel.name], attribute))
+        super().run()
+
+
+class ReproducibleSdist(sdist):
+    """Write an sdist that depends on its files alone: not on the time, the user, the umask or the folder."""
+
+    def make_archive(self, base_name, format, root_dir=None, base_dir=None, owner=None, group=None):
+        if format != "gztar":
+            raise ValueError(f"format of an sdist must be 'gztar', got {format!r}")
+        time = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))  # 1980, the first year of a zip archive
+
+        def member(info: tarfile.TarInfo) -> tarfile.TarInfo:
+            info.mtime, info.mode = time, 0o755 if info.isdir() or info.mode & 0o100 else 0o644
+            info.uid, info.gid, info.uname, info.gname = 0, 0, "", ""
+            return info
+
+        path = f"{base_name}.tar.gz"
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with (
+            open(path, "wb") as file,
+            gzip.GzipFile("", "wb", fileobj=file, mtime=time) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            archive.add(Path(root_dir or ".", base_dir), base_dir, filter=member)  # in the order of names
+        return path
+
+
+if __name__ == "__main__":  # which processes that translate are not
+    runpy.run_path("gridcore/common/stubs.py")["write"](Path("gridcore").absolute())
+    setup(
+        # Cython and a compiler for each processor: they take most of an installation
+        options={"build": {"build_base": BUILD}, "build_ext": {"parallel": PROCESSORS}},
+        cmdclass={"build_ext": TranslateAndBuild, "sdist": ReproducibleSdist},
+        ext_modules=[
+            extension(COMMON, COMMON.replace(".", "/") + ".c"),
+            *(extension(".".join(path.with_suffix("").parts), path.as_posix()) for path in KERNELS),
+        ],
     )

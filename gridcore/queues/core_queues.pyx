@@ -60,7 +60,7 @@ cdef class CoreQueues(TaskQueues):
     def __cinit__(self, speed, *, cores: ArrayLike, **options):
         unknown = set(options) - {"order", "watch", "log", "record", "tolerance"}
         if unknown:
-            raise TypeError(f"CoreQueues() got an unexpected keyword argument {min(unknown)!r}")
+            raise TypeError(f"CoreQueues does not support the argument {min(unknown)!r}")
         counts = np.array(indices(cores, "cores", 1, MAX_CORES + 1))
         if len(counts) != self.machines:
             raise ValueError(f"cores must have {self.machines} entries, one for each machine, got {len(counts)}")

@@ -82,7 +82,7 @@ cdef class DataQueues(TaskQueues):
     def __cinit__(self, speed, *, bandwidth: ArrayLike, bint aware=True, **options):
         unknown = set(options) - {"order", "watch", "log", "record", "tolerance"}
         if unknown:
-            raise TypeError(f"DataQueues() got an unexpected keyword argument {min(unknown)!r}")
+            raise TypeError(f"DataQueues does not support the argument {min(unknown)!r}")
         self.bandwidth = doubles_copy(bandwidth, "bandwidth")
         check_lengths(self.machines, self.bandwidth.shape[0], "speed", "bandwidth")
         for u in range(self.machines):

@@ -82,7 +82,7 @@ cdef class TaskQueues(MachineQueues):
                   str watch: Literal["idle", "completion"] = "idle", bint log=False, bint record=False,
                   double tolerance=0.0, **data):
         if data and type(self) is TaskQueues:
-            raise TypeError(f"TaskQueues() got an unexpected keyword argument {next(iter(data))!r}")
+            raise TypeError(f"TaskQueues does not support the argument {next(iter(data))!r}")
         if order not in ("edf", "fifo"):
             raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
         if not 0.0 <= tolerance < 1.0:

@@ -248,6 +248,18 @@ def test_gridcore_imports_only_numpy() -> None:
             assert outside_imports(path, "numpy", "gridcore", *compiled, *lazy) == [], path
 
 
+def test_private_parts_of_numba_are_imported_in_one_module() -> None:
+    """It lists them with the reasons, for whoever raises the upper bound of Numba."""
+    private = ("numba.core", "numba.cpython", "numba.np")
+    users = {
+        path.name
+        for path in sources(".py")
+        for entry in imports(path)
+        if any(is_inside(entry.target, package) for package in private)
+    }
+    assert users == {"numba_internals.py"}
+
+
 @pytest.mark.parametrize("package", ["gridcore", "gridsim"])
 def test_imports_have_no_cycles(package: str) -> None:
     """Imports in functions and for type checkers count as well."""

@@ -95,7 +95,8 @@ def test_all_forms_of_nodes_have_equal_and_valid_runs(
     cores, tables = scenario.platform.cores, results[0].tables
     assert ("cores" in tables["machines"]) == (cores is not None)
     assert ("core" in tables["schedule"]) == (cores is not None and scheduler.cores == "separate")
-    assert results[0].max_stretch >= results[0].bound().stretch * (1 - 1e-9)
+    # run times are rounded to ns: a task of 1/3 s ends 1e-9 of it earlier
+    assert results[0].max_stretch >= results[0].bound().stretch * (1 - 1e-8)
 
 
 def one_core_each(scenario: gs.Scenario) -> gs.Scenario:

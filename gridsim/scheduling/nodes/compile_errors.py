@@ -236,6 +236,8 @@ _REPLACEMENTS = {
     r"Untyped global name '(\w+)'.*<class 'function'>": r"\1 is a function of Python; make it a method of "
     "the node, or decorate it with numba.njit",
     r"Untyped global name '(\w+)'.*": r"Numba does not support \1 of Python",
+    r"Unknown attribute '(\w+)' of type (SharedArray|SummaryGrid)\(.*": r"compiled nodes do not support "
+    r"\2.\1",
     r"No implementation of function .*": r"Numba does not support \g<0> of Python or NumPy",
     r"Numba does not support setitem\(readonly .*": "the array is read-only; change a copy, np.array(...)",
     r"AssertionError: Implementation function .*": "Numba does not support this call of Python or NumPy",

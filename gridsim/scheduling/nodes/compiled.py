@@ -549,7 +549,7 @@ def _loaded_file(path: Path, version: tuple[int, ...]) -> tuple[dict[str, int], 
         rows = msgspec.msgpack.decode(raw[32:], type=list[tuple[str, str, str, bytes, bytes]])
     except (OSError, ValueError):
         return None
-    from numba.core.registry import cpu_target
+    from gridsim.scheduling.nodes.numba_internals import cpu_target
 
     target, addresses, code = cpu_target.target_context, {}, []
     target.refresh()

@@ -11,10 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, imputils
-from numba.core.typing import signature, templates
-from numba.extending import lower_builtin
-from numba.np import arrayobj
+from numba.extending import infer_getattr, lower_builtin, lower_getattr_generic
 
 from gridcore.common.names import listed
 from gridsim.scheduling.nodes.compile_errors import NotCompiled
@@ -25,6 +22,7 @@ from gridsim.scheduling.nodes.numba_calls import (
     number_type,
     parameter_list,
 )
+from gridsim.scheduling.nodes.numba_internals import arrayobj, cgutils, signature, templates
 from gridsim.scheduling.nodes.numba_types import (
     F64,
     I32,
@@ -59,7 +57,7 @@ def _view_board(context: Any, builder: Any, type_: Any, value: Any) -> Any:
 _PUBLISHED_NUMBERS = types.Array(types.float64, 1, "C", readonly=True)
 
 
-@templates.infer_getattr
+@infer_getattr
 class _BoardAttributes(templates.AttributeTemplate):
     key = BoardType
 
@@ -72,7 +70,7 @@ class _BoardAttributes(templates.AttributeTemplate):
         return _PUBLISHED_NUMBERS
 
 
-@imputils.lower_getattr_generic(BoardType)
+@lower_getattr_generic(BoardType)
 def _board_array(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
     board = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     column = ir.Constant(I64, type_.program.columns.index(attr))

@@ -11,12 +11,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.typing import signature, templates
 from numba.extending import lower_builtin
 
 from gridcore.common.names import listed
 from gridsim.scheduling.nodes.compile_errors import NotCompiled
+from gridsim.scheduling.nodes.numba_internals import cgutils, signature, templates
 from gridsim.scheduling.nodes.numba_types import I64, METHODS, type_text
 
 __all__ = [

@@ -3,8 +3,8 @@
 It adds passes to Numba's compiler, and records the lines of errors.  One pass rejects variables that may be
 unset (`gridsim.scheduling.nodes.numba_flow`).  Some functions of Numba return a number where Python raises an
 error, such as ``int(nan)`` and ``math.sqrt(-1.0)``.  Another pass, before type inference, replaces them by
-functions that raise the same errors.  Further passes reject operations that cannot be compiled, or would be
-rounded differently.
+functions that raise errors of the same types.  Further passes reject operations that cannot be compiled, or
+would be rounded differently.
 
 Only `gridsim.scheduling.nodes.numba_methods` imports this module, since it needs the extra ``jit``.
 """
@@ -19,15 +19,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir as llvm
 from numba import njit, types
-from numba.core import cgutils, ir
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import FunctionPass, register_pass
-from numba.core.errors import ConstantInferenceError
-from numba.core.ir_utils import build_definitions, get_definition, guard, mk_unique_var
-from numba.core.typed_passes import NopythonTypeInference
-from numba.core.typing import signature
-from numba.core.unsafe import eh
-from numba.core.untyped_passes import LiteralUnroll
 from numba.extending import intrinsic, overload
 
 from gridcore.fair_tree.summaries import aggregate, debit, lookup, lowest_stretch, split
@@ -35,6 +26,23 @@ from gridcore.nodes.containers import Container, Heap
 from gridsim.errors import SchedulerError
 from gridsim.scheduling.nodes.compile_errors import NotCompiled
 from gridsim.scheduling.nodes.numba_flow import CatchInLoopsPass, RefuseUnsetPass
+from gridsim.scheduling.nodes.numba_internals import (
+    CompilerBase,
+    ConstantInferenceError,
+    DefaultPassBuilder,
+    FunctionPass,
+    LiteralUnroll,
+    NopythonTypeInference,
+    build_definitions,
+    cgutils,
+    eh,
+    get_definition,
+    guard,
+    ir,
+    mk_unique_var,
+    register_pass,
+    signature,
+)
 from gridsim.scheduling.nodes.numba_lines import record_lines
 from gridsim.scheduling.nodes.numba_types import (
     I32,
@@ -59,17 +67,19 @@ __all__ = ["CheckedCompiler"]
 
 
 def _with_math_errors(function: Any, overflows: bool) -> Any:
-    """Wrap a function of `math` so that it raises the same errors as in Python."""
+    """Wrap a function of `math` so that it raises errors of the same types as in Python."""
+    domain_text = f"x of math.{function.__name__} must be in its domain"
+    range_text = f"math.{function.__name__}(x) must be in the range of a float"
 
     @njit
     def checked_function(x: Any) -> Any:
         value = function(x)
         if math.isnan(value) and not math.isnan(x):
-            raise ValueError("math domain error")
+            raise ValueError(domain_text)
         if math.isinf(value) and not math.isinf(x):
             if overflows:
-                raise OverflowError("math range error")
-            raise ValueError("math domain error")
+                raise OverflowError(range_text)
+            raise ValueError(domain_text)
         return value
 
     return checked_function
@@ -85,6 +95,7 @@ def _stub(name: str, *, arity: int) -> Any:
 def _with_range_errors(function: Any) -> Any:
     """Wrap `function`, which converts a number to an int, so that it rejects numbers out of range."""
     stub = _stub(function.__name__, arity=1)
+    finite_text = f"x of {function.__name__} must be finite"
 
     @overload(stub)
     def convert(x):  # type: ignore[no-untyped-def]
@@ -95,9 +106,9 @@ def _with_range_errors(function: Any) -> Any:
 
         def checked_function(x):  # type: ignore[no-untyped-def]
             if math.isnan(x):
-                raise ValueError("cannot convert float NaN to integer")
+                raise ValueError(finite_text)
             if math.isinf(x):
-                raise OverflowError("cannot convert float infinity to integer")
+                raise OverflowError(finite_text)
             if not -9223372036854775808.0 <= x < 9223372036854775808.0:
                 raise OverflowError(
                     "a whole number must have at most 64 bits in compiled nodes, got a larger float"
@@ -199,17 +210,19 @@ def _check_loop(count):  # type: ignore[no-untyped-def]
 
 _ENDLESS_LOOP = f"a while loop of a compiled node must end within {MAX_ITERATIONS:,} iterations, got more"
 
-_DOMAIN = ValueError, "math domain error"
-_math_power = _float_power(_DOMAIN, _DOMAIN, (OverflowError, "math range error"))
+_DOMAIN = ValueError, "x and y of math.pow must be in its domain"
+_math_power = _float_power(
+    _DOMAIN, _DOMAIN, (OverflowError, "math.pow(x, y) must be in the range of a float")
+)
 _python_power = _float_power(
     (ValueError, "compiled nodes do not support a fractional power of a negative number, which is complex"),
-    (ZeroDivisionError, "0.0 cannot be raised to a negative power"),
-    (OverflowError, "(34, 'Numerical result out of range')"),
+    (ZeroDivisionError, "x ** y with y < 0 requires x != 0"),
+    (OverflowError, "x ** y must be in the range of a float"),
 )
 
 
 def _power(in_place: bool) -> Any:
-    """Return ``x ** y``, or ``x **= y``, with the same results and errors as in Python."""
+    """Return ``x ** y``, or ``x **= y``, with the same results and types of errors as in Python."""
     stub = _stub("pow", arity=2)
 
     @overload(stub, prefer_literal=True)
@@ -245,7 +258,7 @@ def _shift(op: Any, scalar: Any) -> Any:
 
         def checked_function(x, y):  # type: ignore[no-untyped-def]
             if y < 0:
-                raise ValueError("negative shift count")
+                raise ValueError("y of x << y and x >> y must be >= 0")
             if y > 63:
                 return 0 if left else scalar(x, 63)
             return scalar(x, y)
@@ -272,7 +285,7 @@ _PARTIAL_FUNCTIONS = (
     "sqrt",
     "tan",
 )
-#: Function of one argument -> its version for Numba, which raises the errors that Python would raise.
+#: Function of one argument -> its version for Numba, which raises errors of the same types as Python.
 _CHECKED_FUNCTIONS: dict[Any, Any] = {
     **{getattr(math, name): _with_math_errors(getattr(math, name), True) for name in _OVERFLOWING_FUNCTIONS},
     **{getattr(math, name): _with_math_errors(getattr(math, name), False) for name in _PARTIAL_FUNCTIONS},
@@ -301,7 +314,7 @@ _OPERATORS = {
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _ReplacePass(FunctionPass):
-    """Pass that replaces functions and operators which do not raise the errors of Python."""
+    """Pass that replaces functions and operators which do not raise where Python does."""
 
     _name = "gridsim_replace"
 

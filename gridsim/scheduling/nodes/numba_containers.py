@@ -13,16 +13,20 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, imputils
-from numba.core.datamodel import models
-from numba.core.inline_closurecall import length_of_iterator
-from numba.core.typing import signature, templates
-from numba.extending import lower_builtin, register_model
+from numba.extending import infer, infer_getattr, lower_builtin, models, register_model
 
 from gridcore.common.names import listed
 from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet
 from gridsim.scheduling.nodes.compile_errors import NotCompiled
 from gridsim.scheduling.nodes.numba_calls import number_type
+from gridsim.scheduling.nodes.numba_internals import (
+    RefType,
+    cgutils,
+    iternext_impl,
+    length_of_iterator,
+    signature,
+    templates,
+)
 from gridsim.scheduling.nodes.numba_types import (
     F64,
     I32,
@@ -159,7 +163,7 @@ def _check_value(path: str, kind: Any, value: Any) -> None:
         _as_number(f"a value of {path}", column, entry)
 
 
-@templates.infer_getattr
+@infer_getattr
 class _ContainerMethods(templates.AttributeTemplate):
     key = ContainerType
 
@@ -461,7 +465,7 @@ class _IteratorModel(models.StructModel):
         super().__init__(manager, fe_type, members)
 
 
-@templates.infer
+@infer
 class _GetIterator(templates.AbstractTemplate):
     key = "getiter"
 
@@ -502,7 +506,7 @@ def _map_items(context: Any, builder: Any, container: Any, core_context: Any, he
 
 
 @lower_builtin("iternext", ContainerIteratorType)
-@imputils.iternext_impl(imputils.RefType.UNTRACKED)
+@iternext_impl(RefType.UNTRACKED)
 def _next_row(context: Any, builder: Any, sig: Any, args: Any, result: Any) -> None:
     iterator = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
     container = sig.args[0].container

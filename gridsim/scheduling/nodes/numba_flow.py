@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.core import ir
-from numba.core.analysis import compute_cfg_from_blocks
-from numba.core.compiler_machinery import FunctionPass, register_pass
-from numba.core.ir_utils import build_definitions, mk_unique_var
-from numba.core.unsafe import eh
-
 from gridsim.scheduling.nodes.compile_errors import NotCompiled
+from gridsim.scheduling.nodes.numba_internals import (
+    FunctionPass,
+    build_definitions,
+    compute_cfg_from_blocks,
+    eh,
+    ir,
+    mk_unique_var,
+    register_pass,
+)
 
 __all__ = ["CatchInLoopsPass", "RefuseUnsetPass"]
 

@@ -13,12 +13,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, imputils
-from numba.core.datamodel import models
-from numba.core.typing import signature, templates
-from numba.cpython import listobj
-from numba.extending import lower_builtin, register_model, typeof_impl
-from numba.np import arrayobj
+from numba.extending import lower_builtin, models, overload_attribute, register_model, typeof_impl
 
 from gridcore.fair_tree import summaries
 from gridcore.queues.summary_grid import SummaryGrid
@@ -29,6 +24,14 @@ from gridsim.scheduling.nodes.numba_calls import (
     filled_row,
     number_type,
     parameter_list,
+)
+from gridsim.scheduling.nodes.numba_internals import (
+    arrayobj,
+    cgutils,
+    listobj,
+    lower_constant,
+    signature,
+    templates,
 )
 from gridsim.scheduling.nodes.numba_types import (
     APPLICATIONS,
@@ -73,29 +76,20 @@ def _type_of_grid(grid: SummaryGrid, context: Any) -> SummaryGridType:
     return SummaryGridType(grid)
 
 
-@imputils.lower_constant(SummaryGridType)
+@lower_constant(SummaryGridType)
 def _grid_constant(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     return context.get_dummy_value()
 
 
-@templates.infer_getattr
-class _GridAttributes(templates.AttributeTemplate):
-    key = SummaryGridType
-
-    def generic_resolve(self, type_: Any, attr: str) -> Any:
-        if attr == "cells":
-            return types.int64
-        if attr == "shape":
-            return types.UniTuple(types.int64, 3)
-        if attr in ("stretch", "size", "task_size"):
-            return types.Array(types.float64, 1, "C", readonly=True)
-        raise NotCompiled(f"compiled nodes do not support {attr!r} of a SummaryGrid")
+def _define_grid_attribute(name: str) -> None:
+    @overload_attribute(SummaryGridType, name)
+    def load(grid):  # type: ignore[no-untyped-def]
+        value = getattr(grid.grid, name)
+        return lambda grid: value
 
 
-@imputils.lower_getattr_generic(SummaryGridType)
-def _grid_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
-    result = context.typing_context.resolve_getattr(type_, attr)
-    return context.get_constant_generic(builder, result, getattr(type_.grid, attr))
+for _name in ("cells", "shape", "stretch", "size", "task_size"):
+    _define_grid_attribute(_name)
 
 
 def _grid_pointer(builder: Any, grid: SummaryGrid) -> Any:

@@ -12,12 +12,16 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir as llvm
-from numba.core import ir, lowering
-from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 
 from gridcore.nodes.compiled_calls import CONTEXT
 from gridsim.scheduling.nodes.compile_errors import place_number
+from gridsim.scheduling.nodes.numba_internals import (
+    BaseNativeLowering,
+    NativeLowering,
+    ir,
+    lowering,
+    register_pass,
+)
 from gridsim.scheduling.nodes.numba_types import I64, NodeType
 
 __all__ = ["record_lines"]

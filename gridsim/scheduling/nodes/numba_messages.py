@@ -14,13 +14,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import from_dtype, types
-from numba.core import cgutils, imputils
-from numba.core.registry import cpu_target
-from numba.core.typing import signature, templates
-from numba.cpython import listobj
-from numba.extending import lower_builtin
-from numba.np import arrayobj
-from numba.np.numpy_support import as_dtype
+from numba.extending import infer_getattr, lower_builtin, lower_getattr_generic
 
 from gridcore.common.names import listed
 from gridcore.nodes.state import ARRAY_TYPES
@@ -35,6 +29,15 @@ from gridsim.scheduling.nodes.numba_calls import (
     number_type,
     parameter_list,
     store_word,
+)
+from gridsim.scheduling.nodes.numba_internals import (
+    arrayobj,
+    as_dtype,
+    cgutils,
+    cpu_target,
+    listobj,
+    signature,
+    templates,
 )
 from gridsim.scheduling.nodes.numba_types import (
     F64,
@@ -100,12 +103,12 @@ def load_contents(context: Any, builder: Any, type_: Any, contents: Any) -> Any:
     return array_at(context, builder, type_, load_word(builder, contents, 0, PTR), shape, owner)
 
 
-@templates.infer_getattr
+@infer_getattr
 class _MessageAttributes(_RecordAttributes):
     key, name, own = MessageType, "message", ("sender",)
 
 
-@templates.infer_getattr
+@infer_getattr
 class _RequestAttributes(_RecordAttributes):
     key, name, own = RequestType, "request", ("number", "to")
 
@@ -144,7 +147,7 @@ def _load_field(context: Any, builder: Any, type_: Any, record: Any, attr: str, 
     return load_word(builder, record.row, index, F64 if result == types.float64 else I64)
 
 
-@imputils.lower_getattr_generic(MessageType)
+@lower_getattr_generic(MessageType)
 def _message_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
     message = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     if attr == "sender":
@@ -154,7 +157,7 @@ def _message_attribute(context: Any, builder: Any, type_: Any, value: Any, attr:
     return _load_field(context, builder, type_, message, attr, 2)
 
 
-@imputils.lower_getattr_generic(RequestType)
+@lower_getattr_generic(RequestType)
 def _request_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
     # the words of the timer of a request (`gridcore.nodes.kinds`): number, to, kind, fields
     request = cgutils.create_struct_proxy(type_)(context, builder, value=value)

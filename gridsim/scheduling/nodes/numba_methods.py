@@ -10,10 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.typing import signature
 from numba.extending import intrinsic, overload, overload_method
-from numba.np import arrayobj
 
 from gridcore.nodes.containers import Heap
 from gridsim.scheduling.nodes import (  # noqa: F401  (they register types and methods)
@@ -32,6 +29,7 @@ from gridsim.scheduling.nodes.numba_calls import (
 )
 from gridsim.scheduling.nodes.numba_checks import CheckedCompiler
 from gridsim.scheduling.nodes.numba_containers import load_member, member_type
+from gridsim.scheduling.nodes.numba_internals import arrayobj, cgutils, signature
 from gridsim.scheduling.nodes.numba_types import (
     APPLICATIONS,
     F64,
@@ -126,7 +124,7 @@ def _range_item(nodes: Any, index: Any) -> Any:
     def item(nodes: Any, index: Any) -> Any:
         place = index + len(nodes) if index < 0 else index
         if not 0 <= place < len(nodes):
-            raise IndexError("range object index out of range")
+            raise IndexError("index of a range must be in -n..n - 1 for a range of n numbers")
         return nodes.start + place * nodes.step
 
     def part(nodes: Any, index: Any) -> Any:

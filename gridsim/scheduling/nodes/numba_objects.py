@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, imputils
-from numba.core.typing import signature, templates
-from numba.extending import lower_builtin
-from numba.np import arrayobj
+from numba.extending import infer_getattr, intrinsic, lower_builtin, overload_attribute, overload_method
 
 from gridcore.common.names import listed
 from gridsim.scheduling.nodes.compile_errors import NotCompiled
 from gridsim.scheduling.nodes.memory_types import FUNCTIONS, function_symbol, method_symbol
 from gridsim.scheduling.nodes.numba_calls import number_type
+from gridsim.scheduling.nodes.numba_internals import arrayobj, cgutils, signature, templates
 from gridsim.scheduling.nodes.numba_messages import load_contents, strided
 from gridsim.scheduling.nodes.numba_types import (
     I32,
@@ -77,7 +75,7 @@ def _call(context: Any, builder: Any, symbol: str, result: Any, first: Any, type
 _lowered_names: set[str] = set()
 
 
-@templates.infer_getattr
+@infer_getattr
 class _KernelMethods(templates.AttributeTemplate):
     key = KernelType
 
@@ -137,44 +135,37 @@ for _function, (_, _kinds) in FUNCTIONS.items():
 # -- shared arrays -------------------------------------------------------------------------------------------
 
 
-@templates.infer_getattr
-class _SharedArrayAttributes(templates.AttributeTemplate):
-    key = SharedArrayType
+@intrinsic
+def _values(typing: Any, array: Any) -> Any:
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        proxy = cgutils.create_struct_proxy(array)(context, builder, value=args[0])
+        contents = call_unchecked(builder, proxy.context, "shared_array", PTR, proxy.head)
+        return load_contents(context, builder, array.values, contents)
 
-    def generic_resolve(self, array: Any, attr: str) -> Any:
-        if attr == "values":
-            return array.values
-        if attr != "set":
-            raise NotCompiled(f"there is no SharedArray.{attr}; {listed(['set', 'values'], attr)}")
-
-        class SetMethod(templates.AbstractTemplate):
-            key = ("gridsim shared array", "set")
-
-            def generic(self, args: Any, kws: Any) -> Any:
-                (type_,) = args if len(args) == 1 and not kws else (None,)
-                if not isinstance(type_, types.Buffer) or (type_.ndim, type_.dtype) != (
-                    1,
-                    array.values.dtype,
-                ):
-                    raise NotCompiled(
-                        f"SharedArray.set takes an array of {array.values.dtype} of one dimension, got "
-                        f"{type_text(type_)}"
-                    )
-                return signature(types.none, type_, recvr=array)
-
-        return types.BoundFunction(SetMethod, array)
+    return array.values(array), lower
 
 
-@imputils.lower_getattr(SharedArrayType, "values")
-def _shared_values(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    proxy = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    contents = call_unchecked(builder, proxy.context, "shared_array", PTR, proxy.head)
-    return load_contents(context, builder, type_.values, contents)
+@intrinsic
+def _set_values(typing: Any, array: Any, values: Any) -> Any:
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        proxy = cgutils.create_struct_proxy(array)(context, builder, value=args[0])
+        words = strided(context, builder, values, args[1])
+        call_core(context, builder, proxy.context, "set_array", I32, proxy.head, words)
+        return context.get_dummy_value()
+
+    return types.none(array, values), lower
 
 
-@lower_builtin(("gridsim shared array", "set"), SharedArrayType, types.Buffer)
-def _set_shared(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    proxy = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
-    array = strided(context, builder, sig.args[1], args[1])
-    call_core(context, builder, proxy.context, "set_array", I32, proxy.head, array)
-    return context.get_dummy_value()
+@overload_attribute(SharedArrayType, "values")
+def _shared_values(array):  # type: ignore[no-untyped-def]
+    return lambda array: _values(array)
+
+
+@overload_method(SharedArrayType, "set")
+def _set_shared(array, values):  # type: ignore[no-untyped-def]
+    dtype = array.values.dtype
+    if not isinstance(values, types.Buffer) or (values.ndim, values.dtype) != (1, dtype):
+        raise NotCompiled(
+            f"SharedArray.set takes an array of {dtype} of one dimension, got {type_text(values)}"
+        )
+    return lambda array, values: _set_values(array, values)

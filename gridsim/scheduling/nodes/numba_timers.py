@@ -9,7 +9,6 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
 from gridsim.scheduling.nodes.compile_errors import NotCompiled
 from gridsim.scheduling.nodes.numba_calls import (
@@ -20,6 +19,7 @@ from gridsim.scheduling.nodes.numba_calls import (
     number_type,
     parameter_list,
 )
+from gridsim.scheduling.nodes.numba_internals import cgutils
 from gridsim.scheduling.nodes.numba_types import I32, I64, ViewType, call_core
 from gridsim.scheduling.nodes.timers import Timer
 

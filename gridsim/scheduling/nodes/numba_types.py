@@ -19,12 +19,16 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import from_dtype, njit, typeof, types
-from numba.core import cgutils, imputils
-from numba.core.datamodel import models
-from numba.core.typing import signature, templates
-from numba.cpython import listobj
-from numba.extending import lower_builtin, overload, register_model, typeof_impl
-from numba.np import arrayobj
+from numba.extending import (
+    infer_getattr,
+    lower_builtin,
+    lower_getattr_generic,
+    lower_setattr_generic,
+    models,
+    overload,
+    register_model,
+    typeof_impl,
+)
 
 from gridcore.common.names import closest, listed
 from gridcore.nodes.compiled_calls import CONTEXT
@@ -35,6 +39,14 @@ from gridcore.nodes.shared_array import SharedArray
 from gridcore.nodes.view import View
 from gridsim.model.applications import Application
 from gridsim.scheduling.nodes.compile_errors import NotCompiled, compilable_function
+from gridsim.scheduling.nodes.numba_internals import (
+    arrayobj,
+    cgutils,
+    impl_ret_new_ref,
+    listobj,
+    lower_constant,
+    templates,
+)
 from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.scheduling.nodes.rewrites import method_text, split_base_name
 from gridsim.scheduling.nodes.slots import MachineSlots
@@ -328,7 +340,7 @@ def _typeof_names(value: Names, context: Any) -> NamesType:
     return NamesType(tuple(value))
 
 
-@imputils.lower_constant(NamesType)
+@lower_constant(NamesType)
 def _constant_names(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     return context.get_dummy_value()
 
@@ -509,17 +521,9 @@ register_model(NeighboursType)(models.ArrayModel)
 _NEIGHBOURS = NeighboursType()
 
 
-@templates.infer_global(bool)
-class _Truth(templates.AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(types.boolean, *args) if isinstance(args[0], NeighboursType) else None
-
-
-@lower_builtin(bool, NeighboursType)
-def _any_neighbours(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    array = arrayobj.make_array(sig.args[0])(context, builder, args[0])
-    count = cgutils.unpack_tuple(builder, array.shape, 1)[0]
-    return builder.icmp_signed(">", count, ir.Constant(I64, 0))
+@overload(bool)
+def _has_neighbours(nodes):  # type: ignore[no-untyped-def]
+    return (lambda nodes: len(nodes) > 0) if isinstance(nodes, NeighboursType) else None
 
 
 @overload(operator.contains)
@@ -634,14 +638,14 @@ def _load_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
 
 
 for _type in _INTERPRETED_CLASSES:
-    templates.infer_getattr(type(f"_{_type.__name__}Attributes", (_TableAttributes,), {"key": _type}))
-    imputils.lower_getattr_generic(_type)(_load_attribute)
+    infer_getattr(type(f"_{_type.__name__}Attributes", (_TableAttributes,), {"key": _type}))
+    lower_getattr_generic(_type)(_load_attribute)
 
 
 # -- the node itself: its state, its parameters, its other methods -------------------------------------------
 
 
-@templates.infer_getattr
+@infer_getattr
 class _NodeAttributes(templates.AttributeTemplate):
     key = NodeType
 
@@ -725,10 +729,10 @@ def call_function(context: Any, builder: Any, function: Any, sig: Any, args: Any
     result = call(builder, args)
     for library in getattr(call, "libs", ()):
         context.active_code_library.add_linking_library(library)
-    return imputils.impl_ret_new_ref(context, builder, sig.return_type, result)
+    return impl_ret_new_ref(context, builder, sig.return_type, result)
 
 
-@imputils.lower_getattr_generic(NodeType)
+@lower_getattr_generic(NodeType)
 def _node_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
     node = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     program = type_.program
@@ -776,7 +780,7 @@ def _load(context: Any, builder: Any, record: np.dtype[Any], pointer: Any, name:
     return array_at(context, builder, type_, at, record[name].shape)
 
 
-@imputils.lower_setattr_generic(NodeType)
+@lower_setattr_generic(NodeType)
 def _set_node_attribute(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> Any:
     type_, value_type = sig.args
     node, record = cgutils.create_struct_proxy(type_)(context, builder, value=args[0]), type_.program.state
@@ -785,7 +789,7 @@ def _set_node_attribute(context: Any, builder: Any, sig: Any, args: Any, attr: s
     context.pack_value(builder, target_type, value, _address(context, builder, record, node.state, attr))
 
 
-@templates.infer_getattr
+@infer_getattr
 class _ParametersAttributes(templates.AttributeTemplate):
     key = ParametersType
 
@@ -800,7 +804,7 @@ class _ParametersAttributes(templates.AttributeTemplate):
         raise NotCompiled(f"self.parameters.{attr} must be a number, a bool or a string; {known}")
 
 
-@imputils.lower_getattr_generic(ParametersType)
+@lower_getattr_generic(ParametersType)
 def _parameter(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
     program = type_.program
     if attr in program.constants:

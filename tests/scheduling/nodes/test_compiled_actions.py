@@ -404,7 +404,7 @@ def test_an_error_of_the_size_of_a_message_names_kind_node_and_time() -> None:
         with pytest.raises(gs.SchedulerError) as excinfo:
             gs.simulate(SMALL, scheduler_of(_sends_nothing, sized=sized), nodes=form)
         place = "t = 0.0 s: node 0 sends 'sized': the function of its size"
-        assert str(excinfo.value).startswith(f"{place} raises ZeroDivisionError: integer division")
+        assert str(excinfo.value).startswith(f"{place} raises ZeroDivisionError: ")
         assert isinstance(excinfo.value.__cause__, ZeroDivisionError)
         result = gs.simulate(
             SMALL, scheduler_of(_sends_after_an_error, sized=sized), nodes=form, record="messages"

@@ -360,7 +360,7 @@ def _assigns(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_set_floats, "SharedArray.set takes an array of int of one dimension, got an array of float"),
         (_assigns_shared, "self.known is a SharedArray: only its contents can be changed"),
         (_changes_shared, r"the array is read-only; change a copy, np.array\(...\)"),
-        (_calls_unknown_method, "there is no SharedArray.put; known: set, values"),
+        (_calls_unknown_method, "compiled nodes do not support SharedArray.put"),
         (_adds, r"may differ from Python's for numbers of 16 bits, here uint16; convert them first: int\("),
         (_scales, r"of 16 bits, here an array of uint16; convert them first: values.astype\(np.int64\)"),
         (_sums, "of 16 bits, here an array of uint16"),

@@ -69,6 +69,8 @@ class Cluster:
             "-m",
             f"distributed.cli.dask_{kind}",
             "--no-dashboard",
+            "--dashboard-address",  # also without pages; another scheduler has the default port
+            ":0",
             "--host",
             "127.0.0.1",
         ]
