@@ -283,12 +283,16 @@ class _Layout:
         )
 
     def is_record(self, fields: list[str]) -> bool:
-        """Return whether there is a field for each column, and most columns with a pattern match it."""
+        """Return whether there is a field for each column, and most columns with a pattern match it.
+
+        That also holds for most of those before the first text.
+        """
         known = [k for k, name in enumerate(self.names) if name in self.patterns]
         if len(fields) != len(self.names):
             return False
-        fitting = sum(bool(fields[k]) and self.matches((k,), (fields[k],)) for k in known)
-        return 2 * fitting > len(known)
+        fits = {k: bool(fields[k]) and self.matches((k,), (fields[k],)) for k in known}
+        prefix = [fits[k] for k in known if self.text_columns and k < self.text_columns[0]]
+        return 2 * sum(fits.values()) > len(known) and 2 * sum(prefix) >= len(prefix)
 
     def begins_record(self, line: str, group: list[str]) -> bool:
         """Return whether a line begins a record, and does not continue a text of the `group` above it."""
