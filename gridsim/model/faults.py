@@ -84,6 +84,11 @@ class FaultsKind(Recipe, frozen=True, kw_only=True):
         """Return the mean up time of one of `nodes` machines, s; inf if it is not known."""
         return math.inf
 
+    @property
+    def failure_rate(self) -> float:
+        """Mean number of failures of a machine per second; 0 if it is not known, as for a trace or a list."""
+        return 0.0
+
 
 class PoissonFaults(FaultsKind, frozen=True, kw_only=True, tag="poisson"):
     """Transient failures of each machine, one every `mean` s on average (fair tree paper: 14,400 s).
@@ -112,6 +117,10 @@ class PoissonFaults(FaultsKind, frozen=True, kw_only=True, tag="poisson"):
 
     def mean_up_time(self, nodes: int) -> float:
         return self.mean
+
+    @property
+    def failure_rate(self) -> float:
+        return 1.0 / self.mean
 
 
 class ExponentialFaults(FaultsKind, frozen=True, kw_only=True, tag="exponential"):
@@ -144,6 +153,10 @@ class ExponentialFaults(FaultsKind, frozen=True, kw_only=True, tag="exponential"
 
     def mean_up_time(self, nodes: int) -> float:
         return self.up
+
+    @property
+    def failure_rate(self) -> float:
+        return 1.0 / (self.up + self.down)
 
 
 class WeibullFaults(FaultsKind, frozen=True, kw_only=True, tag="weibull"):
@@ -181,8 +194,17 @@ class WeibullFaults(FaultsKind, frozen=True, kw_only=True, tag="weibull"):
         )
 
     def mean_up_time(self, nodes: int) -> float:
-        # for smaller shapes the mean exceeds the end of the clock, and may overflow a float
-        return self.up_scale * math.gamma(1 + 1 / self.up_shape) if self.up_shape > 0.01 else math.inf
+        return _weibull_mean(self.up_shape, self.up_scale)
+
+    @property
+    def failure_rate(self) -> float:
+        down = _weibull_mean(self.down_shape, self.down_scale)
+        return 1.0 / (_weibull_mean(self.up_shape, self.up_scale) + down)
+
+
+def _weibull_mean(shape: float, scale: float) -> float:
+    """Return the mean of a Weibull distribution; inf for shapes whose mean may overflow a float."""
+    return scale * math.gamma(1 + 1 / shape) if shape > 0.01 else math.inf
 
 
 class TraceFaults(FaultsKind, frozen=True, kw_only=True, tag="trace"):
@@ -476,3 +498,8 @@ class Faults(FaultsConstructors):
         without spread and the spells of the day.
         """
         return self._shifted_recipe.mean_up_time(nodes)
+
+    @property
+    def failure_rate(self) -> float:
+        """Mean number of failures of a machine per second; 0 if it is not known, as for a trace or a list."""
+        return self.recipe.failure_rate

@@ -140,6 +140,11 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
         return (night + up) / (1 + spells - self.day_up * up_decay)
 
     @property
+    def failure_rate(self) -> float:
+        """Minimum mean number of failures of a machine per second: one at the end of each night."""
+        return 1.0 / 86_400.0
+
+    @property
     def _gap(self) -> float:
         """Mean time between two spells, s; defined only if there are spells (`day_up` > 0)."""
         return self.spell * (1 - self.day_up) / self.day_up

@@ -61,6 +61,21 @@ ARRIVALS = ("machine", "application", "tasks", "time")
 CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 
 
+class TaskCost(NamedTuple):
+    """Lower bounds of what a run costs per task, if a scheduler handles each task on its own.
+
+    Parameters
+    ----------
+    memory
+        Memory of a task that is submitted and not yet completed, bytes.
+    time
+        Wall-clock time per task, s.
+    """
+
+    memory: int = 0
+    time: float = 0.0
+
+
 class FailureFeed(Protocol):
     """The failures and recoveries of machines, for a policy that has to know when they fail next.
 
@@ -460,6 +475,9 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     fluctuating: ClassVar[bool] = False
     #: Whether it supports failures of machines.
     failures: ClassVar[bool] = True
+    #: What each task costs at least, from which memory and time are estimated before a run.  By default it is
+    #: nothing, since most schedulers count the equal tasks of an application.
+    task_cost: ClassVar[TaskCost] = TaskCost()
     #: Whether several processes can share a run (`Run.share`).
     shares: ClassVar[bool] = False
     #: Whether it supports machines that remain reachable while their owners use them (`Faults` with

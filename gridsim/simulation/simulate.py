@@ -41,6 +41,7 @@ from gridsim.simulation.checks import (
     record_tables,
     unfinished_tasks,
 )
+from gridsim.simulation.cost import check_memory, warn_of_long_run
 from gridsim.simulation.machines import RunMachines
 from gridsim.simulation.options import Options, Record
 from gridsim.simulation.outages import Outages
@@ -284,6 +285,9 @@ class Simulation(Stateful):
         if "events" in options.recordings:
             self.recorder = Recorder(options.record_nodes, options.diary_limit)
         check_size(applications, platform, scenario.network.latency, load_profile, self.bandwidth)
+        check_memory(applications, scheduler, scenario)
+        if self.sharing is None or self.sharing.rank == 0:
+            warn_of_long_run(applications, scheduler, scenario)
 
         self.machines = machines = RunMachines(platform, scheduler)
         self.engine, self.network = engine, network = self.make_engine()

@@ -24,7 +24,7 @@ from gridsim.schedulers.centralized.immediate import (
     ImmediateMode,
     ReadyTimeMode,
 )
-from gridsim.scheduling.contract import Policy, Run, Scheduler
+from gridsim.scheduling.contract import Policy, Run, Scheduler, TaskCost
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.parameters import Limits
@@ -151,6 +151,7 @@ class Batch(Scheduler, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "batch"
+    task_cost: ClassVar[TaskCost] = TaskCost(memory=96, time=1e-6)
     decentralized: ClassVar[bool] = False
     dependencies: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = {

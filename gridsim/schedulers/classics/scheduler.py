@@ -19,7 +19,7 @@ from gridsim.schedulers.classics.node import (
     StealingNode,
     WorkNode,
 )
-from gridsim.scheduling.contract import DecisionVerb
+from gridsim.scheduling.contract import DecisionVerb, TaskCost
 from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.board import BoardScheduler
 from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
@@ -66,6 +66,7 @@ class Classic(NodeScheduler, frozen=True, kw_only=True):
         Messages are counted nevertheless.
     """
 
+    task_cost: ClassVar[TaskCost] = TaskCost(memory=128, time=2e-6)
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     decision_words: ClassVar[DecisionTexts] = _PLACED
     truths: ClassVar[Mapping[str, TruthOf]] = {"placed": tasks_at}
@@ -144,6 +145,7 @@ class BoardPlacement(BoardScheduler, frozen=True, kw_only=True):
         Whether messages that move tasks take no time.
     """
 
+    task_cost: ClassVar[TaskCost] = TaskCost(memory=128, time=5e-6)
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     decision_words: ClassVar[DecisionTexts] = _PLACED
     truths: ClassVar[Mapping[str, TruthOf]] = {"placed": tasks_at}
@@ -219,6 +221,7 @@ class WorkStealing(Classic, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "work-stealing"
+    task_cost: ClassVar[TaskCost] = TaskCost()
     policy: ClassVar[type[NodeProgram]] = StealingNode
     cores: ClassVar[bool | Literal["separate"]] = "separate"
     decision_words: ClassVar[DecisionTexts] = _STEALING

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.market.node import MarketNode
-from gridsim.scheduling.contract import DecisionVerb, NodeForm
+from gridsim.scheduling.contract import DecisionVerb, NodeForm, TaskCost
 from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.ground_truth import Truth
 from gridsim.support.parameters import Limits
@@ -58,6 +58,7 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "market"
+    task_cost: ClassVar[TaskCost] = TaskCost(time=5e-6)
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
     policy: ClassVar[type[NodeProgram]] = MarketNode
     local_order: ClassVar = "fifo"

@@ -13,7 +13,7 @@ import numpy as np
 
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.probes.sparrow import tasks_at
-from gridsim.scheduling.contract import Run
+from gridsim.scheduling.contract import Run, TaskCost
 from gridsim.scheduling.nodes.adapter import (
     IntMap,
     Message,
@@ -292,6 +292,7 @@ class Dodoor(NodeScheduler, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "dodoor"
+    task_cost: ClassVar[TaskCost] = TaskCost(memory=128, time=5e-6)
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     cores: ClassVar[bool | Literal["separate"]] = True
     messages: ClassVar[Mapping[str, Message]] = {

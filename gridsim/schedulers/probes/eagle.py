@@ -29,7 +29,7 @@ from gridsim.schedulers.probes.worker import (
     kernel_arguments,
     roles_of,
 )
-from gridsim.scheduling.contract import NodeForm, Policy, Run
+from gridsim.scheduling.contract import NodeForm, Policy, Run, TaskCost
 from gridsim.scheduling.nodes.adapter import Adapter, Fifo, Message, Role
 from gridsim.scheduling.nodes.board import BoardScheduler
 from gridsim.scheduling.nodes.ground_truth import TruthOf
@@ -290,6 +290,7 @@ class Srpt(BoardScheduler, frozen=True, kw_only=True):
         Not used, since nodes do not increment values on the board.
     """
 
+    task_cost: ClassVar[TaskCost] = TaskCost(memory=96, time=5e-6)
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     board_of: ClassVar[Literal["nodes", "applications"]] = "applications"
     timers: ClassVar[tuple[str, ...]] = Probing.timers

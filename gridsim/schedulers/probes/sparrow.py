@@ -16,7 +16,7 @@ from gridcore.nodes.handlers import Handlers
 from gridcore.probes import workers
 from gridsim.errors import ScenarioError
 from gridsim.results.decisions import DecisionTexts
-from gridsim.scheduling.contract import NodeForm, Policy, Run
+from gridsim.scheduling.contract import NodeForm, Policy, Run, TaskCost
 from gridsim.scheduling.nodes.adapter import (
     Adapter,
     Fifo,
@@ -309,6 +309,7 @@ class Probing(NodeScheduler, frozen=True, kw_only=True):
         The pause doubles with each repetition, up to 100 times `retry`.
     """
 
+    task_cost: ClassVar[TaskCost] = TaskCost(memory=96, time=1e-6)
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     timers: ClassVar[tuple[str, ...]] = ("unanswered", "retry")
     decision_words: ClassVar[DecisionTexts] = WORDS

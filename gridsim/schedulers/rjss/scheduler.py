@@ -25,7 +25,7 @@ from gridsim.schedulers.rjss.node import TABLES, RjssNode, messages
 from gridsim.schedulers.rjss.volunteer import TABLES as VOLUNTEER_TABLES
 from gridsim.schedulers.rjss.volunteer import VolunteerNode, volunteer_messages
 from gridsim.schedulers.rjss.volunteers import VolunteerEnvironment, true_stay
-from gridsim.scheduling.contract import Foreseen, NodeForm, Policy, Run
+from gridsim.scheduling.contract import Foreseen, NodeForm, Policy, Run, TaskCost
 from gridsim.scheduling.nodes.adapter import Adapter, NodeScheduler, ProgramScheduler
 from gridsim.scheduling.nodes.ground_truth import TruthOf
 from gridsim.scheduling.nodes.program import Message, NodeProgram
@@ -47,6 +47,7 @@ else:  # msgspec does not support unions of a number and a column
 class _Walker(ProgramScheduler, frozen=True, kw_only=True):
     """Base class of RJSS and its competitors."""
 
+    task_cost: ClassVar[TaskCost] = TaskCost(memory=96, time=5e-7)
     unequal: ClassVar[bool] = True
     cores: ClassVar[bool | Literal["separate"]] = True
     failures: ClassVar[bool] = False

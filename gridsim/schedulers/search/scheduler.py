@@ -23,6 +23,7 @@ from gridsim.schedulers.search.node import (
     control_message,
 )
 from gridsim.schedulers.search.rendezvous import RendezvousNode
+from gridsim.scheduling.contract import TaskCost
 from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.ground_truth import TruthOf
 from gridsim.support.parameters import Limits
@@ -50,6 +51,7 @@ class SearchScheduler(NodeScheduler, frozen=True, kw_only=True):
         Time for which a host waits for a task after an offer, s.
     """
 
+    task_cost: ClassVar[TaskCost] = TaskCost(memory=96, time=2e-5)
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = TABLES
     decision_words: ClassVar[DecisionTexts] = WORDS

@@ -23,7 +23,7 @@ from gridsim.schedulers.steady_state.node import (
     PlannedNode,
     SortedNode,
 )
-from gridsim.scheduling.contract import NodeForm, Policy, Run
+from gridsim.scheduling.contract import NodeForm, Policy, Run, TaskCost
 from gridsim.scheduling.nodes.adapter import Message, NodeScheduler
 from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arrays import Integers
@@ -34,6 +34,7 @@ from gridsim.support.parameters import Limits
 class _MasterScheduler(NodeScheduler, frozen=True, kw_only=True):
     """Base class of the schedulers with a master; it defines the tree, the port and the messages."""
 
+    task_cost: ClassVar[TaskCost] = TaskCost(time=2e-5)
     failures: ClassVar[bool] = False
     unequal: ClassVar[bool] = False
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)

@@ -19,7 +19,7 @@ import numpy as np
 from gridsim.engine.engine import Engine
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.wave.decisions import VERBS, WORDS, HostDecisions
-from gridsim.scheduling.contract import DecisionVerb, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import DecisionVerb, Outcome, Policy, Run, Scheduler, TaskCost
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits
@@ -62,6 +62,7 @@ class Wave(Scheduler, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "wave"
+    task_cost: ClassVar[TaskCost] = TaskCost(memory=32, time=1e-5)
     decentralized: ClassVar[bool] = False
     owners: ClassVar[bool] = True
     unequal: ClassVar[bool] = True

@@ -24,7 +24,7 @@ from gridsim.schedulers.wqr.environment import WorkQueueEnvironment
 from gridsim.schedulers.wqr.node import SIGNALS, Server, Worker
 from gridsim.schedulers.wqr.rules import CHOICES, ORDERS
 from gridsim.schedulers.wqr.selections import function_named
-from gridsim.scheduling.contract import DecisionVerb, Foreseen, NodeForm, Policy, Run
+from gridsim.scheduling.contract import DecisionVerb, Foreseen, NodeForm, Policy, Run, TaskCost
 from gridsim.scheduling.nodes.adapter import Adapter, ProgramScheduler
 from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
 from gridsim.scheduling.nodes.program import Message
@@ -106,6 +106,7 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "WQR-FT"
+    task_cost: ClassVar[TaskCost] = TaskCost(memory=48, time=5e-7)
     decentralized: ClassVar[bool] = False
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     owners: ClassVar[bool] = True

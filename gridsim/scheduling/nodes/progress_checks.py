@@ -27,7 +27,7 @@ MANY_MESSAGES, MANY_PER_TASK, MANY_PER_SECOND, FIRST_SECONDS = 1_000_000, 100, 1
 
 
 class ProgressChecks:
-    """The checks of a run; there are none if its programs do not put tasks into queues.
+    """The checks of a run: of its messages, and of its progress if its programs put tasks into queues.
 
     Parameters
     ----------
@@ -36,6 +36,8 @@ class ProgressChecks:
 
     Attributes
     ----------
+    workload_tasks
+        Number of tasks of the workload; `Adapter.total_tasks` is 0 for programs that use no queues.
     patience
         Number of events without progress after which a run counts as endless.
     failure_count
@@ -44,6 +46,7 @@ class ProgressChecks:
 
     def __init__(self, adapter: Any) -> None:
         self.adapter = adapter
+        self.workload_tasks = int(adapter.run.applications.tasks.sum())
         # sufficient for an instant at which all tasks are submitted and all nodes request tasks
         self.window = PATIENCE + PATIENCE_PER_NODE * adapter.layout.nodes
         self.window += PATIENCE_PER_TASK * adapter.total_tasks
@@ -65,8 +68,8 @@ class ProgressChecks:
         """
         adapter = self.adapter
         progress = adapter.queues.enqueued, adapter.queues.tasks_done
+        self._warn_of_storm()
         if adapter.total_tasks:
-            self._warn_of_storm()
             self._warn_of_crawl(progress)
         events = adapter.core.events + self.failure_count
         is_complete = progress[1] >= adapter.total_tasks
@@ -109,7 +112,7 @@ class ProgressChecks:
 
     def _warn_of_storm(self) -> None:
         """Issue a warning, once, if nodes have sent far more messages than the workload has tasks."""
-        run, tasks = self.adapter.run, self.adapter.total_tasks
+        run, tasks = self.adapter.run, self.workload_tasks
         sent = int(run.network.links.sent.sum())
         if sent <= MANY_MESSAGES or self.has_warned_of_storm:
             return

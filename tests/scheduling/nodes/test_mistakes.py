@@ -425,6 +425,14 @@ def test_a_storm_of_messages_gives_a_warning(form: str, monkeypatch: pytest.Monk
         _run(Storm, form)
 
 
+def test_a_flood_of_advertisements_for_rigid_jobs_gives_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rigid jobs are in no queue of tasks, but their messages are counted as well."""
+    monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.MANY_MESSAGES", 10_000)
+    workload = gs.Workload.jobs_of([0.0, 1.0], [9, 17], [20.0, 500.0])
+    with pytest.warns(gs.SchedulerWarning, match=r"messages for 26 tasks, most of them messages 'advert'"):
+        gs.simulate(gs.Scenario(gs.Platform.equal(17), workload), gs.Zorilla(repeats=True, max_hops=5))
+
+
 NOTE = {"note": gs.Message(10, x=int)}
 
 
