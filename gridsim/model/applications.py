@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.attributes import Requirements, Texts
-from gridsim.support.arguments import normalise, sequence
+from gridsim.support.arguments import is_scalar, normalise, sequence
 from gridsim.support.arrays import Bools, Floats, Integers, first_true
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.columns import FlatColumn, FloatColumn, IntColumn, NumbersColumn
@@ -343,7 +343,7 @@ class ListedWorkload(Recipe, frozen=True, kw_only=True):
             normalise(self, release=(release := sequence("workload.release", release)))
         for name, info in fields_of(type(self)).items():
             kind = column_of(info.type)
-            if kind and issubclass(kind, FlatColumn) and np.isscalar(value := getattr(self, name)):
+            if kind and issubclass(kind, FlatColumn) and is_scalar(value := getattr(self, name)):
                 normalise(self, **{name: [value] * len(release)})
         super().__post_init__()
 

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import real, sequence
+from gridsim.support.arguments import is_scalar, real, sequence
 from gridsim.support.arrays import Floats
 from gridsim.support.columns import FloatColumn
 from gridsim.support.random_streams import Streams
@@ -62,7 +62,7 @@ def amount_of(path: str, argument: Any) -> Amount:
         if len(argument) != 2:
             raise ScenarioError(f"{path} must be a number, a tuple (low, high) or a list, got {argument!r}")
         return Range(*argument)
-    if np.isscalar(argument) or isinstance(argument, Range):
+    if is_scalar(argument) or isinstance(argument, Range):
         return argument  # type: ignore[return-value]  # a recipe checks it, and converts units
     return tuple(sequence(path, argument))
 

@@ -10,6 +10,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterable
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
@@ -258,7 +259,9 @@ def read_header(stream: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     try:
         shape, fortran, dtype = read(stream)
-    except MemoryError:  # Python's parser raises MemoryError if its stack is too small for the header
+    except (ValueError, TypeError, LookupError, SyntaxError, TokenError, MemoryError):
+        # NumPy evaluates the header as a literal of Python, whose parser raises MemoryError if its stack is
+        # too small; some of these errors have the address of an object
         raise ValueError(f"{name} must have a valid header") from None
     if dtype.hasobject:
         raise ValueError(f"{name} must have plain values, got objects")

@@ -163,7 +163,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
     try:
         with Reader(content) as archive:
             metadata = archive.json(_METADATA, _MAX_VALUES)
-            if metadata["format"] not in _READABLE_FORMATS:
+            if type(metadata["format"]) is not int or metadata["format"] not in _READABLE_FORMATS:
                 formats = " or ".join(map(str, _READABLE_FORMATS))
                 raise GridSimError(
                     f"{name}: format of a result must be {formats}, got {metadata['format']!r}"

@@ -17,7 +17,7 @@ import msgspec
 from gridsim.errors import GridSimError, ScenarioError, text_of, variant_label
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support import imports as importing
-from gridsim.support.arguments import closest, hint, listed, short_repr, text
+from gridsim.support.arguments import closest, entries_of, hint, listed, short_repr, text
 from gridsim.support.imports import (
     current_name,
     first_code_name,
@@ -56,7 +56,8 @@ def chosen_schedulers(
         entries = list(schedulers.items())
     elif isinstance(schedulers, Sequence):
         entries = [
-            (split_label(entry)[0] if isinstance(entry, str) else label(entry), entry) for entry in schedulers
+            (split_label(entry)[0] if isinstance(entry, str) else label(entry), entry)
+            for entry in entries_of(schedulers)
         ]
     else:
         raise ScenarioError(f"{condition}, got {short_repr(schedulers)}")

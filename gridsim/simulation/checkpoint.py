@@ -215,7 +215,7 @@ class Checkpoint:
             self._reader = CheckpointFileReader(self._stream)
             content = self._reader.document
             for key, value in _provenance().items():
-                if content[key] != value:
+                if type(content[key]) is not type(value) or content[key] != value:  # 3.0 is 3, too
                     raise GridSimError(
                         f"{self.path}: {key} of a checkpoint must be {value!r}, got {content[key]!r}: a run "
                         "can only be resumed by the version that began it"

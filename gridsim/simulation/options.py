@@ -11,7 +11,7 @@ from gridsim.results.decisions import DECISIONS_LIMIT
 from gridsim.scheduling.contract import NodeForm
 from gridsim.scheduling.nodes.diary import DIARY_LIMIT
 from gridsim.scheduling.nodes.observe import Observe, checked_nodes
-from gridsim.support.arguments import normalise, real, short_repr
+from gridsim.support.arguments import entries_of, normalise, real, short_repr
 from gridsim.support.parameters import CheckedStruct, Limits
 
 #: The names of the recordings of a run.
@@ -121,7 +121,7 @@ def _checked_record(record: Any) -> Any:
     """Check the argument `record` and return it; names become a tuple in the order of `_RECORDINGS`."""
     names = (*_RECORDINGS, "all")
     if isinstance(record, Iterable) and not isinstance(record, str):
-        record = tuple(record)
+        record = tuple(entries_of(record))
         if all(name in _RECORDINGS for name in record):
             return tuple(name for name in _RECORDINGS if name in record)
     elif record in (choices := (False, True, *names)):

@@ -119,6 +119,19 @@ def text(path: str, value: Any) -> str:
     raise ScenarioError(f"{path} must be {condition}, got {short_repr(value)}")
 
 
+def is_scalar(value: Any) -> bool:
+    """Return whether `value` is a single value for NumPy, which also counts buffers of many values as one."""
+    return np.isscalar(value) and not isinstance(value, memoryview)
+
+
+def entries_of(values: Iterable[Any]) -> list[Any]:
+    """Return the entries of an iterable; those of an array or buffer are Python values, or lists of them."""
+    if not isinstance(values, (np.ndarray, memoryview)):
+        return list(values)
+    plain = values.tolist()
+    return plain if values.ndim else [plain]
+
+
 def sequence(path: str, values: Any) -> list[Any]:
     """Return `values` as a list of Python values, or raise a ScenarioError naming `path`."""
     if isinstance(values, (np.ndarray, memoryview)):

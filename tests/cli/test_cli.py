@@ -47,6 +47,12 @@ def error_of(*arguments):
     return lines[0].removeprefix("gridsim: ")
 
 
+@pytest.mark.parametrize("group", [[], ["list"], ["trace"], ["store"]])
+def test_a_group_without_a_command_is_an_error_with_its_help_on_stderr(group):
+    answer = invoke(*group)
+    assert answer.exit_code == 2 and not answer.stdout and answer.stderr.startswith("Usage: ")
+
+
 def test_version_and_help_are_printed():
     assert run_command("--version").stdout == f"gridsim {gridsim.__version__}\n"
     for command in ("run", "compare", "trace info", "trace lint"):

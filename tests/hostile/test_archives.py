@@ -49,7 +49,7 @@ BUSY = "tables/machines/busy.npy"
         (npy([1.0], descr=[("a", "<f8")]), "must be one-dimensional and contain numbers or text"),
         (npy([1.0, 2.0], shape=(1, 2)), "must be one-dimensional and contain numbers or text"),
         (npy([1.0, 2.0], descr="<M8[s]"), "must be one-dimensional and contain numbers or text"),
-        (npy([1.0]).replace(b"'<f8'", b"exit()"), "malformed node"),
+        (npy([1.0]).replace(b"'<f8'", b"exit()"), "machines/busy must have a valid header"),
         (npy([1.0]).replace(b"'<f8'", b"(((((("), "not a valid result file"),
         (npy([1.0]).replace(b"NUMPY\x01", b"NUMPY\x03"), "must be 1.0 or 2.0, got (3, 0)"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "not a valid result file"),
@@ -371,6 +371,7 @@ def test_a_damaged_description_of_a_store_is_rejected(tmp_path: Path) -> None:
         b"\xff",
         b"7",
         b'{"gridsim store": "\x1b"}',
+        b'{"gridsim store": true}',
         b'{"gridsim store": 1' + b" " * (1 << 16) + b"}",
     ):
         (folder / "store.json").write_bytes(text)

@@ -150,6 +150,8 @@ def rewrite(path, change):
             "the file states digest '0', but its tables have",
         ),
         (lambda metadata, members: metadata.update(format=9), "format of a result must be 1 or 2, got 9"),
+        (lambda metadata, members: metadata.update(format=True), "must be 1 or 2, got True"),
+        (lambda metadata, members: metadata.update(format=2.0), "must be 1 or 2, got 2.0"),
         (lambda metadata, members: metadata.pop("tables"), "not a valid result file"),
         (lambda metadata, members: metadata["tables"].pop("machines"), "not a valid result file"),
         (lambda metadata, members: metadata["tables"].update(x=["y"]), "not a valid result file"),

@@ -169,3 +169,17 @@ def test_two_dimensional_arrays_are_read_as_lists_of_lists(kind: Any) -> None:
     assert sequence("x", kind(np.ones((2, 2)))) == [[1.0, 1.0], [1.0, 1.0]]
     with pytest.raises(gs.ScenarioError, match=r"^platform.speeds\[0\]"):
         gs.Platform.of(kind(np.ones((2, 2))))
+    for argument, call in (
+        ("workload.tasks.0.", lambda values: gs.Workload.of([0.0, 1.0], values, 1.0)),
+        ("record", lambda values: gs.simulate(scenario(), gs.FairTree(), record=values)),
+        ("record_nodes.0.", lambda values: gs.simulate(scenario(), gs.FairTree(), record_nodes=values)),
+        ("schedulers", lambda values: gs.compare(scenario(), values)),
+        ("metrics", lambda values: gs.replicate(scenario(), TWO, replicates=2, metrics=values)),
+    ):
+        with pytest.raises(gs.ScenarioError, match=f"^{argument}.* must "):
+            call(kind(np.ones((2, 2))))
+
+
+def test_a_buffer_is_read_as_a_column_of_its_entries() -> None:
+    workload = gs.Workload.of([0.0, 1.0], memoryview(np.array([1, 2])), 1.0)
+    assert workload == gs.Workload.of([0.0, 1.0], [1, 2], 1.0)

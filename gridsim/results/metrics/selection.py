@@ -8,7 +8,7 @@ from typing import Any
 
 from gridsim.errors import ScenarioError
 from gridsim.results.metrics.registry import ALIASES, METRICS, SUMMARY, UNITS, MetricFunction
-from gridsim.support.arguments import listed, short_repr
+from gridsim.support.arguments import entries_of, listed, short_repr
 from gridsim.support.imports import plugins
 from gridsim.support.text import check_name
 
@@ -67,7 +67,7 @@ def requested_metrics(
     functions: dict[str, MetricFunction | None] = {}
     if isinstance(metrics, str):
         raise ScenarioError(f"metrics must be a list of names, or map names to functions, got {metrics!r}")
-    for name in metrics:
+    for name in entries_of(metrics):
         if not isinstance(name, str):
             raise ScenarioError(f"metrics must be a list of names, got the entry {short_repr(name)}")
         if name in ALIASES and not isinstance(metrics, Mapping):

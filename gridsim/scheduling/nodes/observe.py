@@ -24,7 +24,7 @@ from gridsim.results.table import Table, frozen
 from gridsim.scheduling.nodes.attributes import assigned_attributes, attributes_of
 from gridsim.scheduling.nodes.ground_truth import ReadOnlyNode
 from gridsim.scheduling.nodes.program import NodeProgram
-from gridsim.support.arguments import integer, listed, real, short_repr
+from gridsim.support.arguments import entries_of, integer, listed, real, short_repr
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.state import check_names
 
@@ -109,7 +109,9 @@ class Observe:
 
 def _checked_columns(columns: Any) -> dict[str, Column]:
     if isinstance(columns, Iterable) and not isinstance(columns, (str, Mapping)):
-        columns = dict(_named_path(path) if isinstance(path, str) else ("", path) for path in columns)
+        columns = dict(
+            _named_path(path) if isinstance(path, str) else ("", path) for path in entries_of(columns)
+        )
     if not isinstance(columns, Mapping) or not columns:
         raise ScenarioError(
             "observe.columns must be a dict, name -> attribute, or a list of attributes, got "
@@ -140,7 +142,7 @@ def checked_nodes(path: str, nodes: Any) -> tuple[int, ...] | None:
         return None
     if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
         raise ScenarioError(f"{path} must be a list of nodes, got {short_repr(nodes)}")
-    numbers = sorted({integer(f"{path}[{k}]", node) for k, node in enumerate(nodes)})
+    numbers = sorted({integer(f"{path}[{k}]", node) for k, node in enumerate(entries_of(nodes))})
     if not numbers:
         raise ScenarioError(f"{path} must have at least one node, got none")
     return tuple(numbers)
