@@ -26,7 +26,7 @@ from gridsim.emulation.jobs import JobKeeper
 from gridsim.emulation.part import COORDINATOR, Part, Setup
 from gridsim.emulation.queues import Ledger
 from gridsim.emulation.tasks import Parts, TaskSet, count_of
-from gridsim.emulation.wire import LOOPBACK, Conversation, Greeting, frame, from_plain
+from gridsim.emulation.wire import LOOPBACK, ClosedConnections, Conversation, Greeting, frame, from_plain
 from gridsim.emulation.worker import run_worker
 from gridsim.errors import GridSimError, ScenarioError, SchedulerError
 from gridsim.support.clock import NEVER, NS
@@ -86,6 +86,7 @@ class Coordinator(Part):
         self.closing = self.quiet = False
         self.unchanging = False  # whether no further failure or recovery is due
         self.pending_greetings: dict[Conversation, None] = {}
+        self.closed_connections = ClosedConnections()
         self.changed = asyncio.Event()
         self.server: asyncio.Server | None = None
         self.sent = 0
@@ -147,6 +148,7 @@ class Coordinator(Part):
             loop.run_until_complete(asyncio.sleep(0))
             loop.run_until_complete(asyncio.sleep(0))  # run the callbacks of closed connections
             loop.close()
+            self.closed_connections.report()
 
     def _kill(self, peer: Peer) -> None:
         if not peer.dead:
@@ -282,9 +284,10 @@ class Coordinator(Part):
             self._handle_reports,
             self._closed,
             decoder=msgspec.msgpack.Decoder(list[list[Any]]),
-            token=self.setup.token,
+            secret=self.setup.secret,
             greet=self._greet,
             pending_greetings=self.pending_greetings,
+            closed_connections=self.closed_connections,
         )
 
     def _greet(self, connection: Conversation, greeting: Greeting) -> None:

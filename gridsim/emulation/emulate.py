@@ -106,7 +106,7 @@ def emulate(
         modelled=one_of("network", network, ("modelled", "real")) == "modelled",
         spin=one_of("work", work, ("sleep", "spin")) == "spin",
         kill=kill,
-        token=secrets.token_bytes(32),
+        secret=secrets.token_bytes(32),
     )
     if processes > scenario.platform.nodes:
         raise ScenarioError(

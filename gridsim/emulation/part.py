@@ -37,8 +37,8 @@ class Setup:
     ----------
     processes, speedup, modelled, spin, kill
         As in `gridsim.emulation.emulate.emulate`.
-    token
-        Secret of the run, with which connections begin.
+    secret
+        Secret of the run, with which both sides of a connection prove that they belong to it.
     """
 
     scenario: Scenario
@@ -48,7 +48,7 @@ class Setup:
     modelled: bool
     spin: bool
     kill: bool
-    token: bytes
+    secret: bytes
 
 
 class Part(Simulation):

@@ -1,8 +1,10 @@
-"""Wire format of an emulation: msgpack frames on connections that begin with a token.
+"""Wire format of an emulation: msgpack frames on connections whose sides prove that they belong to the run.
 
-A frame is its length (4 bytes, big endian) and a msgpack array.  A connection is closed, with one line in the
-log, if its first frame is not a greeting with the token of the run, if a frame is too long, or if a frame
-cannot be decoded.  Frames contain numbers, text and bytes, which are never executed.
+A frame is its length (4 bytes, big endian) and a msgpack value.  Both sides of a connection know the secret
+of the run, which is never sent: the listening process sends a random challenge, the other one answers with a
+greeting that has a challenge of its own and a proof (HMAC-SHA256 of both challenges), and the listening
+process answers with its proof.  A connection is closed if a proof is wrong, if a frame is too long, or if a
+frame cannot be decoded.  Frames contain numbers, text and bytes, which are never executed.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ import hmac
 import logging
 import operator
 import os
+import secrets
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar
@@ -37,6 +41,11 @@ LONGEST, LONGEST_GREETING = 1 << 24, 256
 PATIENCE, MAX_UNIDENTIFIED = 2.0, 64
 #: Maximum size of a message between nodes, bytes, well below `LONGEST`.
 LONGEST_MESSAGE = 1 << 20
+
+#: Size of a challenge, bytes.
+_CHALLENGE_SIZE = 32
+#: Minimum time between two lines of the log on closed connections, s.
+_LOG_EVERY = 60.0
 
 _HEAD = struct.Struct(">I")
 _encode = msgspec.msgpack.Encoder().encode
@@ -81,13 +90,76 @@ def from_plain(content: list[Any]) -> Any:
     return unpack(value, load)
 
 
-class Greeting(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """First frame of a connection: the opening process, its incarnation, and the port on which it listens."""
+_Challenge = Annotated[bytes, msgspec.Meta(min_length=_CHALLENGE_SIZE, max_length=_CHALLENGE_SIZE)]
+_decode_bytes = msgspec.msgpack.Decoder(bytes).decode
+_decode_challenge = msgspec.msgpack.Decoder(_Challenge).decode
 
-    token: bytes
+
+class Greeting(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """First frame of the opening process: its number, incarnation, and the port on which it listens."""
+
+    proof: bytes
+    challenge: _Challenge
     process: int
     incarnation: int
     port: int = 0
+
+    def expected_proof(self, secret: bytes, challenge: bytes) -> bytes:
+        """Return the proof of a greeting that answers `challenge`."""
+        numbers = self.process, self.incarnation, self.port
+        return _proof(secret, "greeting", challenge, self.challenge, *numbers)
+
+
+def _proof(secret: bytes, *content: Any) -> bytes:
+    return hmac.digest(secret, _encode(content), "sha256")
+
+
+class Introduction:
+    """The opening side of a handshake.
+
+    Parameters
+    ----------
+    secret
+        Secret of the run.
+    process, incarnation, port
+        As in `Greeting`.
+    """
+
+    def __init__(self, secret: bytes, process: int, incarnation: int, port: int = 0) -> None:
+        self.secret, self.numbers = secret, (process, incarnation, port)
+        self._expected = b""
+
+    def greeting(self, body: bytes) -> bytes:
+        """Return the frame that answers the body of a challenge; raise ValidationError if it is invalid."""
+        challenge, own_challenge = _decode_challenge(body), secrets.token_bytes(_CHALLENGE_SIZE)
+        greeting = Greeting(b"", own_challenge, *self.numbers)
+        self._expected = _proof(self.secret, "answer", challenge, own_challenge)
+        return frame(msgspec.structs.replace(greeting, proof=greeting.expected_proof(self.secret, challenge)))
+
+    def check(self, body: bytes) -> None:
+        """Raise ValidationError unless the listening process has proved that it belongs to the run."""
+        if not hmac.compare_digest(_decode_bytes(body), self._expected):
+            raise msgspec.ValidationError("the proof of an answer must match the run")
+
+
+class ClosedConnections:
+    """Counter of closed connections: a line in the log for the first, then one per `_LOG_EVERY` s at most."""
+
+    def __init__(self) -> None:
+        self._unreported, self._reason, self._next = 0, "", 0.0
+
+    def add(self, reason: str) -> None:
+        """Count a connection that was closed for a reason."""
+        self._unreported, self._reason = self._unreported + 1, reason
+        if time.monotonic() >= self._next:
+            self.report()
+
+    def report(self) -> None:
+        """Write a line on the connections that were closed since the last line, if there are any."""
+        if self._unreported:
+            others = f" (and {self._unreported - 1:,} others before)" if self._unreported > 1 else ""
+            _LOG.warning("connection closed: %s%s", self._reason, others)
+            self._unreported, self._next = 0, time.monotonic() + _LOG_EVERY
 
 
 class Conversation(asyncio.Protocol):
@@ -100,12 +172,20 @@ class Conversation(asyncio.Protocol):
     closed
         Function that is called when the connection is closed, unless a greeting is still missing.
     greet
-        Function that is called with the greeting if the other side opens the connection; None if this side
-        opens it.
-    token
+        Function that is called with the greeting if the other side opens the connection.
+    secret
         Secret of the run.
+    introduction
+        The greeting of this process if it opens the connection; None if it listens.
     pending_greetings
         Connections to the listening process that have not yet sent a greeting, oldest first.
+    closed_connections
+        Counter of the connections that this process has closed.
+
+    Attributes
+    ----------
+    known
+        Whether the other side has proved that it belongs to the run.
     """
 
     def __init__(
@@ -114,26 +194,34 @@ class Conversation(asyncio.Protocol):
         closed: Callable[[Conversation], None],
         *,
         decoder: Any,
-        token: bytes,
+        secret: bytes,
+        closed_connections: ClosedConnections,
         greet: Callable[[Conversation, Greeting], None] | None = None,
+        introduction: Introduction | None = None,
         pending_greetings: dict[Conversation, None] | None = None,
     ) -> None:
-        self.handle, self.closed, self.decode, self.token = handle, closed, decoder.decode, token
-        self.greet, self.known = greet, greet is None
+        self.handle, self.closed, self.decode, self.secret = handle, closed, decoder.decode, secret
+        self.greet, self.introduction, self.known = greet, introduction, False
         self.pending_greetings = {} if pending_greetings is None else pending_greetings
+        self.closed_connections = closed_connections
+        self.challenge, self.has_greeted = b"", False
+        #: Result: whether the handshake has succeeded.
+        self.identified: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.came = bytearray()
         self.transport: Any = None
         self.process = self.incarnation = -1
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Wait for the greeting of a new connection."""
+        """Wait for the handshake of a new connection, after a challenge if this process listens."""
         self.transport = transport
-        if self.known:
-            return
         loop = asyncio.get_running_loop()
-        self.pending_greetings[self] = None
         self._timer = loop.call_later(PATIENCE, self.refuse, f"no greeting within {PATIENCE:g} s")
+        if self.introduction is not None:
+            return
+        self.challenge = secrets.token_bytes(_CHALLENGE_SIZE)
+        transport.write(frame(self.challenge))
+        self.pending_greetings[self] = None
         if len(self.pending_greetings) > MAX_UNIDENTIFIED:
             loop.call_soon(
                 loop.call_soon, self._make_room
@@ -146,7 +234,7 @@ class Conversation(asyncio.Protocol):
             oldest.refuse("too many connections without a greeting")
 
     def data_received(self, data: bytes) -> None:
-        """Read the frames that have arrived, the first of which must be a greeting."""
+        """Read the frames that have arrived, the first of which are those of the handshake."""
         came = self.came
         came += data
         at = 0
@@ -162,8 +250,10 @@ class Conversation(asyncio.Protocol):
             try:
                 if self.known:
                     self.handle(self, self.decode(body))
-                else:
+                elif self.introduction is None:
                     self._meet(body)
+                else:
+                    self._introduce(self.introduction, body)
             except msgspec.MsgspecError as error:
                 self.refuse(str(error))
                 return
@@ -171,12 +261,28 @@ class Conversation(asyncio.Protocol):
 
     def _meet(self, body: bytes) -> None:
         greeting = msgspec.msgpack.decode(body, type=Greeting)
-        if not hmac.compare_digest(greeting.token, self.token):
-            raise msgspec.ValidationError("the token of a greeting must match the run")
+        if not hmac.compare_digest(greeting.proof, greeting.expected_proof(self.secret, self.challenge)):
+            raise msgspec.ValidationError("the proof of a greeting must match the run")
         self._forget()
         assert self.greet is not None
+        self.transport.write(frame(_proof(self.secret, "answer", self.challenge, greeting.challenge)))
         self.greet(self, greeting)  # it raises an error for an unexpected greeting
-        self.known, self.process, self.incarnation = True, greeting.process, greeting.incarnation
+        self.process, self.incarnation = greeting.process, greeting.incarnation
+        self._end_handshake()
+
+    def _introduce(self, introduction: Introduction, body: bytes) -> None:
+        """Answer the challenge of the listening process, or check its proof."""
+        if not self.has_greeted:
+            self.has_greeted = True
+            self.transport.write(introduction.greeting(body))
+            return
+        introduction.check(body)
+        self._forget()
+        self._end_handshake()
+
+    def _end_handshake(self) -> None:
+        self.known = True
+        self.identified.set_result(True)
 
     def _forget(self) -> None:
         self.pending_greetings.pop(self, None)
@@ -185,9 +291,9 @@ class Conversation(asyncio.Protocol):
             self._timer = None
 
     def refuse(self, reason: str) -> None:
-        """Close the connection, with one line in the log."""
+        """Close the connection, and count it in the log."""
         if not self.transport.is_closing():
-            _LOG.warning("connection closed: %s", reason)
+            self.closed_connections.add(reason)
             self.transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -195,6 +301,8 @@ class Conversation(asyncio.Protocol):
         self._forget()
         if self.known:
             self.closed(self)
+        else:
+            self.identified.set_result(False)
 
 
 class Control:
@@ -206,6 +314,8 @@ class Control:
         Port on which the coordinator listens.
     handle
         Function that is called with each list of commands.
+    introduction
+        The greeting of this process.
 
     Attributes
     ----------
@@ -213,12 +323,16 @@ class Control:
         Commands that have arrived but have not been handled.
     """
 
-    def __init__(self, port: int, handle: Callable[[list[Any]], None]) -> None:
+    def __init__(self, port: int, handle: Callable[[list[Any]], None], introduction: Introduction) -> None:
         self.socket = socket.create_connection((LOOPBACK, port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.handle, self.waiting = handle, list[Any]()
         self._buffer, self._decode = bytearray(), msgspec.msgpack.Decoder(list[list[Any]]).decode
+        self.write(introduction.greeting(self._wait_for_frame()))
+        introduction.check(self._wait_for_frame())
         self._loop = asyncio.get_running_loop()
+        self._decode_frames()  # commands may have arrived with the answer
+        self._loop.call_soon(self._handle_waiting)
         self._loop.add_reader(self.socket, self._receive)
 
     def write(self, content: bytes) -> None:
@@ -248,15 +362,34 @@ class Control:
             self.handle(commands)
 
     def _read(self, flags: int = 0) -> None:
-        """Read frames, waiting for one if necessary; the process ends if its coordinator has ended."""
+        """Read frames, waiting for one if necessary."""
+        self._receive_data(flags)
+        self._decode_frames()
+
+    def _decode_frames(self) -> None:
+        while (body := self._next_frame()) is not None:
+            self.waiting += self._decode(body)
+
+    def _receive_data(self, flags: int = 0) -> None:
+        """Read data, waiting for it if necessary; the process ends if its coordinator has ended."""
         data = self.socket.recv(1 << 18, flags)
         if not data:
             os._exit(0)
+        self._buffer += data
+
+    def _next_frame(self) -> bytes | None:
+        """Return the body of the next frame that has arrived; None if it is incomplete."""
         came = self._buffer
-        came += data
-        while len(came) >= 4 and len(came) - 4 >= (length := _HEAD.unpack_from(came)[0]):
-            self.waiting += self._decode(came[4 : 4 + length])
-            del came[: 4 + length]
+        if len(came) < 4 or len(came) - 4 < (length := _HEAD.unpack_from(came)[0]):
+            return None
+        body = bytes(memoryview(came)[4 : 4 + length])
+        del came[: 4 + length]
+        return body
+
+    def _wait_for_frame(self) -> bytes:
+        while (body := self._next_frame()) is None:
+            self._receive_data()
+        return body
 
 
 #: Name of the tag, which is not a valid field of a message.

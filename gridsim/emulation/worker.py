@@ -28,9 +28,11 @@ from gridsim.emulation.part import Part, Setup
 from gridsim.emulation.tasks import Parts
 from gridsim.emulation.wire import (
     LOOPBACK,
+    ClosedConnections,
     Control,
     Conversation,
     Greeting,
+    Introduction,
     decoder_of,
     frame,
     message_frame,
@@ -114,6 +116,7 @@ class Worker(Part):
         self.forgotten: set[tuple[int, int]] = set()
         self.incoming: dict[tuple[int, int], Conversation] = {}
         self.pending_greetings: dict[Conversation, None] = {}
+        self.closed_connections = ClosedConnections()
         self.decoder = decoder_of(self.core.mail.wire.values())
         self.moves = 0
         self.is_pump_scheduled = False
@@ -209,19 +212,23 @@ class Worker(Part):
         self.over = loop.create_future()
         server = await loop.create_server(self._accept, LOOPBACK, 0)
         own = server.sockets[0].getsockname()[1]
-        self.control = Control(port, self._command)
-        self.control.write(frame(Greeting(self.setup.token, self.number, self.incarnation, own)))
+        self.control = Control(port, self._command, self._introduction(own))
         await self.over
+        self.closed_connections.report()
         server.close()
+
+    def _introduction(self, port: int = 0) -> Introduction:
+        return Introduction(self.setup.secret, self.number, self.incarnation, port)
 
     def _accept(self) -> Conversation:
         return Conversation(
             self._message,
             self._closed,
             decoder=self.decoder,
-            token=self.setup.token,
+            secret=self.setup.secret,
             greet=self._greet,
             pending_greetings=self.pending_greetings,
+            closed_connections=self.closed_connections,
         )
 
     def _greet(self, connection: Conversation, greeting: Greeting) -> None:
@@ -335,17 +342,27 @@ class Worker(Part):
 
     async def _reach(self, to: int, port: int, incarnation: int) -> None:
         def conversation() -> Conversation:
-            return Conversation(lambda *_: None, self._left, decoder=self.decoder, token=self.setup.token)
+            return Conversation(
+                lambda *_: None,
+                self._left,
+                decoder=self.decoder,
+                secret=self.setup.secret,
+                introduction=self._introduction(),
+                closed_connections=self.closed_connections,
+            )
 
         try:
             _, connection = await asyncio.get_running_loop().create_connection(conversation, LOOPBACK, port)
         except OSError:  # the process was killed in the meantime
             return
+        if not await connection.identified:  # the coordinator knows whether it was killed
+            self.tell("left", to, incarnation)
+            self.wake()
+            return
         connection.process, connection.incarnation = to, incarnation
         if to not in self.outbox:  # the coordinator has announced its end in the meantime
             connection.transport.abort()
             return
-        connection.transport.write(frame(Greeting(self.setup.token, self.number, self.incarnation)))
         self.peers[to] = connection
         self.tell("left" if connection.transport.is_closing() else "reached", to, incarnation)
         self.wake()

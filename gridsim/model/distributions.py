@@ -63,7 +63,7 @@ def amount_of(path: str, argument: Any) -> Amount:
             raise ScenarioError(f"{path} must be a number, a tuple (low, high) or a list, got {argument!r}")
         return Range(*argument)
     if is_scalar(argument) or isinstance(argument, Range):
-        return argument  # type: ignore[return-value]  # a recipe checks it, and converts units
+        return argument  # type: ignore[no-any-return]  # a recipe checks it, and converts units
     return tuple(sequence(path, argument))
 
 

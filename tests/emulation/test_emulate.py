@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -24,7 +25,7 @@ from gridsim.cli.main import cli
 from gridsim.emulation.coordinator import Coordinator, Peer
 from gridsim.emulation.emulate import emulate
 from gridsim.emulation.part import Setup
-from gridsim.emulation.wire import Greeting, frame
+from gridsim.emulation.wire import Conversation, Greeting, Introduction
 from gridsim.emulation.worker import Worker
 from gridsim.report import write_report
 from gridsim.scheduling.registry import make_scheduler
@@ -304,7 +305,7 @@ def test_events_of_other_machines_are_not_emulated() -> None:
 
 def setup(**further: Any) -> Setup:
     options: dict[str, Any] = {"scenario": bags(), "scheduler": gs.Sparrow(), "processes": 2, "speedup": 1.0}
-    options |= {"modelled": True, "spin": False, "kill": False, "token": b""}
+    options |= {"modelled": True, "spin": False, "kill": False, "secret": b""}
     return Setup(**(options | further))
 
 
@@ -397,14 +398,21 @@ def test_connections_with_unexpected_greetings_are_closed(
 ) -> None:
     run = Coordinator(setup(), None)
     run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
-    run.peers[0].connection = before = run._accept()  # process 1 is in its second incarnation
-    closed = list[str]()
-    connection = run._accept()
-    connection.transport = SimpleNamespace(
-        is_closing=lambda: bool(closed), abort=lambda: closed.append("abort")
+    closed, sent = list[str](), bytearray()
+    transport = SimpleNamespace(
+        is_closing=lambda: bool(closed), abort=lambda: closed.append("abort"), write=sent.extend
     )
-    connection.data_received(frame(Greeting(b"", number, 0, 1)))
-    connection.connection_lost(None)
+
+    async def connect() -> Conversation:
+        run.peers[0].connection = before = run._accept()  # process 1 is in its second incarnation
+        connection = run._accept()
+        connection.connection_made(transport)
+        introduction = Introduction(run.setup.secret, number, 0, 1)
+        connection.data_received(introduction.greeting(bytes(sent[4:])))
+        connection.connection_lost(None)
+        return before
+
+    before = asyncio.run(connect())
     assert closed and len(caplog.records) == 1 and run.failure is None
     assert run.peers[0].connection is before and run.peers[1].connection is None
 
@@ -441,7 +449,8 @@ def test_a_restarted_process_learns_of_failures_while_it_connects() -> None:
     run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
     run._change([2], [])
     sent = bytearray()
-    run._greet(SimpleNamespace(transport=SimpleNamespace(write=sent.extend)), Greeting(b"", 1, 1, 5000))
+    connection: Any = SimpleNamespace(transport=SimpleNamespace(write=sent.extend))
+    run._greet(connection, Greeting(b"", bytes(32), 1, 1, 5000))
     commands = msgspec.msgpack.decode(sent[4 : 4 + int.from_bytes(sent[:4], "big")])
     assert commands == [["faults", [2], [], 0]]
 

@@ -86,7 +86,7 @@ def run_in_virtual_time(
         modelled=True,
         spin=False,
         kill=False,
-        token=b"",
+        secret=b"",
     )
     coordinator = VirtualCoordinator(setup, None, process)
     coordinator.execute()

@@ -16,16 +16,24 @@ import pytest
 from gridcore.nodes.kinds import MessageKind
 from gridsim import ScenarioError, SchedulerError, array
 from gridsim.emulation import wire
-from gridsim.emulation.wire import Conversation, Greeting, Kind, decoder_of, frame, message_frame
+from gridsim.emulation.wire import (
+    ClosedConnections,
+    Conversation,
+    Greeting,
+    Introduction,
+    Kind,
+    decoder_of,
+    frame,
+    message_frame,
+)
 from gridsim.support.random_streams import Streams
 
-TOKEN = bytes(range(32))
+SECRET = bytes(range(32))
 KINDS = [
     Kind(0, MessageKind("share", 0, 100, {"application": int, "tasks": int}, True, ("on_share",))),
     Kind(1, MessageKind("matrix", 1, 100, {"cells": array(float)}, False, ("on_matrix",))),
     Kind(2, MessageKind("counts", 2, 100, {"counts": array(np.uint16, ndim=1)}, False, ("on_counts",))),
 ]
-GREETING = frame(Greeting(TOKEN, 3, 0))
 
 
 class Server:
@@ -35,6 +43,7 @@ class Server:
         self.handled: list[Any] = []
         self.met: list[Greeting] = []
         self.pending_greetings: dict[Conversation, None] = {}
+        self.closed_connections = ClosedConnections()
 
     def handle(self, talk: Conversation, message: Any) -> None:
         kind = next(kind for kind in KINDS if kind.declared.name == message.kind)
@@ -45,22 +54,37 @@ class Server:
             self.handle,
             lambda talk: None,
             decoder=decoder_of(KINDS),
-            token=TOKEN,
+            secret=SECRET,
             greet=lambda talk, greeting: self.met.append(greeting),
             pending_greetings=self.pending_greetings,
+            closed_connections=self.closed_connections,
         )
 
 
-def talk(*pieces: bytes, wait: float = 0.0) -> Server:
-    """Connect, send `pieces`, and wait until the server has closed the connection."""
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    """Return the body of a frame."""
+    return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+
+
+async def greeting_to(reader: asyncio.StreamReader) -> bytes:
+    """Return the greeting with which process 3 answers the challenge that arrives."""
+    return Introduction(SECRET, 3, 0).greeting(await read_frame(reader))
+
+
+def talk(*pieces: bytes, greet: bool = False, wait: float = 0.0) -> Server:
+    """Connect, send `pieces`, and wait until the server has closed the connection.
+
+    With `greet`, the pieces follow a valid greeting, and pieces of one byte are sent if `wait` > 0.
+    """
 
     async def say(server: Server, port: int) -> None:
         reader, writer = await asyncio.open_connection(wire.LOOPBACK, port)
-        for piece in pieces:
-            writer.write(piece)
+        content = [await greeting_to(reader) if greet else b"", *pieces]
+        for part in [bytes([byte]) for byte in b"".join(content)] if wait else content:
+            writer.write(part)
             await asyncio.sleep(wait)
         with suppress(ConnectionError):
-            assert await asyncio.wait_for(reader.read(), 5.0) == b""
+            await asyncio.wait_for(reader.read(), 5.0)
         writer.close()
 
     return with_server(say)
@@ -88,7 +112,10 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 STRANGE = {
     "garbage": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "oversized": struct.pack(">I", 2**31) + b"x",
-    "wrong token": frame(Greeting(bytes(32), 3, 0)),
+    "another secret": Introduction(bytes(32), 3, 0).greeting(msgspec.msgpack.encode(bytes(32))),
+    "a greeting to another challenge": Introduction(SECRET, 3, 0).greeting(msgspec.msgpack.encode(bytes(32))),
+    "the secret itself": frame(Greeting(SECRET, bytes(32), 3, 0)),
+    "a short challenge": frame(Greeting(bytes(32), b"", 3, 0)),
     "no greeting": frame([1, 2, 3]),
     "no msgpack": struct.pack(">I", 3) + b"\xc1\xc1\xc1",
 }
@@ -101,15 +128,18 @@ def test_connections_without_a_valid_greeting_are_closed(name: str, caplog: pyte
     assert len(lines(caplog)) == 1
 
 
-def test_random_bytes_are_never_handled(caplog: pytest.LogCaptureFixture) -> None:
+def test_random_bytes_are_never_handled(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     rng = Streams(5)("wire fuzz")
+    monkeypatch.setattr(wire, "_LOG_EVERY", 0.0)
 
     async def say(server: Server, port: int) -> None:
         for greeted in [False, True] * 40:
             reader, writer = await asyncio.open_connection(wire.LOOPBACK, port)
             body = rng.bytes(int(rng.integers(1, 200)))
             head = struct.pack(">I", int(rng.choice([len(body), len(body), 2**30])))
-            writer.write((GREETING if greeted else b"") + head + body)
+            writer.write((await greeting_to(reader) if greeted else b"") + head + body)
             writer.write_eof()
             with suppress(ConnectionError):
                 await asyncio.wait_for(reader.read(), 5.0)
@@ -142,7 +172,7 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_invalid_messages_close_the_connection(name: str, caplog: pytest.LogCaptureFixture) -> None:
     body = msgspec.msgpack.encode(WRONG[name])
-    server = talk(GREETING + struct.pack(">I", len(body)) + body)
+    server = talk(struct.pack(">I", len(body)) + body, greet=True)
     assert not server.handled and len(lines(caplog)) == 1
 
 
@@ -150,14 +180,13 @@ def test_an_incomplete_greeting_closes_the_connection_after_a_timeout(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(wire, "PATIENCE", 0.1)
-    server = talk(GREETING[:10])
+    server = talk(STRANGE["another secret"][:10])
     assert not server.met and lines(caplog) == ["connection closed: no greeting within 0.1 s"]
 
 
 def test_a_greeting_may_come_in_pieces() -> None:
     good = message_frame(KINDS[0].pack(1, message(0, application=5, tasks=6), 3, tasks=((0, 6),)))
-    every = GREETING + good
-    server = talk(*(every[k : k + 1] for k in range(len(every))), STRANGE["oversized"], wait=0.0005)
+    server = talk(good, STRANGE["oversized"], greet=True, wait=0.0005)
     assert [message.tasks for message in server.handled] == [6]
 
 
@@ -170,7 +199,7 @@ def test_the_oldest_connections_are_closed_if_too_many_send_no_greeting(
     async def say(server: Server, port: int) -> None:
         open_ = [await asyncio.open_connection(wire.LOOPBACK, port) for _ in range(12)]
         reader, writer = await asyncio.open_connection(wire.LOOPBACK, port)
-        writer.write(GREETING)
+        writer.write(await greeting_to(reader))
         while not server.met or len(server.pending_greetings) > 4:
             await asyncio.sleep(0.005)
         assert not reader.at_eof()  # the oldest connections were closed
@@ -178,7 +207,61 @@ def test_the_oldest_connections_are_closed_if_too_many_send_no_greeting(
             item.close()
 
     server = with_server(say)
-    assert 8 <= len(lines(caplog)) <= 9 and len(server.met) == 1 and not server.pending_greetings
+    assert len(server.met) == 1 and not server.pending_greetings
+    server.closed_connections.report()
+    first, rest = lines(caplog)
+    assert first == "connection closed: too many connections without a greeting"
+    assert rest in (f"{first} (and {others} others before)" for others in (6, 7))
+
+
+@pytest.mark.parametrize("secret", [SECRET, bytes(32)])
+def test_a_process_talks_only_to_a_server_that_knows_the_secret(
+    secret: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stranger that listens on the port of a process receives neither the secret nor a message."""
+    received, ended = bytearray(), asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        challenge = bytes(reversed(range(32)))
+        writer.write(frame(challenge))
+        body = await read_frame(reader)
+        received.extend(body)
+        greeting = msgspec.msgpack.decode(body, type=Greeting)
+        writer.write(frame(wire._proof(secret, "answer", challenge, greeting.challenge)))
+        with suppress(ConnectionError):
+            received.extend(await reader.read())
+        writer.close()
+        ended.set()
+
+    async def main() -> bool:
+        server = await asyncio.start_server(answer, wire.LOOPBACK, 0)
+        connection = Conversation(
+            lambda *_: None,
+            lambda _: None,
+            decoder=decoder_of(KINDS),
+            secret=SECRET,
+            introduction=Introduction(SECRET, 3, 0),
+            closed_connections=ClosedConnections(),
+        )
+        port = server.sockets[0].getsockname()[1]
+        await asyncio.get_running_loop().create_connection(lambda: connection, wire.LOOPBACK, port)
+        is_identified = await asyncio.wait_for(connection.identified, 5.0)
+        connection.transport.abort()
+        await asyncio.wait_for(ended.wait(), 5.0)
+        await asyncio.sleep(0)
+        server.close()
+        return is_identified
+
+    assert asyncio.run(main()) == (secret == SECRET)
+    assert SECRET not in received and len(lines(caplog)) == (secret != SECRET)
+
+
+def test_a_proof_of_one_side_is_none_of_the_other() -> None:
+    """A stranger cannot return a process its own greeting as an answer."""
+    introduction = Introduction(SECRET, 3, 0)
+    greeting = msgspec.msgpack.decode(introduction.greeting(msgspec.msgpack.encode(bytes(32)))[4:])
+    with pytest.raises(msgspec.ValidationError, match="the proof of an answer"):
+        introduction.check(msgspec.msgpack.encode(greeting[0]))
 
 
 def test_fields_may_have_the_names_that_msgspec_uses() -> None:
