@@ -1,7 +1,7 @@
 """How soon `check_scheduler` finds each planted fault: scenarios and seconds, over ten seeds.
 
 The faults are those of `tests/_helpers/planted.py` (schedulers on cohorts), `planted_nodes.py` (node
-programs) and `planted_rigid.py` (schedulers of rigid jobs).  A check has up to 200 scenarios of up to 12
+programs), `planted_rigid.py` (schedulers of rigid jobs) and `planted_rare.py` (rare faults).  A check has up to 200 scenarios of up to 12
 machines.  Other interpreters are started for the faults that only they show.  Seconds are of the processor,
 of this process and those, which take a second.
 
@@ -83,6 +83,7 @@ def main() -> None:
         **import_module("planted_rigid").PLANTED_RIGID,
         **import_module("planted_future").PLANTED_FUTURE,
         **import_module("planted_reports").PLANTED_REPORTS,
+        **import_module("planted_rare").PLANTED_RARE,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)

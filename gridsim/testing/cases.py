@@ -26,6 +26,8 @@ from gridsim.support.arrays import Integers
 
 #: Numbers of machines that are special cases of trees.
 _MACHINE_COUNTS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
+#: Numbers of machines of `large_grids`.
+_LARGE_GRIDS = (27, 40)
 #: Times of failures (s): some while the first requests or a summary are in flight, or at a heartbeat.
 _INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 60.0)
 #: Times (s) from the release or end of an application to the failure of a machine.
@@ -232,6 +234,48 @@ def _scale(values: Any, factor: float) -> Any:
 def large_bag() -> Scenario:
     """Return a scenario of two machines with a bag of more than 2**16 tasks and a small bag."""
     return Scenario(Platform.equal(2, 1000.0), Workload.of([0.0, 1.0], [70_000, 5], 1.0, [0, 1]))
+
+
+def large_grids(rigid: bool) -> list[Scenario]:
+    """Return scenarios of more machines than random scenarios have, with long queues at a few submitters."""
+    grids = []
+    for seed, nodes in enumerate(_LARGE_GRIDS):
+        homes = [(7 * k * k + seed) % 5 for k in range(10)]
+        release, speeds = [30.0 * k for k in range(10)], [1000.0 - 10.0 * (u % 7) for u in range(nodes)]
+        if rigid:
+            widths = [1 + 3 * k % nodes for k in range(10)]
+            platform, workload = Platform.equal(nodes), Workload.jobs_of(release, widths, 90.0, None, homes)
+        else:
+            platform, workload = Platform.of(speeds), Workload.of(release, 2 * nodes, 40_000.0, homes)
+        grids.append(Scenario(platform, workload, seed=seed))
+    return grids
+
+
+def job_alone(scenario: Scenario) -> Scenario | None:
+    """Return the scenario with one of its rigid jobs, without other requirements; None on shared machines."""
+    if scenario.platform.is_shared:
+        return None
+    jobs = scenario.workload.realize(scenario.platform)
+    assert jobs.requested is not None
+    i = scenario.seed % len(jobs)
+    run_time = float(jobs.task_size[i] / scenario.platform.speeds[0])
+    workload = Workload.jobs_of(
+        [float(jobs.release[i])],
+        int(jobs.tasks[i]),
+        run_time,
+        max(run_time, float(jobs.requested[i])),
+        int(jobs.submitter[i]),
+        origin=0.0,
+    )
+    return dataclasses.replace(scenario, workload=workload)
+
+
+def with_deadline_after(scenario: Scenario, start: float) -> Scenario:
+    """Return a scenario of one job with the deadline at which the job ends if it starts at `start` s."""
+    recipe = scenario.workload.recipe
+    assert isinstance(recipe, JobListRecipe) and recipe.requested is not None
+    deadline = start + float(recipe.requested.array[0]) + 1e-6  # times are rounded to whole ns
+    return _replace_recipes(scenario, {}, {"deadline": [deadline]})
 
 
 @st.composite

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, get_args
 
 import numpy as np
@@ -35,9 +35,12 @@ from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import integer, real
 from gridsim.support.progress import Bar, Progress, bar
 from gridsim.testing.cases import (
+    job_alone,
     large_bag,
+    large_grids,
     scenarios,
     with_cores_anywhere,
+    with_deadline_after,
     without_dependencies,
     without_needs,
 )
@@ -55,6 +58,7 @@ from gridsim.testing.introspection import (
 from gridsim.testing.locality import can_isolate_nodes, isolate_nodes, locality_violation
 from gridsim.testing.order import promised_order_violation
 from gridsim.testing.other_interpreters import INTERPRETERS, interpreter, run_in_fresh_process
+from gridsim.testing.report import Conformance
 from gridsim.testing.resuming import has_checkpoint_state, resume_difference
 from gridsim.testing.run_limits import (
     LIMITS,
@@ -87,48 +91,6 @@ OVERTIME = 2.0
 #: The scenarios of each kind that the rounds of the search for new lines try.  The first
 #: round is short, so that a check with little time tries all kinds of scenarios.
 _SEARCHED_PER_ROUND = (2, 6, 8, 8)
-
-
-@dataclass(frozen=True)
-class Conformance:
-    """Report on a scheduler that kept all invariants.
-
-    Parameters
-    ----------
-    scheduler
-        Name of the scheduler.
-    examples, with_failures
-        The number of scenarios tried, and the number of them with failures.
-    left_out
-        Invariant -> reason why it was not checked.
-    not_compiled
-        Reason why the nodes run interpreted only, "" if they can be compiled.
-    interrupted
-        Whether the check was interrupted or its time was over before all scenarios were tried.
-    never_reached
-        Handlers and branches of the scheduler's code that no scenario reached; for compiled nodes, those of
-        their interpreted form.  Empty if a debugger or a measurement of coverage is active.
-    """
-
-    scheduler: str
-    examples: int
-    with_failures: int
-    left_out: dict[str, str]
-    not_compiled: str = ""
-    never_reached: tuple[str, ...] = ()
-    interrupted: bool = False
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.scheduler}: {self.examples} scenarios, {self.with_failures} with failures, no violations"
-            f"{' so far; the check has not ended' if self.interrupted else ''}"
-        ]
-        if self.not_compiled:
-            lines.append(f"not compiled: {self.not_compiled}")
-        lines += [f"never reached: {branch}" for branch in self.never_reached]
-        return "\n".join(
-            [*lines, *(f"not checked: {invariant}, {reason}" for invariant, reason in self.left_out.items())]
-        )
 
 
 def check_scheduler(
@@ -170,7 +132,7 @@ def check_scheduler(
         True for failures in all scenarios, False for none, None for failures in half of them if the scheduler
         handles failures.
     max_nodes
-        Maximum number of machines.
+        Maximum number of machines of the random scenarios; two further ones have 27 and 40.
     hash_seeds
         Whether to run everything in two further interpreters, which must be able to import the scheduler.
     seed
@@ -247,6 +209,8 @@ def check_scheduler(
             trial.is_interrupted = trial.example_count < (limit if limit < _MANY_EXAMPLES else 1)
             if not (features["rigid"] or trial.is_over) and (too_long := trial.check_large_bag()):
                 left_out["a large bag"] = too_long
+            if not trial.is_over:
+                trial.check_large_grids(features["rigid"])
         except ConformanceError as error:
             error.examples = trial.examples_until_violation or trial.example_count
             error.file = save(error, os.fspath(folder))
@@ -503,6 +467,14 @@ class _ConformanceTrial:
         self.check_invariant("sound", result, scenario, scheduler)
         return ""
 
+    def check_large_grids(self, rigid: bool) -> None:
+        """Check that nodes are informed by messages only in grids of many machines."""
+        assert self.scheduler is not None
+        for scenario in large_grids(rigid):
+            result = self.simulate_variant(scenario, self.scheduler, record=RECORDED_TABLES)
+            for invariant in ("sound", "locality"):
+                self.check_invariant(invariant, result, scenario, self.scheduler)
+
     def simulate_variant(self, scenario: Scenario, scheduler: Scheduler, **options: Any) -> Result:
         """Run a variant of the random scenario; an error breaks the invariant "runs"."""
         try:
@@ -561,6 +533,19 @@ class _ConformanceTrial:
         self.has_service_check = True
         if rejection := wrongly_rejected_job(result, scheduler.promised_order):
             raise ConformanceError("served", rejection, scenario, scheduler)
+        if "deadline" in scheduler.job_times and scenario.faults is None:
+            self.check_last_start(scenario, scheduler)
+
+    def check_last_start(self, scenario: Scenario, scheduler: Scheduler) -> None:
+        """Check that a job alone is run if its deadline is exactly what it needs."""
+        alone = job_alone(scenario)
+        if alone is None:
+            return
+        start = self.simulate_variant(alone, scheduler, **LIMITS).applications["first_start"][0]
+        urgent = with_deadline_after(alone, float(start))
+        if self.simulate_variant(urgent, scheduler, **LIMITS).applications["failed"][0]:
+            text = f"a job alone was rejected, although its deadline allows the start at {start} s"
+            raise ConformanceError("served", f"{text} that it has without the deadline", urgent, scheduler)
 
     def check_messages(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if (limit := self.messages_per_task) is None:
@@ -711,7 +696,7 @@ class _ConformanceTrial:
         for (hash_seed, offset), outcome in zip(INTERPRETERS.items(), outcomes, strict=False):
             if isinstance(outcome, str) or outcome.digest != result.digest:
                 difference = outcome if isinstance(outcome, str) else _first_difference(result, outcome)
-                settings_text = f"with PYTHONHASHSEED={hash_seed}, a clock {offset // 3600} h ahead"
+                settings_text = f"with PYTHONHASHSEED={hash_seed}, a clock {timedelta(seconds=offset)} ahead"
                 text = f"in a fresh process {settings_text} and another environment: {difference}"
                 raise ConformanceError("hash seed", text, scenario, scheduler)
 

@@ -61,6 +61,8 @@ _USUAL_HORIZON = 1200.0
 _MAX_STREAMS = 2
 #: Maximum number of changes that are tried while another machine is down.
 _MAX_CHANGES_WHILE_DOWN = 3
+#: Maximum number of changes that are tried while a submitting machine is down.
+_MAX_CHANGES_OF_SUBSTITUTE = 4
 
 
 def locality_violation(
@@ -121,6 +123,7 @@ def locality_violation(
     checks_with_failures = (
         partial(_differing_while_down, *base),
         partial(_difference_by_substitute, *base),
+        partial(_difference_of_substitute, *base),
         partial(_differing_after_failure, _with_latency(scenario, latencies[0]), *base[1:], first),
         partial(lost_state_use, *base, first.result),
     )
@@ -201,6 +204,32 @@ def _difference_by_substitute(
             first, observe(scenario, explicit_scheduler, name), scenario, name
         ):
             return f"machine {v} is down until {recovery:g} s, and {difference}"
+    return None
+
+
+def _difference_of_substitute(
+    base_scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler
+) -> str | None:
+    """Describe a difference by a change that the substitute of a failed machine cannot know; else None.
+
+    The machine whose first application is the last one is down from 0 s until just after that application.
+    Others are changed before it.
+    """
+    submitters, firsts = np.unique(applications.submitter, return_index=True)
+    v, first_release = int(submitters[firsts.argmax()]), float(applications.release[firsts.max()])
+    faults = Faults.of([v], [0.0], [first_release + 1.0], has_only_owner_events(explicit_scheduler))
+    scenario = dataclasses.replace(base_scenario, faults=faults)
+    changes = [
+        change
+        for change in all_changes(scenario, applications, explicit_scheduler)
+        if change.machine != v and change.since <= first_release * NS
+    ]
+    first = observe(scenario, explicit_scheduler) if changes else None
+    for change in changes[:: -(-len(changes) // _MAX_CHANGES_OF_SUBSTITUTE)] if changes else []:
+        assert first is not None
+        change = dataclasses.replace(change, down=v)
+        if difference := _difference(first, observe(change.scenario, explicit_scheduler), change):
+            return f"machine {v} is down until {first_release + 1.0:g} s, and {change.text}: {difference}"
     return None
 
 
@@ -375,7 +404,8 @@ def lost_state_use(
 
     A machine that submits only the last application fails for a second just before it.  At the same time
     some machines that have tasks and submit nothing fail.  Changes elsewhere must not
-    affect their actions until a message arrives from a machine that has not failed.
+    affect their actions until a message arrives from a machine that has not failed; if failures are known at
+    once, only those about applications.
 
     Parameters
     ----------
@@ -383,8 +413,7 @@ def lost_state_use(
         The result of `base_scenario`.
     """
     scenario = _with_newcomer(base_scenario, applications)
-    # if failures are known at once, other machines may restore the memory of a failed machine at once
-    if scenario is None or explicit_scheduler.failures_known or has_only_owner_events(explicit_scheduler):
+    if scenario is None or has_only_owner_events(explicit_scheduler):
         return None
     applications = scenario.workload.realize(scenario.platform)
     last, newcomer = len(applications) - 1, int(applications.submitter[-1])
@@ -419,6 +448,8 @@ def lost_state_use(
         for v in comparable:
             news_time[v] = min(first.end, second.end, *(news_of_run[v] for news_of_run in next_news))
         base, variant = (run.actions.since(since) for run in (first, second))
+        if explicit_scheduler.failures_known:  # others may tell the machine at once what it had reported
+            base, variant = base.about_applications(), variant.about_applications()
         if difference := first_difference(base, variant, news_time):
             (at, v, kind, values), qualifier = difference
             return (

@@ -13,6 +13,7 @@ from gridcore.queues.core_queues import CoreQueues
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.results.result import Result
 from gridsim.results.table import Table
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER
 from gridsim.validation.common import queue_numbers
 from gridsim.validation.order import order_violations
@@ -47,7 +48,10 @@ def promised_order_violation(result: Result, order: str) -> str | None:
     time = np.rint(arrivals["time"] * 1e9).astype(np.int64)
     for at in np.unique(time):
         rows = np.flatnonzero(time == at)
-        machine, application, tasks = (arrivals[name][rows] for name in ("machine", "application", "tasks"))
+        machine, application = (arrivals[name][rows] for name in ("machine", "application"))
+        tasks = arrivals["tasks"][rows]
+        if order == "fifo":
+            tasks = _without_returns(machine, application, tasks)
         withdrawn = np.flatnonzero(tasks < 0)
         for low, k in zip(np.append(0, withdrawn + 1), np.append(withdrawn, len(rows)), strict=True):
             replay.enqueue(machine[low:k], application[low:k], tasks[low:k], int(at))
@@ -68,6 +72,23 @@ def promised_order_violation(result: Result, order: str) -> str | None:
             names = "machine, application, tasks, start, end"
             return f"schedule[{k}] is {recorded_row} ({names}), but {order} order gives {expected_row}"
     return None
+
+
+def _without_returns(machine: Integers, application: Integers, tasks: Integers) -> Integers:
+    """Return the numbers of tasks without those that a machine withdraws and queues again at one instant.
+
+    Such tasks have been there all the time, so they keep their place by their first arrival.
+    """
+    counts = tasks.copy()
+    withdrawn: dict[tuple[int, int], list[int]] = {}
+    for k, key in enumerate(zip(machine.tolist(), application.tolist(), strict=True)):
+        if counts[k] < 0:
+            withdrawn.setdefault(key, []).append(k)
+        for row in withdrawn.get(key, ()) if counts[k] > 0 else ():
+            returned = min(counts[k], -counts[row])
+            counts[row] += returned
+            counts[k] -= returned
+    return counts
 
 
 def _failing_machines(result: Result) -> list[int]:

@@ -32,8 +32,9 @@ from gridsim.support.processes import end_with_parent, exclude_current_folder, s
 from gridsim.testing.introspection import OwnCode
 from gridsim.testing.run_limits import limit_wall_time
 
-#: PYTHONHASHSEED of an interpreter -> offset of its clock (s), which changes the day and the hour.
-INTERPRETERS = {"1": 3 * 86_400 + 8 * 3_600, "2": 5 * 86_400 + 16 * 3_600}
+#: PYTHONHASHSEED of an interpreter -> offset of its clock (s), which changes the day, the hour, the minute
+#: and the second, and whether they are even.
+INTERPRETERS = {"1": 3 * 86_400 + 9 * 3_600 + 23 * 60 + 17, "2": 5 * 86_400 + 16 * 3_600 + 38 * 60 + 43}
 #: Whether processes can fork; schedulers can then share an interpreter, of which each gets a copy.
 CAN_FORK = hasattr(os, "fork")
 #: Modules by which a program could detect that it is tested.

@@ -62,8 +62,8 @@ def resume_difference(
 ) -> str | None:
     """Compare `result` with a run with checkpoints and with runs that continue from a checkpoint.
 
-    The run takes a checkpoint after waves 1, 2, 4, ...; the check continues from the last one and from the
-    middle one, with sets in another order.
+    The run takes a checkpoint after waves 1, 2, 4, ..., and after each wave with all machines down; the check
+    continues from the last one of each kind and from the middle one, with sets in another order.
 
     Parameters
     ----------
@@ -76,6 +76,7 @@ def resume_difference(
     A description of the first difference; None if all results are the same.
     """
     snapshots: list[tuple[float, Snapshot]] = []
+    snapshots_while_down: list[tuple[float, Snapshot]] = []
     run_options = Options(record=record, time_limit=time_limit, nodes=nodes, **options)
     run = Simulation(scenario, scheduler, run_options)
     waves = 0
@@ -83,13 +84,18 @@ def resume_difference(
     def take_snapshot() -> None:
         nonlocal waves
         waves += 1
-        if waves & (waves - 1) == 0 and not run.engine.stopping:
+        if run.engine.stopping:
+            return
+        if waves & (waves - 1) == 0:
             snapshots.append((run.engine.now / 1e9, snapshot(run)))
+        if not run.outages.up.any():
+            snapshots_while_down[:] = [(run.engine.now / 1e9, snapshot(run))]
 
     run.engine.at_wave_end(take_snapshot)
     full_result = run.run()
     comparisons = [("a run with checkpoints", full_result, result)]
-    for at, (text, arrays) in [snapshots[len(snapshots) // 2], snapshots[-1]] if snapshots else []:
+    chosen_snapshots = [snapshots[len(snapshots) // 2], snapshots[-1]] if snapshots else []
+    for at, (text, arrays) in chosen_snapshots + snapshots_while_down:
         resumed_run = Simulation(scenario, scheduler, run_options)
         copies = [array.copy() for array in arrays]
         state: Any = unpack(json.loads(text), copies.__getitem__, _permuted_set)

@@ -26,6 +26,8 @@ from gridsim.testing.run_limits import LIMITS
 _UNLIMITED_COHORT = 2**40
 #: Number of draws that a changed stream skips.
 _STREAM_OFFSET = 12_345
+#: Values of the fields of a message for which its size is computed.
+_LARGE_VALUES = tuple(2**k for k in range(0, 62, 3))
 #: Priority of a timer that fires after all others of its instant.
 _LAST_PRIORITY = 999
 
@@ -220,10 +222,12 @@ def observe(
         else result.provenance["clock_seconds"]
     )
     delayed_messages = recorder.actions.delayed_messages(recorder.delays)
-    message_fault = _early_message(delayed_messages, nanoseconds(scenario.network.latency)) or _small_message(
-        result, recorder.actions.field_counts()
-    )
     kinds: Mapping[str, Message] = scheduler.messages if isinstance(scheduler, NodeScheduler) else {}
+    message_fault = (
+        _early_message(delayed_messages, nanoseconds(scenario.network.latency))
+        or _small_message(result, recorder.actions.field_counts())
+        or _small_large_values(kinds)
+    )
     return ObservedRun(
         recorder.actions.log(_starts(result)),
         nanoseconds(float(last)),
@@ -266,4 +270,23 @@ def _small_message(result: Result, fields: dict[str, int]) -> str | None:
         sizes = log["bytes"][log["kind"] == kind]
         if len(sizes) and sizes.min() < count and kind not in result.provenance["message_log"]["delays"]:
             return f"a message {kind} of {sizes.min()} bytes has {count} fields"
+    return None
+
+
+def _small_large_values(kinds: Mapping[str, Message]) -> str | None:
+    """Return a description of a kind of message that has fewer bytes than fields for some values; else None.
+
+    Only kinds whose size is a function of the fields are checked, with values that small runs do not have.
+    """
+    for name, kind in kinds.items():
+        if not callable(kind.nbytes) or kind.delay is not None or kind.arrays:
+            continue
+        for value in _LARGE_VALUES:
+            fields = {field: int(value) if of is int else float(value) for field, of in kind.fields.items()}
+            try:
+                size = kind.nbytes(**fields)
+            except Exception:  # the function may not support such values
+                continue
+            if size < len(fields):
+                return f"a message {name} with {fields} has {len(fields)} fields and {size} bytes"
     return None

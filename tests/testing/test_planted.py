@@ -34,6 +34,11 @@ FAST = (
     "LastApplicationForesight",
     "FailingMachineForesight",
     "RunTimeForesight",
+    "LastInFirstOut",
+    "DecisionAmongTooMany",
+    "LastSlotRejection",
+    "SmallLargeShares",
+    "StateLossWhileAllAreDown",
 )
 sys.path.insert(0, str(HELPERS))  # needed here, since the tests are named after the faults
 PLANTED = {
@@ -42,6 +47,7 @@ PLANTED = {
     **import_module("planted_rigid").PLANTED_RIGID,
     **import_module("planted_future").PLANTED_FUTURE,
     **import_module("planted_reports").PLANTED_REPORTS,
+    **import_module("planted_rare").PLANTED_RARE,
 }
 sys.path.remove(str(HELPERS))
 
