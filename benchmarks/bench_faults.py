@@ -2,8 +2,8 @@
 
 The faults are those of `tests/_helpers/planted.py` (schedulers on cohorts), `planted_nodes.py` (node
 programs), `planted_rigid.py` (schedulers of rigid jobs) and the other modules `planted_*.py` there.  A check
-has up to 200 scenarios of up to 12 machines.  Other interpreters are started for the faults that only they show.  Seconds are of the processor,
-of this process and those, which take a second.
+has up to 200 scenarios of up to 12 machines.  Other interpreters are started for the faults
+that only they show.  Seconds are of the processor, of this process and those, which take a second.
 
     python benchmarks/bench_faults.py [--seeds 10] [--faults A,B] [--minutes 60] [--out faults.jsonl]
 
