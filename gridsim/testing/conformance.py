@@ -209,8 +209,8 @@ def check_scheduler(
             trial.is_interrupted = trial.example_count < (limit if limit < _MANY_EXAMPLES else 1)
             if not (features["rigid"] or trial.is_over) and (too_long := trial.check_large_bag()):
                 left_out["a large bag"] = too_long
-            if not trial.is_over:
-                trial.check_large_grids(features["rigid"])
+            if not trial.is_over and (too_long := trial.check_large_grids(features["rigid"])):
+                left_out["large grids"] = too_long
         except ConformanceError as error:
             error.examples = trial.examples_until_violation or trial.example_count
             error.file = save(error, os.fspath(folder))
@@ -455,25 +455,27 @@ class _ConformanceTrial:
 
     def check_large_bag(self) -> str:
         """Check a bag of more than 2**16 tasks; return the reason why it was not checked, or ""."""
-        scenario, scheduler = large_bag(), self.scheduler
+        return self._check_large(large_bag(), "sound")
+
+    def check_large_grids(self, rigid: bool) -> str:
+        """Check grids of many machines; return the reason why one was not checked, or ""."""
+        reasons = [self._check_large(scenario, "sound", "locality") for scenario in large_grids(rigid)]
+        return max(reasons)
+
+    def _check_large(self, scenario: Scenario, *invariants: str) -> str:
+        """Check invariants of a large scenario; return the reason why they were not checked, or ""."""
+        scheduler = self.scheduler
         limits = {**LIMITS, "events_limit": 5 * MAX_EVENTS}  # a few events per task
         assert scheduler is not None
         try:
-            result = self.simulate_variant(scenario, scheduler, record="schedule", **limits)
+            result = self.simulate_variant(scenario, scheduler, record=RECORDED_TABLES, **limits)
         except ConformanceError as error:
             if is_limit_error(error):
                 return "its run has too many events"
             raise
-        self.check_invariant("sound", result, scenario, scheduler)
+        for invariant in invariants:
+            self.check_invariant(invariant, result, scenario, scheduler)
         return ""
-
-    def check_large_grids(self, rigid: bool) -> None:
-        """Check that nodes are informed by messages only in grids of many machines."""
-        assert self.scheduler is not None
-        for scenario in large_grids(rigid):
-            result = self.simulate_variant(scenario, self.scheduler, record=RECORDED_TABLES)
-            for invariant in ("sound", "locality"):
-                self.check_invariant(invariant, result, scenario, self.scheduler)
 
     def simulate_variant(self, scenario: Scenario, scheduler: Scheduler, **options: Any) -> Result:
         """Run a variant of the random scenario; an error breaks the invariant "runs"."""
