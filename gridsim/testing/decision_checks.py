@@ -76,7 +76,7 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
         ),
         ((decider < -1) | (decider >= machines), "by a machine that does not exist"),
         ((table["machine"] < -1) | (table["machine"] >= machines), "about a machine that does not exist"),
-        ((table["among"] < -1) | (table["among"] > _node_count(result)), "among more nodes than there are"),
+        ((table["among"] < -1) | (table["among"] > _largest_choice(result)), "among more than there are"),
         ((table["age"] < 0) | (table["age"] > time + 1e-9), "seen before the run, or later than decided"),
     ):
         for k in np.flatnonzero(is_wrong)[:1]:
@@ -332,10 +332,9 @@ def _unannounced_tasks(result: Result, has_count: Bools) -> str | None:
     return None
 
 
-def _node_count(result: Result) -> int:
-    """Return the largest number of nodes that a decision can choose among: cores of machines, and servers."""
-    cores = result.machines["cores"].sum() if "cores" in result.machines else len(result.machines)
-    return int(cores) + result.servers
+def _largest_choice(result: Result) -> int:
+    """Return the largest number of things that a decision can count: cores and servers, or applications."""
+    return max(result.scenario.platform.core_count + result.servers, len(result.applications))
 
 
 def machine_count(result: Result) -> int:
