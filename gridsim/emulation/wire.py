@@ -146,20 +146,20 @@ class ClosedConnections:
     """Counter of closed connections: a line in the log for the first, then one per `_LOG_EVERY` s at most."""
 
     def __init__(self) -> None:
-        self._unreported, self._reason, self._next = 0, "", 0.0
+        self._count, self._reason, self._next = 0, "", 0.0
 
     def add(self, reason: str) -> None:
         """Count a connection that was closed for a reason."""
-        self._unreported, self._reason = self._unreported + 1, reason
+        self._count, self._reason = self._count + 1, reason
         if time.monotonic() >= self._next:
             self.report()
 
     def report(self) -> None:
         """Write a line on the connections that were closed since the last line, if there are any."""
-        if self._unreported:
-            others = f" (and {self._unreported - 1:,} others before)" if self._unreported > 1 else ""
+        if self._count:
+            others = f" (and {self._count - 1:,} others before)" if self._count > 1 else ""
             _LOG.warning("connection closed: %s%s", self._reason, others)
-            self._unreported, self._next = 0, time.monotonic() + _LOG_EVERY
+            self._count, self._next = 0, time.monotonic() + _LOG_EVERY
 
 
 class Conversation(asyncio.Protocol):
@@ -206,7 +206,7 @@ class Conversation(asyncio.Protocol):
         self.closed_connections = closed_connections
         self.challenge, self.has_greeted = b"", False
         #: Result: whether the handshake has succeeded.
-        self.identified: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.handshake: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.came = bytearray()
         self.transport: Any = None
         self.process = self.incarnation = -1
@@ -282,7 +282,7 @@ class Conversation(asyncio.Protocol):
 
     def _end_handshake(self) -> None:
         self.known = True
-        self.identified.set_result(True)
+        self.handshake.set_result(True)
 
     def _forget(self) -> None:
         self.pending_greetings.pop(self, None)
@@ -302,7 +302,7 @@ class Conversation(asyncio.Protocol):
         if self.known:
             self.closed(self)
         else:
-            self.identified.set_result(False)
+            self.handshake.set_result(False)
 
 
 class Control:

@@ -355,7 +355,7 @@ class Worker(Part):
             _, connection = await asyncio.get_running_loop().create_connection(conversation, LOOPBACK, port)
         except OSError:  # the process was killed in the meantime
             return
-        if not await connection.identified:  # the coordinator knows whether it was killed
+        if not await connection.handshake:  # the coordinator knows whether it was killed
             self.tell("left", to, incarnation)
             self.wake()
             return

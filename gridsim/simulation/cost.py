@@ -42,7 +42,7 @@ def warn_of_long_run(applications: Applications, scheduler: Scheduler, scenario:
     if seconds < LONG_RUN:
         return
     counts = (len(applications), "applications"), (tasks, "single tasks"), (failures, "failures")
-    text = ", ".join(f"{_rounded(count)} {items}" for count, items in counts if count >= 1)
+    text = ", ".join(f"{_two_digits(count)} {items}" for count, items in counts if count >= 1)
     warn(
         f"long run: {scheduler.name} handles about {text}, which takes at least about {_duration(seconds)}",
         ModelWarning,
@@ -64,7 +64,7 @@ def failure_count(applications: Applications, scenario: Scenario) -> float:
     return platform.nodes * span * faults.failure_rate
 
 
-def _rounded(count: float) -> str:
+def _two_digits(count: float) -> str:
     """Return a number with two significant digits, so that replications get the same text."""
     return f"{float(f'{count:.2g}'):,.0f}" if count < 1e12 else f"{count:.2g}"
 

@@ -245,12 +245,12 @@ def test_a_process_talks_only_to_a_server_that_knows_the_secret(
         )
         port = server.sockets[0].getsockname()[1]
         await asyncio.get_running_loop().create_connection(lambda: connection, wire.LOOPBACK, port)
-        is_identified = await asyncio.wait_for(connection.identified, 5.0)
+        is_known = await asyncio.wait_for(connection.handshake, 5.0)
         connection.transport.abort()
         await asyncio.wait_for(ended.wait(), 5.0)
         await asyncio.sleep(0)
         server.close()
-        return is_identified
+        return is_known
 
     assert asyncio.run(main()) == (secret == SECRET)
     assert SECRET not in received and len(lines(caplog)) == (secret != SECRET)
