@@ -266,8 +266,9 @@ class Simulation(Stateful):
         load_profile = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
         #: Bandwidth of the link of each machine, bytes/s; None if tasks move no data.
         self.bandwidth = platform.bandwidth if applications.moves_data else None
+        self.machines = machines = RunMachines(platform, scheduler)
         check_kind(
-            applications,
+            machines.with_suited_machines(applications),
             scheduler,
             load_profile,
             scenario.faults,
@@ -285,7 +286,6 @@ class Simulation(Stateful):
             self.recorder = Recorder(options.record_nodes, options.diary_limit)
         check_size(applications, platform, scenario.network.latency, load_profile, self.bandwidth)
 
-        self.machines = machines = RunMachines(platform, scheduler)
         self.engine, self.network = engine, network = self.make_engine()
         self.outages = Outages(scenario.faults, machines, engine, network)
         self.released = self.make_releases(applications)
