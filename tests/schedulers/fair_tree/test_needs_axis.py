@@ -36,7 +36,10 @@ platforms = st.lists(machines_, min_size=2, max_size=4)
 def axis_of(machines, samples=SAMPLES, wants=NONE):
     speeds, memory, disk = (np.array(column) for column in zip(*machines, strict=True))
     run = SimpleNamespace(
-        speeds=speeds, attributes=Attributes(memory, disk=disk), applications=SimpleNamespace(wants=wants)
+        speeds=speeds,
+        attributes=Attributes(memory, disk=disk),
+        applications=SimpleNamespace(wants=wants),
+        cores=None,
     )
     return NeedsAxis(samples, [speeds], run)
 
@@ -63,7 +66,7 @@ class Leaves:
         actual = [self.available(*at) for at in product(GRID.stretch, GRID.size, GRID.task_size)]
         of_leaves = np.array(actual, np.uint32).T.reshape(len(self.machines), *GRID.shape)
         axis = axis or self.axis
-        return sum(axis.sample(u, cells) for u, cells in enumerate(of_leaves))
+        return sum(axis.sample(u, lambda _, cells=cells: cells) for u, cells in enumerate(of_leaves))
 
 
 @settings(max_examples=30, deadline=None)
@@ -118,15 +121,15 @@ def test_every_slice_of_a_debited_summary_stays_a_bound(machines, before, new, m
             leaves.queues.enqueue([u], [len(before) + 1], [part], NOW)
             leaves.queues.reschedule([u], NOW)
     dispatched = {
-        "tasks": [sum(parts)], "task_size": [task_size], "size": [size], "stretch": [stretch], "age": [0.0]
+        "tasks": [sum(parts)], "size": [size], "stretch": [stretch], "age": [0.0]
     }  # fmt: skip
 
-    def debited_cells(cells, count):
-        return debit(cells, GRID, leaves=count, **dispatched)
+    def debited_cells(cells, count, task_size):
+        return debit(cells, GRID, leaves=count, task_size=task_size, **dispatched)
 
-    debited = leaves.axis.debit(cells_before, 0, debited_cells)
+    debited = leaves.axis.debit(cells_before, 0, (memory,), np.array([task_size]), debited_cells)
     assert (debited <= leaves.cells()).all()
-    everything = debit(cells_before[0], GRID, leaves=len(machines), **dispatched)
+    everything = debit(cells_before[0], GRID, leaves=len(machines), task_size=[task_size], **dispatched)
     assert (
         debited[0] == everything
     ).all()  # an application without needs sees the same as in a tree without needs
