@@ -27,9 +27,11 @@ from hypothesis.errors import Flaky
 
 from gridsim.errors import CompileError, ScenarioError, SchedulerError, text_of
 from gridsim.model.bag_workloads import ListRecipe
+from gridsim.model.capacity import scarce_memory
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Order, Scheduler
+from gridsim.simulation.machines import RunMachines
 from gridsim.simulation.options import Record, Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import integer, real
@@ -773,7 +775,23 @@ def _drop_unsupported_features(scenario: Scenario, scheduler: Scheduler) -> Scen
         scenario = without_dependencies(scenario)
     if scheduler.cores is not True:
         scenario = with_cores_anywhere(scenario)
-    return scenario if scheduler.constraints else without_needs(scenario)
+    return scenario if _has_supported_needs(scenario, scheduler) else without_needs(scenario)
+
+
+def _has_supported_needs(scenario: Scenario, scheduler: Scheduler) -> bool:
+    """Return whether the scheduler supports the memory and disk that tasks of bags need, if any."""
+    platform, recipe = scenario.platform, scenario.workload.recipe
+    if not isinstance(recipe, ListRecipe) or recipe.memory is None:
+        return scheduler.constraints
+    applications = scenario.workload.realize(platform)
+    if scheduler.cores == "separate":
+        try:
+            applications = RunMachines(platform, scheduler).with_suited_machines(applications)
+        except ScenarioError:
+            return False
+    elif scarce_memory(platform.cores, platform.attributes, applications.memory).any():
+        return scheduler.shares_memory and (scheduler.constraints or applications.group is None)
+    return applications.group is None or (scheduler.constraints and scenario.faults is None)
 
 
 def _runs_compiled(scheduler: Scheduler) -> bool:
