@@ -538,7 +538,11 @@ QUEUES = Part(
 _memory = integers(0, 9, "j")
 CORE_QUEUES = Part(
     "CoreQueues",
-    {**QUEUES.arguments, "cores": integers(1, 4, "machines"), "memory": optional(integers(0, 12, "machines"))},
+    {
+        **QUEUES.arguments,
+        "cores": integers(1, 4, "machines"),
+        "memory": optional(integers(0, 12, "machines")),
+    },
     {
         **QUEUES.methods,
         "add_applications": {**QUEUES.methods["add_applications"], "memory": optional(_memory)},

@@ -8,7 +8,8 @@ applications need much memory and others much disk, a union might give a better 
 
 Cores of a machine share its memory.  A machine with M bytes and c cores runs at most k = min(c, floor(M / m))
 tasks at once that take m bytes each, and no more if others of J take m' with min(c, floor(M / m')) <= k:
-k + 1 tasks would need more cores or more than M bytes.  So a set may also have a part of the cores of a machine.
+k + 1 tasks would need more cores or more than M bytes.  So a set may also have some of the cores of a
+machine.
 """
 
 from __future__ import annotations

@@ -199,9 +199,10 @@ def check_cores(applications: Applications, scheduler: Scheduler, scenario: Scen
     if is_separate or scheduler.shares_memory:
         return
     for machine in first_true(scarce_memory(platform.cores, platform.attributes, applications.memory)):
+        assert applications.memory is not None
         raise ScenarioError(
-            f"{scheduler.name} does not support tasks that share the memory of a machine: it must suffice for "
-            f"a task on each core, got {platform.cores[machine]} cores and tasks of up to "
+            f"{scheduler.name} does not support tasks that wait for the memory of a machine: it must suffice "
+            f"for a task on each core, got {platform.cores[machine]} cores and tasks of up to "
             f"{applications.memory.max():g} bytes on machine {machine}"
         )
 

@@ -104,11 +104,11 @@ class RunMachines:
         attributes = self.attributes(self._platform.attributes)
         assert attributes is not None and attributes.memory is not None
         group, suited = applications.wants.groups(attributes, "tasks")
-        for i in first_true(~suited.any(axis=1)[group]):
+        for i in first_true(suited.sum(axis=1)[group] == 0):
             raise ScenarioError(
-                f"workload.memory must be at most platform.memory / platform.cores of some machine under "
-                f"{self._scheduler.name}, where each core has an equal part of the memory of its machine, got "
-                f"{applications.wants.describe(i)} for application {i}; cores have up to "
+                "workload.memory must be at most platform.memory / platform.cores of some machine under "
+                f"{self._scheduler.name}, where each core has an equal part of the memory of its machine, "
+                f"got {applications.wants.describe(i)} for application {i}; cores have up to "
                 f"{attributes.memory.max():g} bytes"
             )
         if suited.all():
@@ -116,12 +116,13 @@ class RunMachines:
         return replace(applications, group=group, suited=suited)
 
     def attributes(self, attributes: Attributes | None) -> Attributes | None:
-        """Return the attributes of the machines; a core has those of its machine, and its part of the memory."""
-        if attributes is None or self.platform_machine is None:
+        """Return the attributes of the machines; a core has an equal part of the memory of its machine."""
+        cores = self._platform.cores
+        if attributes is None or self.platform_machine is None or cores is None:
             return attributes
         columns = {each.name: getattr(attributes, each.name) for each in fields(attributes)}
         if attributes.memory is not None:
-            columns["memory"] = attributes.memory / self._platform.cores
+            columns["memory"] = attributes.memory / cores
         index = self.platform_machine
         return Attributes(**{name: None if each is None else each[index] for name, each in columns.items()})
 

@@ -318,7 +318,9 @@ def _with_shared_memory(draw: st.DrawFn, scenario: Scenario) -> Scenario:
     """Draw the memory of machines, and that of tasks, of which each fits on all machines."""
     if draw(st.booleans()):
         return scenario
-    nodes, count = scenario.platform.nodes, len(scenario.workload.recipe.release)
+    recipe = scenario.workload.recipe
+    assert isinstance(recipe, ListRecipe)
+    nodes, count = scenario.platform.nodes, len(recipe.release)
     capacity, needs = (
         tuple(draw(st.lists(st.sampled_from(values), min_size=length, max_size=length)))
         for values, length in (((8e9, 12e9, 16e9), nodes), ((0.0, 2e9, 4e9, 8e9), count))

@@ -22,7 +22,8 @@ RUNS = 200
 def draw(seed: int, shares_memory: bool = False) -> tuple[gs.Scenario, list[int], dict[int, int]]:
     """Draw up to 8 machines with 1 to 4 cores, and up to 15 bags with ties in time and size.
 
-    With `shares_memory`, each machine has the memory for a task of any bag, but not on all cores.  Returns the scenario, the number of cores of each machine, and when which machine fails (ns).
+    With `shares_memory`, each machine has the memory for a task of any bag, but not on all cores.  Returns
+    the scenario, the number of cores of each machine, and when which machine fails (ns).
     """
     rng = np.random.default_rng(seed)
     machines, bags = int(rng.integers(1, 9)), int(rng.integers(3, 16))
@@ -112,7 +113,5 @@ def test_machines_in_order_of_arrival_equal_an_independent_one(name: str) -> Non
             starts = sorted(start for _, start, _, _ in executed)
             ends = sorted(end for _, _, end, _ in executed)
             # with c cores, start number k + c cannot be before end number k; later ones wait for memory
-            waited += sum(
-                start > end for start, end in zip(starts[len(machine.cores) :], ends, strict=False)
-            )
+            waited += sum(start > end for start, end in zip(starts[len(machine.cores) :], ends, strict=False))
     assert waited > 100, waited

@@ -149,7 +149,7 @@ class CoreQueues(TaskQueues):
         super()._enqueue(u, application, tasks, now)
 
     def withdraw(self, machine: int, application: int, tasks: int, now: int) -> int:
-        """Withdraw up to `tasks` waiting tasks; the memory may suffice for the task that is then the first."""
+        """Withdraw up to `tasks` waiting tasks; the memory may suffice for the next one."""
         self._advance(machine, now)
         if machine in self._memory:
             self._let_no_task_start_before(machine, now)
@@ -200,7 +200,9 @@ class CoreQueues(TaskQueues):
         self._advance(machine, now)
         m = self._machine[machine]
         size = sum(
-            self._application[share.application].task_size * share.tasks * self._share_width(machine, share.application)
+            self._application[share.application].task_size
+            * share.tasks
+            * self._share_width(machine, share.application)
             for share in m.queue
         )
         left = sum(
@@ -266,9 +268,7 @@ class CoreQueues(TaskQueues):
     ) -> Integers:
         """Return how many tasks each of `machines` can take; none if one core cannot run a task in time."""
         chosen = list(range(self.machines)) if machines is None else integers(machines)
-        counts = super().available(
-            stretch, release_new, size_new, task_size_new, now, chosen, memory=memory
-        )
+        counts = super().available(stretch, release_new, size_new, task_size_new, now, chosen, memory=memory)
         seconds = release_new + stretch * size_new - now / 1e9
         for k, u in enumerate(chosen):
             if seconds * self._machine[u].speed < task_size_new:

@@ -5,8 +5,8 @@ memory and disk counts its tasks, and any other leaf counts none.  An applicatio
 that has at least the memory and the disk that its tasks need.
 
 Tasks on the cores of a leaf share its memory.  A task with m bytes on a leaf of c cores and M bytes counts as
-v(m) = max(1, c m / M) tasks (`gridcore.queues.core_queues`), so in each slice a leaf counts tasks that take the
-memory of its sample.
+v(m) = max(1, c m / M) tasks (`gridcore.queues.core_queues`), so in each slice a leaf counts tasks that take
+the memory of its sample.
 
 Lemmas.  A leaf's n(S, w, a) does not decrease as S or w grows, and does not increase with a; the same holds
 for 0.  As the memory or disk of a sample grows, leaves leave its slice and none enters it; as the memory or
@@ -19,8 +19,9 @@ A parent does not know to which leaves below a child its dispatched tasks go.  I
 go to leaves of one slice, so each slice is debited as if they did, in at most as many shares as the slice has
 leaves.  Each debited slice is then a lower bound, whatever the dispatched tasks need.  The bound is loosest
 if few leaves have much memory and a large bag went to all leaves: until the next summary arrives, the slice
-of these few leaves is debited for the whole bag.  A dispatched task with m bytes takes of a leaf what v(m) / v(s)
-tasks with the s bytes of a slice do; the debit uses the largest such ratio of all leaves that both suit.
+of these few leaves is debited for the whole bag.  A dispatched task with m bytes takes of a leaf what
+v(m) / v(s) tasks with the s bytes of a slice do; the debit uses the largest such ratio of all leaves that
+both suit.
 """
 
 from __future__ import annotations
@@ -115,9 +116,7 @@ class NeedsAxis:
         width: Floats = np.maximum(1.0, self._cores * (memory / np.maximum(self._capacity, 1.0)))
         return width
 
-    def sample(
-        self, machine: int, cells_for: Callable[[int], NDArray[np.uint32]]
-    ) -> NDArray[np.uint32]:
+    def sample(self, machine: int, cells_for: Callable[[int], NDArray[np.uint32]]) -> NDArray[np.uint32]:
         """Return the slices that a leaf reports.
 
         Parameters
@@ -149,8 +148,8 @@ class NeedsAxis:
         memory, task_size
             Bytes and size (Mflop) of a task of each dispatch to the child.
         less
-            Function of the cells of a slice, of its number of leaves below the child, and of the task sizes as
-            which the dispatches count in it.
+            Function of the cells of a slice, of its number of leaves below the child, and of the sizes as
+            which tasks of the dispatches count in it.
         """
         leaves = [max(1, int(each[child])) for each in self.leaves]
         ratios = np.array([self._ratios_of(each) for each in memory]).T

@@ -377,7 +377,7 @@ class Router(TreeNode):
         self.cells: list[Cells | None] = [None, None]  # the last summary of each child
         self.release, self.minimum = [0.0, 0.0], [unknown, unknown]  # further fields of that summary
         self.largest, self.covers = [0.0, 0.0], [0, 0]
-        self.debts: list[list[tuple[int, int, float, float, float, float, float]]] = [[], []]
+        self.debts: list[list[tuple[int, int, float, float, float, float, float, float]]] = [[], []]
         self.oldest = [NEVER, NEVER]
         self.last_summary, self.last_issued = (
             [-1, -1],

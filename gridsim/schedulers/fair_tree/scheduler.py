@@ -154,8 +154,9 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
     needs
         Whether nodes take memory and disk of machines into account, if tasks need more than some machines
         have (`Platform.with_attributes`), or more memory than they have for each core: ``"aware"``: summaries
-        state the availability of leaves with a given memory and disk; ``"ignored"``: they state that of all leaves, and a leaf that lacks memory or
-        disk forwards its share to a random machine.  In both cases nodes run interpreted.
+        state the availability of leaves with a given memory and disk; ``"ignored"``: they state that of all
+        leaves, and a leaf that lacks memory or disk forwards its share to a random machine.  In both cases
+        nodes run interpreted.
     need_samples
         Maximum number of samples of memory and disk of an aware summary, which share its cells if `samples`
         is a number of cells; or the samples themselves, pairs of memory and disk in bytes.

@@ -178,7 +178,9 @@ class Tree:
         moved = -1 if known is None else known  # beyond the last sample, use the last one
         if self.needs is not None:
             need = self.needs.slice_of(application)
-            return None if self.data is None and self.needs.suits[need].all() else self.needs.speeds[need][moved]
+            return (
+                None if self.data is None and self.needs.suits[need].all() else self.needs.speeds[need][moved]
+            )
         assert self.data is not None
         return self.data.speeds[moved]
 

@@ -139,7 +139,9 @@ class _Sample:
         shape = [ir.Constant(I64, length) for length in grid.shape]
         array = _new_array(context, builder, types.Array(_CELLS, 3, "C"), shape)
         pointer = _grid_pointer(builder, grid)
-        call_core(context, builder, proxy.context, "sample", I32, proxy.node, pointer, args[1], args[2], array.data)
+        call_core(
+            context, builder, proxy.context, "sample", I32, proxy.node, pointer, args[1], args[2], array.data
+        )
         return array._getvalue()
 
 

@@ -188,7 +188,9 @@ def test_a_task_starts_when_the_one_that_blocks_it_is_withdrawn():
 def test_tasks_that_never_fit_are_rejected():
     queues = CoreQueues([1.0, 1.0], cores=[2, 2], memory=[10, 20])
     queues.add_applications([0.0], [1.0], [1.0], memory=[11])
-    with pytest.raises(ValueError, match=r"application 0 must need at most the 10 bytes .* machine 0, got 11"):
+    with pytest.raises(
+        ValueError, match=r"application 0 must need at most the 10 bytes .* machine 0, got 11"
+    ):
         queues.enqueue([0], [0], [1], 0)
     assert queues.available(1.0, 0.0, 8.0, 1.0, 0, memory=11).tolist() == [0, 14]
     queues.enqueue([1], [0], [1], 0)
@@ -197,7 +199,9 @@ def test_tasks_that_never_fit_are_rejected():
     with pytest.raises(ValueError, match=r"state\['shares'\] must have tasks on machine 1 that need at most"):
         other.setstate(queues.getstate())
     queues.advance(1)
-    with pytest.raises(ValueError, match=r"state\['core_task'\] must have tasks on machine 1 that need at most"):
+    with pytest.raises(
+        ValueError, match=r"state\['core_task'\] must have tasks on machine 1 that need at most"
+    ):
         other.setstate(queues.getstate())
 
 

@@ -36,7 +36,9 @@ class Program(RuleBasedStateMachine):
         if self.max_cores is not None:
 
             def column(low, high, length, label):
-                return data.draw(st.lists(st.integers(low, high), min_size=length, max_size=length), label=label)
+                return data.draw(
+                    st.lists(st.integers(low, high), min_size=length, max_size=length), label=label
+                )
 
             self.options["cores"] = column(1, self.max_cores, machines, "cores")
             if data.draw(st.booleans(), label="has memory"):
