@@ -405,7 +405,7 @@ cdef class CoreQueues(TaskQueues):
 
     cdef long long _first_free(self, Py_ssize_t u, long long at, double* floor) noexcept nogil:
         cdef Py_ssize_t k
-        cdef double ahead = 0.0
+        cdef double backlog = 0.0
         cdef long long end
         cdef int i
         cdef bint can_start = self._can_start(u)
@@ -413,11 +413,11 @@ cdef class CoreQueues(TaskQueues):
             end, i = self._planned_core_end(u, k), <int> self.core_task[k]
             if i >= 0 and end > at:
                 floor[0] = max(floor[0], (end / 1e9 - self.release[i]) / self.size[i])
-                ahead += <double> (end - at) * self._width(u, self.task_memory[i])
+                backlog += <double> (end - at) * self._width(u, self.task_memory[i])
             elif i >= 0 and not self.own_sizes and self.count[u] > 0 or i < 0 and can_start:
                 # else no task starts on the core now, or its task runs for longer than estimated
-                ahead += <double> (end - at)
-        return at + llrint(ahead / self.core_counts[u])
+                backlog += <double> (end - at)
+        return at + llrint(backlog / self.core_counts[u])
 
     # -- checkpoints --------------------------------------------------------------------------------------
 

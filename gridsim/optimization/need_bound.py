@@ -93,14 +93,14 @@ def need_bounds(
         if k == shared:
             whole, room = np.ceil(np.maximum(required, 1.0))[:, None], np.ceil(available)
             at_once = np.minimum(at_once, np.maximum(room // whole, at_once > 0).astype(np.int64))
-    sets = [most for most in np.unique(at_once, axis=0) if (most < counts).any()]
+    sets = [slots for slots in np.unique(at_once, axis=0) if (slots < counts).any()]
     if len(sets) > _MAX_SETS:
-        sets.sort(key=lambda most: float((speeds * most).sum()))
+        sets.sort(key=lambda slots: float((speeds * slots).sum()))
         sets = [sets[k] for k in np.linspace(0, len(sets) - 1, _MAX_SETS).astype(int).tolist()]
     bounds = []
-    for most in sets:
-        subset = np.flatnonzero(~(at_once > most).any(axis=1)[groups.ravel()])
-        machines = np.repeat(np.arange(len(speeds)), most)
+    for slots in sets:
+        subset = np.flatnonzero(~(at_once > slots).any(axis=1)[groups.ravel()])
+        machines = np.repeat(np.arange(len(speeds)), slots)
         best = bound(subset, speeds[machines])
         first, members = int(subset[best.first]), subset[best.applications]
         certificate = best.stretch, first, members, best.time, best.task_size, best.latency

@@ -99,21 +99,21 @@ class RunMachines:
         if self.platform_machine is None:
             return applications
         if applications.rigid or applications.memory is None:
-            suited = applications.suited
-            return applications if suited is None else replace(applications, suited=self._spread(suited))
+            machines = applications.suited
+            return applications if machines is None else replace(applications, suited=self._spread(machines))
         attributes = self.attributes(self._platform.attributes)
         assert attributes is not None and attributes.memory is not None
-        group, suited = applications.wants.groups(attributes, "tasks")
-        for i in first_true(suited.sum(axis=1)[group] == 0):
+        group, machines = applications.wants.groups(attributes, "tasks")
+        for i in first_true(machines.sum(axis=1)[group] == 0):
             raise ScenarioError(
                 "workload.memory must be at most platform.memory / platform.cores of some machine under "
                 f"{self._scheduler.name}, where each core has an equal part of the memory of its machine, "
                 f"got {applications.wants.describe(i)} for application {i}; cores have up to "
                 f"{attributes.memory.max():g} bytes"
             )
-        if suited.all():
+        if machines.all():
             return replace(applications, group=None, suited=None)
-        return replace(applications, group=group, suited=suited)
+        return replace(applications, group=group, suited=machines)
 
     def attributes(self, attributes: Attributes | None) -> Attributes | None:
         """Return the attributes of the machines; a core has an equal part of the memory of its machine."""

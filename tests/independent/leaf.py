@@ -127,8 +127,8 @@ class Leaf:
 
     def needed_stretch(self) -> float:
         """Return the stretch of the queue in its order, on one processor of the speed of all cores."""
-        ahead = sum((core.free - self.now) * self.part(core.application) for core in self.cores)
-        end, needed = (self.now + ahead) / NS, 0.0
+        backlog = sum((core.free - self.now) * self.part(core.application) for core in self.cores)
+        end, needed = (self.now + backlog) / NS, 0.0
         for share in self.queue:
             end += share.tasks * self.run_time(share.application) * self.part(share.application)
             needed = max(needed, self.stretch(share.application, end))

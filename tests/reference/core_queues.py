@@ -53,11 +53,13 @@ class CoreQueues(TaskQueues):
         task_size: ArrayLike,
         whose: ArrayLike | None = None,
         *,
+        sizes: ArrayLike | None = None,
+        tasks: ArrayLike | None = None,
         memory: ArrayLike | None = None,
     ) -> None:
         """Append applications whose running tasks take `memory` bytes, by default none."""
         first = len(self._application)
-        super().add_applications(release, size, task_size, whose)
+        super().add_applications(release, size, task_size, whose, sizes=sizes, tasks=tasks)
         for k in range(first, len(self._application)):
             own = 0 if memory is None else integers(memory)[k - first]
             self._task_memory.append(own if self._owner(k) == k else self._task_memory[self._owner(k)])
@@ -295,15 +297,15 @@ class CoreQueues(TaskQueues):
         """Return the queue of `u` at `at` ns as that of one processor that starts tasks before `edge`."""
         m, cores = self._machine[u], self._cores[u]
         count, floor = len(cores), 0.0
-        ahead = []
+        backlog = []
         for core in cores:
             time = float(self._first_free(u, core, at) - at)
-            ahead.append(time * self._share_width(u, core.task) if core.task >= 0 and time > 0 else time)
+            backlog.append(time * self._share_width(u, core.task) if core.task >= 0 and time > 0 else time)
         for core in self._busy(u):
             i, end = self._application[core.task], self._planned_core_end(u, core)
             if end > at:
                 floor = max(floor, (end / 1e9 - i.release) / i.size)
-        start = at + round(sum(ahead) / count)
+        start = at + round(sum(backlog) / count)
         left = [(share.application, share.tasks) for share in m.queue]
         waiting, work = [], []
         for application, tasks in left:

@@ -166,8 +166,8 @@ class NeedsAxis:
             fits = True if self._capacity is None else self._capacity >= memory
             width = self._width(memory)
             ratios = self._ratios[memory] = [
-                float((width / own)[suited & fits].max(initial=1.0))
-                for own, suited in zip(self._widths, self.suits, strict=True)
+                float((width / sample_width)[mask & fits].max(initial=1.0))
+                for sample_width, mask in zip(self._widths, self.suits, strict=True)
             ]
         return ratios
 
