@@ -90,9 +90,10 @@ def need_bounds(
     at_once = np.tile(counts, (len(distinct), 1))
     for k, (available, required) in enumerate(zip(capacity.T, distinct.T, strict=True)):
         at_once[~(available >= required[:, None])] = 0
-        if k == shared:
-            whole, room = np.ceil(np.maximum(required, 1.0))[:, None], np.ceil(available)
-            at_once = np.minimum(at_once, np.maximum(room // whole, at_once > 0).astype(np.int64))
+        if k == shared:  # in whole bytes
+            each, room = np.ceil(required)[:, None], np.ceil(available)
+            at_once = np.where(each > 0, np.minimum(at_once, room // np.maximum(each, 1.0)), at_once)
+    at_once = at_once.astype(np.int64)
     sets = [slots for slots in np.unique(at_once, axis=0) if (slots < counts).any()]
     if len(sets) > _MAX_SETS:
         sets.sort(key=lambda slots: float((speeds * slots).sum()))

@@ -115,7 +115,7 @@ class Tree:
         cells: Cells,
         child: int,
         leaves: int,
-        moved: tuple[float, ...],
+        data: tuple[float, ...],
         memory: tuple[float, ...],
         *,
         task_size: tuple[float, ...],
@@ -125,7 +125,7 @@ class Tree:
 
         Parameters
         ----------
-        moved
+        data
             Data of each dispatch, bytes/Mflop.
         memory
             Bytes that a task of each dispatch takes.
@@ -137,7 +137,7 @@ class Tree:
 
         def less(part: Cells, leaves: int, sizes: Any) -> Cells:
             if self.data is not None:
-                return self.data.debit(part, leaves, moved, task_size=sizes, **dispatched)
+                return self.data.debit(part, leaves, data, task_size=sizes, **dispatched)
             return debit(part, self.grid, leaves=leaves, task_size=sizes, **dispatched)
 
         if self.needs is not None:
