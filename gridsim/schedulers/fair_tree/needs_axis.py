@@ -21,7 +21,7 @@ leaves.  Each debited slice is then a lower bound, whatever the dispatched tasks
 if few leaves have much memory and a large bag went to all leaves: until the next summary arrives, the slice
 of these few leaves is debited for the whole bag.  A dispatched task with m bytes takes of a leaf what
 v(m) / v(s) tasks with the s bytes of a slice do; the debit uses the largest such ratio of all leaves that
-both suit.
+both suit.  These are fractions, whose rounding may cost a task per leaf.
 """
 
 from __future__ import annotations
