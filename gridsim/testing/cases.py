@@ -11,17 +11,20 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
+from gridsim.errors import ScenarioError
 from gridsim.model.applications import JOB_TIMES, JobTime, ListedWorkload
 from gridsim.model.attributes import ListedAttributes
 from gridsim.model.background_load import Fluctuation
 from gridsim.model.bag_workloads import ListRecipe
-from gridsim.model.capacity import MachineCapacity
+from gridsim.model.capacity import MachineCapacity, scarce_memory
 from gridsim.model.faults import Faults, ListedFaults
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform
 from gridsim.model.rigid_workloads import JobListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
+from gridsim.scheduling.contract import Scheduler
+from gridsim.simulation.machines import RunMachines
 from gridsim.support.arrays import Integers
 
 #: Numbers of machines that are special cases of trees.
@@ -399,6 +402,22 @@ def without_needs(scenario: Scenario) -> Scenario:
         return scenario
     workload = Workload(msgspec.structs.replace(recipe, memory=None, disk=None))
     return dataclasses.replace(scenario, platform=scenario.platform.with_attributes(None), workload=workload)
+
+
+def has_supported_needs(scenario: Scenario, scheduler: Scheduler) -> bool:
+    """Return whether the scheduler supports the memory and disk that tasks of bags need, if any."""
+    platform, recipe = scenario.platform, scenario.workload.recipe
+    if not isinstance(recipe, ListRecipe) or recipe.memory is None:
+        return scheduler.constraints
+    applications = scenario.workload.realize(platform)
+    if scheduler.cores == "separate":
+        try:
+            applications = RunMachines(platform, scheduler).with_suited_machines(applications)
+        except ScenarioError:
+            return False
+    elif scarce_memory(platform.cores, platform.attributes, applications.memory).any():
+        return scheduler.shares_memory and (scheduler.constraints or applications.group is None)
+    return applications.group is None or (scheduler.constraints and scenario.faults is None)
 
 
 def _with_background_load(scenario: Scenario) -> st.SearchStrategy[Scenario]:

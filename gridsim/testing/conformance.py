@@ -27,16 +27,15 @@ from hypothesis.errors import Flaky
 
 from gridsim.errors import CompileError, ScenarioError, SchedulerError, text_of
 from gridsim.model.bag_workloads import ListRecipe
-from gridsim.model.capacity import scarce_memory
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Order, Scheduler
-from gridsim.simulation.machines import RunMachines
 from gridsim.simulation.options import Record, Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import integer, real
 from gridsim.support.progress import Bar, Progress, bar
 from gridsim.testing.cases import (
+    has_supported_needs,
     large_bag,
     scenarios,
     with_cores_anywhere,
@@ -775,23 +774,7 @@ def _drop_unsupported_features(scenario: Scenario, scheduler: Scheduler) -> Scen
         scenario = without_dependencies(scenario)
     if scheduler.cores is not True:
         scenario = with_cores_anywhere(scenario)
-    return scenario if _has_supported_needs(scenario, scheduler) else without_needs(scenario)
-
-
-def _has_supported_needs(scenario: Scenario, scheduler: Scheduler) -> bool:
-    """Return whether the scheduler supports the memory and disk that tasks of bags need, if any."""
-    platform, recipe = scenario.platform, scenario.workload.recipe
-    if not isinstance(recipe, ListRecipe) or recipe.memory is None:
-        return scheduler.constraints
-    applications = scenario.workload.realize(platform)
-    if scheduler.cores == "separate":
-        try:
-            applications = RunMachines(platform, scheduler).with_suited_machines(applications)
-        except ScenarioError:
-            return False
-    elif scarce_memory(platform.cores, platform.attributes, applications.memory).any():
-        return scheduler.shares_memory and (scheduler.constraints or applications.group is None)
-    return applications.group is None or (scheduler.constraints and scenario.faults is None)
+    return scenario if has_supported_needs(scenario, scheduler) else without_needs(scenario)
 
 
 def _runs_compiled(scheduler: Scheduler) -> bool:
