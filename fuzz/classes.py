@@ -535,10 +535,19 @@ QUEUES = Part(
 )
 
 
+_memory = integers(0, 9, "j")
 CORE_QUEUES = Part(
     "CoreQueues",
-    {**QUEUES.arguments, "cores": integers(1, 4, "machines")},
-    QUEUES.methods,
+    {
+        **QUEUES.arguments,
+        "cores": integers(1, 4, "machines"),
+        "memory": optional(integers(0, 12, "machines")),
+    },
+    {
+        **QUEUES.methods,
+        "add_applications": {**QUEUES.methods["add_applications"], "memory": optional(_memory)},
+        "available": {**QUEUES.methods["available"], "memory": lambda c: c.s.byte() % 16},
+    },
     (*QUEUES.attributes, "cores"),
 )
 _bytes = {name: optional(reals(NOT_NEGATIVE, "j", 0, 3)) for name in ("input_bytes", "output_bytes")}

@@ -374,7 +374,7 @@ cdef class FairTreeNodes(Handlers):
         cdef Queue q
         for k in range(low, high):
             u = self.batch[k] - self.tree.first_leaf
-            queues._sample(u, now, release, &self.tree.g, capacity, scratch)
+            queues._sample(u, now, release, 0, &self.tree.g, capacity, scratch)
             self.fits[k] = payloads_fill(&self.tree.payloads, self.handles[k], capacity)
             payloads_release(&self.tree.payloads, self.handles[k])[0] = release / 1e9
             if queues.count[u] == 0 and queues.running[u] < 0:

@@ -62,7 +62,7 @@ cdef struct Context:
     Contents* (*store)(PyObject*, long long, long long, long long, long long*, const StridedArray*) except NULL
     int (*set_array)(PyObject*, PyObject**, const StridedArray*) except -1
     const Contents* (*shared_array)(PyObject**) noexcept
-    int (*sample)(PyObject*, long long, const Grid*, long long, unsigned int*) except -1
+    int (*sample)(PyObject*, long long, const Grid*, long long, long long, unsigned int*) except -1
     int (*slots)(PyObject*, long long, long long, long long, long long, long long, long long) except -1
     int (*extend_slots)(PyObject*, long long, long long, long long, long long, long long, Head*) except -1
     # containers, `gridcore.nodes.rows`

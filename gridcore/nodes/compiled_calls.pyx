@@ -393,10 +393,11 @@ cdef int add_to_number(PyObject* core, long long node, long long row, long long 
     return (<NodeActions> core)._add_to_board(node, row, column, delta, is_last)
 
 
-cdef int sample_cells(PyObject* core, long long node, const Grid* grid, long long release, unsigned int* out) except -1:
+cdef int sample_cells(PyObject* core, long long node, const Grid* grid, long long release, long long memory,
+                      unsigned int* out) except -1:
     """Write the summary of the node's machine; the lowest `release` stands for now."""
     cdef NodeActions c = <NodeActions> core
-    return c._sample_cells(c.links.machine_of[node], grid, c.now if release == -NEVER - 1 else release, out)
+    return c._sample_cells(c.links.machine_of[node], grid, c.now if release == -NEVER - 1 else release, memory, out)
 
 
 cdef int change_slots(PyObject* core, long long node, long long is_reserved, long long application, long long attempt,

@@ -99,8 +99,9 @@ cdef class NodeActions:
     cdef long long _running_at(self, Py_ssize_t machine) except -1
     cdef double _work(self, Py_ssize_t machine) except -1.0
     cdef double _minimum_stretch(self, Py_ssize_t machine) except -1.0
-    cdef object _sample(self, Py_ssize_t machine, grid, long long release)
-    cdef int _sample_cells(self, Py_ssize_t machine, const Grid* grid, long long release, unsigned int* out) except -1
+    cdef object _sample(self, Py_ssize_t machine, grid, long long release, long long memory)
+    cdef int _sample_cells(self, Py_ssize_t machine, const Grid* grid, long long release, long long memory,
+                           unsigned int* out) except -1
     cdef tuple _queued(self, Py_ssize_t machine)
     cdef int _check_reports(self, Py_ssize_t node) except -1
     cdef list _completed(self, Py_ssize_t machine)

@@ -264,7 +264,7 @@ cdef class NodeActions:
         queues._gather(machine, self.now, False, &q, self.scratch)
         return queues._minimum(&q, self.scratch)
 
-    cdef object _sample(self, Py_ssize_t machine, grid, long long release):
+    cdef object _sample(self, Py_ssize_t machine, grid, long long release, long long memory):
         cdef Grid g
         if type(grid) is not SummaryGrid:
             raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
@@ -273,15 +273,18 @@ cdef class NodeActions:
         cdef unsigned int[::1] out = result
         g.n_stretch, g.n_size, g.n_task_size = stretch.shape[0], size.shape[0], task_size.shape[0]
         g.stretch, g.size, g.task_size = &stretch[0], &size[0], &task_size[0]
-        self._sample_cells(machine, &g, release, &out[0])
+        self._sample_cells(machine, &g, release, memory, &out[0])
         return result.reshape(grid.shape)
 
-    cdef int _sample_cells(self, Py_ssize_t machine, const Grid* grid, long long release, unsigned int* out) except -1:
+    cdef int _sample_cells(self, Py_ssize_t machine, const Grid* grid, long long release, long long memory,
+                           unsigned int* out) except -1:
         if not self.now <= release <= LATEST:
             raise ValueError(f"release must be in {self.now}..{LATEST} ns, got {release}")
+        if memory < 0:
+            raise ValueError(f"memory must be >= 0 bytes, got {memory}")
         self._catch_up(machine)
         self._make_scratch()
-        self.queues._sample(machine, self.now, release, grid, out, self.scratch)
+        self.queues._sample(machine, self.now, release, memory, grid, out, self.scratch)
         return 0
 
     # -- threads ----------------------------------------------------------------------------------------------

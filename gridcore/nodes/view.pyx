@@ -297,15 +297,17 @@ cdef class View:
         """The smallest stretch (s/Mflop) at which the tasks here meet their deadlines; inf if there are none."""
         return self.core._minimum_stretch(self._machine())
 
-    def sample(self, grid: SummaryGrid, release: int | None = None) -> NDArray[np.uint32]:
+    def sample(self, grid: SummaryGrid, release: int | None = None, memory: int = 0) -> NDArray[np.uint32]:
         """Return how many more tasks this machine could take: uint32[nS, nW, nA] on `grid`.
 
         Parameters
         ----------
         release
             ns, the release of the application of these tasks; by default now.
+        memory
+            Bytes that each of these tasks takes while it runs, if this machine has several cores.
         """
-        return self.core._sample(self._machine(), grid, self.core.now if release is None else release)
+        return self.core._sample(self._machine(), grid, self.core.now if release is None else release, memory)
 
     def completed(self) -> list[tuple[int, int]]:
         """Return the tasks that this machine has completed since the last call: a list of (application, tasks).

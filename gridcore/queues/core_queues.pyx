@@ -4,22 +4,30 @@ A machine has one queue.  A core that becomes idle takes the first waiting task 
 machine; of several idle cores the one that has been idle for the longest time goes first.  With one core the results
 are those of `TaskQueues`.
 
+Running tasks may share the memory of the machine.  The first waiting task then starts when a core is idle and the free
+memory suffices for it, and those behind it wait for it; tasks that end at an instant free their memory before others
+start.
+
 For its minimum stretch, its order and its capacity, a machine of c cores counts as one processor of c times the speed,
 with two conditions: no task takes less time than on one core, and the processor is free at the mean of the instants
 at which the cores are.  So what a machine promises is exact for this processor.  The cores complete a queue later than
-the processor by less than one task.
+the processor by less than one task.  A task of m bytes on a machine of M bytes counts as max(1, c m / M) tasks, with
+which the processor is an estimate: how many tasks run at once depends on which of them meet.
 
 The reference implementation is `tests.reference.core_queues`.
 """
 
 cimport cython
 
-from libc.math cimport llrint
+from libc.math cimport INFINITY, llrint
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 
-from gridcore.common.arguments cimport _Guard, guard, indices
+from gridcore.common.arguments cimport _Guard, check_lengths, guard, indices
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.queues.availability cimport Grid
 from gridcore.queues.journal cimport journal_record
+from gridcore.queues.task_numbers cimport TaskNumbers
 from gridcore.queues.task_queues cimport Scratch, TaskQueues
 
 import numpy as np
@@ -31,6 +39,8 @@ __all__ = ["CoreQueues"]
 #: The largest number of cores of a machine.
 cdef enum:
     MAX_CORES = 65536
+#: The most bytes of the memory of a machine or of a task.
+cdef long long _MAX_MEMORY = 2**53
 
 _STATE = {
     "core_task": ArrayEntry(np.int64, ("cores",), (-1, "applications")),
@@ -48,6 +58,8 @@ cdef class CoreQueues(TaskQueues):
         float64[machines], Mflop/s of each core.
     cores
         int64[machines], number of cores.
+    memory
+        int64[machines], bytes that the running tasks of each machine share; None if all have enough.
     **options
         Options of `TaskQueues`.
 
@@ -57,7 +69,7 @@ cdef class CoreQueues(TaskQueues):
         If an argument is invalid.
     """
 
-    def __cinit__(self, speed, *, cores: ArrayLike, **options):
+    def __cinit__(self, speed, *, cores: ArrayLike, memory: ArrayLike | None = None, **options):
         unknown = set(options) - {"order", "watch", "log", "record", "tolerance"}
         if unknown:
             raise TypeError(f"CoreQueues does not support the argument {min(unknown)!r}")
@@ -70,6 +82,42 @@ cdef class CoreQueues(TaskQueues):
         self.core_task = np.full(self.n_cores, -1, np.int64)
         self.core_end = np.zeros(self.n_cores, np.int64)
         self.waiting_time = np.zeros(self.machines, np.int64)
+        self.task_memory = np.zeros(0, np.int64)
+        self.is_limited = np.zeros(self.machines, np.uint8)
+        self.free_memory = np.zeros(self.machines, np.int64)
+        self.memory = None
+        if memory is not None:
+            self.memory = np.array(indices(memory, "memory", 0, _MAX_MEMORY + 1))
+            check_lengths(self.machines, self.memory.shape[0], "speed", "memory")
+
+    def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike,
+                         whose: ArrayLike | None = None, *, sizes: ArrayLike | None = None,
+                         tasks: ArrayLike | None = None, memory: ArrayLike | None = None):
+        """Append applications as `TaskQueues.add_applications` does.
+
+        Parameters
+        ----------
+        memory
+            int64[k], bytes that a task takes while it runs; by default none.  A task of a resubmitted bag takes those
+            of its application.
+        """
+        cdef _Guard access = guard(&self.in_call)
+        cdef Py_ssize_t n = self.n_applications
+        needs = None if memory is None else np.array(indices(memory, "memory", 0, _MAX_MEMORY + 1))
+        if needs is not None:
+            check_lengths(len(np.asarray(release)), len(needs), "release", "memory")
+        access = None  # the next call guards the queues itself
+        super().add_applications(release, size, task_size, whose, sizes=sizes, tasks=tasks)
+        if needs is None:
+            needs = np.zeros(self.n_applications - n, np.int64)
+        self.task_memory = np.concatenate((self.task_memory, needs))[np.asarray(self.owner)]
+        if self.memory is None or not needs.any():
+            return
+        capacity, ordered = np.asarray(self.memory), np.sort(np.asarray(self.task_memory)[n:])
+        # tasks wait for memory if each takes more than the part of a core; those that never fit are never here
+        at_once = np.searchsorted(ordered, capacity // np.asarray(self.core_counts), "right")
+        np.asarray(self.is_limited)[at_once < np.searchsorted(ordered, capacity, "right")] = True
+        self._count_memory()
 
     @property
     def cores(self) -> Integers:
@@ -80,6 +128,31 @@ cdef class CoreQueues(TaskQueues):
 
     cdef Py_ssize_t _cores(self, Py_ssize_t u) noexcept nogil:
         return self.core_counts[u]
+
+    cdef long long _memory_of(self, Py_ssize_t application) noexcept nogil:
+        return self.task_memory[application]
+
+    cdef double _width(self, Py_ssize_t u, long long memory) noexcept nogil:
+        if self.memory is None or memory == 0:
+            return 1.0
+        if memory > self.memory[u]:
+            return INFINITY
+        return max(1.0, self.core_counts[u] * (<double> memory / <double> self.memory[u]))
+
+    cdef void _count_memory(self) noexcept nogil:
+        """Set the free memory of the machines by their running tasks."""
+        cdef Py_ssize_t u, k
+        for u in range(self.machines):
+            if self.is_limited[u]:
+                self.free_memory[u] = self.memory[u]
+                for k in range(self.first_core[u], self.first_core[u + 1]):
+                    if self.core_task[k] >= 0:
+                        self.free_memory[u] -= self.task_memory[self.core_task[k]]
+
+    cdef bint _can_start(self, Py_ssize_t u) noexcept nogil:
+        """Return whether a task waits on `u`, and the free memory suffices for the first one."""
+        return self.count[u] > 0 and (
+            not self.is_limited[u] or self.task_memory[self.share[u, self.first[u], 0]] <= self.free_memory[u])
 
     cdef long long _core_length(self, Py_ssize_t u, Py_ssize_t core) noexcept nogil:
         """Return the time (ns) that the task of a busy core takes."""
@@ -109,7 +182,7 @@ cdef class CoreQueues(TaskQueues):
         cdef long long at, length
         cdef int application
         while True:
-            k = self._next_core(u, self.count[u] == 0)
+            k = self._next_core(u, not self._can_start(u))
             if k < 0:
                 break
             at, application = self.core_end[k], <int> self.core_task[k]
@@ -124,6 +197,9 @@ cdef class CoreQueues(TaskQueues):
             self.core_task[k] = -1
             if self.own_sizes:
                 self.numbers.running[k] = -1
+            if self.is_limited[u]:
+                self.free_memory[u] += self.task_memory[application]
+                self._begin_at(u, at)  # the first waiting task may not have fitted before
             self._complete(u, application, 1, at - length, at, at)
         self._set_running(u)
 
@@ -139,6 +215,8 @@ cdef class CoreQueues(TaskQueues):
         if self.first_start[owner] < 0 or at < self.first_start[owner]:
             self.first_start[owner] = at
         self._mark_used(u, <int> owner)
+        if self.is_limited[u]:
+            self.free_memory[u] -= self.task_memory[application]
         self.core_task[core], self.core_end[core] = application, at + length
         self.free_at[u] = max(self.free_at[u], at + length)
         self.busy_time[u] += length
@@ -170,12 +248,18 @@ cdef class CoreQueues(TaskQueues):
     cdef long long _next_end(self, Py_ssize_t u) noexcept nogil:
         """Return when the first of the running tasks ends, and of the waiting ones that idle cores take, ns."""
         cdef Py_ssize_t k, place = self.first[u]
-        cdef long long first = NEVER, n_taken = 0, length
+        cdef long long first = NEVER, n_taken = 0, free = self.free_memory[u], length
         cdef int task = -1
+        cdef bint fits = True
         for k in range(self.first_core[u], self.first_core[u + 1]):
             if self.core_task[k] >= 0:
                 first = min(first, self.core_end[k])
-            elif place < self.first[u] + self.count[u]:
+            elif fits and place < self.first[u] + self.count[u]:
+                if self.is_limited[u]:
+                    free -= self.task_memory[self.share[u, place, 0]]
+                    if free < 0:
+                        fits = False
+                        continue
                 if self.own_sizes:
                     task = self._waiting_task(u, place) if n_taken == 0 else self.numbers.following(
                         task, self.owner[self.share[u, place, 0]])
@@ -232,11 +316,25 @@ cdef class CoreQueues(TaskQueues):
                 self.core_end[k] = max(self.core_end[k], now)
 
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1:
+        if self.memory is not None and self.task_memory[application] > self.memory[u]:
+            raise ValueError(f"tasks of application {application} must need at most the {self.memory[u]} bytes of "
+                             f"memory of machine {u}, got {self.task_memory[application]}")
         self._advance(u, now)
         self._begin_at(u, now)
         if tasks > (LATEST - max(self.free_at[u], now) - self.waiting_time[u]) // self._longest_length(u, application):
             raise OverflowError(f"tasks of application {application} on machine {u} must end before 2**62 ns")
         return TaskQueues._enqueue(self, u, application, tasks, now)
+
+    cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil:
+        if self.is_limited[u]:  # another task may become the first one, for which the free memory suffices
+            self._advance(u, now)
+            self._begin_at(u, now)
+        return TaskQueues._withdraw(self, u, application, tasks, now)
+
+    cdef double _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil:
+        if self.is_limited[u]:
+            self._begin_at(u, now)
+        return TaskQueues._reorder(self, u, now, s)
 
     cdef long long _bind(self, Py_ssize_t u, int application, long long tasks) noexcept nogil:
         cdef long long time = TaskQueues._bind(self, u, application, tasks)
@@ -265,6 +363,8 @@ cdef class CoreQueues(TaskQueues):
             self.core_task[k], self.core_end[k] = -1, now
         self.running[u] = -1
         self.waiting_time[u] = 0  # the machine also loses its waiting tasks
+        if self.is_limited[u]:
+            self.free_memory[u] = self.memory[u]
         return left
 
     # -- queries of the scheduler -------------------------------------------------------------------------
@@ -274,16 +374,29 @@ cdef class CoreQueues(TaskQueues):
         cdef double time = 0.0
         for k in range(self.first_core[u], self.first_core[u + 1]):
             if self.core_task[k] >= 0 and self._planned_core_end(u, k) > now:
-                time += (self._planned_core_end(u, k) - now) / 1e9
+                time += (self._planned_core_end(u, k) - now) / 1e9 * self._width(u, self.task_memory[self.core_task[k]])
         return time
 
     cdef bint _fits_alone(self, Py_ssize_t u, double seconds, double task_size) noexcept nogil:
         return seconds * self.speed[u] >= task_size
 
-    cdef void _sample(self, Py_ssize_t u, long long now, long long at, const Grid* g, unsigned int* out,
-                      Scratch* s) noexcept nogil:
+    cdef void _sample(self, Py_ssize_t u, long long now, long long at, long long memory, const Grid* g,
+                      unsigned int* out, Scratch* s) noexcept nogil:
         cdef Py_ssize_t i, j, k
-        TaskQueues._sample(self, u, now, at, g, out, s)
+        cdef double width = self._width(u, memory)
+        cdef double* task_size = NULL
+        cdef Grid wider = g[0]
+        if width > 1.0:
+            task_size = <double*> malloc(g.n_task_size * sizeof(double))
+            if width == INFINITY or task_size == NULL:  # without memory for the samples, the machine takes none
+                memset(out, 0, g.n_stretch * g.n_size * g.n_task_size * sizeof(unsigned int))
+                free(task_size)
+                return
+            for k in range(g.n_task_size):
+                task_size[k] = g.task_size[k] * width
+            wider.task_size = task_size
+        TaskQueues._sample(self, u, now, at, memory, &wider, out, s)
+        free(task_size)
         for i in range(g.n_stretch):
             for j in range(g.n_size):
                 for k in range(g.n_task_size):
@@ -292,17 +405,19 @@ cdef class CoreQueues(TaskQueues):
 
     cdef long long _first_free(self, Py_ssize_t u, long long at, double* floor) noexcept nogil:
         cdef Py_ssize_t k
-        cdef double ahead = 0.0
+        cdef double backlog = 0.0
         cdef long long end
         cdef int i
+        cdef bint can_start = self._can_start(u)
         for k in range(self.first_core[u], self.first_core[u + 1]):
             end, i = self._planned_core_end(u, k), <int> self.core_task[k]
             if i >= 0 and end > at:
                 floor[0] = max(floor[0], (end / 1e9 - self.release[i]) / self.size[i])
-            elif self.count[u] == 0 or (i >= 0 and self.own_sizes):
-                end = at  # nothing waits for the core, or its task runs for longer than estimated
-            ahead += <double> (end - at)
-        return at + llrint(ahead / self.core_counts[u])
+                backlog += <double> (end - at) * self._width(u, self.task_memory[i])
+            elif i >= 0 and not self.own_sizes and self.count[u] > 0 or i < 0 and can_start:
+                # else no task starts on the core now, or its task runs for longer than estimated
+                backlog += <double> (end - at)
+        return at + llrint(backlog / self.core_counts[u])
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
@@ -314,11 +429,35 @@ cdef class CoreQueues(TaskQueues):
     cdef object _core_tasks(self, state, running):
         return read(state, _STATE, cores=self.n_cores, applications=self.n_applications)["core_task"]
 
+    cdef _idle_times(self, TaskNumbers numbers, const int[:, :, ::1] share, const int[::1] count,
+                     const long long[::1] free_at):
+        cdef Py_ssize_t k, j
+        for k in range(self.machines if self.memory is not None else 0):
+            for j in range(count[k]):
+                if self.task_memory[share[k, j, 0]] > self.memory[k]:
+                    raise ValueError(f"state['shares'] must have tasks on machine {k} that need at most {self.memory[k]} "
+                                     f"bytes, got {self.task_memory[share[k, j, 0]]}")
+        return TaskQueues._idle_times(self, numbers, share, count, free_at)
+
+    cdef _check_memory(self, core_task):
+        """Raise ValueError if the tasks of the cores of a state, int64[cores], need more memory than there is."""
+        cdef Py_ssize_t u, k
+        cdef long long used
+        for u in range(self.machines if self.memory is not None else 0):
+            used = 0
+            for k in range(self.first_core[u], self.first_core[u + 1]):
+                if core_task[k] >= 0:
+                    used += self.task_memory[core_task[k]]
+            if used > self.memory[u]:
+                raise ValueError(f"state['core_task'] must have tasks on machine {u} that need at most {self.memory[u]} "
+                                 f"bytes, got {used}")
+
     def setstate(self, state):
         """Restore a state of `getstate`, as `TaskQueues.setstate` does."""
         cdef _Guard access = guard(&self.in_call)
-        cdef Py_ssize_t k, j
+        cdef Py_ssize_t k
         entries = read(state, _STATE, cores=self.n_cores, applications=self.n_applications)
+        self._check_memory(entries["core_task"])
         access = None  # the next call guards the queues itself
         super().setstate(state)
         self.core_task, self.core_end = entries["core_task"], entries["core_end"]
@@ -326,6 +465,7 @@ cdef class CoreQueues(TaskQueues):
             np.asarray(self.core_task)[np.asarray(self.numbers.running) < 0] = -1
         waiting_time = self._idle_times(self.numbers, self.share, self.count, np.zeros(self.machines, np.int64))
         self.waiting_time = waiting_time
+        self._count_memory()
         for k in range(self.machines):
             self._set_running(k)
             self._update(k)

@@ -60,6 +60,8 @@ cdef class MachineQueues:
     cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil
     cdef int _make_room(self, Py_ssize_t u) except -1
     cdef Py_ssize_t _cores(self, Py_ssize_t u) noexcept nogil
+    cdef double _width(self, Py_ssize_t u, long long memory) noexcept nogil
+    cdef long long _memory_of(self, Py_ssize_t application) noexcept nogil
     cdef bint _has_row_per_task(self, Py_ssize_t u) noexcept nogil
     cdef object _core_tasks(self, state, running)
     cdef long long _bind(self, Py_ssize_t u, int application, long long tasks) noexcept nogil

@@ -301,7 +301,11 @@ cdef class MachineQueues:
         return self._cores(machine)
 
     def work(self, Py_ssize_t machine, long long now) -> float:
-        """Return the time (s) that `machine` needs from `now` ns for its running and waiting tasks, by stated sizes."""
+        """Return the time (s) that `machine` needs from `now` ns for its running and waiting tasks, by stated sizes.
+
+        It is that of a machine whose cores share them evenly, and where a task that takes more than a core's part of
+        the memory counts as more than one core.
+        """
         cdef _Guard access = guard(&self.in_call)
         self._check_machine(machine)
         return self._work(machine, now)
@@ -309,10 +313,12 @@ cdef class MachineQueues:
     cdef double _work(self, Py_ssize_t u, long long now) noexcept nogil:
         cdef Py_ssize_t k
         cdef double size = 0.0
+        cdef int i
         self._advance(u, now)
         self._update(u)
         for k in range(self.first[u], self.first[u] + self.count[u]):
-            size += self.task_size[self.share[u, k, 0]] * self.share[u, k, 1]
+            i = self.share[u, k, 0]
+            size += self.task_size[i] * self.share[u, k, 1] * self._width(u, self._memory_of(i))
         return (self._running_time(u, now) + size / self.speed[u]) / self._cores(u)
 
     cdef double _running_time(self, Py_ssize_t u, long long now) noexcept nogil:
@@ -324,6 +330,14 @@ cdef class MachineQueues:
     cdef Py_ssize_t _cores(self, Py_ssize_t u) noexcept nogil:
         """Return the number of cores of `u`."""
         return 1
+
+    cdef double _width(self, Py_ssize_t u, long long memory) noexcept nogil:
+        """Return how many cores' part of `u` a task with `memory` bytes takes: 1, or more if memory is scarcer."""
+        return 1.0
+
+    cdef long long _memory_of(self, Py_ssize_t application) noexcept nogil:
+        """Return the bytes that a running task of `application` takes."""
+        return 0
 
     def schedule(self) -> dict[str, Integers]:
         """Return the runs so far, as columns int64[k] by machine and start; empty without ``record``.

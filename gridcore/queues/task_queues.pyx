@@ -157,13 +157,13 @@ cdef class TaskQueues(MachineQueues):
         return result
 
     def summaries(self, machines: ArrayLike, grid: SummaryGrid, long long now, *, cell: int | None = None,
-                  int threads=1) -> NDArray[np.uint32]:
+                  long long memory=0, int threads=1) -> NDArray[np.uint32]:
         """Return uint32[k, nS, nW, nA], the availability of `machines` for an application released at `cell` ns.
 
         By default `cell` is `now`.  For a later `cell` the queue is projected to it, and cells with S
         below the machine's minimum stretch at `now` are 0.  A task that starts at exactly `cell` counts as
-        started, because a task placed later by this summary cannot overtake it.  `threads` > 1 divides the
-        machines among threads, with the same result.
+        started, because a task placed later by this summary cannot overtake it.  A task of the application takes
+        `memory` bytes (see `CoreQueues`).  `threads` > 1 divides the machines among threads, with the same result.
         """
         cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
@@ -174,6 +174,8 @@ cdef class TaskQueues(MachineQueues):
             raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
         if threads < 1:
             raise ValueError(f"threads must be >= 1, got {threads}")
+        if memory < 0:
+            raise ValueError(f"memory must be >= 0 bytes, got {memory}")
         result = np.empty((u.shape[0], *grid.shape), np.uint32)
         if u.shape[0] == 0:
             return result
@@ -181,13 +183,13 @@ cdef class TaskQueues(MachineQueues):
         cells = result.reshape(u.shape[0], -1)
         threads = min(threads, 1 + u.shape[0] // 64)
         if threads == 1:
-            self._sample_range(u, cells, grid, now, at, 0, u.shape[0])
+            self._sample_range(u, cells, grid, now, at, memory, 0, u.shape[0])
             return result
         bounds = np.linspace(0, u.shape[0], threads + 1).astype(int)
         from concurrent.futures import ThreadPoolExecutor  # takes long to import
 
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda lo, hi: self._sample_range(u, cells, grid, now, at, lo, hi),
+            list(pool.map(lambda lo, hi: self._sample_range(u, cells, grid, now, at, memory, lo, hi),
                           bounds[:threads].tolist(), bounds[1:].tolist()))
         return result
 
@@ -199,7 +201,7 @@ cdef class TaskQueues(MachineQueues):
                 self._update(u[k])
 
     def _sample_range(self, const long long[::1] u, unsigned int[:, ::1] out, grid, long long now, long long at,
-                      Py_ssize_t lo, Py_ssize_t hi):
+                      long long memory, Py_ssize_t lo, Py_ssize_t hi):
         cdef const double[::1] gs = grid.stretch, gw = grid.size, ga = grid.task_size
         cdef Grid g
         g.n_stretch, g.n_size, g.n_task_size = gs.shape[0], gw.shape[0], ga.shape[0]
@@ -210,11 +212,12 @@ cdef class TaskQueues(MachineQueues):
             raise MemoryError
         with nogil:
             for k in range(lo, hi):
-                self._sample(u[k], now, at, &g, &out[k, 0], &s)
+                self._sample(u[k], now, at, memory, &g, &out[k, 0], &s)
         scratch_free(&s)
 
-    cdef void _sample(self, Py_ssize_t u, long long now, long long at, const Grid* g, unsigned int* out,
-                      Scratch* s) noexcept nogil:
+    cdef void _sample(self, Py_ssize_t u, long long now, long long at, long long memory, const Grid* g,
+                      unsigned int* out, Scratch* s) noexcept nogil:
+        """Sample the availability of `u`, which has advanced to `now`, for tasks with `memory` bytes."""
         cdef Queue q
         cdef double least = 0.0
         if at > now:
@@ -225,16 +228,18 @@ cdef class TaskQueues(MachineQueues):
         sample_queue(&q, s.order, g, at / 1e9, out, s.buffer)
 
     def available(self, double stretch, double release_new, double size_new, double task_size_new, long long now,
-                  machines: ArrayLike | None = None) -> Integers:
+                  machines: ArrayLike | None = None, *, long long memory=0) -> Integers:
         """Return int64[k], the exact number of tasks that each of `machines` (default: all) can take at `stretch`.
 
-        Larger numbers are returned as 2**63 - 1.
+        Larger numbers are returned as 2**63 - 1.  A task takes `memory` bytes (see `CoreQueues`).
         """
         cdef _Guard access = guard(&self.in_call)
         check_scalar(stretch, "stretch", NOT_NEGATIVE)
         check_scalar(release_new, "release_new", FINITE)
         check_scalar(size_new, "size_new", POSITIVE)
         check_scalar(task_size_new, "task_size_new", POSITIVE)
+        if memory < 0:
+            raise ValueError(f"memory must be >= 0 bytes, got {memory}")
         cdef const long long[::1] u = self._machines(np.arange(self.machines) if machines is None else machines)
         result = np.empty(u.shape[0], np.int64)
         cdef long long[::1] out = result
@@ -249,7 +254,8 @@ cdef class TaskQueues(MachineQueues):
                 self._advance(u[k], now)
                 self._update(u[k])
                 self._gather(u[k], now, False, &q, &s)
-                capacity = queue_gap(&q, s.order, stretch, release_new, size_new, s.buffer) / task_size_new
+                capacity = queue_gap(&q, s.order, stretch, release_new, size_new, s.buffer) / (
+                    task_size_new * self._width(u[k], memory))
                 if not self._fits_alone(u[k], release_new + stretch * size_new - now / 1e9, task_size_new):
                     capacity = 0.0
                 out[k] = <long long> capacity if capacity < 2.0**63 else NEVER
@@ -269,8 +275,8 @@ cdef class TaskQueues(MachineQueues):
                                 self.task_size[application]):
             return 0.0
         self._gather(u, now, False, &q, s)
-        capacity = queue_gap(&q, s.order, stretch, self.release[application], self.size[application],
-                         s.buffer) / self.task_size[application]
+        capacity = queue_gap(&q, s.order, stretch, self.release[application], self.size[application], s.buffer) / (
+            self.task_size[application] * self._width(u, self._memory_of(application)))
         return <double> <long long> capacity if capacity < 2.0**63 else 2.0**63
 
     cdef void _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil:
@@ -280,14 +286,17 @@ cdef class TaskQueues(MachineQueues):
         """
         cdef Py_ssize_t k, n = 0
         cdef const int* row = &self.share[u, self.first[u], 0]
-        cdef double floor = 0.0
+        cdef double floor = 0.0, width = 1.0
         cdef long long cores = self._cores(u), start = self._first_free(u, at, &floor), tasks, length
         cdef long long edge = at + inclusive
         cdef int i
         for k in range(self.count[u]):
             i, tasks = row[2 * k], row[2 * k + 1]
+            if cores > 1:
+                width = self._width(u, self._memory_of(i))
             if start < edge:
-                length = max(1, self._duration(u, i) // cores)
+                length = self._duration(u, i)
+                length = max(1, length // cores if width == 1.0 else <long long> (length * (width / cores)))
                 tasks -= min(tasks, (at - start) // length)
                 start += (row[2 * k + 1] - tasks) * length
                 if tasks > 0 and start < edge:
@@ -300,7 +309,7 @@ cdef class TaskQueues(MachineQueues):
                 floor = max(floor, (at / 1e9 + self.task_size[i] / self.speed[u] - self.release[i]) / self.size[i])
             s.release[n] = self.release[i]
             s.size[n] = self.size[i]
-            s.work[n] = tasks * self.task_size[i]
+            s.work[n] = tasks * self.task_size[i] * width
             s.order[n] = <int> n
             n += 1
         q.n = n

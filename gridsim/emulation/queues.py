@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from gridcore.common.release_queue import ReleaseQueue
 from gridcore.queues.availability import sample_availability
 from gridcore.queues.edf import optimal_stretch
+from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.emulation.engine import RealTimeEngine
 from gridsim.emulation.tasks import Parts, TaskSet, count_of
 from gridsim.scheduling.contract import ARRIVALS, SCHEDULE
@@ -33,6 +34,8 @@ class _Columns:
         self.speed: list[float] = np.asarray(speed, float).tolist()
         self.machines = len(self.speed)
         self.release, self.size, self.task_size = list[float](), list[float](), list[float]()
+        #: Bytes that a task of each application takes while it runs.
+        self.task_memory = list[int]()
         #: True sizes of all tasks, application by application (None if they are the stated ones), and index
         #: of the first task of each application.
         self.sizes: list[float] | None = None
@@ -50,9 +53,20 @@ class _Columns:
         self.open_tasks, self.last_end = list[int](), list[int]()
 
     def add_applications(
-        self, release: Any, size: Any, task_size: Any, sizes: Any = None, tasks: Any = None, **_: Any
+        self,
+        release: Any,
+        size: Any,
+        task_size: Any,
+        sizes: Any = None,
+        tasks: Any = None,
+        memory: Any = None,
+        **_: Any,
     ) -> None:
-        """Append applications: release (s), size (Mflop), task size (Mflop), and true sizes of tasks."""
+        """Append applications: release (s), size (Mflop), task size (Mflop), and true sizes of tasks.
+
+        A task takes `memory` bytes, by default none.
+        """
+        self.task_memory += ([0] * len(release)) if memory is None else np.asarray(memory).tolist()
         self.release += np.asarray(release, float).tolist()
         self.size += np.asarray(size, float).tolist()
         self.task_size += np.asarray(task_size, float).tolist()
@@ -118,13 +132,14 @@ class Core:
 
 
 class Machine:
-    """One machine, with its waiting tasks in order and its cores."""
+    """One machine, with its waiting tasks in order, its cores, and its memory in bytes."""
 
-    __slots__ = ("cores", "queue")
+    __slots__ = ("cores", "memory", "queue")
 
-    def __init__(self, cores: int) -> None:
+    def __init__(self, cores: int, memory: float) -> None:
         self.queue: list[Share] = []
         self.cores = [Core() for _ in range(cores)]
+        self.memory = memory
 
     @property
     def busy(self) -> list[Core]:
@@ -143,6 +158,8 @@ class MachineQueues(_Columns):
         Function that sends a report to the coordinator.
     cores
         int64[machines], number of cores of each machine; None for one each.
+    memory
+        int64[machines], bytes that the running tasks of each machine share; None if all have enough.
 
     Attributes
     ----------
@@ -157,6 +174,7 @@ class MachineQueues(_Columns):
         engine: RealTimeEngine,
         tell: Callable[..., None],
         cores: Any = None,
+        memory: Any = None,
         order: str = "edf",
         watch: str = "idle",
         log: bool = False,
@@ -167,7 +185,8 @@ class MachineQueues(_Columns):
         self.engine, self.tell, self.edf, self.log = engine, tell, order == "edf", log
         self.watch, self.tolerance = watch, tolerance
         counts = [1] * self.machines if cores is None else np.asarray(cores).tolist()
-        self.of = [Machine(count) for count in counts]
+        capacity = [math.inf] * self.machines if memory is None else np.asarray(memory).tolist()
+        self.of = [Machine(*entry) for entry in zip(counts, capacity, strict=True)]
         self.running = 0
         #: Heap of the ends of tasks: time (ns), machine, core, incarnation of the core.
         self._ends: list[tuple[int, int, int, int]] = []
@@ -201,9 +220,33 @@ class MachineQueues(_Columns):
     def work(self, machine: int, now: int) -> float:
         """Return the time that a machine needs for all its tasks, s."""
         state = self.of[machine]
-        size = sum(self.task_size[share.application] * len(share.tasks) for share in state.queue)
-        left = sum(max(0, core.planned - now) / NS for core in state.busy)
+        size = sum(
+            self.task_size[share.application] * len(share.tasks) * self._width_of(machine, share.application)
+            for share in state.queue
+        )
+        left = sum(
+            max(0, core.planned - now) / NS * self._width_of(machine, core.running) for core in state.busy
+        )
         return (left + size / self.speed[machine]) / len(state.cores)
+
+    def _width(self, machine: int, memory: int) -> float:
+        """Return how many cores' part of a machine a task with `memory` bytes takes, as `CoreQueues` does."""
+        state = self.of[machine]
+        if memory == 0:
+            return 1.0
+        if memory > state.memory:
+            return math.inf
+        return max(1.0, len(state.cores) * (memory / state.memory))
+
+    def _width_of(self, machine: int, application: int) -> float:
+        """Return how many cores' part of a machine a task of `application` takes."""
+        return self._width(machine, self.task_memory[application])
+
+    def _fits(self, machine: int, application: int) -> bool:
+        """Return whether the free memory of a machine suffices for a task of `application`."""
+        state = self.of[machine]
+        used = sum(self.task_memory[core.running] for core in state.busy)
+        return used + self.task_memory[application] <= state.memory
 
     def _processor(self, machine: int, at: int, edge: int) -> tuple[dict[str, Any], float, float]:
         """Return the queue of a machine at `at` ns as that of one processor, as `CoreQueues` plans with it.
@@ -217,7 +260,7 @@ class MachineQueues(_Columns):
         -------
         Its entries and speed, the time from which it is free (s), and the stretch below which it cannot be.
         """
-        state, count, floor, busy_time = self.of[machine], len(self.of[machine].cores), 0.0, 0
+        state, count, floor, busy_time = self.of[machine], len(self.of[machine].cores), 0.0, 0.0
 
         def stretch(application: int, end: float) -> float:
             return (end - self.release[application]) / self.size[application]
@@ -225,11 +268,13 @@ class MachineQueues(_Columns):
         for core in state.busy:
             if core.planned > at:
                 floor = max(floor, stretch(core.running, core.planned / NS))
-                busy_time += core.planned - at
+                busy_time += (core.planned - at) * self._width_of(machine, core.running)
         start, queue = at + round(busy_time / count), []
         for i, tasks in _task_counts(state.queue):
+            width, length = self._width_of(machine, i), self.planned(machine, i)
+            length = max(1, length // count if width == 1.0 else int(length * (width / count)))
             while tasks and start < edge:
-                start += max(1, self.planned(machine, i) // count)
+                start += length
                 tasks -= 1
                 if start > at:
                     floor = max(floor, stretch(i, start / NS))
@@ -240,7 +285,7 @@ class MachineQueues(_Columns):
         entries = {
             "release": [self.release[i] for i, _ in queue],
             "size": [self.size[i] for i, _ in queue],
-            "work": [tasks * self.task_size[i] for i, tasks in queue],
+            "work": [tasks * self.task_size[i] * self._width_of(machine, i) for i, tasks in queue],
             "speed": self.speed[machine] * count,
         }
         return entries, max(start, at) / NS, floor
@@ -256,16 +301,26 @@ class MachineQueues(_Columns):
         entries, free_at, floor = self._processor(machine, now, now)
         return max(floor, float(optimal_stretch(**entries, now=free_at, **options)))
 
-    def summaries(self, machines: Any, grid: Any, now: int, *, cell: int) -> list[NDArray[np.uint32]]:
-        """Return the number of further tasks, released at `cell` ns, that each machine can take."""
-        return [self._sample(machine, grid, now, cell) for machine in machines]
+    def summaries(
+        self, machines: Any, grid: Any, now: int, *, cell: int, memory: int = 0
+    ) -> list[NDArray[np.uint32]]:
+        """Return the number of further tasks, released at `cell` ns, that each machine can take.
 
-    def _sample(self, machine: int, grid: Any, now: int, release: int) -> NDArray[np.uint32]:
+        A task takes `memory` bytes.
+        """
+        return [self._sample(machine, grid, now, cell, memory) for machine in machines]
+
+    def _sample(self, machine: int, grid: Any, now: int, release: int, memory: int) -> NDArray[np.uint32]:
+        if (width := self._width(machine, memory)) == math.inf:
+            return np.zeros(grid.shape, np.uint32)
+        wider = grid
+        if width > 1.0:
+            wider = SummaryGrid(grid.stretch, grid.size, grid.task_size * width)
         # a task that starts exactly at `release` counts as started
         entries, free_at, floor = self._processor(machine, release, release + 1)
         if release > now and self.is_busy([machine])[0]:
             floor = max(floor, self._minimum_stretch(machine, now))
-        cells = sample_availability(grid, release / NS, **entries, free_at=free_at)
+        cells = sample_availability(wider, release / NS, **entries, free_at=free_at)
         cells[grid.stretch * (1 + 1e-12) < floor] = 0
         if self.cores_of(machine) > 1:  # one of them must run each task
             seconds = (grid.stretch[:, None] * grid.size)[:, :, None]
@@ -296,6 +351,7 @@ class MachineQueues(_Columns):
         share = self._share_of(machine, application)
         if share is None or tasks <= 0:
             return 0
+        self.idle.add(machine)  # the memory may suffice for the task that is then the first
         taken = share.tasks.take_last(min(tasks, len(share.tasks)))
         if not share.tasks:
             self.of[machine].queue.remove(share)
@@ -313,6 +369,7 @@ class MachineQueues(_Columns):
         """Restore the order of the queues of machines."""
         for machine in machines if self.edf else ():
             queue = self.of[machine].queue
+            self.idle.add(machine)  # the memory may suffice for the task that is then the first
             if len(queue) > 1:
                 minimum = self._minimum_stretch(machine, now)
                 # ordered by deadline as a float; ties keep their order
@@ -323,8 +380,9 @@ class MachineQueues(_Columns):
     def begin_tasks(self) -> None:
         """Start the first tasks on idle cores, after all tasks of this instant have been queued."""
         for machine in sorted(self.idle):
+            queue = self.of[machine].queue
             for number, core in enumerate(self.of[machine].cores):
-                if core.running < 0 and self.of[machine].queue:
+                if core.running < 0 and queue and self._fits(machine, queue[0].application):
                     self._begin(machine, number, core)
         self.idle.clear()
 

@@ -1,10 +1,14 @@
-"""The cores, memory and GPUs of machines that rigid jobs share, and the tasks for which they have room."""
+"""The cores, memory and GPUs of machines that tasks share, and the tasks for which they have room.
+
+Bytes are whole numbers: a part of a byte counts as a byte.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gridsim.model.attributes import Attributes
 from gridsim.support.arrays import Floats, Integers
@@ -34,7 +38,7 @@ class MachineCapacity(NamedTuple):
         memory = None if attributes is None else attributes.memory
         return cls(
             np.ones(machines, np.int64) if cores is None else cores,
-            np.full(machines, _ASSUMED_BYTES) if memory is None else np.floor(memory).astype(np.int64),
+            np.full(machines, _ASSUMED_BYTES) if memory is None else needed_bytes(memory, machines),
             np.zeros(machines, np.int64) if gpus is None else gpus,
         )
 
@@ -82,6 +86,30 @@ class MachineCapacity(NamedTuple):
         return rooms[shape_of.ravel()]
 
 
-def needed_bytes(memory: Floats | None, jobs: int) -> Integers:
-    """Return whole bytes that a task of each job takes, by default 0: int64[jobs]."""
-    return np.zeros(jobs, np.int64) if memory is None else np.ceil(memory).astype(np.int64)
+def needed_bytes(memory: Floats | None, count: int) -> Integers:
+    """Return `memory` as whole bytes, by default 0: int64[count]."""
+    return np.zeros(count, np.int64) if memory is None else np.ceil(memory).astype(np.int64)
+
+
+def scarce_memory(
+    cores: Integers | None, attributes: Attributes | None, memory: Floats | None
+) -> NDArray[np.bool_]:
+    """Return the machines on which tasks may wait for memory while a core is idle: bool[machines].
+
+    These are the machines with the memory for some task, but not for that task on each of its cores.
+
+    Parameters
+    ----------
+    cores
+        int64[machines], number of cores of each machine; None if each has one.
+    attributes
+        Attributes of the machines; None if they have none.
+    memory
+        float64[n], bytes that a task of each application takes; None for none.
+    """
+    if cores is None or attributes is None or attributes.memory is None or memory is None:
+        return np.zeros(1 if cores is None else len(cores), np.bool_)
+    capacity = needed_bytes(attributes.memory, len(cores))
+    needs = np.sort(needed_bytes(memory, len(memory)))
+    most = np.searchsorted(needs, capacity, "right")
+    return np.asarray(np.searchsorted(needs, capacity // cores, "right") < most)

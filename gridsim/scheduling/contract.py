@@ -464,6 +464,8 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     #: of the same speed, fate and network interface as the others of its machine, and with nodes of its own;
     #: True: a machine has one queue, of which each core runs a task (`Run.cores`); False: it does not.
     cores: ClassVar[bool | Literal["separate"]] = "separate"
+    #: Whether tasks wait until the memory of a machine with one queue for its cores suffices for them.
+    shares_memory: ClassVar[bool] = False
     #: Whether it supports applications that are released after others have ended (`Run.releases`).
     dependencies: ClassVar[bool] = False
     #: The columns of `gridsim.model.applications.JOB_TIMES` that it supports in rigid jobs.

@@ -11,8 +11,8 @@ from gridcore.queues.core_queues import CoreQueues
 from gridcore.queues.data_queues import DataQueues
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.errors import ScenarioError
+from gridsim.model.capacity import needed_bytes
 from gridsim.scheduling.contract import Run
-from gridsim.support.arrays import Floats
 
 
 def task_queues(
@@ -42,6 +42,9 @@ def task_queues(
     """
     if run.cores is not None:
         shared: Callable[..., TaskQueues] = run.queues or CoreQueues
+        if _shares_memory(run):
+            assert run.attributes is not None
+            options["memory"] = pad(needed_bytes(run.attributes.memory, len(run.cores)))
         return shared(pad(run.speeds), cores=pad(run.cores), **options)
     if run.bandwidth is not None:
         if run.queues is not None:
@@ -51,8 +54,16 @@ def task_queues(
     return factory(pad(run.speeds), **options)
 
 
-def moved_bytes(run: Run) -> dict[str, Floats]:
-    """Return the transfers of a task of each application, bytes, as arguments of ``add_applications``."""
+def _shares_memory(run: Run) -> bool:
+    """Return whether machines have several cores and state their memory, and tasks need memory."""
+    stated = run.attributes is not None and run.attributes.memory is not None
+    return run.cores is not None and stated and run.applications.memory is not None
+
+
+def task_bytes(run: Run) -> dict[str, NDArray[Any]]:
+    """Return what a task of each application moves and takes, bytes, as arguments of ``add_applications``."""
+    if _shares_memory(run):
+        return {"memory": needed_bytes(run.applications.memory, len(run.applications))}
     if run.bandwidth is None:
         return {}
     fetched, sent = run.applications.moved()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -13,9 +12,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.errors import InvariantViolation, ModelWarning, ScenarioError, SchedulerError
+from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.model.applications import JOB_TIMES, SHOWN_COLUMNS, Applications
 from gridsim.model.background_load import LoadProfile
+from gridsim.model.capacity import scarce_memory
 from gridsim.model.faults import Faults
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
@@ -191,22 +191,20 @@ def check_cores(applications: Applications, scheduler: Scheduler, scenario: Scen
     assert platform.cores is not None
     for is_unsupported, part in (
         (not scheduler.cores, f"under {scheduler.name}"),
-        (applications.group is not None, "with tasks that require memory, disk or a kind of machine"),
         (applications.moves_data and platform.bandwidth is not None, "with tasks that move data"),
         (is_separate and faults is not None and faults.time_zones is not None, "with faults in time zones"),
     ):
         if is_unsupported:
             raise ScenarioError(f"platform.cores must be 1 {part}, got up to {platform.cores.max()}")
-    capacity = None if platform.attributes is None else platform.attributes.memory
-    if applications.memory is not None and capacity is not None:
-        need = float(applications.memory.max())
-        for machine in first_true(need * platform.cores > capacity):
-            warnings.warn(
-                f"tasks do not share the memory of a machine: {platform.cores[machine]} tasks of up to "
-                f"{need:g} bytes run at once on machine {machine}, which has {capacity[machine]:g} bytes",
-                ModelWarning,
-                stacklevel=2,
-            )
+    if is_separate or scheduler.shares_memory:
+        return
+    for machine in first_true(scarce_memory(platform.cores, platform.attributes, applications.memory)):
+        assert applications.memory is not None
+        raise ScenarioError(
+            f"{scheduler.name} does not support tasks that wait for the memory of a machine: it must suffice "
+            f"for a task on each core, got {platform.cores[machine]} cores and tasks of up to "
+            f"{applications.memory.max():g} bytes on machine {machine}"
+        )
 
 
 def _check_separate_jobs(applications: Applications, scheduler: Scheduler, scenario: Scenario) -> None:

@@ -1,8 +1,8 @@
 """The machines of a run as its scheduler sees them: those of the platform, or their cores.
 
 A scheduler that takes cores for machines (`Scheduler.cores`) needs no code for them.  Its run has a machine
-for each core, with the speed, the fate and the network interface of its machine, and what the scheduler
-reports is folded to the machines of the platform.
+for each core, with the speed, the fate and the network interface of its machine and an equal part of its
+memory, and what the scheduler reports is folded to the machines of the platform.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.model.attributes import Attributes
 from gridsim.model.background_load import LoadProfile
@@ -23,7 +24,7 @@ from gridsim.model.platform import Platform
 from gridsim.results.schema import TABLES
 from gridsim.results.table import Table
 from gridsim.scheduling.contract import Outcome, Scheduler
-from gridsim.support.arrays import Floats, Integers
+from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NEVER
 
 
@@ -46,7 +47,7 @@ class RunMachines:
     """
 
     def __init__(self, platform: Platform, scheduler: Scheduler) -> None:
-        self._platform = platform
+        self._platform, self._scheduler = platform, scheduler
         self.cores, self.platform_machine = platform.cores, None
         self.count, self.nodes, self.speeds = platform.nodes, platform.nodes, platform.speeds
         if platform.cores is None or scheduler.cores != "separate":
@@ -79,20 +80,49 @@ class RunMachines:
         rates: Floats | None = applications.rates
         if rates is not None:
             rates = self._spread(rates / cores)
-        site, suits = applications.machine_site, applications.suited
+        site = applications.machine_site
         return replace(
-            applications,
+            self.with_suited_machines(applications),
             submitter=np.where(is_machine, at_core, submitter),
             rates=rates,
             machine_site=None if site is None else self._spread(site),
-            suited=None if suits is None else self._spread(suits),
         )
 
+    def with_suited_machines(self, applications: Applications) -> Applications:
+        """Return the applications with the machines of the run that suit them.
+
+        Raises
+        ------
+        ScenarioError
+            If the memory that a core has suffices for no task of an application.
+        """
+        if self.platform_machine is None:
+            return applications
+        if applications.rigid or applications.memory is None:
+            machines = applications.suited
+            return applications if machines is None else replace(applications, suited=self._spread(machines))
+        attributes = self.attributes(self._platform.attributes)
+        assert attributes is not None and attributes.memory is not None
+        group, machines = applications.wants.groups(attributes, "tasks")
+        for i in first_true(machines.sum(axis=1)[group] == 0):
+            raise ScenarioError(
+                "workload.memory must be at most platform.memory / platform.cores of some machine under "
+                f"{self._scheduler.name}, where each core has an equal part of the memory of its machine, "
+                f"got {applications.wants.describe(i)} for application {i}; cores have up to "
+                f"{attributes.memory.max():g} bytes"
+            )
+        if machines.all():
+            return replace(applications, group=None, suited=None)
+        return replace(applications, group=group, suited=machines)
+
     def attributes(self, attributes: Attributes | None) -> Attributes | None:
-        """Return the attributes of the machines, which are those of each core."""
-        if attributes is None or self.platform_machine is None:
+        """Return the attributes of the machines; a core has an equal part of the memory of its machine."""
+        cores = self._platform.cores
+        if attributes is None or self.platform_machine is None or cores is None:
             return attributes
         columns = {each.name: getattr(attributes, each.name) for each in fields(attributes)}
+        if attributes.memory is not None:
+            columns["memory"] = attributes.memory / cores
         index = self.platform_machine
         return Attributes(**{name: None if each is None else each[index] for name, each in columns.items()})
 

@@ -267,8 +267,9 @@ class Simulation(Stateful):
         load_profile = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
         #: Bandwidth of the link of each machine, bytes/s; None if tasks move no data.
         self.bandwidth = platform.bandwidth if applications.moves_data else None
+        self.machines = machines = RunMachines(platform, scheduler)
         check_kind(
-            applications,
+            machines.with_suited_machines(applications),
             scheduler,
             load_profile,
             scenario.faults,
@@ -289,7 +290,6 @@ class Simulation(Stateful):
         if self.sharing is None or self.sharing.rank == 0:
             warn_of_long_run(applications, scheduler, scenario)
 
-        self.machines = machines = RunMachines(platform, scheduler)
         self.engine, self.network = engine, network = self.make_engine()
         self.outages = Outages(scenario.faults, machines, engine, network)
         self.released = self.make_releases(applications)

@@ -11,17 +11,20 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
+from gridsim.errors import ScenarioError
 from gridsim.model.applications import JOB_TIMES, JobTime, ListedWorkload
 from gridsim.model.attributes import ListedAttributes
 from gridsim.model.background_load import Fluctuation
 from gridsim.model.bag_workloads import ListRecipe
-from gridsim.model.capacity import MachineCapacity
+from gridsim.model.capacity import MachineCapacity, scarce_memory
 from gridsim.model.faults import Faults, ListedFaults
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform
 from gridsim.model.rigid_workloads import JobListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
+from gridsim.scheduling.contract import Scheduler
+from gridsim.simulation.machines import RunMachines
 from gridsim.support.arrays import Integers
 
 #: Numbers of machines that are special cases of trees.
@@ -126,6 +129,7 @@ def scenarios(
     constraints: bool = False,
     moves_data: bool = False,
     cores: bool | str = False,
+    shares_memory: bool = False,
     crowded: bool = False,
     reachable: bool = False,
     job_times: tuple[JobTime, ...] = (),
@@ -158,6 +162,9 @@ def scenarios(
     cores
         Whether machines have several cores in some of the scenarios, and how (`Scheduler.cores`).  If True,
         some rigid jobs also need memory and GPUs, or have machines of their own.
+    shares_memory
+        Whether tasks of bags share the memory of machines with several cores in some of the scenarios
+        (`Scheduler.shares_memory`).
     reachable
         Whether there are owner absences instead of failures.
     job_times
@@ -183,7 +190,7 @@ def scenarios(
     if moves_data and not (rigid or faults or reachable):
         cases = cases.flatmap(_with_moved_data)
     if cores:
-        cases = cases.flatmap(lambda scenario: _with_shared_machines(scenario, cores is True))
+        cases = cases.flatmap(lambda scenario: _with_shared_machines(scenario, cores is True, shares_memory))
     if dependencies:
         cases = cases.flatmap(_with_dependencies)
     if horizon is not None:
@@ -294,27 +301,36 @@ def _with_moved_data(draw: st.DrawFn, scenario: Scenario) -> Scenario:
     )
 
 
-def _with_shared_machines(scenario: Scenario, shares: bool) -> st.SearchStrategy[Scenario]:
-    """Draw the number of cores of each machine, unless tasks move data or need attributes of machines.
+def _with_shared_machines(
+    scenario: Scenario, shares: bool, shares_memory: bool
+) -> st.SearchStrategy[Scenario]:
+    """Draw the number of cores of each machine, unless tasks move data or rigid jobs need attributes.
 
     Parameters
     ----------
     shares
         Whether rigid jobs share machines; else their tasks run on any cores, as on machines of one core.
+    shares_memory
+        Whether tasks of bags may share memory that does not suffice for a task on each core.
     """
-    platform = scenario.platform
-    if platform.bandwidth is not None or platform.attributes is not None:
+    platform, recipe = scenario.platform, scenario.workload.recipe
+    has_needs = platform.attributes is not None and not (shares_memory and isinstance(recipe, ListRecipe))
+    if platform.bandwidth is not None or has_needs:
         return st.just(scenario)
     counts = st.lists(st.sampled_from((1, 2, 4)), min_size=platform.nodes, max_size=platform.nodes)
     return (st.none() | st.none() | counts.map(tuple)).flatmap(
-        lambda cores: _with_cores(scenario, cores, shares)
+        lambda cores: _with_cores(scenario, cores, shares, shares_memory)
     )
 
 
 @st.composite
-def _with_cores(draw: st.DrawFn, scenario: Scenario, cores: tuple[int, ...] | None, shares: bool) -> Scenario:
-    """Return the scenario with these cores of machines, and for rigid jobs with what they need of them."""
+def _with_cores(
+    draw: st.DrawFn, scenario: Scenario, cores: tuple[int, ...] | None, shares: bool, shares_memory: bool
+) -> Scenario:
+    """Return the scenario with these cores of machines, and with what tasks need of them."""
     jobs = scenario.workload.recipe
+    if cores is not None and shares_memory and isinstance(jobs, ListRecipe) and jobs.memory is None:
+        scenario = draw(_with_shared_memory(scenario))
     if cores is None or not isinstance(jobs, JobListRecipe):
         return _replace_recipes(scenario, {"cores": cores}, {})
     machines, count = len(cores), len(jobs.release)
@@ -342,6 +358,21 @@ def _with_cores(draw: st.DrawFn, scenario: Scenario, cores: tuple[int, ...] | No
         for name in needs.keys() - {"exclusive"}:
             needs[name][i] = int(name == "cores")
     return _replace_recipes(shared, {}, {"nodes": nodes, **needs})
+
+
+@st.composite
+def _with_shared_memory(draw: st.DrawFn, scenario: Scenario) -> Scenario:
+    """Draw the memory of machines, and that of tasks, of which each fits on all machines."""
+    if draw(st.booleans()):
+        return scenario
+    recipe = scenario.workload.recipe
+    assert isinstance(recipe, ListRecipe)
+    nodes, count = scenario.platform.nodes, len(recipe.release)
+    capacity, needs = (
+        tuple(draw(st.lists(st.sampled_from(values), min_size=length, max_size=length)))
+        for values, length in (((8e9, 12e9, 16e9), nodes), ((0.0, 2e9, 4e9, 8e9), count))
+    )
+    return _replace_recipes(scenario, {"attributes": ListedAttributes(memory=capacity)}, {"memory": needs})
 
 
 def _rooms(scenario: Scenario, needs: dict[str, Any]) -> Integers:
@@ -415,6 +446,22 @@ def without_needs(scenario: Scenario) -> Scenario:
         return scenario
     workload = Workload(msgspec.structs.replace(recipe, memory=None, disk=None))
     return dataclasses.replace(scenario, platform=scenario.platform.with_attributes(None), workload=workload)
+
+
+def has_supported_needs(scenario: Scenario, scheduler: Scheduler) -> bool:
+    """Return whether the scheduler supports the memory and disk that tasks of bags need, if any."""
+    platform, recipe = scenario.platform, scenario.workload.recipe
+    if not isinstance(recipe, ListRecipe) or recipe.memory is None:
+        return scheduler.constraints
+    applications = scenario.workload.realize(platform)
+    if scheduler.cores == "separate":
+        try:
+            applications = RunMachines(platform, scheduler).with_suited_machines(applications)
+        except ScenarioError:
+            return False
+    elif scarce_memory(platform.cores, platform.attributes, applications.memory).any():
+        return scheduler.shares_memory and (scheduler.constraints or applications.group is None)
+    return applications.group is None or (scheduler.constraints and scenario.faults is None)
 
 
 def _with_background_load(scenario: Scenario) -> st.SearchStrategy[Scenario]:

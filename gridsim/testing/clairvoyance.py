@@ -354,8 +354,11 @@ def _rows(result: Result, table: str, at: int, run_end: int) -> list[tuple[Any, 
     rows = sorted(zip(*(column[is_earlier].tolist() for column in columns.values()), strict=True))
     if table != "schedule":
         return rows
-    has_row_per_task = "cores" in result.machines and "core" not in source
-    return _truncated_rows(rows if has_row_per_task else _merged_rows(rows), at, run_end)
+    shared = set[int]()  # the machines that have a row for each task
+    if "cores" in result.machines and "core" not in source:
+        shared = {*np.flatnonzero(result.machines["cores"] > 1).tolist()}
+    merged_rows = _merged_rows([row for row in rows if row[1] not in shared])
+    return _truncated_rows([*merged_rows, *(row for row in rows if row[1] in shared)], at, run_end)
 
 
 def _truncated_rows(rows: list[tuple[Any, ...]], at: int, run_end: int) -> list[tuple[Any, ...]]:

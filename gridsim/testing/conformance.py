@@ -36,6 +36,7 @@ from gridsim.support.arguments import integer, real
 from gridsim.support.progress import Bar, Progress, bar
 from gridsim.testing.cases import (
     job_alone,
+    has_supported_needs,
     large_bag,
     large_grids,
     scenarios,
@@ -760,7 +761,7 @@ def _drop_unsupported_features(scenario: Scenario, scheduler: Scheduler) -> Scen
         scenario = without_dependencies(scenario)
     if scheduler.cores is not True:
         scenario = with_cores_anywhere(scenario)
-    return scenario if scheduler.constraints else without_needs(scenario)
+    return scenario if has_supported_needs(scenario, scheduler) else without_needs(scenario)
 
 
 def _runs_compiled(scheduler: Scheduler) -> bool:

@@ -242,7 +242,8 @@ def _record_seeding(own_code: OwnCode, effects: SideEffects) -> Iterator[None]:
 
 #: Options of `scenarios` that a scheduler may support.
 SCENARIO_OPTIONS = (
-    "rigid", "unequal", "fluctuating", "constraints", "moves_data", "cores", "job_times", "dependencies",
+    "rigid", "unequal", "fluctuating", "constraints", "moves_data", "cores", "shares_memory", "job_times",
+    "dependencies",
 )  # fmt: skip
 #: Maximum number of events in a run in which `_IDLE_MACHINES` machines are idle for hours, unless they poll.
 _MAX_IDLE_EVENTS, _IDLE_MACHINES = 20_000, 5

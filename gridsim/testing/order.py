@@ -11,6 +11,7 @@ import numpy as np
 
 from gridcore.queues.core_queues import CoreQueues
 from gridcore.queues.task_queues import TaskQueues
+from gridsim.model.capacity import needed_bytes
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.support.arrays import Integers
@@ -41,10 +42,15 @@ def promised_order_violation(result: Result, order: str) -> str | None:
         return None  # if sizes differ, the schedule lacks the tasks' sizes, so it cannot be replayed
     applications, arrivals = result.applications, result.tables["arrivals"]
     kind: Callable[..., Any] = TaskQueues
+    needs: dict[str, Any] = {}
     if "cores" in result.machines:
-        kind = partial(CoreQueues, cores=result.machines["cores"])
+        options = {"cores": result.machines["cores"]}
+        if "memory" in result.machines and "memory" in applications:
+            options["memory"] = needed_bytes(result.machines["memory"], len(result.machines))
+            needs["memory"] = needed_bytes(applications["memory"], len(applications))
+        kind = partial(CoreQueues, **options)
     replay = kind(result.machines["speed"], order="edf" if order == "edf" else "fifo", record=True)
-    replay.add_applications(*(applications[name] for name in ("release", "size", "task_size")))
+    replay.add_applications(*(applications[name] for name in ("release", "size", "task_size")), **needs)
     time = np.rint(arrivals["time"] * 1e9).astype(np.int64)
     for at in np.unique(time):
         rows = np.flatnonzero(time == at)

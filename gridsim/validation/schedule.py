@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gridsim.model.applications import Applications
 from gridsim.model.attributes import ANY_KIND
+from gridsim.model.capacity import MachineCapacity, needed_bytes
 from gridsim.model.faults import Faults
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats, Integers
@@ -159,7 +160,8 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
                 f"{work_done[k] * NS:g} s of machine {u[k]}"
             ),
         )
-    violations += _check_constraints(result, workload, u, i, valid_row_label) + check_cancelled(
+    parts = cores if "core" in table else None
+    violations += _check_constraints(result, workload, u, i, parts, valid_row_label) + check_cancelled(
         result, i, start, end, valid_row_label
     )
     is_cancelled = cancelled_jobs(result)[i]
@@ -169,6 +171,9 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     elif cores is not None and "core" not in table:
         used = np.ones(len(u), np.int64)
         violations += _check_use("tasks", used, cores, u, start, end, valid_row_label)
+        if (needs := _shared_bytes(result, workload)) is not None:
+            memory = MachineCapacity.of(len(speeds), cores, result.scenario.platform.attributes, None).memory
+            violations += _check_use("bytes of memory", needs[i], memory, u, start, end, valid_row_label)
     elif len(later):
         a, b = int(earlier[0]), int(later[0])
         message = f"machine {u[b]} starts at {start[b]} s, while {valid_row_label(a)} lasts until {end[a]} s"
@@ -235,16 +240,14 @@ def _check_shares(
         row_label,
         lambda k: f"application {i[k]} has {n[k]} tasks on machine {u[k]}, but may have {most[i[k]]}",
     )
-    memory = None if platform.attributes is None else platform.attributes.memory
-    cores = np.ones(machines, np.int64) if platform.cores is None else platform.cores
-    gpus = np.zeros(machines, np.int64) if platform.gpus is None else platform.gpus
+    available = MachineCapacity.of(machines, platform.cores, platform.attributes, platform.gpus)
     task_cores = np.ones(jobs, np.int64) if workload.cores is None else workload.cores
     for name, capacity, need in (
-        ("cores", cores, task_cores),
-        ("bytes of memory", memory, workload.memory),
-        ("GPUs", gpus, workload.gpus),
+        ("cores", available.cores, task_cores),
+        ("bytes of memory", available.memory, _shared_bytes(result, workload)),
+        ("GPUs", available.gpus, workload.gpus),
     ):
-        if capacity is None or need is None:
+        if need is None:
             continue
         used = n * need[i]
         if workload.exclusive is not None:
@@ -253,10 +256,18 @@ def _check_shares(
     return violations
 
 
+def _shared_bytes(result: Result, workload: Applications) -> Integers | None:
+    """Return the whole bytes that a task of each application takes; None if machines or tasks state none."""
+    attributes = result.scenario.platform.attributes
+    if workload.memory is None or attributes is None or attributes.memory is None:
+        return None
+    return needed_bytes(workload.memory, len(workload))
+
+
 def _check_use(
     name: str,
-    used: Integers | Floats,
-    capacity: Integers | Floats,
+    used: Integers,
+    capacity: Integers,
     u: NDArray[np.int64],
     start: Floats,
     end: Floats,
@@ -294,17 +305,25 @@ def _check_constraints(
     workload: Applications,
     u: NDArray[np.int64],
     i: NDArray[np.int64],
+    parts: Integers | None,
     row_label: Callable[[int], str],
 ) -> list[Violation]:
-    """Check that tasks run only on machines with the memory, disk and kind that they require."""
+    """Check that tasks run only on machines with the memory, disk and kind that they require.
+
+    Parameters
+    ----------
+    parts
+        The number of cores of each machine if each core has an equal part of its memory; None otherwise.
+    """
     attributes, violations = result.scenario.platform.attributes, list[Violation]()
     if attributes is None:
         return violations
     for name in ("memory", "disk"):
         if getattr(attributes, name) is not None and getattr(workload, name) is not None:
-            violations += _check_capacity(
-                name, getattr(attributes, name)[u], getattr(workload, name)[i], u, i, row_label
-            )
+            capacity = getattr(attributes, name)
+            if name == "memory" and parts is not None and not result.rigid:
+                capacity = capacity / parts
+            violations += _check_capacity(name, capacity[u], getattr(workload, name)[i], u, i, row_label)
     kind, requested_kind = attributes.kind, workload.kind
     if kind is not None and requested_kind is not None:
         violations += violations_where(

@@ -132,8 +132,9 @@ def task_queues(machines: int = 300) -> TaskQueues:
 def core_queues(machines: int = 300) -> CoreQueues:
     rng = np.random.default_rng(8)
     cores = rng.integers(1, 9, machines)
-    queues = CoreQueues(rng.uniform(1.0, 9.0, machines), cores=cores, log=True, record=True)
-    queues.add_applications(RELEASE[:40], SIZE[:40], TASK_SIZE[:40])
+    memory = rng.integers(4, 30, machines)
+    queues = CoreQueues(rng.uniform(1.0, 9.0, machines), cores=cores, memory=memory, log=True, record=True)
+    queues.add_applications(RELEASE[:40], SIZE[:40], TASK_SIZE[:40], memory=rng.integers(0, 5, 40))
     every = np.repeat(np.arange(machines), 12)
     queues.enqueue(every, rng.integers(0, 40, len(every)), rng.integers(1, 99, len(every)), 0)
     return queues

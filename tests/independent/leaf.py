@@ -1,10 +1,11 @@
 """A leaf of the fair tree with several cores, written from its page and `docs/background/model.md` alone.
 
-Times are in ns, sizes in Mflop, speeds in Mflop/s.
+Times are in ns, sizes in Mflop, speeds in Mflop/s, memory in bytes.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from gridsim.support.clock import NS
@@ -15,6 +16,8 @@ class Application:
     release: int
     task_size: float
     size: float
+    #: What a task takes while it runs.
+    memory: float = 0.0
 
 
 @dataclass(eq=False)
@@ -38,8 +41,11 @@ Execution = tuple[int, int, int, bool]
 
 
 class Leaf:
-    def __init__(self, speed: float, cores: int, applications: list[Application]) -> None:
-        self.speed, self.applications = speed, applications
+    def __init__(
+        self, speed: float, cores: int, applications: list[Application], memory: float = math.inf
+    ) -> None:
+        self.speed, self.applications, self.memory = speed, applications, memory
+        self.last_start = self.now = 0
         self.cores = [Core() for _ in range(cores)]
         self.queue: list[Share] = []
         self.executions: list[Execution] = []
@@ -63,14 +69,25 @@ class Leaf:
         """Start the tasks that start before `until`, in the order of the queue."""
         while self.queue:
             core, share = min(self.cores, key=lambda core: core.free), self.queue[0]
-            if until is not None and core.free >= until:
+            start = self.first_start(share.application, core)
+            if until is not None and start >= until:
                 return
-            start, core.free = core.free, core.free + round(self.run_time(share.application) * NS)
-            core.application = share.application
+            core.free = start + round(self.run_time(share.application) * NS)
+            core.application, self.last_start = share.application, start
             self.executions.append((share.application, start, core.free, True))
             share.tasks -= 1
             if not share.tasks:
                 self.queue.pop(0)
+
+    def first_start(self, application: int, core: Core) -> int:
+        """Return when the memory suffices for a task that starts on `core` after all earlier ones."""
+        start, need = max(core.free, self.last_start), self.applications[application].memory
+        ends = sorted(other.free for other in self.cores if other.free > start)
+        for at in [start, *ends]:
+            running = [other.application for other in self.cores if other.free > at]
+            if need + sum(self.applications[i].memory for i in running) <= self.memory:
+                return at
+        raise AssertionError
 
     def fail(self, now: int) -> None:
         self.queue.clear()
@@ -83,6 +100,7 @@ class Leaf:
         """Order the queue by deadlines at the minimum stretch."""
         for core in self.cores:
             core.free = max(core.free, now)
+        self.now = now
         bound = self.least_stretch(now)
         stretch, last = bound, -1.0
         while stretch != last:
@@ -109,8 +127,27 @@ class Leaf:
 
     def needed_stretch(self) -> float:
         """Return the stretch of the queue in its order, on one processor of the speed of all cores."""
-        end, needed = sum(core.free for core in self.cores) / len(self.cores) / NS, 0.0
+        backlog = sum((core.free - self.now) * self.part(core.application) for core in self.cores)
+        end, needed = (self.now + backlog) / NS, 0.0
         for share in self.queue:
-            end += share.tasks * self.run_time(share.application) / len(self.cores)
+            end += share.tasks * self.run_time(share.application) * self.part(share.application)
             needed = max(needed, self.stretch(share.application, end))
         return needed
+
+    def part(self, application: int) -> float:
+        """Return the part of the machine that a task takes: the larger one of those of cores and memory."""
+        memory = self.applications[application].memory if application >= 0 else 0.0
+        return max(1 / len(self.cores), memory / self.memory)
+
+
+class Fifo(Leaf):
+    """A machine that keeps the order of arrival; a task joins those of its application that wait."""
+
+    def order(self, now: int) -> None:
+        for core in self.cores:
+            core.free = max(core.free, now)
+        first: dict[int, Share] = {}
+        for share in self.queue:
+            if first.setdefault(share.application, share) is not share:
+                first[share.application].tasks += share.tasks
+        self.queue = list(first.values())

@@ -85,3 +85,54 @@ def test_only_some_of_many_sets_of_machines_are_tried():
 
     actual = need_bounds(needs, needs, np.ones(40), bound)
     assert len(actual) == 12 and actual[0].machines.tolist() == [39] and len(actual[-1].machines) == 39
+
+
+def shared_optimum(rows, cores, memory):
+    """The smallest maximum stretch on a machine of 1 Mflop/s, of all orders in which tasks start early."""
+    tasks = [(release, size, count * size, need) for release, count, size, need in rows for _ in range(count)]
+    best = np.inf
+    for order in set(permutations(tasks)):
+        placed: list[tuple[float, float, float]] = []
+        worst = 0.0
+        for release, size, total, need in order:
+            for start in sorted({release, *(end for _, end, _ in placed if end > release)}):
+                # of what runs at some instant of the task, the most is at its start or at one of later starts
+                instants = [start, *(other for other, _, _ in placed if start < other < start + size)]
+                running = [[row for row in placed if row[0] <= at < row[1]] for at in instants]
+                if all(
+                    len(others) < cores and need + sum(row[2] for row in others) <= memory
+                    for others in running
+                ):
+                    break
+            placed.append((start, start + size, need))
+            worst = max(worst, (start + size - release) / total)
+        best = min(best, worst)
+    return best
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0.0, 1.0]), st.integers(1, 2), st.sampled_from([1.0, 2.0, 3.0]),
+            st.sampled_from([0.0, 1.0, 2.0, 3.0, 5.0]),
+        ),
+        min_size=1, max_size=2,
+    ),
+    st.integers(1, 3), st.sampled_from([0.0, 5.0, 6.0]),
+)  # fmt: skip
+def test_no_schedule_of_tasks_that_share_memory_beats_the_bounds(rows, cores, memory):
+    rows = [(*row, min(need, memory)) for *row, need in rows]
+    release, tasks, size, need = (np.array(column) for column in zip(*rows, strict=True))
+    best = shared_optimum(rows, cores, memory)
+
+    def bound(selection, subset):
+        total = tasks[selection] * size[selection]
+        return discrete_bound(release[selection], total, size[selection], tasks[selection], subset)
+
+    capacity = np.array([[memory]])
+    options = {"cores": np.array([cores]), "shared": 0}
+    for actual in need_bounds(need[:, None], capacity, np.ones(1), bound, **options):
+        assert actual.stretch <= best * (1 + 1e-9)
+        assert 0 < len(actual.machines) < cores
+        actual.verify(release, tasks * size, np.ones(1), task_size=size, tasks=tasks)

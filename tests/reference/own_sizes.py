@@ -25,10 +25,15 @@ class OwnSizes(TaskQueues):
         self._run: list[tuple[int, int]] = [(-1, -1)] * self.machines
 
     def add(
-        self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike, sizes: list[list[float]]
+        self,
+        release: ArrayLike,
+        size: ArrayLike,
+        task_size: ArrayLike,
+        sizes: list[list[float]],
+        **columns: Any,
     ) -> None:
         """Append applications whose tasks have these sizes."""
-        super().add_applications(release, size, task_size)
+        super().add_applications(release, size, task_size, **columns)
         self._size += sizes
         self._fresh += [0] * len(sizes)
         self._lost_tasks += [[] for _ in sizes]

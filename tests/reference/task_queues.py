@@ -398,6 +398,7 @@ class TaskQueues:
         now: int,
         *,
         cell: int | None = None,
+        memory: int = 0,
         threads: int = 1,
     ) -> NDArray[np.uint32]:
         """Return the availability of `machines` for an application released at `cell` ns (default `now`).
@@ -412,7 +413,7 @@ class TaskQueues:
             minimum = self._minimum(self._as_queue(u, now))
             queue = self._projected_queue(u, at)
             cells = availability.sample_availability(
-                grid,
+                self._wider(grid, u, memory),
                 at / 1e9,
                 queue.release,
                 queue.size,
@@ -435,15 +436,25 @@ class TaskQueues:
         task_size_new: float,
         now: int,
         machines: ArrayLike | None = None,
+        *,
+        memory: int = 0,
     ) -> Integers:
         """Return the number of tasks that each of `machines` (default: all) can take at `stretch`."""
         result = []
         for u in range(self.machines) if machines is None else integers(machines):
             self._advance(u, now)
             capacity = availability.queue_gap(self._as_queue(u, now), stretch, release_new, size_new)
-            ratio = capacity / task_size_new
+            ratio = capacity / (task_size_new * self._width(u, memory))
             result.append(math.floor(ratio) if ratio < 2.0**63 else NEVER)
         return np.array(result, np.int64)
+
+    def _width(self, u: int, memory: int) -> float:
+        """Return how many cores' part of `u` a task with `memory` bytes takes."""
+        return 1.0
+
+    def _wider(self, grid: SummaryGrid, u: int, memory: int) -> SummaryGrid:
+        """Return the grid with the sizes as which tasks with `memory` bytes count on `u`."""
+        return grid
 
     def _projected_queue(self, u: int, at: int) -> edf.Queue:
         """Return the queue that `u` will hold at `at` ns if nothing arrives, without a task starting then."""

@@ -323,7 +323,9 @@ class Metrics:
             np.stack([table[name] for name in resources], axis=1)
             for table in (self.applications, self.machines)
         )
-        return need_bounds(needs, capacity, self.machines["speed"], bound_of)
+        cores: dict[str, Any] = {"cores": self.machines["cores"]} if "cores" in self.machines else {}
+        shared = resources.index("memory") if "memory" in resources else None
+        return need_bounds(needs, capacity, self.machines["speed"], bound_of, shared=shared, **cores)
 
     def _data_bounds(
         self, kind: BoundKind, release: Floats, size: Floats, task_size: Floats, tasks: Any

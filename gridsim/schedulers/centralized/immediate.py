@@ -12,7 +12,7 @@ from gridcore.centralized.earliest_ends import EarliestEnds, bind_earliest
 from gridsim.engine.engine import Engine
 from gridsim.results.decisions import DecisionTexts
 from gridsim.scheduling.contract import Outcome, Policy, Run
-from gridsim.scheduling.queues import moved_bytes, task_queues
+from gridsim.scheduling.queues import task_bytes, task_queues
 from gridsim.support.arrays import Bools, Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
@@ -43,7 +43,7 @@ class ImmediateMode(Policy):
         applications = run.applications
         self.queues = task_queues(run, order=self.local_order, record=run.record)
         columns = applications.release, applications.size, applications.task_size
-        self.queues.add_applications(*columns, **moved_bytes(run))
+        self.queues.add_applications(*columns, **task_bytes(run))
         self.total = int(applications.tasks.sum())
         # application -> number of unbound tasks, which wait while no machine is up
         self.unbound: dict[int, int] = {}

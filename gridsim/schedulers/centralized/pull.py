@@ -109,6 +109,7 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "fcfs"
     dependencies: ClassVar[bool] = True
     decentralized: ClassVar[bool] = False
+    shares_memory: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = {
         **READY_TIME_WORDS,
         "drawn": (

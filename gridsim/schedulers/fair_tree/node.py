@@ -377,7 +377,7 @@ class Router(TreeNode):
         self.cells: list[Cells | None] = [None, None]  # the last summary of each child
         self.release, self.minimum = [0.0, 0.0], [unknown, unknown]  # further fields of that summary
         self.largest, self.covers = [0.0, 0.0], [0, 0]
-        self.debts: list[list[tuple[int, int, float, float, float, float, float]]] = [[], []]
+        self.debts: list[list[tuple[int, int, float, float, float, float, float, float]]] = [[], []]
         self.oldest = [NEVER, NEVER]
         self.last_summary, self.last_issued = (
             [-1, -1],
@@ -460,7 +460,7 @@ class Router(TreeNode):
         assert cells is not None
         if not debts:
             return cells
-        _, tasks, task_size, size, release, stretch, data = zip(*debts, strict=True)
+        _, tasks, task_size, size, release, stretch, data, memory = zip(*debts, strict=True)
         valid_at, child = self.release_of(view, side), children_of(view.node)[side]
         dispatched: dict[str, Any] = {
             "tasks": tasks,
@@ -470,7 +470,7 @@ class Router(TreeNode):
             "age": [max(0.0, valid_at - each) for each in release],  # older requests count as smaller
         }
         tree: Tree = view.environment.tree
-        return tree.debit(cells, child, view.environment.leaves_below(child), data, **dispatched)
+        return tree.debit(cells, child, view.environment.leaves_below(child), data, memory, **dispatched)
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -632,6 +632,7 @@ class Router(TreeNode):
             application.release,
             stretch,
             application.bytes_per_mflop,
+            application.memory,
         )
         self.debts[side].insert(0, (self.last_issued[side], *debt))
         share = {"application": application.number, "tasks": tasks, "number": self.last_issued[side]}

@@ -25,6 +25,7 @@ from gridcore.fair_tree.summary_tree import COVERS_BYTES, LARGEST_BYTES
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.errors import CompileError, ScenarioError
 from gridsim.model.applications import Applications
+from gridsim.model.capacity import scarce_memory
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.fair_tree.compiled import CompiledTree
 from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, throughput
@@ -152,9 +153,10 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         is a number of cells; or the samples themselves, bytes/Mflop.
     needs
         Whether nodes take memory and disk of machines into account, if tasks need more than some machines
-        have (`Platform.with_attributes`): ``"aware"``: summaries state the availability of leaves with a
-        given memory and disk; ``"ignored"``: they state that of all leaves, and a leaf that lacks memory or
-        disk forwards its share to a random machine.  In both cases nodes run interpreted.
+        have (`Platform.with_attributes`), or more memory than they have for each core: ``"aware"``: summaries
+        state the availability of leaves with a given memory and disk; ``"ignored"``: they state that of all
+        leaves, and a leaf that lacks memory or disk forwards its share to a random machine.  In both cases
+        nodes run interpreted.
     need_samples
         Maximum number of samples of memory and disk of an aware summary, which share its cells if `samples`
         is a number of cells; or the samples themselves, pairs of memory and disk in bytes.
@@ -306,7 +308,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         if applications.moves_data and isinstance(data, int):
             data = data_samples(applications, data)
         needs = self.need_samples
-        if applications.group is not None and isinstance(needs, int):
+        if applications.wants.any and isinstance(needs, int):
             needs = need_samples(applications, needs)
         return msgspec.structs.replace(self, grid=samples_of(grid), data_samples=data, need_samples=needs)
 
@@ -369,19 +371,19 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Return the policy of a run."""
-        special = run.bandwidth is not None or run.applications.group is not None
+        special = run.bandwidth is not None or _has_needs(run)
         by_messages = self.maintenance == "messages"
         if run.share is not None and (by_messages or special):
             raise ScenarioError(
                 "processes must be 1 for a fair tree maintained by messages, or whose tasks move data or "
-                f"need memory or disk that not all machines have, got {run.share.ranks}"
+                f"need memory or disk that not all machines or cores have, got {run.share.ranks}"
             )
         if by_messages and run.nodes == "compiled":
             raise CompileError("nodes='compiled' does not support fair-tree with maintenance='messages'")
         if special and run.nodes == "compiled":
             raise ScenarioError(
                 "nodes must be 'interpreted' or None for fair-tree where tasks move data, or need memory or "
-                "disk that not all machines have, got 'compiled'"
+                "disk that not all machines or cores have, got 'compiled'"
             )
         if by_messages or special or run.nodes == "interpreted":
             return Adapter(self, run)
@@ -415,7 +417,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
             samples = self.data_samples
             data_values = data_samples(applications, samples) if isinstance(samples, int) else samples
         needs: tuple[Need, ...] = ()
-        if applications.group is not None and self.needs == "aware":
+        if _has_needs(run) and self.needs == "aware":
             pairs = self.need_samples
             needs = need_samples(applications, pairs) if isinstance(pairs, int) else pairs
         if self.grid is not None:
@@ -432,6 +434,14 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         data = DataAxis(grid, data_values, run) if aware else None
         rates = [speeds] if data is None else data.rates
         return grid, data, NeedsAxis(needs, rates, run) if needs else None
+
+
+def _has_needs(run: Run) -> bool:
+    """Return whether tasks need memory or disk that not all machines have, or not for a task on each core."""
+    applications = run.applications
+    return applications.group is not None or bool(
+        scarce_memory(run.cores, run.attributes, applications.memory).any()
+    )
 
 
 def _parse_data_samples(samples: Any) -> int | tuple[float, ...]:

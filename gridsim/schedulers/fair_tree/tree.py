@@ -100,30 +100,49 @@ class Tree:
 
     def sample(self, view: View, release: int) -> Cells:
         """Return the numbers of tasks that a leaf can take of an application released at `release` (ns)."""
-        cells = view.sample(self.grid, release) if self.data is None else self.data.sample(view, release)
-        return cells if self.needs is None else self.needs.sample(view.machine, cells)
+        if self.data is None and self.needs is None:
+            return view.sample(self.grid, release)
+
+        def cells_for(memory: int) -> Cells:
+            if self.data is not None:
+                return self.data.sample(view, release)
+            return view.sample(self.grid, release, memory)
+
+        return cells_for(0) if self.needs is None else self.needs.sample(view.machine, cells_for)
 
     def debit(
-        self, cells: Cells, child: int, leaves: int, moved: tuple[float, ...], **dispatched: Any
+        self,
+        cells: Cells,
+        child: int,
+        leaves: int,
+        data: tuple[float, ...],
+        memory: tuple[float, ...],
+        *,
+        task_size: tuple[float, ...],
+        **dispatched: Any,
     ) -> Cells:
         """Return the summary of a child with `leaves` leaves, minus the tasks dispatched to it since.
 
         Parameters
         ----------
-        moved
+        data
             Data of each dispatch, bytes/Mflop.
+        memory
+            Bytes that a task of each dispatch takes.
+        task_size
+            Size of a task of each dispatch, Mflop.
         **dispatched
             Further arguments of `gridcore.debit`.
         """
 
-        def less(part: Cells, leaves: int) -> Cells:
+        def less(part: Cells, leaves: int, sizes: Any) -> Cells:
             if self.data is not None:
-                return self.data.debit(part, leaves, moved, **dispatched)
-            return debit(part, self.grid, leaves=leaves, **dispatched)
+                return self.data.debit(part, leaves, data, task_size=sizes, **dispatched)
+            return debit(part, self.grid, leaves=leaves, task_size=sizes, **dispatched)
 
         if self.needs is not None:
-            return self.needs.debit(cells, child, less)
-        return less(cells, max(1, leaves))
+            return self.needs.debit(cells, child, memory, np.asarray(task_size), less)
+        return less(cells, max(1, leaves), task_size)
 
     def slice_of(
         self, application: Application, cells: Cells, node: int | None, leaves: float, speed: float
@@ -139,7 +158,9 @@ class Tree:
         """
         if self.needs is not None:
             need, top = self.needs.slice_of(application), node or 0
-            cells, leaves, speed = cells[need], self.needs.leaves[need][top], self.needs.speed[need][top]
+            cells = cells[need]
+            if not self.needs.suits[need].all():  # else machines may fail, and the number of leaves changes
+                leaves, speed = self.needs.leaves[need][top], self.needs.speed[need][top]
         if self.data is not None:
             if (part := self.data.slice_of(application)) is None:
                 return None
@@ -147,13 +168,19 @@ class Tree:
         return cells, leaves, speed
 
     def rates(self, application: Application) -> list[float] | None:
-        """Return the throughput of the leaves below each node for an application, Mflop/s."""
+        """Return the throughput of the leaves below each node for an application, Mflop/s.
+
+        Returns None if it is the speed of all leaves below that are in the tree.
+        """
         if self.data is None and self.needs is None:
             return None
         known = None if self.data is None else self.data.slice_of(application)
         moved = -1 if known is None else known  # beyond the last sample, use the last one
         if self.needs is not None:
-            return self.needs.speeds[self.needs.slice_of(application)][moved]
+            need = self.needs.slice_of(application)
+            return (
+                None if self.data is None and self.needs.suits[need].all() else self.needs.speeds[need][moved]
+            )
         assert self.data is not None
         return self.data.speeds[moved]
 

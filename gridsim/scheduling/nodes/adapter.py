@@ -64,7 +64,7 @@ from gridsim.scheduling.nodes.single_tasks import SingleTasks
 from gridsim.scheduling.nodes.source import CorePolicy
 from gridsim.scheduling.nodes.timers import Timer, handler_name
 from gridsim.scheduling.overlays import Overlay
-from gridsim.scheduling.queues import moved_bytes, task_queues
+from gridsim.scheduling.queues import task_bytes, task_queues
 from gridsim.support.arguments import short_repr
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
@@ -111,6 +111,11 @@ class ProgramScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         if self.single_tasks:
             return "fcfs" if self.local_order == "fifo" else None
         return self.local_order
+
+    @property
+    def shares_memory(self) -> bool:  # type: ignore[override]
+        """True if tasks wait in the queues of machines, unless the nodes take single tasks and run them."""
+        return not self.single_tasks
 
     def _check_classes(self) -> None:
         check_class_variables(self)
@@ -555,7 +560,9 @@ class Adapter(CorePolicy):
         # With estimates, true sizes are passed even if all tasks are equal, since queues plan with the
         # estimates.
         has_sizes = bags.unequal or bags.estimate is not None
-        columns = {"sizes": bags.sizes(), "tasks": bags.tasks} if has_sizes else moved_bytes(self.run)
+        columns = task_bytes(self.run)
+        if has_sizes:
+            columns |= {"sizes": bags.sizes(), "tasks": bags.tasks}
         self.queues.add_applications(bags.release, self.size, self.task_size, **columns)
         if self.run.releases is not None:
             self.queues.follow(self.run.releases, bags.tasks)

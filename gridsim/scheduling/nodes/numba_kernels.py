@@ -116,8 +116,8 @@ def _new_array(context: Any, builder: Any, type_: Any, shape: Any) -> Any:
 class _Sample:
     @staticmethod
     def infer(view: Any, args: Any, kws: Any) -> Any:
-        names = ("grid", "release")
-        arguments = bind_arguments("view.sample", names, args, kws, optional=("release",))
+        names = ("grid", "release", "memory")
+        arguments = bind_arguments("view.sample", names, args, kws, optional=("release", "memory"))
         grid = arguments["grid"]
         if not isinstance(grid, SummaryGridType):
             raise NotCompiled(
@@ -127,8 +127,10 @@ class _Sample:
         release = arguments.get("release", types.int64)
         if isinstance(release, types.NoneType):
             release = types.int64
-        argument_types = [grid, number_type("the release of view.sample", int, release)]
-        return types.Array(_CELLS, 3, "C"), argument_types, parameter_list(names, {"release": -(2**63)})
+        memory = number_type("the memory of view.sample", int, arguments.get("memory", types.int64))
+        argument_types = [grid, number_type("the release of view.sample", int, release), memory]
+        defaults = {"release": -(2**63), "memory": 0}
+        return types.Array(_CELLS, 3, "C"), argument_types, parameter_list(names, defaults)
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
@@ -137,7 +139,9 @@ class _Sample:
         shape = [ir.Constant(I64, length) for length in grid.shape]
         array = _new_array(context, builder, types.Array(_CELLS, 3, "C"), shape)
         pointer = _grid_pointer(builder, grid)
-        call_core(context, builder, proxy.context, "sample", I32, proxy.node, pointer, args[1], array.data)
+        call_core(
+            context, builder, proxy.context, "sample", I32, proxy.node, pointer, args[1], args[2], array.data
+        )
         return array._getvalue()
 
 

@@ -266,11 +266,19 @@ class PythonActions(BoardActions):
         """Return the time (s) that `machine` needs for its running and waiting tasks."""
         return self.queues.work(machine, self.now)
 
-    def availability_of(self, machine: int, grid: SummaryGrid, release: int) -> NDArray[np.uint32]:
-        """Return the numbers of further tasks that `machine` could take if released at `release` ns."""
+    def availability_of(
+        self, machine: int, grid: SummaryGrid, release: int, memory: int
+    ) -> NDArray[np.uint32]:
+        """Return the numbers of further tasks that `machine` could take if released at `release` ns.
+
+        Each of them takes `memory` bytes.
+        """
         if not self.now <= release <= LATEST:
             raise ValueError(f"release must be in {self.now}..{LATEST} ns, got {release}")
-        sample: NDArray[np.uint32] = self.queues.summaries([machine], grid, self.now, cell=release)[0]
+        if memory < 0:
+            raise ValueError(f"memory must be >= 0 bytes, got {memory}")
+        samples = self.queues.summaries([machine], grid, self.now, cell=release, memory=memory)
+        sample: NDArray[np.uint32] = samples[0]
         return sample
 
     def completed(self, node: int) -> list[tuple[int, int]]:

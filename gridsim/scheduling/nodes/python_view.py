@@ -144,9 +144,10 @@ class PythonView:
         """The smallest stretch (s/Mflop) at which the tasks here meet their deadlines; inf without tasks."""
         return float(self._core.queues.minimum_stretch([self.machine], self._core.now)[0])
 
-    def sample(self, grid: SummaryGrid, release: int | None = None) -> NDArray[np.uint32]:
+    def sample(self, grid: SummaryGrid, release: int | None = None, memory: int = 0) -> NDArray[np.uint32]:
         """Return the numbers of further tasks that this machine could take: uint32[nS, nW, nA] on `grid`."""
-        return self._core.availability_of(self.machine, grid, self._core.now if release is None else release)
+        at = self._core.now if release is None else release
+        return self._core.availability_of(self.machine, grid, at, memory)
 
     @property
     def board(self) -> PythonBoard:

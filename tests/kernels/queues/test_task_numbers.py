@@ -32,14 +32,22 @@ class Program(RuleBasedStateMachine):
     )
     def start(self, speed, order, watch, sizes, task_size, data):
         self.options = {"order": order, "watch": watch, "log": True, "record": True}
+        n, machines, self.columns = len(sizes), len(speed), {}
         if self.max_cores is not None:
-            counts = st.lists(st.integers(1, self.max_cores), min_size=len(speed), max_size=len(speed))
-            self.options["cores"] = data.draw(counts, label="cores")
+
+            def column(low, high, length, label):
+                return data.draw(
+                    st.lists(st.integers(low, high), min_size=length, max_size=length), label=label
+                )
+
+            self.options["cores"] = column(1, self.max_cores, machines, "cores")
+            if data.draw(st.booleans(), label="has memory"):
+                self.options["memory"] = column(6, 12, machines, "memory of machines")
+                self.columns = {"memory": column(0, 6, n, "memory of tasks")}
         self.speed, self.sizes, self.task_size = speed, sizes, task_size
         self.kernel, self.reference = self.new_queues(), self.reference_class(speed, **self.options)
         self.now = 0
-        n = len(sizes)
-        self.reference.add(np.zeros(n), np.full(n, 8.0), np.full(n, task_size), sizes)
+        self.reference.add(np.zeros(n), np.full(n, 8.0), np.full(n, task_size), sizes, **self.columns)
 
     def new_queues(self):
         queues, n = self.kernel_class(self.speed, **self.options), len(self.sizes)
@@ -49,6 +57,7 @@ class Program(RuleBasedStateMachine):
             np.full(n, self.task_size),
             sizes=np.concatenate([np.array(row) for row in self.sizes]),
             tasks=[len(row) for row in self.sizes],
+            **self.columns,
         )
         return queues
 
@@ -66,6 +75,7 @@ class Program(RuleBasedStateMachine):
             self.call_both("enqueue", [u], [i], [data.draw(st.integers(1, free), label="tasks")], self.now)
         with pytest.raises(ValueError, match="^tasks must be at most"):
             self.kernel.enqueue([u], [i], [self.reference.free(i) + 1], self.now)
+        self.reference.catch_up(self.now, [u])  # as the rejected call has advanced the kernel
         if order:
             self.call_both("reschedule", [u], self.now)
 

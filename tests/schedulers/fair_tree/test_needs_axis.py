@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridcore.fair_tree.summaries import debit
+from gridcore.queues.core_queues import CoreQueues
 from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.errors import ScenarioError
@@ -36,7 +37,10 @@ platforms = st.lists(machines_, min_size=2, max_size=4)
 def axis_of(machines, samples=SAMPLES, wants=NONE):
     speeds, memory, disk = (np.array(column) for column in zip(*machines, strict=True))
     run = SimpleNamespace(
-        speeds=speeds, attributes=Attributes(memory, disk=disk), applications=SimpleNamespace(wants=wants)
+        speeds=speeds,
+        attributes=Attributes(memory, disk=disk),
+        applications=SimpleNamespace(wants=wants),
+        cores=None,
     )
     return NeedsAxis(samples, [speeds], run)
 
@@ -63,7 +67,7 @@ class Leaves:
         actual = [self.available(*at) for at in product(GRID.stretch, GRID.size, GRID.task_size)]
         of_leaves = np.array(actual, np.uint32).T.reshape(len(self.machines), *GRID.shape)
         axis = axis or self.axis
-        return sum(axis.sample(u, cells) for u, cells in enumerate(of_leaves))
+        return sum(axis.sample(u, lambda _, cells=cells: cells) for u, cells in enumerate(of_leaves))
 
 
 @settings(max_examples=30, deadline=None)
@@ -118,18 +122,73 @@ def test_every_slice_of_a_debited_summary_stays_a_bound(machines, before, new, m
             leaves.queues.enqueue([u], [len(before) + 1], [part], NOW)
             leaves.queues.reschedule([u], NOW)
     dispatched = {
-        "tasks": [sum(parts)], "task_size": [task_size], "size": [size], "stretch": [stretch], "age": [0.0]
+        "tasks": [sum(parts)], "size": [size], "stretch": [stretch], "age": [0.0]
     }  # fmt: skip
 
-    def debited_cells(cells, count):
-        return debit(cells, GRID, leaves=count, **dispatched)
+    def debited_cells(cells, count, task_size):
+        return debit(cells, GRID, leaves=count, task_size=task_size, **dispatched)
 
-    debited = leaves.axis.debit(cells_before, 0, debited_cells)
+    debited = leaves.axis.debit(cells_before, 0, (memory,), np.array([task_size]), debited_cells)
     assert (debited <= leaves.cells()).all()
-    everything = debit(cells_before[0], GRID, leaves=len(machines), **dispatched)
+    everything = debit(cells_before[0], GRID, leaves=len(machines), task_size=[task_size], **dispatched)
     assert (
         debited[0] == everything
     ).all()  # an application without needs sees the same as in a tree without needs
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.5, 1.0, 2.0]), st.integers(1, 4), st.sampled_from([4, 6, 10])),
+        min_size=1, max_size=3,
+    ),
+    st.lists(st.tuples(shares, st.sampled_from([0, 1, 3, 4])), max_size=3), shares,
+    st.sampled_from([0, 1, 3, 4, 6]), st.sampled_from(GRID.stretch.tolist()), st.randoms(),
+)  # fmt: skip
+def test_debits_count_the_memory_that_cores_share(machines, before, new, need, stretch, random):
+    """A leaf that takes dispatched tasks has room for as many others as the debit leaves, or one fewer.
+
+    Memory makes fractions of tasks of tasks, so rounding may take one of each leaf.
+    """
+    speeds, cores, memory = (np.array(column) for column in zip(*machines, strict=True))
+    everyone, samples = range(len(machines)), ((1.0, 0.0), (3.0, 0.0), (6.0, 0.0))
+    run = SimpleNamespace(
+        speeds=speeds,
+        attributes=Attributes(memory.astype(float)),
+        applications=SimpleNamespace(wants=NONE),
+        cores=cores,
+    )
+    axis, queues = NeedsAxis(samples, [speeds], run), CoreQueues(speeds, cores=cores, memory=memory)
+    rows = [*(row for row, _ in before), (NOW / 1e9, *new[1:])]
+    release, size, task_size, tasks = (list(column) for column in zip(*rows, strict=True))
+    queues.add_applications(release, size, task_size, memory=[*(each for _, each in before), need])
+    for k, count in enumerate(tasks[:-1]):
+        queues.enqueue([k % len(machines)], [k], [count], 0)
+    queues.reschedule(everyone, 0)
+    queues.advance(NOW)
+
+    def cells():
+        def leaf(u):
+            return axis.sample(u, lambda each: queues.summaries([u], GRID, NOW, memory=each)[0])
+
+        return sum(leaf(u).astype(np.int64) for u in everyone)
+
+    room = queues.available(stretch, release[-1], size[-1], task_size[-1], NOW, memory=need)
+    parts = [random.randint(0, min(9, int(most))) for most in room]
+    cells_before = cells().astype(np.uint32)
+    if not sum(parts):
+        return
+    for u, part in enumerate(parts):
+        if part:
+            queues.enqueue([u], [len(before)], [part], NOW)
+            queues.reschedule([u], NOW)
+
+    def less(part, count, sizes):
+        dispatched = {"tasks": [sum(parts)], "size": [size[-1]], "stretch": [stretch], "age": [0.0]}
+        return debit(part, GRID, leaves=count, task_size=sizes, **dispatched)
+
+    debited = axis.debit(cells_before, 0, (float(need),), np.array([task_size[-1]]), less)
+    assert (debited <= cells() + len(machines)).all()
 
 
 def test_an_application_is_looked_up_where_most_machines_serve_it():

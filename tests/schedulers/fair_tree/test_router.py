@@ -31,7 +31,11 @@ class TreeKnowledge:
 
     def __init__(self, speeds: Any, parameters: gs.FairTree) -> None:
         run: Any = SimpleNamespace(
-            speeds=np.array(speeds), bandwidth=None, applications=SimpleNamespace(group=None)
+            speeds=np.array(speeds),
+            bandwidth=None,
+            cores=None,
+            attributes=None,
+            applications=SimpleNamespace(group=None, memory=None),
         )
         self.tree = Tree.of(parameters, run, parameters.summary_bytes)
         self.leaves, self.speed = subtree_sums(np.ones(len(speeds))), subtree_sums(run.speeds)

@@ -82,7 +82,6 @@ def test_memory_counts_by_its_weight() -> None:
         assert not node.is_better(1, 1, 1e4, 2e9)
 
 
-@pytest.mark.filterwarnings("ignore:tasks do not share the memory")
 def test_servers_report_the_memory_of_their_tasks() -> None:
     """Memory of the platform and of the bags arrives at the schedulers, which avoid the small server."""
     bags = gs.Workload.of(
