@@ -35,8 +35,8 @@ from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import integer, real
 from gridsim.support.progress import Bar, Progress, bar
 from gridsim.testing.cases import (
-    job_alone,
     has_supported_needs,
+    job_alone,
     large_bag,
     large_grids,
     scenarios,
