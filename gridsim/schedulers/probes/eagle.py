@@ -279,8 +279,20 @@ class Srpt(BoardScheduler, frozen=True, kw_only=True):
 
     Parameters
     ----------
-    cutoff, reserved, fetch_time, patience, retry, degree
-        Parameters of `Hawk`.
+    degree
+        Number of neighbours of each node; these schedulers do not use them.
+    patience
+        Time, in s, after which a worker stops waiting for the answer of a scheduler, which may have failed.
+    retry
+        Time, in s, after which a job with tasks left probes again, since failed workers lose reservations.
+        The pause doubles with each repetition, up to 100 times `retry`.
+    cutoff
+        Estimated task size above which a job is long, Mflop.
+    reserved
+        Share of the workers that run no long tasks: those with the lowest numbers.
+    fetch_time
+        Time, in s, that the central scheduler adds to the waiting time of a worker with tasks, which has to
+        fetch the next one.
     srpt_cap
         A reservation in the queue of a worker is overtaken by jobs with less remaining work while the sizes
         of their tasks sum to at most `srpt_cap` times its own task size.

@@ -133,8 +133,13 @@ class Lwl(Probing, frozen=True, kw_only=True):
 
     Parameters
     ----------
-    cutoff, reserved, fetch_time
-        Parameters of `Hawk`.
+    cutoff
+        Estimated task size above which a job is long, Mflop.
+    reserved
+        Share of the workers that run no long tasks: those with the lowest numbers.
+    fetch_time
+        Time, in s, that the central scheduler adds to the waiting time of a worker with tasks, which has to
+        fetch the next one.
     """
 
     name: ClassVar[str] = "lwl"
