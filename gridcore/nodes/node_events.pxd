@@ -2,6 +2,7 @@
 
 from cpython.ref cimport PyObject
 
+from gridcore.common.pending cimport Pending
 from gridcore.common.release_queue cimport ReleaseQueue
 from gridcore.nodes.compiled_calls cimport Context
 from gridcore.nodes.handlers cimport Handlers
@@ -107,6 +108,7 @@ cdef class NodeEvents(NodeActions):
     cdef int _end_tasks(self) except -1
 
     cdef int _wave(self) except -1
+    cdef void _prefetch_receivers(self, const Pending* queue) noexcept
     cdef int _drain(self) except -1
     cdef int _deliver(self, MessageKind kind, int slot, const long long* row) except -1
     cdef object _message(self, MessageKind kind, const long long* row)

@@ -21,9 +21,11 @@ from libc.string cimport memcpy
 
 cimport cython
 
-from gridcore.common.memory cimport reallocate
-from gridcore.common.pending cimport Event, pending_first, pending_pop
+from gridcore.common.memory cimport prefetch, prefetch_at, reallocate
+from gridcore.common.heap cimport Event
+from gridcore.common.pending cimport Pending, pending_first, pending_pop, pending_slot
 from gridcore.network.links cimport Links
+from gridcore.network.transit cimport FAR, NEAR, message_of, record_of
 from gridcore.network.mailboxes cimport mailboxes_tidy
 from gridcore.nodes.calls cimport call, call_fields, new_object
 from gridcore.nodes.compiled_calls cimport Handler, fill_context
@@ -512,8 +514,12 @@ cdef class NodeEvents(NodeActions):
                 self.cython_handlers._take_messages(self, number, n)
                 continue
             links._sort_by_node(n)
-            self._count(number, (<const long long*> (links.data + links.due[0].slot * links.stride))[0], n)
+            self._count(number, links.due[0].node, n)
+            if self.context.core != NULL:
+                self._prefetch_receivers(&links.queue[number])
             for k in range(n):
+                if k + FAR < n:
+                    links._prefetch_message(links.due[k + FAR].slot)
                 self._deliver(<MessageKind> self.kinds[number], links.due[k].slot, NULL)
         if local_first(self.local) <= self.now:
             self._deliver_local()
@@ -523,6 +529,23 @@ cdef class NodeEvents(NodeActions):
         if self.dirty:
             self._flush()
         return 0
+
+    @cython.final
+    cdef void _prefetch_receivers(self, const Pending* queue) noexcept:
+        """Prefetch what compiled handlers read first of the receivers of the next messages, which are in the cache."""
+        cdef Py_ssize_t k
+        cdef int slot
+        cdef long long node
+        cdef const Role* role
+        for k in range(NEAR - 1, -1, -1):
+            slot = pending_slot(queue, k)
+            if slot >= 0:
+                node = (<const long long*> record_of(self.links, slot))[0]
+                role = role_of(self.roles, node)
+                prefetch_at(role.states, node * role.stride)
+                prefetch(&self.context.neighbour_offsets[node])
+                if k == 0:
+                    prefetch(&self.context.neighbours[self.context.neighbour_offsets[node]])
 
     cdef int _drain(self) except -1:
         """Handle the messages of deferred kinds that have arrived, by machine and time."""
@@ -558,7 +581,7 @@ cdef class NodeEvents(NodeActions):
         cdef object message
         cdef long long node
         if row == NULL:
-            row = <const long long*> (self.links.data + slot * self.links.stride)
+            row = <const long long*> record_of(self.links, slot)
         if kind.is_answer and row[2 + kind.request_at] and not self._end_request(row[0], row[2 + kind.request_at]):
             # a late answer is dropped, but not the tasks in it
             if not kind.moves_tasks:
@@ -647,8 +670,8 @@ cdef class NodeEvents(NodeActions):
 
     cdef int _handle_dropped(self, int slot) except -1:
         """Handle a dropped message or a late answer: its tasks are lost, and its arrays are freed."""
-        cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
-        cdef MessageKind kind = <MessageKind> self.kinds[self.links.message[slot].kind]
+        cdef const long long* row = <const long long*> record_of(self.links, slot)
+        cdef MessageKind kind = <MessageKind> self.kinds[message_of(self.links, slot).kind]
         cdef long long application = 0, tasks = 0
         cdef int i
         if kind.moves_tasks:
@@ -683,7 +706,7 @@ cdef class NodeEvents(NodeActions):
     cdef int _take_direct(self, int number) except -1:
         cdef int slot = self.links._take_first(number)
         if slot >= 0:
-            self._count(number, (<const long long*> (self.links.data + slot * self.links.stride))[0], 1)
+            self._count(number, (<const long long*> record_of(self.links, slot))[0], 1)
             return self._deliver(<MessageKind> self.kinds[number], slot, NULL)
         self.events += 1
         while self.links.n_missing:

@@ -10,9 +10,8 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from gridcore.common.memory cimport reallocate
-from gridcore.common.pending cimport (
-    Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
-)
+from gridcore.common.heap cimport Event
+from gridcore.common.pending cimport Pending, pending_first, pending_free, pending_pop, pending_push
 
 cdef struct Timer:
     long long time, number              # `number` grows in the order of setting
