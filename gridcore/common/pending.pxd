@@ -11,7 +11,7 @@ from gridcore.common.radix_heap cimport (
 )
 
 
-cdef struct Pending:                # empty if all is zero
+cdef struct Pending:                # empty if all is zero; `heap.front` is empty only if the heap is
     Event* ring                     # a ring of the events that are pushed in order; most are, and so need no heap
     Py_ssize_t first, n_ring, ring_capacity
     RadixHeap heap                  # the others
@@ -39,37 +39,40 @@ cdef inline int pending_push(Pending* p, long long time, long long sequence, int
 
 
 cdef inline bint pending_fetch(Pending* p) noexcept nogil:
-    """Bring events into view of `pending_slot` if few are; return whether the data of those in `heap.front` may be new."""
+    """Move events into `heap.front` if few are there; return whether it did, so that their data can be prefetched."""
     return radix_refill(&p.heap)
 
 
-cdef inline const Event* pending_first(Pending* p) noexcept nogil:
+cdef inline bint pending_in_order(const Pending* p) noexcept nogil:
+    """Return whether the first event is in the ring; else it is in the heap, or there is none."""
+    return p.n_ring > 0 and (p.heap.n_front == 0 or heap_before(p.ring[p.first], p.heap.front[0]))
+
+
+cdef inline const Event* pending_first(const Pending* p) noexcept nogil:
     """Return the first event, which is valid until the next push or pop; NULL if there is none."""
-    cdef const Event* first = NULL
-    if p.heap.n_front == 0:
-        radix_refill(&p.heap)
-    if p.heap.n_front > 0:
-        first = &p.heap.front[0]
-    if p.n_ring and (first == NULL or heap_before(p.ring[p.first], first[0])):
-        first = &p.ring[p.first]
-    return first
+    if pending_in_order(p):
+        return &p.ring[p.first]
+    return &p.heap.front[0] if p.heap.n_front > 0 else NULL
 
 
 cdef inline Event pending_pop(Pending* p) noexcept nogil:
     """Remove the first event, which must exist."""
-    cdef const Event* first = pending_first(p)
-    cdef Event top = first[0]
-    if p.heap.n_front > 0 and first == &p.heap.front[0]:
-        radix_pop(&p.heap)
-    else:
+    cdef Event top
+    if pending_in_order(p):
+        top = p.ring[p.first]
         p.first = (p.first + 1) & (p.ring_capacity - 1)
         p.n_ring -= 1
+        return top
+    top = p.heap.front[0]
+    radix_pop(&p.heap)
+    if p.heap.n_front == 0:
+        radix_refill(&p.heap)
     return top
 
 
 cdef inline int pending_slot(const Pending* p, Py_ssize_t k) noexcept nogil:
-    """Return the slot of an event in view, about the k-th of the queue; -1 if not that many are in view."""
-    if p.n_ring and (p.heap.n_front == 0 or heap_before(p.ring[p.first], p.heap.front[0])):
+    """Return the slot of about the k-th event, in the ring exactly; -1 if not that many are in the ring or in `front`."""
+    if pending_in_order(p):
         return p.ring[(p.first + k) & (p.ring_capacity - 1)].slot if k < p.n_ring else -1
     return p.heap.front[k].slot if k < p.heap.n_front else -1
 

@@ -172,8 +172,17 @@ cdef class Links(Transit):
         self.table = zeros_on_lines(machines, _HOST)
         self.bytes_out, self.bytes_in = self.table["bytes_out"], self.table["bytes_in"]
         self.table["interface"] = numbers
+        self._compare_hosts()
         memory = self.table.view(np.uint8)
         self.host = <Host*> &memory[0] if machines else NULL
+        return 0
+
+    cdef int _compare_hosts(self) except -1:
+        """Set what depends on whether nodes and hosts differ."""
+        numbers = np.arange(self.machine_of.shape[0])
+        self.is_identity = np.array_equal(self.machine_of, numbers)
+        self.are_equal = (not self.table["incarnation"].any() and not self.table["down"].any()
+                          and np.array_equal(self.table["interface"], np.arange(len(self.table))))
         return 0
 
     cdef int _make_boxes(self, bint fifo) except -1:
@@ -371,6 +380,7 @@ cdef class Links(Transit):
         cdef Host* interface
         cdef long long at
         check_instant(now, "now")
+        self.are_equal = self.are_equal and u.shape[0] == 0
         for k in range(u.shape[0]):
             # a machine that is down failed when its present incarnation began; row u of `failures` has the instant of the
             # last failure of machine u, and the row of the failure before it
@@ -404,6 +414,7 @@ cdef class Links(Transit):
             raise ValueError(f"nodes and machines must be equally long, got {m.shape[0]} and {u.shape[0]}")
         for k in range(m.shape[0]):
             self.machine_of[m[k]] = u[k]
+            self.is_identity = self.is_identity and m[k] == u[k]
             self.is_detached[m[k]] = False
 
     def detach(self, nodes: ArrayLike):
@@ -577,6 +588,7 @@ cdef class Links(Transit):
             column[...] = entries[name]
         self.sequence = entries["sequence"]
         self._set_failures(entries["failures"], entries["incarnation"])
+        self._compare_hosts()
         pending_clear(&self.heads)
         for k in range(self.kinds):
             pending_clear(&self.queue[k])

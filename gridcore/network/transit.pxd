@@ -56,6 +56,9 @@ cdef class Transit:
     cdef unsigned char[::1] deferred, keep, is_detached
     cdef object table               # the array of the machines, with the fields of `Host`
     cdef Host* host
+    # whether each node is on the machine of its number; and whether each machine has the interface of its number, and none
+    # has failed.  Sending a message then reads nothing of its receiver, which is not in the cache.
+    cdef bint is_identity, are_equal
     cdef long long[:, ::1] failures     # per failure: its instant (ns), and the row of the machine's failure before it
     cdef Py_ssize_t n_failures
     cdef readonly object sent, delivered, dropped, traffic, bytes_out, bytes_in  # type: Integers
@@ -101,6 +104,8 @@ cdef class Transit:
                    long long transmission_time) except -1
     cdef int _send_directly(self, long long now, int kind, const void* record, long long nbytes, long long delay,
                         long long sequence, bint is_counted) except -1
+    cdef int _machine_of(self, Py_ssize_t node) noexcept nogil
+    cdef void _set_ends(self, Message* m, int source, int target) noexcept nogil
     cdef void _count_sent(self, Py_ssize_t source, Py_ssize_t sender, int kind, long long nbytes) noexcept nogil
     cdef int _post(self, long long now, Py_ssize_t sender, int slot) except -1
     cdef int _depart(self, int slot, long long sequence, long long transmission_time) except -1

@@ -24,7 +24,7 @@ from gridcore.common.memory cimport (
     copy_words, free_aligned, large_pages, prefetch, prefetch_at, reallocate, reallocate_aligned,
 )
 from gridcore.common.pending cimport (
-    Pending, pending_fetch, pending_first, pending_free, pending_pop, pending_push, pending_slot,
+    Pending, pending_fetch, pending_first, pending_free, pending_in_order, pending_pop, pending_push, pending_slot,
 )
 from gridcore.network.mailboxes cimport (
     Letter, mailboxes_due, mailboxes_free, mailboxes_put, mailboxes_reserve, mailboxes_take,
@@ -99,9 +99,9 @@ cdef class Transit:
     cdef int _send(self, long long now, int kind, const void* record, long long nbytes,
                    long long transmission_time) except -1:
         cdef const long long* header = <const long long*> record
-        cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
-        cdef Py_ssize_t interface = self.host[source].interface
-        cdef bint is_local = interface == self.host[target].interface
+        cdef int source = self._machine_of(header[1]), target = self._machine_of(header[0]), slot
+        cdef Py_ssize_t interface = source if self.are_equal else self.host[source].interface
+        cdef bint is_local = interface == (target if self.are_equal else self.host[target].interface)
         cdef long long sequence = self.sequence, start
         if self.shared and self.owner[source] != self.rank:
             return 0  # the process of the sender sends it
@@ -110,10 +110,8 @@ cdef class Transit:
         slot = self.unused[self.n_unused - 1]
         # filled in place: copying a new struct would stall until its fields are stored
         cdef Message* m = message_of(self, slot)
-        m.kind, m.source, m.target = <short> kind, source, target
-        m.source_incarnation, m.target_incarnation = self.host[source].incarnation, self.host[target].incarnation
-        m.nbytes = -1 if is_local else <int> nbytes
-        m.start, m.lost = now, self.host[source].down
+        m.kind, m.nbytes, m.start = <short> kind, -1 if is_local else <int> nbytes, now
+        self._set_ends(m, source, target)
         copy_words(m + 1, record, self.width[kind])
         if self.fifo and not is_local:
             start = max(now, self.host[interface].up_free)
@@ -139,6 +137,20 @@ cdef class Transit:
             return self._post(now, header[1], slot)
         return self._depart(slot, sequence, transmission_time)
 
+    @cython.final
+    cdef int _machine_of(self, Py_ssize_t node) noexcept nogil:
+        return <int> (node if self.is_identity else self.machine_of[node])
+
+    @cython.final
+    cdef void _set_ends(self, Message* m, int source, int target) noexcept nogil:
+        """Set the machines of a message, in their present incarnations."""
+        m.source, m.target = source, target
+        m.source_incarnation = m.target_incarnation = m.lost = 0
+        if not self.are_equal:
+            m.source_incarnation, m.target_incarnation = self.host[source].incarnation, self.host[target].incarnation
+            m.lost = self.host[source].down
+
+    @cython.final
     cdef void _count_sent(self, Py_ssize_t source, Py_ssize_t sender, int kind, long long nbytes) noexcept nogil:
         cdef Py_ssize_t level = self.level_of[sender]
         self._sent[kind] += 1
@@ -147,6 +159,7 @@ cdef class Transit:
         self._by_level[0, kind, level] += 1
         self._by_level[1, kind, level] += nbytes
 
+    @cython.final
     cdef int _depart(self, int slot, long long sequence, long long transmission_time) except -1:
         """Dispatch message number `sequence`, which goes to another machine."""
         cdef const Message* m = message_of(self, slot)
@@ -178,18 +191,17 @@ cdef class Transit:
             Whether the message is counted if it goes to another machine.
         """
         cdef const long long* header = <const long long*> record
-        cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
+        cdef int source = self._machine_of(header[1]), target = self._machine_of(header[0]), slot
         cdef Message* m
         if self.n_unused == 0:
             self._make_slots()
         self.n_unused -= 1
         slot = self.unused[self.n_unused]
         m = message_of(self, slot)
-        is_counted = is_counted and self.host[source].interface != self.host[target].interface
-        m.kind, m.source, m.target = <short> kind, source, target
-        m.source_incarnation, m.target_incarnation = self.host[source].incarnation, self.host[target].incarnation
-        m.nbytes = <int> nbytes if is_counted else -1
-        m.start, m.lost = now, self.host[source].down
+        is_counted = is_counted and (source != target if self.are_equal
+                                     else self.host[source].interface != self.host[target].interface)
+        m.kind, m.nbytes, m.start = <short> kind, <int> nbytes if is_counted else -1, now
+        self._set_ends(m, source, target)
         copy_words(m + 1, record, self.width[kind])
         if self.message_log.max_rows:
             self.message_log.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes) if is_counted else -1
@@ -197,6 +209,7 @@ cdef class Transit:
             self._count_sent(source, header[1], kind, nbytes)
         return pending_push(&self.queue[kind], now + delay, sequence, slot)
 
+    @cython.final
     cdef long long _delay(self, unsigned long long sequence) noexcept nogil:
         """Return the latency of a message from a hash of its number; it does not depend on other draws."""
         if self.jitter == 0:
@@ -255,6 +268,7 @@ cdef class Transit:
         until = self._first_delivery()
         return until if until <= limit else NEVER
 
+    @cython.final
     cdef long long _first_delivery(self) noexcept nogil:
         """Return the earliest known delivery (ns) of a kind that is not deferred."""
         cdef long long first = NEVER
@@ -279,6 +293,7 @@ cdef class Transit:
                     first = e.time
         return first
 
+    @cython.final
     cdef long long _end_of_incarnation(self, int machine, int incarnation) noexcept nogil:
         """Return when incarnation number `incarnation` of a machine ended, ns; `NEVER` if it lasts, its start if the machine is down."""
         cdef long long entry = machine
@@ -294,12 +309,14 @@ cdef class Transit:
         self._count_dropped(slot)
         self._free_slot(slot)
 
+    @cython.final
     cdef void _count_dropped(self, int slot) noexcept nogil:
         if message_of(self, slot).nbytes >= 0:
             self._dropped[message_of(self, slot).kind] += 1
             if self.message_log.max_rows:
                 messagelog_end(&self.message_log, self.message_log.of_slot[slot], DROPPED)
 
+    @cython.final
     cdef void _free_slot(self, int slot) noexcept nogil:
         self.unused[self.n_unused] = slot
         self.n_unused += 1
@@ -331,26 +348,32 @@ cdef class Transit:
         self._prefetch(&self.queue[kind])
         return e.slot if count_arrival(self, e.slot, kind, e.time) else -1
 
+    @cython.final
     cdef void _prefetch(self, Pending* p) noexcept nogil:
-        """Prefetch the next messages of a queue, and the machines that the first of them go to."""
+        """Prefetch the next messages of a queue, and the hosts that the first of them go to."""
         cdef Py_ssize_t k
         cdef int slot
         if pending_fetch(p):
             for k in range(p.heap.n_front):
                 self._prefetch_message(p.heap.front[k].slot)
+        if not pending_in_order(p):
+            for k in range(min(<Py_ssize_t> NEAR, p.heap.n_front)):
+                prefetch(&self.host[message_of(self, p.heap.front[k].slot).target])
+            return
         slot = pending_slot(p, FAR)
         if slot >= 0:
             self._prefetch_message(slot)
-        for k in range(NEAR):
-            slot = pending_slot(p, k)
-            if slot >= 0:
-                prefetch(&self.host[message_of(self, slot).target])
+        slot = pending_slot(p, NEAR)
+        if slot >= 0:
+            prefetch(&self.host[message_of(self, slot).target])
 
+    @cython.final
     cdef void _prefetch_message(self, int slot) noexcept nogil:
         prefetch(message_of(self, slot))
         if self.slot_size > LINE:
             prefetch_at(message_of(self, slot), LINE)
 
+    @cython.final
     cdef int _reserve_due(self, Py_ssize_t n) except -1:
         if n > self.due_capacity:
             self.due = <Due*> reallocate(self.due, (2 * n + 64) * sizeof(Due))
@@ -418,6 +441,7 @@ cdef class Transit:
                 n += 1
         return machine[:n], times[:n], records[:n]
 
+    @cython.final
     cdef void _count_window(self, int machine, long long at, int nbytes) noexcept nogil:
         if at >= self.window_start and (at - self.window_start) // self.window < self.n_windows:
             self._windows[machine, (at - self.window_start) // self.window] += nbytes

@@ -2,7 +2,6 @@
 
 from cpython.ref cimport PyObject
 
-from gridcore.common.pending cimport Pending
 from gridcore.common.release_queue cimport ReleaseQueue
 from gridcore.nodes.compiled_calls cimport Context
 from gridcore.nodes.handlers cimport Handlers
@@ -108,7 +107,9 @@ cdef class NodeEvents(NodeActions):
     cdef int _end_tasks(self) except -1
 
     cdef int _wave(self) except -1
-    cdef void _prefetch_receivers(self, const Pending* queue) noexcept
+    cdef void _prefetch_receivers(self, MessageKind kind) noexcept
+    cdef void _prefetch_receiver(self, MessageKind kind, int slot) noexcept
+    cdef void _prefetch_next(self, MessageKind kind, const long long* row) noexcept
     cdef int _drain(self) except -1
     cdef int _deliver(self, MessageKind kind, int slot, const long long* row) except -1
     cdef object _message(self, MessageKind kind, const long long* row)

@@ -23,14 +23,14 @@ cimport cython
 
 from gridcore.common.memory cimport prefetch, prefetch_at, reallocate
 from gridcore.common.heap cimport Event
-from gridcore.common.pending cimport Pending, pending_first, pending_pop, pending_slot
+from gridcore.common.pending cimport Pending, pending_first, pending_in_order, pending_pop, pending_slot
 from gridcore.network.links cimport Links
-from gridcore.network.transit cimport FAR, NEAR, message_of, record_of
+from gridcore.network.transit cimport FAR, LINE, NEAR, message_of, record_of
 from gridcore.network.mailboxes cimport mailboxes_tidy
 from gridcore.nodes.calls cimport call, call_fields, new_object
 from gridcore.nodes.compiled_calls cimport Handler, fill_context
 from gridcore.nodes.handlers cimport Handlers
-from gridcore.nodes.holdings cimport holdings_give
+from gridcore.nodes.holdings cimport holdings_give, holdings_prefetch, holdings_prefetch_entry
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.nodes.kinds cimport REQUEST_NUMBER, MessageKind, TimerKind
 from gridcore.nodes.node_actions cimport MIN_THREADED
@@ -516,7 +516,7 @@ cdef class NodeEvents(NodeActions):
             links._sort_by_node(n)
             self._count(number, links.due[0].node, n)
             if self.context.core != NULL:
-                self._prefetch_receivers(&links.queue[number])
+                self._prefetch_receivers(<MessageKind> self.kinds[number])
             for k in range(n):
                 if k + FAR < n:
                     links._prefetch_message(links.due[k + FAR].slot)
@@ -531,21 +531,39 @@ cdef class NodeEvents(NodeActions):
         return 0
 
     @cython.final
-    cdef void _prefetch_receivers(self, const Pending* queue) noexcept:
-        """Prefetch what compiled handlers read first of the receivers of the next messages, which are in the cache."""
-        cdef Py_ssize_t k
+    cdef void _prefetch_receivers(self, MessageKind kind) noexcept:
+        """Prefetch what the handlers of the next messages read first; the messages are in the cache."""
+        cdef const Pending* queue = &self.links.queue[kind.number]
+        cdef Py_ssize_t k, n = NEAR
         cdef int slot
-        cdef long long node
+        if pending_in_order(queue):
+            n = 1
+            self._prefetch_receiver(kind, pending_slot(queue, NEAR - 1))
+        for k in range(n - 1, -1, -1):
+            self._prefetch_receiver(kind, pending_slot(queue, k))
+        slot = pending_slot(queue, 0)
+        if slot >= 0:
+            self._prefetch_next(kind, <const long long*> record_of(self.links, slot))
+
+    @cython.final
+    cdef void _prefetch_receiver(self, MessageKind kind, int slot) noexcept:
+        cdef const long long* row
         cdef const Role* role
-        for k in range(NEAR - 1, -1, -1):
-            slot = pending_slot(queue, k)
-            if slot >= 0:
-                node = (<const long long*> record_of(self.links, slot))[0]
-                role = role_of(self.roles, node)
-                prefetch_at(role.states, node * role.stride)
-                prefetch(&self.context.neighbour_offsets[node])
-                if k == 0:
-                    prefetch(&self.context.neighbours[self.context.neighbour_offsets[node]])
+        if slot < 0:
+            return
+        row = <const long long*> record_of(self.links, slot)
+        role = role_of(self.roles, row[0])
+        if role.stride <= LINE:             # of longer states handlers may read any line
+            prefetch_at(role.states, row[0] * role.stride)
+        prefetch(&self.context.neighbour_offsets[row[0]])
+        if self.holds_tasks and kind.application_at >= 0:
+            holdings_prefetch(&self.holdings, row[0], row[2 + kind.application_at])
+
+    @cython.final
+    cdef void _prefetch_next(self, MessageKind kind, const long long* row) noexcept:
+        prefetch(&self.context.neighbours[self.context.neighbour_offsets[row[0]]])
+        if self.holds_tasks and kind.application_at >= 0:
+            holdings_prefetch_entry(&self.holdings, row[0], row[2 + kind.application_at])
 
     cdef int _drain(self) except -1:
         """Handle the messages of deferred kinds that have arrived, by machine and time."""

@@ -896,6 +896,6 @@ cdef inline int node_of(int step) noexcept nogil:
     return step if step >= 0 else ~step
 
 
-cdef inline long long first_of(Pending* events) noexcept nogil:
+cdef inline long long first_of(const Pending* events) noexcept nogil:
     cdef const Event* first = pending_first(events)
     return NEVER if first == NULL else first.time
