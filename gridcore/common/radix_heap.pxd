@@ -5,8 +5,8 @@ order in buckets, by the highest digit in which their instants differ from `base
 which stays in the cache.  An event is therefore written and read sequentially a few times, whereas one large heap would
 wait for memory at each of its lower levels.  The owner can prefetch the data of the next events.
 
-A short queue is only the heap.  So is one of many events until `base`, which are correct but slow: their owner has
-read the first event of the queue when there were none before it.
+A short queue is only the heap.  If many events until `base` are added later, because the queue was short before, `base`
+moves back.
 
 The owner knows which events are still valid.  An invalid one stays until it is first, or until `radix_clear`.
 """
@@ -94,10 +94,51 @@ cdef inline void _radix_defer(RadixHeap* q, Event new) noexcept nogil:
     q.n_far += 1
 
 
+cdef inline void _radix_empty(RadixHeap* q, int level, int digit, bint fits) noexcept nogil:
+    """Move the events of a bucket into lower buckets and, until `base`, to the end of `front`.
+
+    With `fits`, `base` becomes the latest of their instants, so that all are moved into `front`.
+    """
+    cdef Bucket* bucket = &q.bucket[(level << DIGIT) + digit]
+    cdef Py_ssize_t n = bucket.n, k
+    cdef int batch = bucket.batch, next_batch
+    cdef Event event
+    bucket.n = bucket.batch = 0
+    q.used[level] &= ~(<unsigned long long> 1 << digit)
+    q.n_far -= n
+    while n > 0:
+        for k in range((n - 1) % BATCH_SIZE + 1):
+            event = q.batch[batch].item[k]
+            if fits and event.time > q.base:
+                q.base = event.time
+            if event.time > q.base:
+                _radix_defer(q, event)
+            else:
+                q.front[q.n_front] = event
+                q.n_front += 1
+        n = (n - 1) // BATCH_SIZE * BATCH_SIZE
+        next_batch = q.next[batch]
+        q.next[batch] = q.unused
+        q.unused = batch
+        batch = next_batch
+
+
 cdef inline void _radix_split(RadixHeap* q) noexcept nogil:
-    """Move all events after the first instant out of `front`, if no others are in buckets."""
+    """Move all events after the first instant out of `front`, which has too many."""
+    cdef long long base = max(<long long> 0, q.front[0].time)
     cdef Py_ssize_t k, n = q.n_front
-    q.n_front, q.base = 0, max(<long long> 0, q.front[0].time)
+    cdef int level, top
+    cdef unsigned long long used
+    if q.base <= base:
+        return
+    top = highest_bit(<unsigned long long> (q.base ^ base)) // DIGIT
+    q.base = base
+    for level in range(top + 1):            # these depend on the digits of `base` that have changed
+        used = q.used[level]
+        while used:
+            _radix_empty(q, level, lowest_bit(used), False)
+            used &= used - 1
+    q.n_front = 0
     for k in range(n):
         if q.front[k].time > q.base:
             _radix_defer(q, q.front[k])
@@ -118,7 +159,7 @@ cdef inline void radix_push(RadixHeap* q, long long time, long long sequence, in
         return
     heap_push(q.front, q.n_front, new)
     q.n_front += 1
-    if q.n_far == 0 and q.n_front > MAX_FRONT and q.n_front & (q.n_front - 1) == 0:
+    if q.n_front > MAX_FRONT and q.n_front & (q.n_front - 1) == 0:
         _radix_split(q)
 
 
@@ -130,10 +171,8 @@ cdef inline void radix_pop(RadixHeap* q) noexcept nogil:
 
 cdef inline bint radix_refill(RadixHeap* q) noexcept nogil:
     """Move the next events into `front` if it has fewer than `MIN_FRONT`; return whether it did."""
-    cdef int level, digit, batch, next_batch
-    cdef Py_ssize_t n, k
-    cdef Bucket* bucket
-    cdef Event event
+    cdef int level, digit
+    cdef const Bucket* bucket
     cdef bint fits
     if q.n_front >= MIN_FRONT or q.n_far == 0:
         return False
@@ -143,30 +182,12 @@ cdef inline bint radix_refill(RadixHeap* q) noexcept nogil:
             level += 1
         digit = lowest_bit(q.used[level])
         bucket = &q.bucket[(level << DIGIT) + digit]
-        n, batch = bucket.n, bucket.batch
-        fits = level == 0 or n <= MAX_FRONT
-        if fits and q.n_front > 0 and q.n_front + n > MAX_FRONT:
+        fits = level == 0 or bucket.n <= MAX_FRONT
+        if fits and q.n_front > 0 and q.n_front + bucket.n > MAX_FRONT:
             break
         if not fits:
             # the events of this bucket differ from the new `base` in lower digits only
-            q.base = q.batch[batch].item[0].time >> level * DIGIT << level * DIGIT
-        bucket.n = bucket.batch = 0
-        q.used[level] &= ~(<unsigned long long> 1 << digit)
-        q.n_far -= n
-        while n > 0:
-            for k in range((n - 1) % BATCH_SIZE + 1):
-                event = q.batch[batch].item[k]
-                if fits and event.time > q.base:
-                    q.base = event.time
-                if event.time > q.base:
-                    _radix_defer(q, event)
-                else:
-                    q.front[q.n_front] = event
-                    q.n_front += 1
-            n = (n - 1) // BATCH_SIZE * BATCH_SIZE
-            next_batch = q.next[batch]
-            q.next[batch] = q.unused
-            q.unused = batch
-            batch = next_batch
+            q.base = q.batch[bucket.batch].item[0].time >> level * DIGIT << level * DIGIT
+        _radix_empty(q, level, digit, fits)
     heap_make(q.front, q.n_front)
     return True

@@ -357,7 +357,7 @@ cdef class Transit:
             for k in range(p.heap.n_front):
                 self._prefetch_message(p.heap.front[k].slot)
         if not pending_in_order(p):
-            for k in range(min(<Py_ssize_t> NEAR, p.heap.n_front)):
+            for k in range(1, min(<Py_ssize_t> NEAR + 1, p.heap.n_front)):  # the second event is one of these
                 prefetch(&self.host[message_of(self, p.heap.front[k].slot).target])
             return
         slot = pending_slot(p, FAR)

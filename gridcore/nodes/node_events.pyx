@@ -534,34 +534,31 @@ cdef class NodeEvents(NodeActions):
     cdef void _prefetch_receivers(self, MessageKind kind) noexcept:
         """Prefetch what the handlers of the next messages read first; the messages are in the cache."""
         cdef const Pending* queue = &self.links.queue[kind.number]
-        cdef Py_ssize_t k, n = NEAR
-        cdef int slot
-        if pending_in_order(queue):
-            n = 1
-            self._prefetch_receiver(kind, pending_slot(queue, NEAR - 1))
-        for k in range(n - 1, -1, -1):
-            self._prefetch_receiver(kind, pending_slot(queue, k))
-        slot = pending_slot(queue, 0)
-        if slot >= 0:
-            self._prefetch_next(kind, <const long long*> record_of(self.links, slot))
-
-    @cython.final
-    cdef void _prefetch_receiver(self, MessageKind kind, int slot) noexcept:
-        cdef const long long* row
-        cdef const Role* role
+        cdef Py_ssize_t k
+        cdef int slot = pending_slot(queue, 0)
         if slot < 0:
             return
-        row = <const long long*> record_of(self.links, slot)
-        role = role_of(self.roles, row[0])
+        self._prefetch_next(kind, <const long long*> record_of(self.links, slot))
+        for k in range(NEAR if pending_in_order(queue) else 1, NEAR + 1):
+            slot = pending_slot(queue, k)
+            if slot >= 0:
+                self._prefetch_receiver(kind, <const long long*> record_of(self.links, slot))
+
+    @cython.final
+    cdef void _prefetch_receiver(self, MessageKind kind, const long long* row) noexcept:
+        cdef const Role* role = role_of(self.roles, row[0])
         if role.stride <= LINE:             # of longer states handlers may read any line
             prefetch_at(role.states, row[0] * role.stride)
-        prefetch(&self.context.neighbour_offsets[row[0]])
+        if self.context.neighbours != NULL:
+            prefetch(&self.context.neighbour_offsets[row[0]])
         if self.holds_tasks and kind.application_at >= 0:
             holdings_prefetch(&self.holdings, row[0], row[2 + kind.application_at])
 
     @cython.final
     cdef void _prefetch_next(self, MessageKind kind, const long long* row) noexcept:
-        prefetch(&self.context.neighbours[self.context.neighbour_offsets[row[0]]])
+        """As `_prefetch_receiver`, of the very next message: what is found by what that has prefetched."""
+        if self.context.neighbours != NULL:
+            prefetch(&self.context.neighbours[self.context.neighbour_offsets[row[0]]])
         if self.holds_tasks and kind.application_at >= 0:
             holdings_prefetch_entry(&self.holdings, row[0], row[2 + kind.application_at])
 
