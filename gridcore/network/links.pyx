@@ -180,8 +180,8 @@ cdef class Links(Transit):
     cdef int _compare_hosts(self) except -1:
         """Set what depends on whether nodes and hosts differ."""
         numbers = np.arange(self.machine_of.shape[0])
-        self.is_identity = np.array_equal(self.machine_of, numbers)
-        self.are_equal = (not self.table["incarnation"].any() and not self.table["down"].any()
+        self.is_one_to_one = np.array_equal(self.machine_of, numbers)
+        self.is_uniform = (not self.table["incarnation"].any() and not self.table["down"].any()
                           and np.array_equal(self.table["interface"], np.arange(len(self.table))))
         return 0
 
@@ -380,7 +380,7 @@ cdef class Links(Transit):
         cdef Host* interface
         cdef long long at
         check_instant(now, "now")
-        self.are_equal = self.are_equal and u.shape[0] == 0
+        self.is_uniform = self.is_uniform and u.shape[0] == 0
         for k in range(u.shape[0]):
             # a machine that is down failed when its present incarnation began; row u of `failures` has the instant of the
             # last failure of machine u, and the row of the failure before it
@@ -414,7 +414,7 @@ cdef class Links(Transit):
             raise ValueError(f"nodes and machines must be equally long, got {m.shape[0]} and {u.shape[0]}")
         for k in range(m.shape[0]):
             self.machine_of[m[k]] = u[k]
-            self.is_identity = self.is_identity and m[k] == u[k]
+            self.is_one_to_one = self.is_one_to_one and m[k] == u[k]
             self.is_detached[m[k]] = False
 
     def detach(self, nodes: ArrayLike):

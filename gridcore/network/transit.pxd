@@ -12,10 +12,12 @@ cdef extern from *:
 
 cdef enum:
     LINE = 64                       # bytes of a cache line
-# Prefetching: the distance of a message in a list, and the number of next messages whose receivers are prefetched.
+# Prefetching: the distance of a message in a list, the number of next messages whose receivers are prefetched, and the number
+# of machines or nodes below which their data stay in the cache.
 cdef enum:
     FAR = 8
     NEAR = 4
+    FEW = 4096
 
 
 cdef struct Message:                # the first half of a cache line; its record follows
@@ -58,7 +60,7 @@ cdef class Transit:
     cdef Host* host
     # whether each node is on the machine of its number; and whether each machine has the interface of its number, and none
     # has failed.  Sending a message then reads nothing of its receiver, which is not in the cache.
-    cdef bint is_identity, are_equal
+    cdef bint is_one_to_one, is_uniform
     cdef long long[:, ::1] failures     # per failure: its instant (ns), and the row of the machine's failure before it
     cdef Py_ssize_t n_failures
     cdef readonly object sent, delivered, dropped, traffic, bytes_out, bytes_in  # type: Integers

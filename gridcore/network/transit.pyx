@@ -100,8 +100,8 @@ cdef class Transit:
                    long long transmission_time) except -1:
         cdef const long long* header = <const long long*> record
         cdef int source = self._machine_of(header[1]), target = self._machine_of(header[0]), slot
-        cdef Py_ssize_t interface = source if self.are_equal else self.host[source].interface
-        cdef bint is_local = interface == (target if self.are_equal else self.host[target].interface)
+        cdef Py_ssize_t interface = source if self.is_uniform else self.host[source].interface
+        cdef bint is_local = interface == (target if self.is_uniform else self.host[target].interface)
         cdef long long sequence = self.sequence, start
         if self.shared and self.owner[source] != self.rank:
             return 0  # the process of the sender sends it
@@ -139,14 +139,14 @@ cdef class Transit:
 
     @cython.final
     cdef int _machine_of(self, Py_ssize_t node) noexcept nogil:
-        return <int> (node if self.is_identity else self.machine_of[node])
+        return <int> (node if self.is_one_to_one else self.machine_of[node])
 
     @cython.final
     cdef void _set_ends(self, Message* m, int source, int target) noexcept nogil:
         """Set the machines of a message, in their present incarnations."""
         m.source, m.target = source, target
         m.source_incarnation = m.target_incarnation = m.lost = 0
-        if not self.are_equal:
+        if not self.is_uniform:
             m.source_incarnation, m.target_incarnation = self.host[source].incarnation, self.host[target].incarnation
             m.lost = self.host[source].down
 
@@ -198,7 +198,7 @@ cdef class Transit:
         self.n_unused -= 1
         slot = self.unused[self.n_unused]
         m = message_of(self, slot)
-        is_counted = is_counted and (source != target if self.are_equal
+        is_counted = is_counted and (source != target if self.is_uniform
                                      else self.host[source].interface != self.host[target].interface)
         m.kind, m.nbytes, m.start = <short> kind, <int> nbytes if is_counted else -1, now
         self._set_ends(m, source, target)
@@ -353,6 +353,8 @@ cdef class Transit:
         """Prefetch the next messages of a queue, and the hosts that the first of them go to."""
         cdef Py_ssize_t k
         cdef int slot
+        if self.machines < FEW:
+            return
         if pending_fetch(p):
             for k in range(p.heap.n_front):
                 self._prefetch_message(p.heap.front[k].slot)

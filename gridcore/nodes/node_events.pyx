@@ -25,7 +25,7 @@ from gridcore.common.memory cimport prefetch, prefetch_at, reallocate
 from gridcore.common.heap cimport Event
 from gridcore.common.pending cimport Pending, pending_first, pending_in_order, pending_pop, pending_slot
 from gridcore.network.links cimport Links
-from gridcore.network.transit cimport FAR, LINE, NEAR, message_of, record_of
+from gridcore.network.transit cimport FAR, FEW, LINE, NEAR, message_of, record_of
 from gridcore.network.mailboxes cimport mailboxes_tidy
 from gridcore.nodes.calls cimport call, call_fields, new_object
 from gridcore.nodes.compiled_calls cimport Handler, fill_context
@@ -515,7 +515,7 @@ cdef class NodeEvents(NodeActions):
                 continue
             links._sort_by_node(n)
             self._count(number, links.due[0].node, n)
-            if self.context.core != NULL:
+            if self.context.core != NULL and self.nodes >= FEW:
                 self._prefetch_receivers(<MessageKind> self.kinds[number])
             for k in range(n):
                 if k + FAR < n:
