@@ -156,9 +156,9 @@ cdef inline int timers_sweep(Timers* t) except -1:
     """Remove cancelled timers from the heap if they are more than half of it."""
     cdef Pending pending
     cdef Event e
-    memset(&pending, 0, sizeof(Pending))
     if t.cancelled < 64 or t.cancelled < t.pending:
         return 0
+    memset(&pending, 0, sizeof(Pending))
     while pending_first(&t.heap) != NULL:
         e = pending_pop(&t.heap)
         if t.timer[e.slot].name < 0:
