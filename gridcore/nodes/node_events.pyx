@@ -23,7 +23,7 @@ cimport cython
 
 from gridcore.common.memory cimport prefetch, prefetch_at, reallocate
 from gridcore.common.heap cimport Event
-from gridcore.common.pending cimport Pending, pending_first, pending_in_order, pending_pop, pending_slot
+from gridcore.common.pending cimport Pending, pending_count, pending_first, pending_in_order, pending_pop, pending_slot
 from gridcore.network.links cimport Links
 from gridcore.network.transit cimport FAR, FEW, LINE, NEAR, message_of, record_of
 from gridcore.network.mailboxes cimport mailboxes_tidy
@@ -515,7 +515,7 @@ cdef class NodeEvents(NodeActions):
                 continue
             links._sort_by_node(n)
             self._count(number, links.due[0].node, n)
-            if self.context.core != NULL and self.nodes >= FEW:
+            if self.context.core != NULL and pending_count(&links.queue[number]) >= FEW:
                 self._prefetch_receivers(<MessageKind> self.kinds[number])
             for k in range(n):
                 if k + FAR < n:
