@@ -294,7 +294,7 @@ def test_direct_messages_equal_the_reference(steps, delays, fail_at, latency, is
     bursts=st.lists(st.tuples(st.integers(1, 300), st.integers(0, 60), st.integers(0, 300)), max_size=12),
 )
 def test_long_queues_are_ordered_by_time_then_number(seed, bursts):
-    """Bursts are of (messages, bits of their delays, messages taken after it); some begin with a new kernel."""
+    """A burst is (messages, bits of their delays, messages taken after it); some begin with a new kernel."""
     rng = np.random.default_rng(seed)
     options = {"latency": 10, "bandwidth": 1e8, "widths": [24], "deferred": [False]}
     one, queue, now, count = links.Links([0, 1], 2, **options), [], 0, 0
