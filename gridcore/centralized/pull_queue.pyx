@@ -16,15 +16,16 @@ from gridcore.common.arguments cimport (
     POSITIVE, _Guard, check_array, check_lengths, doubles, guard, indices, integers, plain, refuse, writable,
 )
 from gridcore.common.instants cimport LATEST, NEVER
-from gridcore.common.heap cimport Entry, heap_pop, heap_push
+from gridcore.common.heap cimport Entry, Event, heap_pop, heap_push
 from gridcore.common.memory cimport prefetch
 from gridcore.common.radix_heap cimport (
-    RadixHeap, radix_clear, radix_free, radix_full, radix_make, radix_pop, radix_push, radix_refill,
+    RadixHeap, radix_clear, radix_free, radix_full, radix_pop, radix_push, radix_refill, radix_reserve,
 )
 from gridcore.queues.pairs cimport Pairs, pair_of, pairs_add, pairs_free, pairs_have, pairs_put
 
 import numpy as np
 
+from gridcore.common.arrays import zeros_on_lines
 from gridcore.common.state import (
     ANY, FLAG, INSTANT, INSTANT_OR_NEVER, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only,
 )
@@ -151,19 +152,16 @@ cdef class PullQueue:
         self.idle = <Entry*> malloc((self.machines + 1) * sizeof(Entry))
         if self.machine_bits == NULL or self.idle == NULL:
             raise MemoryError
-        radix_make(&self.ends, 2 * self.machines + 64)
+        radix_reserve(&self.ends, 2 * self.machines + 64)
         self._place()
 
     cdef int _make_machines(self, speed) except -1:
         """Allocate the table of machines; all are up and idle."""
         cdef unsigned char[::1] raw
         order = np.argsort(-speed, kind="stable")
-        size = self.machines * _MACHINE.itemsize
-        block = np.zeros(size + 64, np.uint8)
-        start = -block.ctypes.data % 64  # aligned, so that no struct spans two cache lines
-        raw = block[start:]
+        self.table = zeros_on_lines(self.machines, _MACHINE)
+        raw = self.table.view(np.uint8)
         self.machine = <Machine*> &raw[0]
-        self.table = block[start : start + size].view(_MACHINE)
         self.table["speed"], self.table["number"], self.table["last"] = speed[order], order, self.applications
         self.rank = np.argsort(order, kind="stable")
         return 0
@@ -178,7 +176,7 @@ cdef class PullQueue:
             if self.machine[r].down:
                 continue
             if self.machine[r].free > self.now:
-                radix_push(&self.ends, self.machine[r].free, r)
+                radix_push(&self.ends, self.machine[r].free, r, <int> r)
             else:
                 self._wait(r)
 
@@ -194,13 +192,13 @@ cdef class PullQueue:
         """Put a machine, which is busy until `at` ns, into the heap of busy machines."""
         cdef Py_ssize_t v
         if not radix_full(&self.ends):
-            radix_push(&self.ends, at, r)
+            radix_push(&self.ends, at, r, <int> r)
             return
         # the heap has room for two entries per machine, so most are outdated: rebuild it
         radix_clear(&self.ends)
         for v in range(self.machines):
             if not (self.machine[v].down or self.machine[v].is_waiting):
-                radix_push(&self.ends, self.machine[v].free, v)
+                radix_push(&self.ends, self.machine[v].free, v, <int> v)
 
     def __dealloc__(self):
         cdef Py_ssize_t i
@@ -507,7 +505,7 @@ cdef class PullQueue:
         """Put the machines whose tasks have ended into the heap of waiting machines."""
         cdef Py_ssize_t r
         while self._next_end() <= self.now:
-            r = self.ends.front[0].number
+            r = self.ends.front[0].slot
             radix_pop(&self.ends)
             self._wait(r)
 
@@ -522,24 +520,24 @@ cdef class PullQueue:
     cdef inline long long _next_end(self) noexcept nogil:
         """Bring the busy machine that is free next to the front of `ends`; return that instant (ns), else `NEVER`."""
         cdef Py_ssize_t k
-        cdef const Entry* first
+        cdef const Event* first
         cdef const Machine* m
         while True:
             if radix_refill(&self.ends):
                 for k in range(self.ends.n_front):
-                    prefetch(&self.machine[self.ends.front[k].number])
+                    prefetch(&self.machine[self.ends.front[k].slot])
             if self.ends.n_front == 0:
                 return NEVER
             first = &self.ends.front[0]
-            m = &self.machine[first.number]
-            if m.free == first.at and not m.down and not m.is_waiting:
-                return first.at
+            m = &self.machine[first.slot]
+            if m.free == first.time and not m.down and not m.is_waiting:
+                return first.time
             radix_pop(&self.ends)
 
     cdef inline int _start_task(self, long long i, double task_size) noexcept nogil:
         """Start a task of application `i` on the next free machine; return 0, or an error for `_raise_error_of`."""
         cdef bint waiting = self.n_idle > 0
-        cdef Py_ssize_t r = self.idle[0].number if waiting else self.ends.front[0].number, k
+        cdef Py_ssize_t r = self.idle[0].number if waiting else self.ends.front[0].slot, k
         cdef Machine* m = &self.machine[r]
         cdef long long at = self.now if waiting else m.free, length = duration(task_size, m.speed), end
         if length > NEVER - at:
@@ -561,7 +559,7 @@ cdef class PullQueue:
             radix_pop(&self.ends)
             self._busy_until(r, end)
             for k in range(min(<Py_ssize_t> 5, self.ends.n_front)):
-                prefetch(&self.finish[self.machine[self.ends.front[k].number].last])
+                prefetch(&self.finish[self.machine[self.ends.front[k].slot].last])
         elif end > self.now:
             heap_pop(self.idle, self.n_idle)
             self.n_idle -= 1

@@ -1,4 +1,4 @@
-"""Types of arrays, for annotations."""
+"""Types of arrays, for annotations, and arrays of structs."""
 
 from __future__ import annotations
 
@@ -12,3 +12,10 @@ Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 #: A structured array, such as one with a row per message.
 Rows: TypeAlias = NDArray[Any]
+
+
+def zeros_on_lines(n: int, dtype: np.dtype[Any]) -> Rows:
+    """Return `n` structs of zeros; the first begins with a cache line (64 bytes)."""
+    block = np.zeros(n * dtype.itemsize + 64, np.uint8)
+    start = -block.ctypes.data % 64
+    return block[start : start + n * dtype.itemsize].view(dtype)

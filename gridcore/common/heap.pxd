@@ -1,4 +1,4 @@
-"""A heap of instants, ties by number: for `gridcore.centralized` and `gridcore.rigid_queue.batch_queue`.
+"""A heap of instants, ties by number: for schedules of machines, and for queues of events.
 
 A heap is an array in which each node has four children.  Its owner allocates it for the largest number of
 entries, and keeps the number of entries.
@@ -9,12 +9,26 @@ cdef struct Entry:
     Py_ssize_t number
 
 
-cdef inline bint heap_before(Entry a, Entry b) noexcept nogil:
+cdef struct Event:                      # an entry with the place of its data; `sequence` is its number
+    long long time
+    long long sequence
+    int slot
+
+
+ctypedef fused Item:
+    Entry
+    Event
+
+
+cdef inline bint heap_before(Item a, Item b) noexcept nogil:
     # without branches, because the result cannot be predicted
-    return (a.at < b.at) | ((a.at == b.at) & (a.number < b.number))
+    if Item is Entry:
+        return (a.at < b.at) | ((a.at == b.at) & (a.number < b.number))
+    else:
+        return (a.time < b.time) | ((a.time == b.time) & (a.sequence < b.sequence))
 
 
-cdef inline void heap_settle(Entry* heap, Py_ssize_t n, Py_ssize_t k, Entry moved) noexcept nogil:
+cdef inline void heap_settle(Item* heap, Py_ssize_t n, Py_ssize_t k, Item moved) noexcept nogil:
     """Put `moved` at position k or below it in a heap of n entries."""
     cdef Py_ssize_t child = 4 * k + 1, other, least
     while child + 3 < n:
@@ -38,7 +52,7 @@ cdef inline void heap_settle(Entry* heap, Py_ssize_t n, Py_ssize_t k, Entry move
     heap[k] = moved
 
 
-cdef inline void heap_push(Entry* heap, Py_ssize_t n, Entry new) noexcept nogil:
+cdef inline void heap_push(Item* heap, Py_ssize_t n, Item new) noexcept nogil:
     """Add `new` to a heap of n entries."""
     cdef Py_ssize_t k = n, parent
     while k > 0:
@@ -50,13 +64,13 @@ cdef inline void heap_push(Entry* heap, Py_ssize_t n, Entry new) noexcept nogil:
     heap[k] = new
 
 
-cdef inline void heap_pop(Entry* heap, Py_ssize_t n) noexcept nogil:
+cdef inline void heap_pop(Item* heap, Py_ssize_t n) noexcept nogil:
     """Remove the first entry of a heap of n entries."""
     if n > 1:
         heap_settle(heap, n - 1, 0, heap[n - 1])
 
 
-cdef inline void heap_make(Entry* heap, Py_ssize_t n) noexcept nogil:
+cdef inline void heap_make(Item* heap, Py_ssize_t n) noexcept nogil:
     """Turn n entries in any order into a heap."""
     cdef Py_ssize_t k
     for k in range((n - 2) // 4 if n > 1 else -1, -1, -1):

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport uintptr_t
 from libc.stdlib cimport free, realloc
+from libc.string cimport memmove
 
 cdef extern from "memory.h":
     void prefetch "gridcore_prefetch"(const void* p) noexcept nogil
@@ -20,12 +21,24 @@ cdef inline void* reallocate(void* block, Py_ssize_t size) except NULL nogil:
     return result
 
 
+cdef inline void* reallocate_aligned(void* block, Py_ssize_t used, Py_ssize_t size) except NULL nogil:
+    """Return `block`, of which the first `used` bytes are kept, resized to `size` bytes; `free_aligned` frees it.
+
+    It begins with a cache line.  A block of NULL is a new one.
+    """
+    cdef void* memory = NULL if block == NULL else (<void**> block - 1)[0]
+    cdef Py_ssize_t begin = 0 if block == NULL else <char*> block - <char*> memory
+    memory = reallocate(memory, size + 64 + sizeof(void*))
+    cdef void** result = <void**> ((<uintptr_t> memory + sizeof(void*) + 63) // 64 * 64)
+    if block != NULL and <char*> result - <char*> memory != begin:
+        memmove(result, <char*> memory + begin, used)
+    (result - 1)[0] = memory
+    return result
+
+
 cdef inline void* allocate_aligned(Py_ssize_t size) except NULL nogil:
     """Return a block of `size` bytes that begins with a cache line; `free_aligned` frees it."""
-    cdef void* block = reallocate(NULL, size + 64 + sizeof(void*))
-    cdef void** result = <void**> ((<uintptr_t> block + sizeof(void*) + 63) // 64 * 64)
-    (result - 1)[0] = block
-    return result
+    return reallocate_aligned(NULL, 0, size)
 
 
 cdef inline void free_aligned(void* block) noexcept nogil:

@@ -46,7 +46,7 @@ GRIDCORE_INLINE unsigned char *gridcore_ages(const gridcore_views *v, ptrdiff_t 
     return v->records + v->stride * u + v->age_at;
 }
 
-GRIDCORE_INLINE int32_t *gridcore_count(const gridcore_views *v, ptrdiff_t u)
+GRIDCORE_INLINE int32_t *gridcore_n_known(const gridcore_views *v, ptrdiff_t u)
 {
     return (int32_t *)(v->records + v->stride * u + v->count_at);
 }
@@ -125,7 +125,7 @@ GRIDCORE_INLINE int gridcore_knows(const gridcore_views *v, ptrdiff_t u, int32_t
 static inline ptrdiff_t gridcore_take_plain(const gridcore_views *v, ptrdiff_t u, ptrdiff_t n_sent,
                                             const int32_t *entry, const unsigned char *entry_age, ptrdiff_t m)
 {
-    int32_t *known = gridcore_known(v, u), n = *gridcore_count(v, u);
+    int32_t *known = gridcore_known(v, u), n = *gridcore_n_known(v, u);
     unsigned char *age = gridcore_ages(v, u);
     ptrdiff_t k, place = n - 1, last = n - n_sent, n_new = 0;
     for (k = 0; k < m; k++) {
@@ -142,7 +142,7 @@ static inline ptrdiff_t gridcore_take_plain(const gridcore_views *v, ptrdiff_t u
         }
         n_new++;
     }
-    *gridcore_count(v, u) = n;
+    *gridcore_n_known(v, u) = n;
     return n_new;
 }
 
@@ -204,7 +204,7 @@ GRIDCORE_TARGET static inline ptrdiff_t gridcore_take_wide(const gridcore_views 
 {
     int32_t *known = gridcore_known(v, u);
     unsigned char *age = gridcore_ages(v, u);
-    ptrdiff_t n = *gridcore_count(v, u), room = v->degree - n, max_new = room + n_sent, n_new = 0, k;
+    ptrdiff_t n = *gridcore_n_known(v, u), room = v->degree - n, max_new = room + n_sent, n_new = 0, k;
     uint32_t here = n < 32 ? (1u << n) - 1 : 0xFFFFFFFFu;
     const __m512i low = _mm512_maskz_loadu_epi32((__mmask16)here, known);
     const __m512i high = _mm512_maskz_loadu_epi32((__mmask16)(here >> 16), known + 16);
@@ -223,7 +223,7 @@ GRIDCORE_TARGET static inline ptrdiff_t gridcore_take_wide(const gridcore_views 
             here &= ~(1u << place);
         n_new++;
     }
-    *gridcore_count(v, u) = (int32_t)(n + (n_new < room ? n_new : room));
+    *gridcore_n_known(v, u) = (int32_t)(n + (n_new < room ? n_new : room));
     return n_new;
 }
 #endif
@@ -234,7 +234,7 @@ GRIDCORE_INLINE void gridcore_turn(gridcore_views *v, ptrdiff_t u, const unsigne
                                    gridcore_find_oldest *find_oldest, gridcore_make_older *make_older, gridcore_draw *draw,
                                    gridcore_take_entries *take)
 {
-    int32_t *known = gridcore_known(v, u), *partner_known, *count = gridcore_count(v, u);
+    int32_t *known = gridcore_known(v, u), *partner_known, *count = gridcore_n_known(v, u);
     unsigned char *age = gridcore_ages(v, u), *partner_age;
     ptrdiff_t n = *count, partner_n, q, k, m, j;
     if (n == 0)
@@ -249,7 +249,7 @@ GRIDCORE_INLINE void gridcore_turn(gridcore_views *v, ptrdiff_t u, const unsigne
         counts[1]++;
         return;
     }
-    partner_known = gridcore_known(v, q), partner_age = gridcore_ages(v, q), partner_n = *gridcore_count(v, q);
+    partner_known = gridcore_known(v, q), partner_age = gridcore_ages(v, q), partner_n = *gridcore_n_known(v, q);
     /* the entries to exchange move to the ends of the views; u sends itself in place of q */
     m = v->shuffle < n ? v->shuffle : n;
     j = v->shuffle < partner_n ? v->shuffle : partner_n;
@@ -279,11 +279,11 @@ GRIDCORE_INLINE void gridcore_turns(gridcore_views *views, const unsigned char *
         next = u + 2 * GRIDCORE_AHEAD;
         if (next < v->nodes) {
             gridcore_prefetch(gridcore_known(v, next));
-            gridcore_prefetch(gridcore_count(v, next));
+            gridcore_prefetch(gridcore_n_known(v, next));
         }
         next = u + GRIDCORE_AHEAD;
-        if (next < v->nodes && *gridcore_count(v, next)) {
-            ptrdiff_t q = gridcore_known(v, next)[find_oldest(gridcore_ages(v, next), *gridcore_count(v, next))];
+        if (next < v->nodes && *gridcore_n_known(v, next)) {
+            ptrdiff_t q = gridcore_known(v, next)[find_oldest(gridcore_ages(v, next), *gridcore_n_known(v, next))];
             gridcore_prefetch(gridcore_known(v, q));
             gridcore_prefetch(gridcore_ages(v, q));
         }

@@ -19,6 +19,7 @@ from libc.string cimport memcpy
 from gridcore.common.arguments cimport _Guard, doubles_copy, guard, indices
 from gridcore.common.instants cimport NEVER
 from gridcore.common.memory cimport prefetch
+from gridcore.common.pending cimport pending_slot
 from gridcore.fair_tree.decision_log cimport TreeDecisionLog
 from gridcore.fair_tree.payloads cimport (
     payloads_at, payloads_drop, payloads_fill, payloads_has_place, payloads_new, payloads_release, payloads_shrink,
@@ -26,6 +27,7 @@ from gridcore.fair_tree.payloads cimport (
 )
 from gridcore.fair_tree.summary_tree cimport Decision, Node, Request, Spread, Summary, SummaryTree
 from gridcore.network.links cimport Links
+from gridcore.network.transit cimport record_of
 from gridcore.nodes.active_set cimport active_add
 from gridcore.nodes.handlers cimport Handlers, put
 from gridcore.nodes.kinds cimport MessageKind
@@ -263,11 +265,11 @@ cdef class FairTreeNodes(Handlers):
 
     cdef void _prefetch_next(self, Links links) noexcept nogil:
         """Prefetch the data of the next summaries, whose records `links` has prefetched."""
-        cdef const int* upcoming = links.queue[self.summary].upcoming
-        if upcoming[1] >= 0:
-            self.tree._prefetch_nodes(<Summary*> (links.data + upcoming[1] * links.stride))
-        if upcoming[0] >= 0:
-            self.tree._prefetch_payloads(<Summary*> (links.data + upcoming[0] * links.stride))
+        cdef int near = pending_slot(&links.queue[self.summary], 0), far = pending_slot(&links.queue[self.summary], 1)
+        if far >= 0:
+            self.tree._prefetch_nodes(<Summary*> record_of(links, far))
+        if near >= 0:
+            self.tree._prefetch_payloads(<Summary*> record_of(links, near))
 
     cdef int _note_update(self, long long now, long long since) except -1:
         """Record that a summary has informed the root of a change."""
@@ -602,7 +604,7 @@ cdef class FairTreeNodes(Handlers):
 
 
 cdef inline char* record_at(Links links, Py_ssize_t k) noexcept nogil:
-    return links.data + links.due[k].slot * links.stride
+    return record_of(links, links.due[k].slot)
 
 
 cdef inline void* record(Links links, Py_ssize_t k, Py_ssize_t n) noexcept nogil:

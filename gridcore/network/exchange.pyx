@@ -25,7 +25,7 @@ from libc.string cimport memcpy
 from gridcore.common.arguments cimport indices
 from gridcore.common.memory cimport reallocate
 from gridcore.network.links cimport Links
-from gridcore.network.transit cimport Message, Sent
+from gridcore.network.transit cimport Message, Sent, message_of, record_of
 
 import numpy as np
 
@@ -170,16 +170,16 @@ cdef class Exchange:
         begin = used
         while key[0] == links.n_outbox and parcel[0] < links.n_outbox:
             slot = links.outbox[parcel[0]].slot
-            if slot >= 0 and links.owner[links.message[slot].target] != links.rank:
+            if slot >= 0 and links.owner[message_of(links, slot).target] != links.rank:
                 size = <Py_ssize_t> sizeof(Parcel) + links.stride + ((self._extra(slot) + 7) & ~7)
                 if used + size > self.capacity:
                     if size > self.capacity - <Py_ssize_t> sizeof(Head):
                         raise ValueError(f"memory must have room for a message of {size} bytes, got {self.capacity}")
                     break
-                header.index, header.nbytes, header.message = parcel[0], size, links.message[slot]
+                header.index, header.nbytes, header.message = parcel[0], size, message_of(links, slot)[0]
                 memcpy(area + used, &header, sizeof(Parcel))
                 self._wrap(slot, area + used + sizeof(Parcel) + links.stride)
-                memcpy(area + used + sizeof(Parcel), links.data + slot * links.stride, links.stride)
+                memcpy(area + used + sizeof(Parcel), record_of(links, slot), links.stride)
                 used += size
             parcel[0] += 1
         head.nbytes = used - begin
@@ -225,8 +225,8 @@ cdef class Exchange:
                 break
             if first_box == own_box:
                 slot = own_box.key[own_box.at].slot
-                if slot >= 0 and links.owner[links.message[slot].target] == links.rank:
-                    links._depart(slot, sequence)
+                if slot >= 0 and links.owner[message_of(links, slot).target] == links.rank:
+                    links._depart(slot, sequence, links._transmission_time(message_of(links, slot).nbytes))
                     self._admit(slot)
                 elif slot >= 0:
                     links._free_slot(slot)
@@ -253,10 +253,10 @@ cdef class Exchange:
             links._make_slots()
         links.n_unused -= 1
         slot = links.unused[links.n_unused]
-        links.message[slot] = (<const Parcel*> parcel).message
-        memcpy(links.data + slot * links.stride, parcel + sizeof(Parcel), links.stride)
+        message_of(links, slot)[0] = (<const Parcel*> parcel).message
+        memcpy(record_of(links, slot), parcel + sizeof(Parcel), links.stride)
         self._unwrap(slot, parcel + sizeof(Parcel) + links.stride)
-        links._depart(slot, sequence)
+        links._depart(slot, sequence, links._transmission_time(message_of(links, slot).nbytes))
         return self._admit(slot)
 
     cdef Py_ssize_t _extra(self, int slot) noexcept nogil:

@@ -9,17 +9,19 @@ from libc.string cimport memcpy, memset
 
 from gridcore.common.arguments cimport _Guard, check_instant, guard, indices, integers
 from gridcore.common.instants cimport LATEST, NEVER
+from gridcore.common.heap cimport Event
 from gridcore.common.pending cimport (
-    Event, Pending, pending_clear, pending_first, pending_push, pending_read,
+    Pending, pending_clear, pending_count, pending_first, pending_push, pending_read,
 )
 from gridcore.network.mailboxes cimport (
     Letter, mailboxes_clear, mailboxes_count, mailboxes_make, mailboxes_put, mailboxes_tidy,
 )
 from gridcore.network.message_log cimport DROPPED, LOG_COLUMNS, messagelog_copy, messagelog_fill, messagelog_slots
-from gridcore.network.transit cimport LONGEST_MESSAGE, Message, Transit
+from gridcore.network.transit cimport LINE, LONGEST_MESSAGE, Host, Message, Transit, message_of, record_of
 
 import numpy as np
 
+from gridcore.common.arrays import zeros_on_lines
 from gridcore.common.state import (
     ANY, FLAG, INSTANT, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only,
 )
@@ -36,7 +38,7 @@ _STATE = {
     "messages": TableEntry({
         "receiver": (0, "nodes"), "sender": (0, "nodes"), "kind": (0, "kinds"), "is_head": FLAG,
         "source": (0, "machines"), "target": (0, "machines"), "source_incarnation": _INCARNATION, "target_incarnation": _INCARNATION,
-        "nbytes": (-1, 2**31), "length": (0, LONGEST_MESSAGE + 1), "start": (0, LATEST), "lost": FLAG,
+        "nbytes": (-1, 2**31), "start": (0, LATEST), "lost": FLAG,
         "time": INSTANT, "sequence": INSTANT,
     }),
     "records": ArrayEntry(np.uint8, ("messages", "stride")),
@@ -56,6 +58,11 @@ _LOG = {
 }
 #: Columns of the message log; sender and receiver are machines, node is the sending node.
 LOGGED = tuple(_LOG["logged"].columns)
+_HOST = np.dtype(
+    [*((name, "i8") for name in ("up_free", "down_free", "bytes_out", "bytes_in")), ("interface", "i4"),
+     ("incarnation", "i4"), ("down", "u1"), ("unused", "i8", 2)], align=True)
+if sizeof(Host) != _HOST.itemsize:
+    raise ImportError(f"_HOST must have the {sizeof(Host)} bytes of the struct Host, got {_HOST.itemsize}")
 # Maximum size of a record (bytes), so that records of the maximum number of messages fit into the address space.
 cdef Py_ssize_t _MAX_WIDTH = 2**20
 
@@ -117,6 +124,8 @@ cdef class Links(Transit):
         if not bandwidth > 0:
             raise ValueError(f"bandwidth must be > 0 bytes/s, got {bandwidth}")
         self.width = integers(widths, "widths")
+        if self.width.shape[0] >= 2**15:
+            raise ValueError(f"widths must have fewer than {2**15} entries, got {self.width.shape[0]}")
         self.kinds = self.width.shape[0]
         self.queue = <Pending*> calloc(self.kinds + 1, sizeof(Pending))
         if self.queue == NULL:
@@ -127,6 +136,8 @@ cdef class Links(Transit):
             if not 16 <= self.width[k] <= _MAX_WIDTH:
                 raise ValueError(f"widths[{k}] must be in 16..{_MAX_WIDTH} bytes, got {self.width[k]}")
             self.stride = max(self.stride, (self.width[k] + 7) & ~7)  # so that numbers in records are aligned
+        # a slot begins with a cache line or in the middle of one
+        self.slot_size = max(<Py_ssize_t> LINE, (<Py_ssize_t> sizeof(Message) + self.stride + LINE // 2 - 1) & ~(LINE // 2 - 1))
         self.deferred = np.array(deferred, np.uint8)
         if self.deferred.shape[0] != self.kinds:
             raise ValueError(f"deferred must have {self.kinds} entries, got {self.deferred.shape[0]}")
@@ -137,29 +148,42 @@ cdef class Links(Transit):
             if self.deferred[k] and self.keep[k]:
                 raise ValueError(f"keep[{k}] must be False for a deferred kind, got True")
         levels = np.zeros(self.machine_of.shape[0], np.int64) if level_of is None else level_of
-        self.level_of = indices(levels, "level_of", 0, 64)
+        self.level_of = np.asarray(indices(levels, "level_of", 0, 64)).astype(np.uint8)
         if self.level_of.shape[0] != self.machine_of.shape[0]:
             raise ValueError(f"level_of must have {self.machine_of.shape[0]} entries, got {self.level_of.shape[0]}")
-        self.interfaces = indices(np.arange(machines) if interfaces is None else interfaces, "interfaces", 0, machines)
-        if self.interfaces.shape[0] != machines:
-            raise ValueError(f"interfaces must have {machines} entries, got {self.interfaces.shape[0]}")
+        self._make_hosts(machines, np.arange(machines) if interfaces is None else interfaces)
         self._by_level = self.by_level = np.zeros((2, self.kinds, 64), np.int64)
         self.inner = np.zeros(self.kinds, np.uint8)
-        self.down = np.zeros(machines, np.uint8)
         self.is_detached = np.zeros(self.machine_of.shape[0], np.uint8)
         self.machines, self.latency, self.bandwidth, self.fifo = machines, latency, bandwidth, fifo
         self._make_boxes(fifo)
-        self.up_free = np.zeros(machines, np.int64)
-        self.down_free = np.zeros(machines, np.int64)
         self.failures = np.zeros((machines, 2), np.int64)
         self.n_failures = machines
-        self.incarnation = np.zeros(machines, np.int32)
         self._sent = self.sent = np.zeros(self.kinds, np.int64)
         self._delivered = self.delivered = np.zeros(self.kinds, np.int64)
         self._dropped = self.dropped = np.zeros(self.kinds, np.int64)
         self._traffic = self.traffic = np.zeros(self.kinds, np.int64)
-        self._out = self.bytes_out = np.zeros(machines, np.int64)
-        self._in = self.bytes_in = np.zeros(machines, np.int64)
+
+    cdef int _make_hosts(self, Py_ssize_t machines, interfaces) except -1:
+        cdef unsigned char[::1] memory
+        cdef const long long[::1] numbers = indices(interfaces, "interfaces", 0, machines)
+        if numbers.shape[0] != machines:
+            raise ValueError(f"interfaces must have {machines} entries, got {numbers.shape[0]}")
+        self.table = zeros_on_lines(machines, _HOST)
+        self.bytes_out, self.bytes_in = self.table["bytes_out"], self.table["bytes_in"]
+        self.table["interface"] = numbers
+        self._compare_hosts()
+        memory = self.table.view(np.uint8)
+        self.host = <Host*> &memory[0] if machines else NULL
+        return 0
+
+    cdef int _compare_hosts(self) except -1:
+        """Set what depends on whether nodes and hosts differ."""
+        numbers = np.arange(self.machine_of.shape[0])
+        self.is_one_to_one = np.array_equal(self.machine_of, numbers)
+        self.is_uniform = (not self.table["incarnation"].any() and not self.table["down"].any()
+                          and np.array_equal(self.table["interface"], np.arange(len(self.table))))
+        return 0
 
     cdef int _make_boxes(self, bint fifo) except -1:
         """If `fifo`, make a mailbox for each deferred kind and machine, ordered by kind, then machine."""
@@ -338,7 +362,7 @@ cdef class Links(Transit):
         cdef Py_ssize_t k
         result = []
         for k in range(self.n_missing):
-            kind = self.message[self.missing[k]].kind
+            kind = message_of(self, self.missing[k]).kind
             self._reserve_due(1)
             self.due[0].slot = self.missing[k]
             result.append((kind, self._records(kind, 1)))
@@ -352,14 +376,16 @@ cdef class Links(Transit):
         """
         cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
-        cdef Py_ssize_t k, interface
+        cdef Py_ssize_t k
+        cdef Host* interface
         cdef long long at
         check_instant(now, "now")
+        self.is_uniform = self.is_uniform and u.shape[0] == 0
         for k in range(u.shape[0]):
             # a machine that is down failed when its present incarnation began; row u of `failures` has the instant of the
             # last failure of machine u, and the row of the failure before it
-            at = self.failures[u[k], 0] if self.down[u[k]] else now
-            if self.incarnation[u[k]] > 0:
+            at = self.failures[u[k], 0] if self.host[u[k]].down else now
+            if self.host[u[k]].incarnation > 0:
                 if self.n_failures == self.failures.shape[0]:
                     wider = np.zeros((2 * self.n_failures, 2), np.int64)
                     wider[:self.n_failures] = self.failures
@@ -369,11 +395,10 @@ cdef class Links(Transit):
                 self.failures[u[k], 1] = self.n_failures
                 self.n_failures += 1
             self.failures[u[k], 0] = at
-            self.incarnation[u[k]] += 1
-            interface = self.interfaces[u[k]]
-            self.up_free[interface] = min(self.up_free[interface], now)
-            self.down_free[interface] = min(self.down_free[interface], now)
-            self.down[u[k]] = down
+            self.host[u[k]].incarnation += 1
+            self.host[u[k]].down = down
+            interface = &self.host[self.host[u[k]].interface]
+            interface.up_free, interface.down_free = min(interface.up_free, now), min(interface.down_free, now)
 
     def restore(self, machines: ArrayLike, long long now):
         """Make `machines` recover at `now` ns."""
@@ -389,6 +414,7 @@ cdef class Links(Transit):
             raise ValueError(f"nodes and machines must be equally long, got {m.shape[0]} and {u.shape[0]}")
         for k in range(m.shape[0]):
             self.machine_of[m[k]] = u[k]
+            self.is_one_to_one = self.is_one_to_one and m[k] == u[k]
             self.is_detached[m[k]] = False
 
     def detach(self, nodes: ArrayLike):
@@ -476,14 +502,14 @@ cdef class Links(Transit):
         machine failed or recovered, machine by machine, the latest first.
         """
         cdef _Guard access = guard(&self.in_call)
-        cdef Py_ssize_t k, n = self.heads.n + self.heads.n_ring, done = 0
+        cdef Py_ssize_t k, n = pending_count(&self.heads), done = 0
         cdef int kind, entry
         cdef Message* m
         if self.n_missing:
             raise RuntimeError("getstate requires that all dropped messages were returned: call lost first")
         for kind in range(self.kinds):
-            n += self.queue[kind].n + self.queue[kind].n_ring
-        event_rows, message_rows = np.empty((n, 3), np.int64), np.empty((n, 14), np.int64)
+            n += pending_count(&self.queue[kind])
+        event_rows, message_rows = np.empty((n, 3), np.int64), np.empty((n, 13), np.int64)
         records, queue_of = np.empty((n, self.stride), np.uint8), np.empty(n, np.int64)
         places = np.full(n, -1, np.int64)
         cdef long long[:, ::1] events = event_rows, messages = message_rows
@@ -496,14 +522,14 @@ cdef class Links(Transit):
         order = np.lexsort((event_rows[:, 1], event_rows[:, 0], queue_of))
         event_rows[:] = event_rows[order]
         for k in range(n):
-            m = &self.message[events[k, 2]]
+            m = message_of(self, events[k, 2])
             memset(&data[k, 0], 0, self.stride)
-            memcpy(&data[k, 0], self.data + events[k, 2] * self.stride, self.width[m.kind])
+            memcpy(&data[k, 0], m + 1, self.width[m.kind])
             memcpy(&messages[k, 0], &data[k, 0], HEADER)
             messages[k, 2], messages[k, 4], messages[k, 5] = m.kind, m.source, m.target
             messages[k, 6], messages[k, 7], messages[k, 8] = m.source_incarnation, m.target_incarnation, m.nbytes
-            messages[k, 9], messages[k, 10], messages[k, 11] = m.transmission_time, m.start, m.lost
-            messages[k, 12], messages[k, 13] = events[k, 0], events[k, 1]
+            messages[k, 9], messages[k, 10] = m.start, m.lost
+            messages[k, 11], messages[k, 12] = events[k, 0], events[k, 1]
             if self.message_log.max_rows:
                 place[k] = self.message_log.of_slot[events[k, 2]]
         message_rows[:, 3] = queue_of[order] < 0
@@ -533,7 +559,7 @@ cdef class Links(Transit):
             messagelog_copy(&self.message_log, log["logged"])
         return read_only({
             **log, **self._columns(), "sequence": self.sequence,
-            "failures": self._failure_times(), "incarnation": np.asarray(self.incarnation), "messages": message_rows,
+            "failures": self._failure_times(), "incarnation": self.table["incarnation"], "messages": message_rows,
             "records": records, "letters": letter_rows, "letter_records": letter_records,
         })
 
@@ -562,6 +588,7 @@ cdef class Links(Transit):
             column[...] = entries[name]
         self.sequence = entries["sequence"]
         self._set_failures(entries["failures"], entries["incarnation"])
+        self._compare_hosts()
         pending_clear(&self.heads)
         for k in range(self.kinds):
             pending_clear(&self.queue[k])
@@ -581,17 +608,19 @@ cdef class Links(Transit):
                 self._make_slots()
             self.n_unused -= 1
             slot = self.unused[self.n_unused]
-            m = &self.message[slot]
-            m.node, m.kind, m.source = <int> messages[k, 0], <int> messages[k, 2], <int> messages[k, 4]
-            m.target, m.source_incarnation = <int> messages[k, 5], <int> messages[k, 6]
-            m.target_incarnation, m.nbytes = <int> messages[k, 7], <int> messages[k, 8]
-            m.transmission_time, m.start, m.lost = messages[k, 9], messages[k, 10], messages[k, 11] != 0
+            m = message_of(self, slot)
+            m.kind, m.source, m.target = <short> messages[k, 2], <int> messages[k, 4], <int> messages[k, 5]
+            m.source_incarnation, m.target_incarnation = <int> messages[k, 6], <int> messages[k, 7]
+            m.nbytes, m.start, m.lost = <int> messages[k, 8], messages[k, 9], messages[k, 10] != 0
+            self._transmission_time(max(0, m.nbytes))  # raises an error if it is too long
+            if messages[k, 3] and m.nbytes < 0:
+                raise ValueError(f"state['messages'] must have a size for messages in transit to an interface, got {m.nbytes}")
             memcpy(&data[k, 0], &messages[k, 0], HEADER)
-            memcpy(self.data + slot * self.stride, &data[k, 0], self.stride)
+            memcpy(m + 1, &data[k, 0], self.stride)
             if self.message_log.max_rows:
                 self.message_log.of_slot[slot] = <int> place[k]
-            pending_push(&self.heads if messages[k, 3] and self.fifo else &self.queue[m.kind], messages[k, 12],
-                         messages[k, 13], slot)
+            pending_push(&self.heads if messages[k, 3] and self.fifo else &self.queue[m.kind], messages[k, 11],
+                         messages[k, 12], slot)
         mailboxes_clear(&self.boxes, boxes)
         data = entries["letter_records"]
         for k in range(letters.shape[0]):
@@ -607,21 +636,21 @@ cdef class Links(Transit):
         """Return int64[sum of `incarnation`], the instants in `failures` by machine, the latest first."""
         cdef Py_ssize_t u, n = 0
         cdef long long entry
-        times = np.empty(int(np.sum(self.incarnation, dtype=np.int64)), np.int64)
+        times = np.empty(int(np.sum(self.table["incarnation"], dtype=np.int64)), np.int64)
         cdef long long[::1] out = times
         for u in range(self.machines):
             entry = u
-            for _ in range(self.incarnation[u]):
+            for _ in range(self.host[u].incarnation):
                 out[n] = self.failures[entry, 0]
                 n, entry = n + 1, self.failures[entry, 1]
         return times
 
-    cdef int _set_failures(self, const long long[::1] times, const int[::1] incarnation) except -1:
+    cdef int _set_failures(self, const long long[::1] times, const int[:] incarnation) except -1:
         """Restore the failures of a state."""
         cdef Py_ssize_t u, at = 0
         cdef long long entry
         self.failures = np.zeros((self.machines + times.shape[0], 2), np.int64)
-        self.n_failures, self.incarnation = self.machines, np.array(incarnation)
+        self.n_failures, self.table["incarnation"] = self.machines, incarnation
         for u in range(self.machines):
             entry = u
             for _ in range(incarnation[u]):
@@ -634,8 +663,8 @@ cdef class Links(Transit):
     cdef dict _columns(self):
         """Return the arrays of fixed length that change during a run, by name."""
         return {
-            "machine_of": np.asarray(self.machine_of), "up_free": np.asarray(self.up_free),
-            "down_free": np.asarray(self.down_free), "down": np.asarray(self.down),
+            "machine_of": np.asarray(self.machine_of),
+            **{name: self.table[name] for name in ("up_free", "down_free", "down")},
             "detached": np.asarray(self.is_detached),
             "sent": self.sent, "delivered": self.delivered, "dropped": self.dropped, "traffic": self.traffic,
             "bytes_out": self.bytes_out, "bytes_in": self.bytes_in, "by_level": self.by_level,

@@ -10,11 +10,29 @@ cdef extern from *:
     """
     const long long LONGEST_MESSAGE "GRIDCORE_LONGEST_MESSAGE"  # ns, the longest time at an interface
 
+cdef enum:
+    LINE = 64                       # bytes of a cache line
+# Prefetching: the distance of a message in a list, the number of next messages whose receivers are prefetched, and the number
+# of machines or nodes below which their data stay in the cache.
+cdef enum:
+    FAR = 8
+    NEAR = 4
+    FEW = 4096
 
-cdef struct Message:
-    long long start, transmission_time
-    int node, kind, source, target, source_incarnation, target_incarnation, nbytes
-    bint lost                       # whether the message is lost; the loss is reported at its time of arrival
+
+cdef struct Message:                # the first half of a cache line; its record follows
+    long long start                 # ns, when it begins to leave
+    int source, target, source_incarnation, target_incarnation
+    int nbytes                      # -1: it takes no time and is not counted
+    short kind
+    unsigned char lost              # whether the message is lost; the loss is reported at its time of arrival
+
+cdef struct Host:                   # a cache line; `up_free` and `down_free` are those of the interface of this number
+    long long up_free, down_free    # ns
+    long long bytes_out, bytes_in
+    int interface, incarnation
+    unsigned char down
+    long long unused[2]
 
 cdef struct Due:                    # a delivered message: receiver, slot of its record, order and time (ns) of delivery
     int node, slot
@@ -35,23 +53,26 @@ cdef class Transit:
     cdef bint fifo
     cdef Py_ssize_t kinds, stride
     cdef long long[::1] machine_of
-    cdef const long long[::1] width, level_of, interfaces
-    cdef unsigned char[::1] deferred, keep, down, is_detached
-    cdef long long[::1] up_free, down_free
+    cdef const long long[::1] width
+    cdef const unsigned char[::1] level_of
+    cdef unsigned char[::1] deferred, keep, is_detached
+    cdef object table               # the array of the machines, with the fields of `Host`
+    cdef Host* host
+    # whether each node is on the machine of its number; and whether each machine has the interface of its number, and none
+    # has failed.  Sending a message then reads nothing of its receiver, which is not in the cache.
+    cdef bint is_one_to_one, is_uniform
     cdef long long[:, ::1] failures     # per failure: its instant (ns), and the row of the machine's failure before it
     cdef Py_ssize_t n_failures
-    cdef int[::1] incarnation
     cdef readonly object sent, delivered, dropped, traffic, bytes_out, bytes_in  # type: Integers
-    cdef long long[::1] _sent, _delivered, _dropped, _traffic, _out, _in
+    cdef long long[::1] _sent, _delivered, _dropped, _traffic
     cdef Pending heads                # messages in flight to the receiver's interface
     cdef Pending* queue               # per kind, with the instant of delivery
     cdef unsigned char[::1] inner     # kinds that another kernel handles
     cdef Mailboxes boxes              # deferred messages that wait to be drained, by kind and machine
     cdef long long[::1] boxes_of      # the first box of each kind, -1: none
-    cdef Message* message
-    cdef char* data
+    cdef char* block                  # slots of `slot_size` bytes, each a message and its record
     cdef int* unused
-    cdef Py_ssize_t slots, n_unused
+    cdef Py_ssize_t slots, slot_size, n_unused
     cdef long long sequence
     # traffic so far: [messages or bytes, kind, level of the sender], and bytes per machine and window
     cdef readonly object by_level     # type: Integers
@@ -85,8 +106,11 @@ cdef class Transit:
                    long long transmission_time) except -1
     cdef int _send_directly(self, long long now, int kind, const void* record, long long nbytes, long long delay,
                         long long sequence, bint is_counted) except -1
+    cdef int _machine_of(self, Py_ssize_t node) noexcept nogil
+    cdef void _set_ends(self, Message* m, int source, int target) noexcept nogil
+    cdef void _count_sent(self, Py_ssize_t source, Py_ssize_t sender, int kind, long long nbytes) noexcept nogil
     cdef int _post(self, long long now, Py_ssize_t sender, int slot) except -1
-    cdef int _depart(self, int slot, long long sequence) except -1
+    cdef int _depart(self, int slot, long long sequence, long long transmission_time) except -1
     cdef long long _delay(self, unsigned long long sequence) noexcept nogil
     cdef long long _advance(self, long long limit) except -1
     cdef long long _first_delivery(self) noexcept nogil
@@ -97,9 +121,19 @@ cdef class Transit:
     cdef void _free_slot(self, int slot) noexcept nogil
     cdef int _take_first(self, int kind) except -2
     cdef Py_ssize_t _take(self, int kind, long long until) except -1
-    cdef void _prefetch(self, const Pending* p) noexcept nogil
+    cdef void _prefetch(self, Pending* p) noexcept nogil
+    cdef void _prefetch_message(self, int slot) noexcept nogil
     cdef int _reserve_due(self, Py_ssize_t n) except -1
     cdef void _sort_by_node(self, Py_ssize_t n) noexcept nogil
     cdef object _records(self, int kind, Py_ssize_t n)
     cdef int _make_letter(self) except -1
     cdef void _count_window(self, int machine, long long at, int nbytes) noexcept nogil
+
+
+cdef inline Message* message_of(Transit transit, int slot) noexcept nogil:
+    return <Message*> (transit.block + slot * transit.slot_size)
+
+
+cdef inline char* record_of(Transit transit, int slot) noexcept nogil:
+    """Return the record of the message of `slot`, which is valid until another message is sent."""
+    return transit.block + slot * transit.slot_size + sizeof(Message)

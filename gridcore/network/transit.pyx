@@ -18,9 +18,14 @@ from libc.math cimport llrint
 from libc.stdlib cimport free, qsort
 from libc.string cimport memcpy
 
+from gridcore.common.heap cimport Event
 from gridcore.common.instants cimport LATEST, NEVER
-from gridcore.common.memory cimport copy_words, reallocate, large_pages, prefetch
-from gridcore.common.pending cimport Event, Pending, pending_first, pending_free, pending_pop, pending_push
+from gridcore.common.memory cimport (
+    copy_words, free_aligned, large_pages, prefetch, prefetch_at, reallocate, reallocate_aligned,
+)
+from gridcore.common.pending cimport (
+    Pending, pending_fetch, pending_first, pending_free, pending_in_order, pending_pop, pending_push, pending_slot,
+)
 from gridcore.network.mailboxes cimport (
     Letter, mailboxes_due, mailboxes_free, mailboxes_put, mailboxes_reserve, mailboxes_take,
 )
@@ -55,8 +60,7 @@ cdef class Transit:
         for k in range(self.kinds):
             pending_free(&self.queue[k])
         free(self.queue)
-        free(self.message)
-        free(self.data)
+        free_aligned(self.block)
         free(self.unused)
         free(self.due)
         free(self.missing)
@@ -68,11 +72,9 @@ cdef class Transit:
         cdef Py_ssize_t slots = self.slots + self.slots // 2 + 256, k
         if slots > 2147483647:
             raise MemoryError(f"at most {2**31 - 1} messages can be in flight")
-        self.message = <Message*> reallocate(self.message, slots * sizeof(Message))
-        self.data = <char*> reallocate(self.data, slots * self.stride)
+        self.block = <char*> reallocate_aligned(self.block, self.slots * self.slot_size, slots * self.slot_size)
         self.unused = <int*> reallocate(self.unused, slots * sizeof(int))
-        large_pages(self.message, slots * sizeof(Message))
-        large_pages(self.data, slots * self.stride)
+        large_pages(self.block, slots * self.slot_size)
         if self.message_log.max_rows:
             messagelog_slots(&self.message_log, slots)
         # done last, since the calls above may raise MemoryError
@@ -97,9 +99,9 @@ cdef class Transit:
     cdef int _send(self, long long now, int kind, const void* record, long long nbytes,
                    long long transmission_time) except -1:
         cdef const long long* header = <const long long*> record
-        cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
-        cdef Py_ssize_t interface = self.interfaces[source]
-        cdef bint is_local = interface == self.interfaces[target]
+        cdef int source = self._machine_of(header[1]), target = self._machine_of(header[0]), slot
+        cdef Py_ssize_t interface = source if self.is_uniform else self.host[source].interface
+        cdef bint is_local = interface == (target if self.is_uniform else self.host[target].interface)
         cdef long long sequence = self.sequence, start
         if self.shared and self.owner[source] != self.rank:
             return 0  # the process of the sender sends it
@@ -107,19 +109,16 @@ cdef class Transit:
             self._make_slots()
         slot = self.unused[self.n_unused - 1]
         # filled in place: copying a new struct would stall until its fields are stored
-        cdef Message* m = &self.message[slot]
-        m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
-        m.source_incarnation, m.target_incarnation = self.incarnation[source], self.incarnation[target]
-        m.nbytes = -1 if is_local else <int> nbytes
-        m.transmission_time, m.start = transmission_time, now
-        m.lost = self.down[source]
-        copy_words(self.data + slot * self.stride, record, self.width[kind])
+        cdef Message* m = message_of(self, slot)
+        m.kind, m.nbytes, m.start = <short> kind, -1 if is_local else <int> nbytes, now
+        self._set_ends(m, source, target)
+        copy_words(m + 1, record, self.width[kind])
         if self.fifo and not is_local:
-            start = max(now, self.up_free[interface])
+            start = max(now, self.host[interface].up_free)
             if start > LATEST:
                 raise OverflowError(f"messages of machine {source} must start by {LATEST} ns, got {start}")
             m.start = start
-            self.up_free[interface] = start + transmission_time
+            self.host[interface].up_free = start + transmission_time
         self.n_unused -= 1
         self.sequence += 1
         if self.message_log.max_rows:
@@ -130,24 +129,44 @@ cdef class Transit:
             if self.shared:
                 self._post(now, header[1], -1)
             return pending_push(&self.queue[kind], now, sequence, slot)
-        self._sent[kind] += 1
-        self._traffic[kind] += nbytes
-        self._out[source] += nbytes
-        self._by_level[0, kind, self.level_of[header[1]]] += 1
-        self._by_level[1, kind, self.level_of[header[1]]] += nbytes
+        self._count_sent(source, header[1], kind, nbytes)
         if self.windows is not None and not self.fifo:
             self._count_window(source, now, <int> nbytes)
             self._count_window(target, now + self.latency, <int> nbytes)
         if self.shared:
             return self._post(now, header[1], slot)
-        return self._depart(slot, sequence)
+        return self._depart(slot, sequence, transmission_time)
 
-    cdef int _depart(self, int slot, long long sequence) except -1:
+    @cython.final
+    cdef int _machine_of(self, Py_ssize_t node) noexcept nogil:
+        return <int> (node if self.is_one_to_one else self.machine_of[node])
+
+    @cython.final
+    cdef void _set_ends(self, Message* m, int source, int target) noexcept nogil:
+        """Set the machines of a message, in their present incarnations."""
+        m.source, m.target = source, target
+        m.source_incarnation = m.target_incarnation = m.lost = 0
+        if not self.is_uniform:
+            m.source_incarnation, m.target_incarnation = self.host[source].incarnation, self.host[target].incarnation
+            m.lost = self.host[source].down
+
+    @cython.final
+    cdef void _count_sent(self, Py_ssize_t source, Py_ssize_t sender, int kind, long long nbytes) noexcept nogil:
+        cdef Py_ssize_t level = self.level_of[sender]
+        self._sent[kind] += 1
+        self._traffic[kind] += nbytes
+        self.host[source].bytes_out += nbytes
+        self._by_level[0, kind, level] += 1
+        self._by_level[1, kind, level] += nbytes
+
+    @cython.final
+    cdef int _depart(self, int slot, long long sequence, long long transmission_time) except -1:
         """Dispatch message number `sequence`, which goes to another machine."""
-        cdef const Message* m = &self.message[slot]
+        cdef const Message* m = message_of(self, slot)
+        cdef long long head = m.start + self._delay(sequence)
         if self.fifo:
-            return pending_push(&self.heads, m.start + self._delay(sequence), sequence, slot)
-        return pending_push(&self.queue[m.kind], m.start + self._delay(sequence) + m.transmission_time, sequence, slot)
+            return pending_push(&self.heads, head, sequence, slot)
+        return pending_push(&self.queue[m.kind], head + transmission_time, sequence, slot)
 
     cdef int _post(self, long long now, Py_ssize_t sender, int slot) except -1:
         """Keep a message for the next exchange between processes."""
@@ -172,30 +191,25 @@ cdef class Transit:
             Whether the message is counted if it goes to another machine.
         """
         cdef const long long* header = <const long long*> record
-        cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
+        cdef int source = self._machine_of(header[1]), target = self._machine_of(header[0]), slot
         cdef Message* m
         if self.n_unused == 0:
             self._make_slots()
         self.n_unused -= 1
         slot = self.unused[self.n_unused]
-        m = &self.message[slot]
-        is_counted = is_counted and self.interfaces[source] != self.interfaces[target]
-        m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
-        m.source_incarnation, m.target_incarnation = self.incarnation[source], self.incarnation[target]
-        m.nbytes = <int> nbytes if is_counted else -1
-        m.transmission_time, m.start = 0, now
-        m.lost = self.down[source]
-        copy_words(self.data + slot * self.stride, record, self.width[kind])
+        m = message_of(self, slot)
+        is_counted = is_counted and (source != target if self.is_uniform
+                                     else self.host[source].interface != self.host[target].interface)
+        m.kind, m.nbytes, m.start = <short> kind, <int> nbytes if is_counted else -1, now
+        self._set_ends(m, source, target)
+        copy_words(m + 1, record, self.width[kind])
         if self.message_log.max_rows:
             self.message_log.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes) if is_counted else -1
         if is_counted:
-            self._sent[kind] += 1
-            self._traffic[kind] += nbytes
-            self._out[source] += nbytes
-            self._by_level[0, kind, self.level_of[header[1]]] += 1
-            self._by_level[1, kind, self.level_of[header[1]]] += nbytes
+            self._count_sent(source, header[1], kind, nbytes)
         return pending_push(&self.queue[kind], now + delay, sequence, slot)
 
+    @cython.final
     cdef long long _delay(self, unsigned long long sequence) noexcept nogil:
         """Return the latency of a message from a hash of its number; it does not depend on other draws."""
         if self.jitter == 0:
@@ -211,15 +225,16 @@ cdef class Transit:
         cdef Event e
         cdef const Event* head
         cdef Message* m
+        cdef Host* interface
         cdef Letter letter
-        cdef long long until = min(limit, self._first_delivery()), box
+        cdef long long until = min(limit, self._first_delivery()), box, transmission_time
         while True:
             head = pending_first(&self.heads)
             if head == NULL or head.time > until:
                 break
             e = pending_pop(&self.heads)
             self._prefetch(&self.heads)
-            m = &self.message[e.slot]
+            m = message_of(self, e.slot)
             if (m.lost or e.time >= self._end_of_incarnation(m.target, m.target_incarnation)
                     or m.start > self._end_of_incarnation(m.source, m.source_incarnation)):
                 # the loss is reported when the head would have arrived
@@ -232,16 +247,18 @@ cdef class Transit:
                 continue
             if self.windows is not None:
                 self._count_window(m.source, m.start, m.nbytes)
-            e.time = max(e.time, self.down_free[self.interfaces[m.target]]) + m.transmission_time
-            self.down_free[self.interfaces[m.target]] = e.time
+            interface = &self.host[self.host[m.target].interface]
+            transmission_time = llrint(m.nbytes / self.bandwidth * 1e9)
+            e.time = max(e.time, interface.down_free) + transmission_time
+            interface.down_free = e.time
             if self.windows is not None:
-                self._count_window(m.target, e.time - m.transmission_time, m.nbytes)
+                self._count_window(m.target, e.time - transmission_time, m.nbytes)
             if self.deferred[m.kind]:
                 letter.time, letter.nbytes, letter.incarnation = e.time, m.nbytes, m.target_incarnation
                 box = self.boxes_of[m.kind] + m.target
                 if self.message_log.max_rows:
                     self._make_letter()
-                mailboxes_put(&self.boxes, box, &letter, self.data + e.slot * self.stride, self.width[m.kind])
+                mailboxes_put(&self.boxes, box, &letter, m + 1, self.width[m.kind])
                 if self.message_log.max_rows:
                     self.message_log.of_letter[self.boxes.last[box]] = self.message_log.of_slot[e.slot]
                 self._free_slot(e.slot)
@@ -251,6 +268,7 @@ cdef class Transit:
         until = self._first_delivery()
         return until if until <= limit else NEVER
 
+    @cython.final
     cdef long long _first_delivery(self) noexcept nogil:
         """Return the earliest known delivery (ns) of a kind that is not deferred."""
         cdef long long first = NEVER
@@ -275,12 +293,13 @@ cdef class Transit:
                     first = e.time
         return first
 
+    @cython.final
     cdef long long _end_of_incarnation(self, int machine, int incarnation) noexcept nogil:
         """Return when incarnation number `incarnation` of a machine ended, ns; `NEVER` if it lasts, its start if the machine is down."""
         cdef long long entry = machine
-        cdef int later = self.incarnation[machine] - incarnation - 1
+        cdef int later = self.host[machine].incarnation - incarnation - 1
         if later < 0:
-            return self.failures[machine, 0] if self.down[machine] else NEVER
+            return self.failures[machine, 0] if self.host[machine].down else NEVER
         while later > 0:
             entry = self.failures[entry, 1]
             later -= 1
@@ -290,12 +309,14 @@ cdef class Transit:
         self._count_dropped(slot)
         self._free_slot(slot)
 
+    @cython.final
     cdef void _count_dropped(self, int slot) noexcept nogil:
-        if self.message[slot].nbytes >= 0:
-            self._dropped[self.message[slot].kind] += 1
+        if message_of(self, slot).nbytes >= 0:
+            self._dropped[message_of(self, slot).kind] += 1
             if self.message_log.max_rows:
                 messagelog_end(&self.message_log, self.message_log.of_slot[slot], DROPPED)
 
+    @cython.final
     cdef void _free_slot(self, int slot) noexcept nogil:
         self.unused[self.n_unused] = slot
         self.n_unused += 1
@@ -308,7 +329,6 @@ cdef class Transit:
         cdef Py_ssize_t n = 0
         cdef const Event* first
         cdef Event e
-        cdef Message* m
         while True:
             first = pending_first(&self.queue[kind])
             if first == NULL or first.time > until:
@@ -317,24 +337,45 @@ cdef class Transit:
             self._prefetch(&self.queue[kind])
             if not count_arrival(self, e.slot, kind, e.time):
                 continue
-            m = &self.message[e.slot]
             self._reserve_due(n + 1)
-            self.due[n].node, self.due[n].slot, self.due[n].rank, self.due[n].time = m.node, e.slot, n, e.time
+            self.due[n].node, self.due[n].slot = <int> (<const long long*> record_of(self, e.slot))[0], e.slot
+            self.due[n].rank, self.due[n].time = n, e.time
             n += 1
 
     cdef int _take_first(self, int kind) except -2:
         """Remove the first message of `kind`; return its slot, which the caller must free, or -1 if it was lost."""
         cdef Event e = pending_pop(&self.queue[kind])
+        self._prefetch(&self.queue[kind])
         return e.slot if count_arrival(self, e.slot, kind, e.time) else -1
 
-    cdef void _prefetch(self, const Pending* p) noexcept nogil:
-        """Prefetch the next messages after a pop."""
-        cdef int k
-        for k in range(1, 3):
-            if p.upcoming[k] >= 0:
-                prefetch(&self.message[p.upcoming[k]])
-                prefetch(self.data + p.upcoming[k] * self.stride)
+    @cython.final
+    cdef void _prefetch(self, Pending* p) noexcept nogil:
+        """Prefetch the next messages of a queue, and the hosts that the first of them go to."""
+        cdef Py_ssize_t k
+        cdef int slot
+        if self.machines < FEW:
+            return
+        if pending_fetch(p):
+            for k in range(p.heap.n_front):
+                self._prefetch_message(p.heap.front[k].slot)
+        if not pending_in_order(p):
+            for k in range(1, min(<Py_ssize_t> NEAR + 1, p.heap.n_front)):  # the second event is one of these
+                prefetch(&self.host[message_of(self, p.heap.front[k].slot).target])
+            return
+        slot = pending_slot(p, FAR)
+        if slot >= 0:
+            self._prefetch_message(slot)
+        slot = pending_slot(p, NEAR)
+        if slot >= 0:
+            prefetch(&self.host[message_of(self, slot).target])
 
+    @cython.final
+    cdef void _prefetch_message(self, int slot) noexcept nogil:
+        prefetch(message_of(self, slot))
+        if self.slot_size > LINE:
+            prefetch_at(message_of(self, slot), LINE)
+
+    @cython.final
     cdef int _reserve_due(self, Py_ssize_t n) except -1:
         if n > self.due_capacity:
             self.due = <Due*> reallocate(self.due, (2 * n + 64) * sizeof(Due))
@@ -355,7 +396,7 @@ cdef class Transit:
         result = np.empty((n, width), np.uint8)
         cdef unsigned char[:, ::1] out = result
         for k in range(n):
-            memcpy(&out[k, 0], self.data + self.due[k].slot * self.stride, width)
+            memcpy(&out[k, 0], record_of(self, self.due[k].slot), width)
             self._free_slot(self.due[k].slot)
         return result
 
@@ -365,7 +406,7 @@ cdef class Transit:
         machine, times = np.empty(n, np.int64), np.empty(n, np.int64)
         cdef long long[::1] to = machine, at = times
         for k in range(n):
-            to[k], at[k] = self.message[self.due[k].slot].target, self.due[k].time
+            to[k], at[k] = message_of(self, self.due[k].slot).target, self.due[k].time
         return machine, times, self._records(kind, n)
 
     cdef object _take_boxed(self, int kind, long long until):
@@ -394,7 +435,7 @@ cdef class Transit:
                         messagelog_end(&self.message_log, self.message_log.of_letter[entry], DROPPED)
                     continue
                 self._delivered[kind] += 1
-                self._in[target] += letter.nbytes
+                self.host[target].bytes_in += letter.nbytes
                 if self.message_log.max_rows:
                     messagelog_end(&self.message_log, self.message_log.of_letter[entry], letter.time)
                 to[n], at[n] = target, letter.time
@@ -402,6 +443,7 @@ cdef class Transit:
                 n += 1
         return machine[:n], times[:n], records[:n]
 
+    @cython.final
     cdef void _count_window(self, int machine, long long at, int nbytes) noexcept nogil:
         if at >= self.window_start and (at - self.window_start) // self.window < self.n_windows:
             self._windows[machine, (at - self.window_start) // self.window] += nbytes
@@ -420,9 +462,9 @@ cdef class Transit:
 
 cdef inline bint count_arrival(Transit self, int slot, int kind, long long time) except -1:
     """Count a message as delivered at `time` ns; if it is lost, count it as dropped and return False."""
-    cdef Message* m = &self.message[slot]
+    cdef Message* m = message_of(self, slot)
     if (m.lost or time >= self._end_of_incarnation(m.target, m.target_incarnation)
-            or self.is_detached[m.node] and not self.deferred[kind]):
+            or self.is_detached[(<const long long*> (m + 1))[0]] and not self.deferred[kind]):
         if self.keep[kind]:
             self.missing = <int*> reallocate(self.missing, (self.n_missing + 1) * sizeof(int))
             self.missing[self.n_missing] = slot
@@ -433,7 +475,7 @@ cdef inline bint count_arrival(Transit self, int slot, int kind, long long time)
         return False
     if m.nbytes >= 0:
         self._delivered[kind] += 1
-        self._in[m.target] += m.nbytes
+        self.host[m.target].bytes_in += m.nbytes
         if self.message_log.max_rows:
             messagelog_end(&self.message_log, self.message_log.of_slot[slot], time)
     return True

@@ -1,5 +1,6 @@
 """C-level declarations of the board."""
 
+from gridcore.common.heap cimport Event
 from gridcore.common.pending cimport Pending
 from gridcore.nodes.random_stream cimport RandomStream
 
@@ -46,7 +47,8 @@ cdef class Board:
     cdef Column* columns
     cdef Py_ssize_t n_columns
     cdef list arrays                    # per column, read-only float64[nodes]: views of `values`
-    cdef Pending candidates             # scratch of `_least`
+    cdef Event* candidate               # scratch of `_least`: a heap by number, then node; the slot is a place in the tree
+    cdef Py_ssize_t n_candidates, candidate_capacity
 
     cdef int _check(self, node, column) except -1
     cdef Py_ssize_t _column(self, name) except -1

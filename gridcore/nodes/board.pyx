@@ -9,8 +9,9 @@ cimport cython
 from gridcore.common.arguments cimport indices
 from gridcore.common.instants cimport NEVER, later_by
 from gridcore.common.memory cimport reallocate
+from gridcore.common.heap cimport Event, heap_pop, heap_push
 from gridcore.common.pending cimport (
-    Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push, pending_read,
+    pending_clear, pending_count, pending_first, pending_free, pending_pop, pending_push, pending_read,
 )
 from gridcore.nodes.random_stream cimport RandomStream
 
@@ -140,7 +141,7 @@ cdef class Board:
     def __dealloc__(self):
         cdef Py_ssize_t column
         pending_free(&self.pending)
-        pending_free(&self.candidates)
+        free(self.candidate)
         free(self.waiting)
         free(self.unused)
         for column in range(self.n_columns):
@@ -454,20 +455,28 @@ cdef class Board:
         if k == 1:
             return 1
         # The next node won a subtree that is a sibling of the path of a node found before.
-        pending_clear(&self.candidates)
-        event.slot = 1
+        self.n_candidates, event.slot = 0, 1
         for n in range(1, k):
             at = self.nodes + nodes[n - 1]
             while at != event.slot:
                 self._add_candidate(c, at ^ 1, now, clock)
                 at //= 2
-            event = pending_pop(&self.candidates)
+            event = self.candidate[0]
+            heap_pop(self.candidate, self.n_candidates)
+            self.n_candidates -= 1
             nodes[n] = event.sequence
         return k
 
     cdef int _add_candidate(self, Column* column, Py_ssize_t at, long long now, long long clock) except -1:
         cdef Py_ssize_t node = self._winner(column, at, now, clock)
-        return pending_push(&self.candidates, _ordered(self._shown(column, node, now)), node, <int> at)
+        cdef Event new
+        if self.n_candidates == self.candidate_capacity:
+            self.candidate = <Event*> reallocate(self.candidate, (2 * self.n_candidates + 16) * sizeof(Event))
+            self.candidate_capacity = 2 * self.n_candidates + 16
+        new.time, new.sequence, new.slot = _ordered(self._shown(column, node, now)), node, <int> at
+        heap_push(self.candidate, self.n_candidates, new)
+        self.n_candidates += 1
+        return 0
 
     cdef Py_ssize_t _winner(self, Column* column, Py_ssize_t at, long long now, long long clock) noexcept:
         """Return the node with the least number below `at`, and repair the tree there."""
@@ -538,11 +547,12 @@ cdef class Board:
 
         Each number has a value and a factor; that of a changed one is 1.
         """
-        cdef Py_ssize_t k, n = self.pending.n + self.pending.n_ring, n_shown = self.n_columns * self.nodes
+        cdef Py_ssize_t k, n = pending_count(&self.pending), n_shown = self.n_columns * self.nodes
         cdef const Publication* publication
         events = np.empty((n, 3), np.int64)
         cdef long long[:, ::1] rows = events
         pending_read(&self.pending, rows)
+        events[:] = events[np.argsort(events[:, 1], kind="stable")]
         shown_rows, shown_numbers = np.empty((n_shown, 2), np.int64), np.empty((n_shown, 2))
         waiting_rows, waiting_numbers = np.empty((n, 7), np.int64), np.empty((n, 2))
         cdef long long[:, ::1] shown = shown_rows, waiting = waiting_rows

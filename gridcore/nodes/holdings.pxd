@@ -6,7 +6,7 @@ A hash table of (node, application) with chains; the entries of a node are linke
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from gridcore.common.memory cimport reallocate
+from gridcore.common.memory cimport large_pages, prefetch, reallocate
 
 cdef struct Holding:
     long long tasks                     # the tasks that the node must place
@@ -57,6 +57,8 @@ cdef inline int holdings_grow(Holdings* h) except -1:
         at *= 2
     h.bucket = <int*> reallocate(h.bucket, at * sizeof(int))
     h.buckets = at
+    large_pages(h.entry, capacity * sizeof(Holding))
+    large_pages(h.bucket, h.buckets * sizeof(int))
     for at in range(h.buckets):
         h.bucket[at] = -1
     for k in range(h.capacity):             # all entries are in use when the table grows
@@ -68,6 +70,18 @@ cdef inline int holdings_grow(Holdings* h) except -1:
         h.unused = k
     h.capacity = capacity
     return 0
+
+
+cdef inline void holdings_prefetch(const Holdings* h, long long node, long long application) noexcept nogil:
+    """Prefetch the bucket of an entry."""
+    prefetch(&h.bucket[holdings_bucket(h, node, application)])
+
+
+cdef inline void holdings_prefetch_entry(const Holdings* h, long long node, long long application) noexcept nogil:
+    """Prefetch the first entry of a bucket, which should be in the cache."""
+    cdef int k = h.bucket[holdings_bucket(h, node, application)]
+    if k >= 0:
+        prefetch(&h.entry[k])
 
 
 cdef inline Holding* holdings_find(const Holdings* h, long long node, long long application) noexcept nogil:

@@ -1,6 +1,6 @@
 """C-level declarations of local messages, which nodes send to themselves."""
 
-from gridcore.common.pending cimport Pending
+from gridcore.common.pending cimport Pending, pending_count
 from gridcore.common.instants cimport NEVER
 from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.payloads cimport Payloads
@@ -30,4 +30,4 @@ cdef class LocalMessages:
 
 cdef inline long long local_first(LocalMessages m) except -1:
     """Return when the next local message arrives, ns; `NEVER` if there is none."""
-    return m._first() if m.due.n or m.due.n_ring else NEVER
+    return m._first() if pending_count(&m.due) else NEVER

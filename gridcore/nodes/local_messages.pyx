@@ -5,8 +5,9 @@ from libc.stdlib cimport free
 cimport cython
 
 from gridcore.common.memory cimport reallocate
+from gridcore.common.heap cimport Event
 from gridcore.common.pending cimport (
-    Event, pending_clear, pending_first, pending_free, pending_pop, pending_push, pending_read,
+    pending_clear, pending_count, pending_first, pending_free, pending_pop, pending_push, pending_read,
 )
 
 import numpy as np
@@ -86,7 +87,7 @@ cdef class LocalMessages:
         """Return the messages in transit to a node, in the order of sending: (number, instant in ns, slot)."""
         cdef const long long* row
         messages = []
-        events = np.empty((self.due.n + self.due.n_ring, 3), np.int64)
+        events = np.empty((pending_count(&self.due), 3), np.int64)
         pending_read(&self.due, events)
         for time, number, slot in events[np.argsort(events[:, 1])].tolist():
             row = self.data + <int> slot * self.words
@@ -119,7 +120,7 @@ cdef class LocalMessages:
         cdef Py_ssize_t k
         cdef const long long* row
         rows, words = [], []
-        events = np.empty((self.due.n + self.due.n_ring, 3), np.int64)
+        events = np.empty((pending_count(&self.due), 3), np.int64)
         pending_read(&self.due, events)
         for time, number, slot in events[np.argsort(events[:, 1])].tolist():
             row = self.data + <int> slot * self.words

@@ -21,14 +21,16 @@ from libc.string cimport memcpy
 
 cimport cython
 
-from gridcore.common.memory cimport reallocate
-from gridcore.common.pending cimport Event, pending_first, pending_pop
+from gridcore.common.memory cimport prefetch, prefetch_at, reallocate
+from gridcore.common.heap cimport Event
+from gridcore.common.pending cimport Pending, pending_count, pending_first, pending_in_order, pending_pop, pending_slot
 from gridcore.network.links cimport Links
+from gridcore.network.transit cimport FAR, FEW, LINE, NEAR, message_of, record_of
 from gridcore.network.mailboxes cimport mailboxes_tidy
 from gridcore.nodes.calls cimport call, call_fields, new_object
 from gridcore.nodes.compiled_calls cimport Handler, fill_context
 from gridcore.nodes.handlers cimport Handlers
-from gridcore.nodes.holdings cimport holdings_give
+from gridcore.nodes.holdings cimport holdings_give, holdings_prefetch, holdings_prefetch_entry
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.nodes.kinds cimport REQUEST_NUMBER, MessageKind, TimerKind
 from gridcore.nodes.node_actions cimport MIN_THREADED
@@ -512,8 +514,12 @@ cdef class NodeEvents(NodeActions):
                 self.cython_handlers._take_messages(self, number, n)
                 continue
             links._sort_by_node(n)
-            self._count(number, (<const long long*> (links.data + links.due[0].slot * links.stride))[0], n)
+            self._count(number, links.due[0].node, n)
+            if self.context.core != NULL and pending_count(&links.queue[number]) >= FEW:
+                self._prefetch_receivers(<MessageKind> self.kinds[number])
             for k in range(n):
+                if k + FAR < n:
+                    links._prefetch_message(links.due[k + FAR].slot)
                 self._deliver(<MessageKind> self.kinds[number], links.due[k].slot, NULL)
         if local_first(self.local) <= self.now:
             self._deliver_local()
@@ -523,6 +529,38 @@ cdef class NodeEvents(NodeActions):
         if self.dirty:
             self._flush()
         return 0
+
+    @cython.final
+    cdef void _prefetch_receivers(self, MessageKind kind) noexcept:
+        """Prefetch what the handlers of the next messages read first; the messages are in the cache."""
+        cdef const Pending* queue = &self.links.queue[kind.number]
+        cdef Py_ssize_t k
+        cdef int slot = pending_slot(queue, 0)
+        if slot < 0:
+            return
+        self._prefetch_next(kind, <const long long*> record_of(self.links, slot))
+        for k in range(NEAR if pending_in_order(queue) else 1, NEAR + 1):
+            slot = pending_slot(queue, k)
+            if slot >= 0:
+                self._prefetch_receiver(kind, <const long long*> record_of(self.links, slot))
+
+    @cython.final
+    cdef void _prefetch_receiver(self, MessageKind kind, const long long* row) noexcept:
+        cdef const Role* role = role_of(self.roles, row[0])
+        if role.stride <= LINE:             # of longer states handlers may read any line
+            prefetch_at(role.states, row[0] * role.stride)
+        if self.context.neighbours != NULL:
+            prefetch(&self.context.neighbour_offsets[row[0]])
+        if self.holds_tasks and kind.application_at >= 0:
+            holdings_prefetch(&self.holdings, row[0], row[2 + kind.application_at])
+
+    @cython.final
+    cdef void _prefetch_next(self, MessageKind kind, const long long* row) noexcept:
+        """As `_prefetch_receiver`, of the very next message: what is found by what that has prefetched."""
+        if self.context.neighbours != NULL:
+            prefetch(&self.context.neighbours[self.context.neighbour_offsets[row[0]]])
+        if self.holds_tasks and kind.application_at >= 0:
+            holdings_prefetch_entry(&self.holdings, row[0], row[2 + kind.application_at])
 
     cdef int _drain(self) except -1:
         """Handle the messages of deferred kinds that have arrived, by machine and time."""
@@ -558,7 +596,7 @@ cdef class NodeEvents(NodeActions):
         cdef object message
         cdef long long node
         if row == NULL:
-            row = <const long long*> (self.links.data + slot * self.links.stride)
+            row = <const long long*> record_of(self.links, slot)
         if kind.is_answer and row[2 + kind.request_at] and not self._end_request(row[0], row[2 + kind.request_at]):
             # a late answer is dropped, but not the tasks in it
             if not kind.moves_tasks:
@@ -647,8 +685,8 @@ cdef class NodeEvents(NodeActions):
 
     cdef int _handle_dropped(self, int slot) except -1:
         """Handle a dropped message or a late answer: its tasks are lost, and its arrays are freed."""
-        cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
-        cdef MessageKind kind = <MessageKind> self.kinds[self.links.message[slot].kind]
+        cdef const long long* row = <const long long*> record_of(self.links, slot)
+        cdef MessageKind kind = <MessageKind> self.kinds[message_of(self.links, slot).kind]
         cdef long long application = 0, tasks = 0
         cdef int i
         if kind.moves_tasks:
@@ -683,7 +721,7 @@ cdef class NodeEvents(NodeActions):
     cdef int _take_direct(self, int number) except -1:
         cdef int slot = self.links._take_first(number)
         if slot >= 0:
-            self._count(number, (<const long long*> (self.links.data + slot * self.links.stride))[0], 1)
+            self._count(number, (<const long long*> record_of(self.links, slot))[0], 1)
             return self._deliver(<MessageKind> self.kinds[number], slot, NULL)
         self.events += 1
         while self.links.n_missing:

@@ -21,6 +21,7 @@ from gridcore.common.instants cimport NEVER
 from gridcore.common.pending cimport pending_first
 from gridcore.network.exchange cimport FACTS
 from gridcore.network.links cimport Links
+from gridcore.network.transit cimport Message, message_of, record_of
 from gridcore.nodes.active_set cimport ActiveSet, active_add, active_clear
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.kinds cimport MessageKind
@@ -49,25 +50,23 @@ cdef class NodeExchange(Exchange):
     """An exchange of messages, with the data of their handlers, and of the number of tasks on their way."""
 
     cdef Py_ssize_t _extra(self, int slot) noexcept nogil:
-        return self.handlers._extra(self.links.message[slot].kind,
-                                    <const long long*> (self.links.data + slot * self.links.stride))
+        return self.handlers._extra(message_of(self.links, slot).kind, <const long long*> record_of(self.links, slot))
 
     cdef int _wrap(self, int slot, char* to) except -1:
-        return self.handlers._wrap(self.links.message[slot].kind,
-                                   <long long*> (self.links.data + slot * self.links.stride), to)
+        return self.handlers._wrap(message_of(self.links, slot).kind, <long long*> record_of(self.links, slot), to)
 
     cdef int _unwrap(self, int slot, const char* source) except -1:
-        return self.handlers._unwrap(self.links.message[slot].kind,
-                                     <long long*> (self.links.data + slot * self.links.stride), source)
+        return self.handlers._unwrap(message_of(self.links, slot).kind, <long long*> record_of(self.links, slot), source)
 
     cdef int _admit(self, int slot) except -1:
         return self._count(slot, 1)
 
     cdef int _count(self, int slot, long long sign) except -1:
         """Count the tasks of a message that begins (1) or ends (-1) its way to another machine."""
-        cdef MessageKind kind = <MessageKind> self.kinds[self.links.message[slot].kind]
-        cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
-        if (kind.moves_tasks and self.links.message[slot].source != self.links.message[slot].target
+        cdef const Message* message = message_of(self.links, slot)
+        cdef MessageKind kind = <MessageKind> self.kinds[message.kind]
+        cdef const long long* row = <const long long*> record_of(self.links, slot)
+        if (kind.moves_tasks and message.source != message.target
                 and self.handlers._may_place(row)):
             self.coming += sign * row[2 + kind.tasks_at]
         return 0

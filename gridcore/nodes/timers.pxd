@@ -10,9 +10,8 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from gridcore.common.memory cimport reallocate
-from gridcore.common.pending cimport (
-    Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
-)
+from gridcore.common.heap cimport Event
+from gridcore.common.pending cimport Pending, pending_first, pending_free, pending_pop, pending_push
 
 cdef struct Timer:
     long long time, number              # `number` grows in the order of setting
@@ -157,9 +156,9 @@ cdef inline int timers_sweep(Timers* t) except -1:
     """Remove cancelled timers from the heap if they are more than half of it."""
     cdef Pending pending
     cdef Event e
-    memset(&pending, 0, sizeof(Pending))
     if t.cancelled < 64 or t.cancelled < t.pending:
         return 0
+    memset(&pending, 0, sizeof(Pending))
     while pending_first(&t.heap) != NULL:
         e = pending_pop(&t.heap)
         if t.timer[e.slot].name < 0:

@@ -19,9 +19,11 @@ from libc.string cimport memset
 from gridcore.common.arguments cimport _Guard, guard
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.network.links cimport Links
+from gridcore.network.transit cimport record_of
 from gridcore.common.memory cimport reallocate, prefetch
+from gridcore.common.heap cimport Event
 from gridcore.common.pending cimport (
-    Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push, pending_read,
+    Pending, pending_clear, pending_count, pending_first, pending_free, pending_pop, pending_push, pending_read,
 )
 from gridcore.random_walk.probe_log cimport (
     PROBE_FIELDS, ProbeLog, ProbeRecord, probelog_add, probelog_copy, probelog_fill, probelog_free,
@@ -272,7 +274,7 @@ cdef class JobWalks:
     cdef const Record* _record(self, Py_ssize_t k) except NULL:
         """Return the record of the k-th message taken from the links; it is valid until a message is sent."""
         cdef int slot = self.links.due[k].slot
-        cdef const Record* record = <const Record*> (self.links.data + slot * self.links.stride)
+        cdef const Record* record = <const Record*> record_of(self.links, slot)
         if not 0 <= record.job < self.count:  # a message in a state from a file may have any number
             raise ValueError(f"messages in links must be about jobs below {self.count}, got job {record.job}")
         self.links._free_slot(slot)
@@ -664,8 +666,8 @@ cdef class JobWalks:
         self._count_packets(PROBE, probes)
         self._count_packets(LOAD, loads)
         if not self.has_overlay:
-            self.links._out[home] += probes * self.packet
-        self.links._in[home] += loads * self.packet
+            self.links.host[home].bytes_out += probes * self.packet
+        self.links.host[home].bytes_in += loads * self.packet
 
     cdef void _count_packets(self, int kind, Py_ssize_t n) noexcept:
         cdef int number = self.number[kind]
@@ -677,17 +679,17 @@ cdef class JobWalks:
 
     cdef void _hop(self, Py_ssize_t previous, Py_ssize_t u) noexcept:
         """Count the packet of a probe from node `previous` to its neighbour `u`."""
-        self.links._out[previous] += self.packet
-        self.links._in[u] += self.packet
+        self.links.host[previous].bytes_out += self.packet
+        self.links.host[u].bytes_in += self.packet
 
     def settle(self):
         """Add the packets of probed nodes to the counts of the links, which already include all other packets."""
         cdef _Guard access = self._guard()
         cdef Py_ssize_t u
         for u in range(self.nodes):
-            self.links._out[u] += self.at[u].n_answers * self.packet
+            self.links.host[u].bytes_out += self.at[u].n_answers * self.packet
             if not self.has_overlay:
-                self.links._in[u] += self.at[u].n_answers * self.packet
+                self.links.host[u].bytes_in += self.at[u].n_answers * self.packet
             self.at[u].n_answers = 0
 
     # -- first come, first served ---------------------------------------------------------------------------
@@ -787,9 +789,9 @@ cdef class JobWalks:
             if not self.has_cores:
                 to_free[k] = self.at[k].free
         free_at = self._sort_cores(free_at)
-        rows = np.empty((self.ending.n + self.ending.n_ring, 3), np.int64)
+        rows = np.empty((pending_count(&self.ending), 3), np.int64)
         pending_read(&self.ending, rows)
-        events = np.empty((self.steps.n + self.steps.n_ring, 3), np.int64)
+        events = np.empty((pending_count(&self.steps), 3), np.int64)
         pending_read(&self.steps, events)
         searches, steps = np.empty((len(events), FIELDS), np.int64), []
         cdef long long[:, ::1] out = searches

@@ -13,7 +13,7 @@ from gridcore.work_queue.agenda cimport ABSENT, Agenda
 from gridcore.common.arguments cimport POSITIVE, _Guard, check_array, check_lengths, doubles, guard, indices, integers
 from gridcore.common.memory cimport reallocate, large_pages, prefetch
 from gridcore.common.release_queue cimport ReleaseQueue
-from gridcore.common.radix_heap cimport radix_clear, radix_free, radix_make, radix_pop
+from gridcore.common.radix_heap cimport radix_clear, radix_free, radix_pop, radix_reserve
 from gridcore.work_queue.uptime_prediction cimport (
     MAX_UP_TIMES, PAST, TOLD, Prediction, predictor_free, predictor_make, predictor_up,
 )
@@ -239,7 +239,7 @@ cdef class WorkQueue:
         large_pages(w.task, w.tasks * sizeof(Task))
         large_pages(w.machine_block, w.machines * sizeof(Machine))
         w.machine = <Machine*> ((<size_t> w.machine_block + 127) & ~<size_t> 127)
-        radix_make(&w.due, 2 * w.machines + 64)
+        radix_reserve(&w.due, 2 * w.machines + 64)
         tournament_make(&w.idle, w.machines)
         tournament_make(&w.ready, w.bags)
         for u in range(w.machines):
@@ -434,8 +434,8 @@ cdef class WorkQueue:
                     w.now = until
                 return REACHED
             w.now = at
-            while w.due.n_front > 0 and w.due.front[0].at == at:
-                u = w.due.front[0].number
+            while w.due.n_front > 0 and w.due.front[0].time == at:
+                u = w.due.front[0].slot
                 radix_pop(&w.due)
                 if w.machine[u].due == at:
                     self._pass(u)
@@ -473,7 +473,7 @@ cdef class WorkQueue:
         cdef Work* w = &self.w
         cdef Py_ssize_t k
         for k in range(min(<Py_ssize_t> 5, w.due.n_front)):
-            work_prefetch_copy(w, w.due.front[k].number)
+            work_prefetch_copy(w, w.due.front[k].slot)
         w.machine[u].due = -1
         if w.machine[u].run.end == w.now:
             k = w.task[w.machine[u].task].bag

@@ -108,13 +108,13 @@ cdef inline void work_due(Work* w, Py_ssize_t u, long long at) noexcept nogil:
         return
     w.machine[u].due = at
     if not radix_full(&w.due):
-        radix_push(&w.due, at, u)
+        radix_push(&w.due, at, u, <int> u)
         return
     # the heap has room for two entries per machine, of which one can be valid
     radix_clear(&w.due)
     for v in range(w.machines):
         if w.machine[v].due >= 0:
-            radix_push(&w.due, w.machine[v].due, v)
+            radix_push(&w.due, w.machine[v].due, v, <int> v)
 
 
 cdef inline void work_prefetch_machine(const Work* w, Py_ssize_t u) noexcept nogil:
@@ -141,11 +141,11 @@ cdef inline long long work_next(Work* w) noexcept nogil:
     while True:
         if radix_refill(&w.due):
             for k in range(w.due.n_front):
-                work_prefetch_machine(w, w.due.front[k].number)
+                work_prefetch_machine(w, w.due.front[k].slot)
         if w.due.n_front == 0:
             return NEVER
-        if w.machine[w.due.front[0].number].due == w.due.front[0].at:
-            return w.due.front[0].at
+        if w.machine[w.due.front[0].slot].due == w.due.front[0].time:
+            return w.due.front[0].time
         radix_pop(&w.due)
 
 

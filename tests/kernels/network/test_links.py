@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 
 import numpy as np
@@ -286,6 +287,34 @@ def test_direct_messages_equal_the_reference(steps, delays, fail_at, latency, is
     run(now + 10_000)
     assert counters(kernels[0]) == counters(kernels[1])
     assert not kernels[0].in_flight().any()
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    bursts=st.lists(st.tuples(st.integers(1, 300), st.integers(0, 60), st.integers(0, 300)), max_size=12),
+)
+def test_long_queues_are_ordered_by_time_then_number(seed, bursts):
+    """A burst is (messages, bits of their delays, messages taken after it); some begin with a new kernel."""
+    rng = np.random.default_rng(seed)
+    options = {"latency": 10, "bandwidth": 1e8, "widths": [24], "deferred": [False]}
+    one, queue, now, count = links.Links([0, 1], 2, **options), [], 0, 0
+    for messages, bits, taken in [*bursts, (0, 0, 10_000)]:
+        for delay in rng.integers(0, 2**bits, messages).tolist():
+            record = np.array([[1, 0, count]], np.int64).view(np.uint8)
+            one.send_directly(now, 0, record, 9, delay, count)
+            heapq.heappush(queue, (now + delay, count))
+            count += 1
+        if rng.random() < 0.3:
+            state = one.getstate()
+            one = links.Links([0, 1], 2, **options)
+            one.setstate(state)
+        for _ in range(min(taken, len(queue))):
+            assert one.next_delivery(0) == queue[0]
+            now, number = heapq.heappop(queue)
+            assert words_of(one.take_first(0)) == [[1, 0, number]]
+        assert one.in_flight().tolist() == [len(queue)]
+        if now > 2**60:
+            break
 
 
 def test_many_messages_equal_reference():
