@@ -200,7 +200,7 @@ def scenarios(
 
 def compress(scenario: Scenario, horizon: float) -> Scenario:
     """Return the scenario with times and sizes reduced by one factor, so that it spans about `horizon` s."""
-    recipe, faults = scenario.workload.recipe, None if scenario.faults is None else scenario.faults.recipe
+    recipe, faults = scenario.workload.recipe, scenario.faults
     if (scenario_span := span(scenario)) <= horizon:
         return scenario
     factor = horizon / scenario_span
@@ -216,10 +216,21 @@ def compress(scenario: Scenario, horizon: float) -> Scenario:
     return dataclasses.replace(
         scenario,
         workload=Workload(scale_fields(recipe, *times, *sizes)),
-        faults=None
-        if scenario.faults is None
-        else dataclasses.replace(scenario.faults, recipe=scale_fields(faults, "down", "up")),
+        faults=None if faults is None else dataclasses.replace(faults, recipe=_scale_faults(faults, factor)),
     )
+
+
+def _scale_faults(faults: Faults, factor: float) -> ListedFaults:
+    """Return the outages with times reduced by one factor, without those that then begin too early."""
+    assert isinstance(faults.recipe, ListedFaults)
+    outages = zip(*(getattr(faults.recipe, name) for name in ("machine", "down", "up")), strict=True)
+    kept, over = list[tuple[int, float, float]](), dict[int, float]()
+    for machine, down, up in sorted(outages, key=lambda outage: outage[1]):
+        if down * factor > over.get(machine, -1.0) + 2e-9:  # at least 1 ns later after rounding to ns
+            kept.append((machine, down * factor, up * factor))
+            over[machine] = up * factor
+    columns = {name: tuple(outage[k] for outage in kept) for k, name in enumerate(("machine", "down", "up"))}
+    return msgspec.structs.replace(faults.recipe, **columns)
 
 
 def span(scenario: Scenario) -> float:
