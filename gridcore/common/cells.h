@@ -39,23 +39,36 @@ static inline int gridcore_detect(int limit)
     return gridcore_level;
 }
 
-static inline void gridcore_divide_tail(double h, const double *a, uint32_t *out, ptrdiff_t k, ptrdiff_t n)
+/* out[k] = floor(h / a) for h and a at k, at most 2**32 - 1; h >= 0.  The step of h and of a is 1 or 0, and is known
+   where this is inlined. */
+static inline void gridcore_divide_tail(const double *h, ptrdiff_t h_step, const double *a, ptrdiff_t a_step,
+                                        uint32_t *out, ptrdiff_t k, ptrdiff_t n)
 {
     const double top = 4294967295.0;
     for (; k < n; k++) {
-        double x = h / a[k];
+        double x = h[k * h_step] / a[k * a_step];
         out[k] = (uint32_t)(uint64_t)(x < top ? x : top);
     }
 }
 
-static inline void gridcore_divide_base(double h, const double *a, uint32_t *out, ptrdiff_t n)
+#ifdef GRIDCORE_SSE2
+static inline __m128d gridcore_pair(const double *x, ptrdiff_t step)
+{
+    return step ? _mm_loadu_pd(x) : _mm_set1_pd(*x);
+}
+#endif
+
+static inline void gridcore_divide_base(const double *h, ptrdiff_t h_step, const double *a, ptrdiff_t a_step,
+                                        uint32_t *out, ptrdiff_t n)
 {
     ptrdiff_t k = 0;
 #ifdef GRIDCORE_SSE2
-    const __m128d hh = _mm_set1_pd(h), half = _mm_set1_pd(2147483648.0), most = _mm_set1_pd(4294967295.0);
+    const __m128d half = _mm_set1_pd(2147483648.0), most = _mm_set1_pd(4294967295.0);
     for (; k + 4 <= n; k += 4) {
-        __m128d x = _mm_min_pd(_mm_div_pd(hh, _mm_loadu_pd(a + k)), most);
-        __m128d y = _mm_min_pd(_mm_div_pd(hh, _mm_loadu_pd(a + k + 2)), most);
+        const double *hk = h + k * h_step, *ak = a + k * a_step;
+        __m128d x = _mm_min_pd(_mm_div_pd(gridcore_pair(hk, h_step), gridcore_pair(ak, a_step)), most);
+        __m128d y = _mm_min_pd(_mm_div_pd(gridcore_pair(hk + 2 * h_step, h_step),
+            gridcore_pair(ak + 2 * a_step, a_step)), most);
         __m128d u = _mm_cmpge_pd(x, half), v = _mm_cmpge_pd(y, half);
         __m128i i = _mm_cvttpd_epi32(_mm_sub_pd(x, _mm_and_pd(u, half)));
         __m128i j = _mm_cvttpd_epi32(_mm_sub_pd(y, _mm_and_pd(v, half)));
@@ -65,7 +78,7 @@ static inline void gridcore_divide_base(double h, const double *a, uint32_t *out
         _mm_storeu_si128((__m128i *)(out + k), both);
     }
 #endif
-    gridcore_divide_tail(h, a, out, k, n);
+    gridcore_divide_tail(h, h_step, a, a_step, out, k, n);
 }
 
 /* out = min(a + b, 2**32 - 1), element by element; out may be a or b. */
@@ -127,21 +140,40 @@ static inline void gridcore_add_base(const uint32_t *a, const uint32_t *b, uint3
 }
 
 #ifdef GRIDCORE_AVX2
-__attribute__((target("avx2")))
-static inline void gridcore_divide_avx2(double h, const double *a, uint32_t *out, ptrdiff_t n)
+__attribute__((target("avx2"), always_inline))
+static inline __m256d gridcore_four(const double *x, ptrdiff_t step)
+{
+    return step ? _mm256_loadu_pd(x) : _mm256_set1_pd(*x);
+}
+
+__attribute__((target("avx2"), always_inline))
+static inline void gridcore_divide_steps_avx2(const double *h, ptrdiff_t h_step, const double *a, ptrdiff_t a_step,
+                                              uint32_t *out, ptrdiff_t n)
 {
     ptrdiff_t k = 0;
-    const __m256d hh = _mm256_set1_pd(h), half = _mm256_set1_pd(2147483648.0);
-    const __m256d most = _mm256_set1_pd(4294967295.0);
+    const __m256d half = _mm256_set1_pd(2147483648.0), most = _mm256_set1_pd(4294967295.0);
     for (; k + 4 <= n; k += 4) {
-        __m256d x = _mm256_min_pd(_mm256_div_pd(hh, _mm256_loadu_pd(a + k)), most);
+        __m256d x = _mm256_min_pd(_mm256_div_pd(gridcore_four(h + k * h_step, h_step),
+            gridcore_four(a + k * a_step, a_step)), most);
         __m256d u = _mm256_cmp_pd(x, half, _CMP_GE_OQ);
         __m128i i = _mm256_cvttpd_epi32(_mm256_sub_pd(x, _mm256_and_pd(u, half)));
         __m128i high = _mm_castps_si128(_mm_shuffle_ps(_mm_castpd_ps(_mm256_castpd256_pd128(u)),
             _mm_castpd_ps(_mm256_extractf128_pd(u, 1)), _MM_SHUFFLE(2, 0, 2, 0)));
         _mm_storeu_si128((__m128i *)(out + k), _mm_xor_si128(i, _mm_slli_epi32(high, 31)));
     }
-    gridcore_divide_tail(h, a, out, k, n);
+    gridcore_divide_tail(h, h_step, a, a_step, out, k, n);
+}
+
+__attribute__((target("avx2")))
+static inline void gridcore_divide_avx2(double h, const double *a, uint32_t *out, ptrdiff_t n)
+{
+    gridcore_divide_steps_avx2(&h, 0, a, 1, out, n);
+}
+
+__attribute__((target("avx2")))
+static inline void gridcore_divide_all_avx2(const double *h, double a, uint32_t *out, ptrdiff_t n)
+{
+    gridcore_divide_steps_avx2(h, 1, &a, 0, out, n);
 }
 
 __attribute__((target("avx2")))
@@ -178,7 +210,19 @@ static inline void gridcore_divide(double h, const double *a, uint32_t *out, ptr
         return;
     }
 #endif
-    gridcore_divide_base(h, a, out, n);
+    gridcore_divide_base(&h, 0, a, 1, out, n);
+}
+
+/* out[k] = floor(h[k] / a), at most 2**32 - 1; h >= 0. */
+static inline void gridcore_divide_all(const double *h, double a, uint32_t *out, ptrdiff_t n)
+{
+#ifdef GRIDCORE_AVX2
+    if (gridcore_level) {
+        gridcore_divide_all_avx2(h, a, out, n);
+        return;
+    }
+#endif
+    gridcore_divide_base(h, 1, &a, 0, out, n);
 }
 
 static inline void gridcore_add(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)

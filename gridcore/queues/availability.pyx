@@ -25,7 +25,7 @@ import numpy as np
 from gridcore.common.arguments cimport (
     FINITE, NOT_NEGATIVE, POSITIVE, check_array, check_lengths, check_offsets, check_scalar, doubles, integers,
 )
-from gridcore.common.cells cimport detect, divide
+from gridcore.common.cells cimport detect, divide, divide_all
 from gridcore.common.deadlines cimport MAYBE_LATE, UNSORTED, deadlines_at
 from gridcore.queues.edf cimport Queue, check_running, is_late, running_floor, sort_by_deadline, spans_float64
 
@@ -43,6 +43,9 @@ def _vector_level(int limit) -> int:
 
 
 cdef double TOLERANCE = 1e-12
+
+cdef enum:
+    GAPS = 64                          # cells that are divided at once if all tasks are of one size
 
 
 # --- one queue ------------------------------------------------------------------------------------
@@ -102,7 +105,9 @@ cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double rele
     cdef Py_ssize_t n = q.n, row = grid.n_size * grid.n_task_size, i, j, k
     cdef double start = q.free_at if q.free_at > release_new else release_new
     cdef double stretch, deadline, gap, last, least
-    cdef unsigned int* cell
+    cdef unsigned int* cell = out + grid.n_stretch * row
+    cdef double[GAPS] gaps             # with one task size, those of the next cells, from the end of the array
+    cdef Py_ssize_t n_gaps = 0
     cdef Profile p
     p.deadline, p.release, p.size, p.end = scratch, scratch + n, scratch + 2 * n, scratch + 3 * n
     p.done, p.slack, p.work_before = scratch + 4 * n, scratch + 5 * n, scratch + 6 * n
@@ -113,9 +118,8 @@ cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double rele
             n > 0 and not update_profile(q, stretch, start, order, i == grid.n_stretch - 1, &p)
         ):
             memset(out, 0, (i + 1) * row * sizeof(unsigned int))
-            return
+            break
         # From the largest size down, since each size needs the least slack of all later entries.
-        cell = out + (i + 1) * row
         k = n
         least = INFINITY
         last = -1.0
@@ -129,6 +133,13 @@ cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double rele
                     least = p.slack[k] if p.slack[k] < least else least
                 gap -= p.work_before[k]
                 gap = least if least < gap else gap
+            if grid.n_task_size == 1:
+                n_gaps += 1
+                gaps[GAPS - n_gaps] = gap if gap > 0.0 else 0.0
+                if n_gaps == GAPS:
+                    divide_all(gaps, grid.task_size[0], cell, n_gaps)
+                    n_gaps = 0
+                continue
             if not gap > 0.0:
                 gap = 0.0
                 memset(cell, 0, grid.n_task_size * sizeof(unsigned int))
@@ -137,6 +148,7 @@ cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double rele
             else:
                 divide(gap, grid.task_size, cell, grid.n_task_size)
             last = gap
+    divide_all(gaps + GAPS - n_gaps, grid.task_size[0], cell, n_gaps)
 
 
 cdef double queue_gap(const Queue* q, int* order, double stretch, double release_new, double size_new,

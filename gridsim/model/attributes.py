@@ -34,6 +34,11 @@ ANY_KIND = ""
 Texts = NDArray[np.str_]
 
 
+def bytes_text(value: float) -> str:
+    """Return a number of bytes with six digits, or more if these do not state it exactly."""
+    return short if float(short := f"{value:g}") == value else f"{value:.15g}"
+
+
 @dataclass(frozen=True)
 class Attributes:
     """The attributes of n machines.
@@ -222,8 +227,8 @@ class Requirements(NamedTuple):
     def describe(self, i: int) -> str:
         """Return the requirements of job or bag `i` as text."""
         memory, kind, disk = self.row(i)
-        parts = [f"at least {memory:g} bytes"] if memory > 0 else []
-        parts += [f"at least {disk:g} bytes of disk"] if disk > 0 else []
+        parts = [f"at least {bytes_text(memory)} bytes"] if memory > 0 else []
+        parts += [f"at least {bytes_text(disk)} bytes of disk"] if disk > 0 else []
         parts += [f"kind {kind!r}"] if kind != ANY_KIND else []
         return " and ".join(parts) or "any"
 

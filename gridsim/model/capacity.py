@@ -1,6 +1,6 @@
 """The cores, memory and GPUs of machines that tasks share, and the tasks for which they have room.
 
-Bytes are whole numbers: a part of a byte counts as a byte.
+Bytes are whole numbers, rounded down: of M bytes, c tasks of M / c bytes have room.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class MachineCapacity(NamedTuple):
 
 
 def needed_bytes(memory: Floats | None, count: int) -> Integers:
-    """Return `memory` as whole bytes, by default 0: int64[count]."""
-    return np.zeros(count, np.int64) if memory is None else np.ceil(memory).astype(np.int64)
+    """Return `memory` as whole bytes, rounded down, by default 0: int64[count]."""
+    return np.zeros(count, np.int64) if memory is None else np.floor(memory).astype(np.int64)
 
 
 def scarce_memory(

@@ -91,7 +91,7 @@ def need_bounds(
     for k, (available, required) in enumerate(zip(capacity.T, distinct.T, strict=True)):
         at_once[~(available >= required[:, None])] = 0
         if k == shared:  # in whole bytes
-            each, room = np.ceil(required)[:, None], np.ceil(available)
+            each, room = np.floor(required)[:, None], np.floor(available)
             at_once = np.where(each > 0, np.minimum(at_once, room // np.maximum(each, 1.0)), at_once)
     at_once = at_once.astype(np.int64)
     sets = [slots for slots in np.unique(at_once, axis=0) if (slots < counts).any()]

@@ -117,10 +117,11 @@ def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None =
     """Return a line on each of the platform, the workload and the load, and the `remarks` on the workload."""
     if "core_hours" in facts:
         return _rigid_scenario_lines(facts, released_within, remarks)
-    seconds = facts["work"] / facts["tasks"] / (facts["aggregate_speed"] / facts["machines"])
+    seconds = facts["work"] / facts["tasks"] / (facts["aggregate_speed"] / facts["cores"])
     load, speed = facts["offered_load"], _number_text(facts["aggregate_speed"])
+    cores = f" with {_count_text(facts['cores'], 'core')}" if facts["cores"] != facts["machines"] else ""
     return {
-        "platform": f"{_count_text(facts['machines'], 'machine')}, {speed} Mflop/s in all",
+        "platform": f"{_count_text(facts['machines'], 'machine')}{cores}, {speed} Mflop/s in all",
         "workload": f"{_count_text(facts['applications'], 'application')}, "
         f"{_count_text(facts['tasks'], 'task')}, "
         f"{_number_text(facts['work'])} Mflop; a mean task takes {seconds:.4g} s at the mean speed; "

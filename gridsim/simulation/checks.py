@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.model.applications import JOB_TIMES, SHOWN_COLUMNS, Applications
+from gridsim.model.attributes import bytes_text
 from gridsim.model.background_load import LoadProfile
 from gridsim.model.capacity import scarce_memory
 from gridsim.model.faults import Faults
@@ -136,8 +137,8 @@ def check_kind(
         )
     if applications.group is not None and not applications.rigid and faults is not None:
         raise ScenarioError(
-            "faults do not support tasks that need memory or disk that only some machines have: all of these "
-            "machines might be down"
+            "faults do not support tasks that need memory or disk that only some machines or cores have: all "
+            "of these might be down"
         )
     if applications.predecessors is not None and not scheduler.dependencies:
         supporting = _supporting(scheduler, lambda kind: bool(kind.dependencies))
@@ -203,7 +204,7 @@ def check_cores(applications: Applications, scheduler: Scheduler, scenario: Scen
         raise ScenarioError(
             f"{scheduler.name} does not support tasks that wait for the memory of a machine: it must suffice "
             f"for a task on each core, got {platform.cores[machine]} cores and tasks of up to "
-            f"{applications.memory.max():g} bytes on machine {machine}"
+            f"{bytes_text(applications.memory.max())} bytes on machine {machine}"
         )
 
 

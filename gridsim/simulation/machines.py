@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
-from gridsim.model.attributes import Attributes
+from gridsim.model.attributes import Attributes, bytes_text
 from gridsim.model.background_load import LoadProfile
 from gridsim.model.fault_events import Events, FaultEvents
 from gridsim.model.faults import Faults
@@ -109,7 +109,7 @@ class RunMachines:
                 "workload.memory must be at most platform.memory / platform.cores of some machine under "
                 f"{self._scheduler.name}, where each core has an equal part of the memory of its machine, "
                 f"got {applications.wants.describe(i)} for application {i}; cores have up to "
-                f"{attributes.memory.max():g} bytes"
+                f"{bytes_text(attributes.memory.max())} bytes"
             )
         if machines.all():
             return replace(applications, group=None, suited=None)

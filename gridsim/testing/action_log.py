@@ -77,11 +77,6 @@ class ActionLog:
         """Return the actions at `time` (ns) or later."""
         return self.select(self.time >= time)
 
-    def about_applications(self) -> ActionLog:
-        """Return the actions about an application."""
-        has_application = np.array(["application" in kind.fields for kind in self.kinds], np.bool_)
-        return self.select(has_application[self.kind])
-
     def receivers(self, machine: int, until: int) -> list[tuple[str, Any]]:
         """Return the kinds and receiving nodes of the messages that a machine sent before `until` ns."""
         log = self.select((self.machine == machine) & (self.time < until))

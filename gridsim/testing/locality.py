@@ -404,8 +404,7 @@ def lost_state_use(
 
     A machine that submits only the last application fails for a second just before it.  At the same time
     some machines that have tasks and submit nothing fail.  Changes elsewhere must not
-    affect their actions until a message arrives from a machine that has not failed; if failures are known at
-    once, only those about applications.
+    affect their actions until a message arrives from a machine that has not failed.
 
     Parameters
     ----------
@@ -413,7 +412,8 @@ def lost_state_use(
         The result of `base_scenario`.
     """
     scenario = _with_newcomer(base_scenario, applications)
-    if scenario is None or has_only_owner_events(explicit_scheduler):
+    # if failures are known at once, other machines may restore the memory of a failed machine at once
+    if scenario is None or explicit_scheduler.failures_known or has_only_owner_events(explicit_scheduler):
         return None
     applications = scenario.workload.realize(scenario.platform)
     last, newcomer = len(applications) - 1, int(applications.submitter[-1])
@@ -448,8 +448,6 @@ def lost_state_use(
         for v in comparable:
             news_time[v] = min(first.end, second.end, *(news_of_run[v] for news_of_run in next_news))
         base, variant = (run.actions.since(since) for run in (first, second))
-        if explicit_scheduler.failures_known:  # others may tell the machine at once what it had reported
-            base, variant = base.about_applications(), variant.about_applications()
         if difference := first_difference(base, variant, news_time):
             (at, v, kind, values), qualifier = difference
             return (

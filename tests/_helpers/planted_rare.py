@@ -130,15 +130,10 @@ class _TiesByAddressUnderLoad(_Planted):
         return honest[sorted(range(len(honest)), key=lambda k: id(places[k]))[:2]]
 
 
-class _KeptMemoryOfFailedMachines(planted._MemoryAfterFailure):
-    """Policy of a base class that knows failures, in which failed machines keep their memory."""
-
-
 _COHORTS: dict[str, dict[type[Any], tuple[str, ...]]] = {
     "knows what no message told": {
         _PeekingSubstitute: ("locality",),
         _PeekInLargeGrids: ("locality",),
-        _KeptMemoryOfFailedMachines: ("locality",),
     },
     "depends on its surroundings": {
         **dict.fromkeys((_OddHour, _OddMinute), ("hash seed",)),

@@ -106,13 +106,22 @@ def test_two_tasks_of_6_bytes_do_not_run_at_once_in_10_bytes(name: str) -> None:
     assert ample.tables["schedule"]["start"].tolist() == pytest.approx([0.0, 0.0, 2.0])
 
 
-def test_a_part_of_a_byte_counts_as_a_byte() -> None:
-    for need, starts in ((5.0, [0.0, 0.0, 2.0]), (5.1, [0.0, 2.0, 4.0])):
-        result = gs.simulate(one_machine(9.9, need), "random", record="schedule")
+def test_memory_is_rounded_down_to_whole_bytes() -> None:
+    for memory, need, starts in ((10.0, 5.9, [0.0, 0.0, 2.0]), (11.9, 6.0, [0.0, 2.0, 4.0])):
+        result = gs.simulate(one_machine(memory, need), "random", record="schedule")
         assert result.tables["schedule"]["start"].tolist() == pytest.approx(starts)
         assert validate_result(result) == []
-    alone = gs.simulate(one_machine(1.5, 1.2), "random", record="schedule")
+    alone = gs.simulate(one_machine(3.9, 3.2), "random", record="schedule")
     assert alone.makespan == pytest.approx(6.0) and validate_result(alone) == []
+
+
+@pytest.mark.parametrize("name", ["random", "fcfs", "fcfs-random", "sparrow", "fair-tree"])
+@pytest.mark.parametrize(("memory", "cores"), [(64e9, 3), (100e9, 7), (10.0, 3), (64e9, 48)])
+def test_a_task_may_take_the_part_of_a_core(name: str, memory: float, cores: int) -> None:
+    scenario = one_machine(memory, memory / cores, cores)
+    result = gs.simulate(scenario, name, record="schedule")
+    assert result.makespan == pytest.approx(2.0, abs=1.0) and validate_result(result) == []
+    assert result.bound().stretch <= result.max_stretch * (1 + 1e-9)
 
 
 def test_tasks_beyond_the_memory_of_a_machine_are_found() -> None:

@@ -125,7 +125,7 @@ class NeedsAxis:
             Function that returns how many tasks with so many bytes each the leaf can take.
         """
         memory = [
-            math.ceil(sample) if width[machine] > 1.0 else 0
+            math.floor(sample) if width[machine] > 1.0 else 0
             for (sample, _), width in zip(self.samples, self._widths, strict=True)
         ]
         known = {each: cells_for(each) for each in {*memory}}
