@@ -11,8 +11,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 if not (ROOT / ".git").exists():
     pytest.skip("the copy is not a checkout of git", allow_module_level=True)
-for module in ("Cython", "setuptools"):
-    pytest.importorskip(module, reason=f"{module}, which builds gridsim, is not installed")
+for module, version in (("Cython", "3.2.1"), ("setuptools", "77")):
+    pytest.importorskip(
+        module, version, reason=f"{module} >= {version}, which builds gridsim, is not installed"
+    )
 
 
 def sdist_of_copy(folder: Path, *, umask: int, time: int) -> bytes:
