@@ -18,9 +18,12 @@ import msgspec
 import numpy as np
 
 from gridsim.scheduling.contract import Scheduler
+from gridsim.support.columns import ArrayColumn
 from gridsim.support.imports import original_module, stored_name
 from gridsim.support.text import plain
 
+#: Numbers in a list, such as an overlay, up to which it is stated; of a longer one the SHA-256 are.
+_MAX_NUMBERS = 10_000
 #: Types whose repr describes a value completely.
 _EXACT = (complex, bytes, bytearray, range, slice, date, time, timedelta, Decimal, Fraction, UUID, np.dtype)
 
@@ -61,6 +64,10 @@ class Description:
             if value.dtype.kind in "biuf":
                 return value.tolist()
             value = value.tolist()
+        if isinstance(value, ArrayColumn):
+            if value.arrays[0].size > _MAX_NUMBERS:
+                return {"sha256": list(value.names)}
+            return value.tolist()
         if isinstance(value, str):
             self.texts.append(str(value))
         if value is None or isinstance(value, (str, bool, int, float)):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import gridsim as gs
+from gridsim.scheduling import description
 from gridsim.studies.execution import collect as collecting
 from gridsim.studies.execution import shards
 from gridsim.studies.execution import store as stores
@@ -395,3 +396,18 @@ def test_runs_finished_before_an_interrupt_are_stored(
     with pytest.raises(KeyboardInterrupt, match="2 of 4 runs are done, which are in"):
         collect(cells, store=store)
     assert set(store.find(store.keys_of(cells))) == set(store.keys_of(cells[:2]))
+
+
+@pytest.mark.parametrize("is_stated", [True, False])
+def test_runs_with_an_overlay_are_stored(
+    is_stated: bool, tmp_path: Path, run_counts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long overlay is identified by its content; a short one is stated, and can be made again."""
+    if not is_stated:
+        monkeypatch.setattr(description, "_MAX_NUMBERS", 10)
+    scenario, ring = small_scenario(), [[(k - 1) % 6, (k + 1) % 6] for k in range(6)]
+    for overlay in (ring, ring, [row[1:] for row in ring]):
+        collect([Cell(scenario, gs.Rjss(overlay=overlay))], store=Store(tmp_path / "s"))
+    assert run_counts == [1, 0, 1]
+    stated = gs.simulate(scenario, gs.Rjss(overlay=ring)).scheduler["parameters"]["overlay"]
+    assert (stated == ring) == is_stated and ("sha256" in stated) != is_stated
