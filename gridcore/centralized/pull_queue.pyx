@@ -161,7 +161,7 @@ cdef class PullQueue:
         order = np.argsort(-speed, kind="stable")
         self.table = zeros_on_lines(self.machines, _MACHINE)
         raw = self.table.view(np.uint8)
-        self.machine = <Machine*> &raw[0]
+        self.machine = <Machine*> &raw[0] if self.machines else NULL
         self.table["speed"], self.table["number"], self.table["last"] = speed[order], order, self.applications
         self.rank = np.argsort(order, kind="stable")
         return 0

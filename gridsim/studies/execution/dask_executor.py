@@ -117,8 +117,9 @@ class DaskExecutor(RunExecutor):
         try:
             return super().result(future)
         except Exception as error:
-            if type(error).__name__ == "KilledWorker":  # the limit of the scheduler is lower
-                raise WorkerLost(text_of(error)) from error
+            if type(error).__name__ == "KilledWorker":  # the scheduler has reached its own limit before
+                losses = getattr(error, "allowed_failures", _MAX_LOSSES - 1) + 1
+                raise WorkerLost(f"{losses} workers ended while they executed it") from error
             raise
 
     def _subscribe(self) -> None:
