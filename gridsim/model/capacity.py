@@ -38,7 +38,7 @@ class MachineCapacity(NamedTuple):
         memory = None if attributes is None else attributes.memory
         return cls(
             np.ones(machines, np.int64) if cores is None else cores,
-            np.full(machines, _ASSUMED_BYTES) if memory is None else needed_bytes(memory, machines),
+            np.full(machines, _ASSUMED_BYTES) if memory is None else whole_bytes(memory, machines),
             np.zeros(machines, np.int64) if gpus is None else gpus,
         )
 
@@ -68,7 +68,7 @@ class MachineCapacity(NamedTuple):
             (
                 partition,
                 ones if cores is None else cores,
-                needed_bytes(memory, len(partition)),
+                whole_bytes(memory, len(partition)),
                 0 * ones if gpus is None else gpus,
                 ones if tasks_per_machine is None else tasks_per_machine,
             )
@@ -86,7 +86,7 @@ class MachineCapacity(NamedTuple):
         return rooms[shape_of.ravel()]
 
 
-def needed_bytes(memory: Floats | None, count: int) -> Integers:
+def whole_bytes(memory: Floats | None, count: int) -> Integers:
     """Return `memory` as whole bytes, rounded down, by default 0: int64[count]."""
     return np.zeros(count, np.int64) if memory is None else np.floor(memory).astype(np.int64)
 
@@ -109,7 +109,7 @@ def scarce_memory(
     """
     if cores is None or attributes is None or attributes.memory is None or memory is None:
         return np.zeros(1 if cores is None else len(cores), np.bool_)
-    capacity = needed_bytes(attributes.memory, len(cores))
-    needs = np.sort(needed_bytes(memory, len(memory)))
+    capacity = whole_bytes(attributes.memory, len(cores))
+    needs = np.sort(whole_bytes(memory, len(memory)))
     most = np.searchsorted(needs, capacity, "right")
     return np.asarray(np.searchsorted(needs, capacity // cores, "right") < most)

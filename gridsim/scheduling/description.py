@@ -22,7 +22,7 @@ from gridsim.support.columns import ArrayColumn
 from gridsim.support.imports import original_module, stored_name
 from gridsim.support.text import plain
 
-#: Numbers in a list, such as an overlay, up to which it is stated; of a longer one the SHA-256 are.
+#: Length up to which a list of numbers, such as an overlay, is stated; a longer one is stated by SHA-256.
 _MAX_NUMBERS = 10_000
 #: Types whose repr describes a value completely.
 _EXACT = (complex, bytes, bytearray, range, slice, date, time, timedelta, Decimal, Fraction, UUID, np.dtype)

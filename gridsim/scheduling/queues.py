@@ -11,7 +11,7 @@ from gridcore.queues.core_queues import CoreQueues
 from gridcore.queues.data_queues import DataQueues
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.errors import ScenarioError
-from gridsim.model.capacity import needed_bytes
+from gridsim.model.capacity import whole_bytes
 from gridsim.scheduling.contract import Run
 
 
@@ -44,7 +44,7 @@ def task_queues(
         shared: Callable[..., TaskQueues] = run.queues or CoreQueues
         if _shares_memory(run):
             assert run.attributes is not None
-            options["memory"] = pad(needed_bytes(run.attributes.memory, len(run.cores)))
+            options["memory"] = pad(whole_bytes(run.attributes.memory, len(run.cores)))
         return shared(pad(run.speeds), cores=pad(run.cores), **options)
     if run.bandwidth is not None:
         if run.queues is not None:
@@ -63,7 +63,7 @@ def _shares_memory(run: Run) -> bool:
 def task_bytes(run: Run) -> dict[str, NDArray[Any]]:
     """Return what a task of each application moves and takes, bytes, as arguments of ``add_applications``."""
     if _shares_memory(run):
-        return {"memory": needed_bytes(run.applications.memory, len(run.applications))}
+        return {"memory": whole_bytes(run.applications.memory, len(run.applications))}
     if run.bandwidth is None:
         return {}
     fetched, sent = run.applications.moved()

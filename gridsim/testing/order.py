@@ -11,7 +11,7 @@ import numpy as np
 
 from gridcore.queues.core_queues import CoreQueues
 from gridcore.queues.task_queues import TaskQueues
-from gridsim.model.capacity import needed_bytes
+from gridsim.model.capacity import whole_bytes
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.support.arrays import Integers
@@ -46,8 +46,8 @@ def promised_order_violation(result: Result, order: str) -> str | None:
     if "cores" in result.machines:
         options = {"cores": result.machines["cores"]}
         if "memory" in result.machines and "memory" in applications:
-            options["memory"] = needed_bytes(result.machines["memory"], len(result.machines))
-            needs["memory"] = needed_bytes(applications["memory"], len(applications))
+            options["memory"] = whole_bytes(result.machines["memory"], len(result.machines))
+            needs["memory"] = whole_bytes(applications["memory"], len(applications))
         kind = partial(CoreQueues, **options)
     replay = kind(result.machines["speed"], order="edf" if order == "edf" else "fifo", record=True)
     replay.add_applications(*(applications[name] for name in ("release", "size", "task_size")), **needs)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gridsim.model.applications import Applications
 from gridsim.model.attributes import ANY_KIND
-from gridsim.model.capacity import MachineCapacity, needed_bytes
+from gridsim.model.capacity import MachineCapacity, whole_bytes
 from gridsim.model.faults import Faults
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats, Integers
@@ -261,7 +261,7 @@ def _shared_bytes(result: Result, workload: Applications) -> Integers | None:
     attributes = result.scenario.platform.attributes
     if workload.memory is None or attributes is None or attributes.memory is None:
         return None
-    return needed_bytes(workload.memory, len(workload))
+    return whole_bytes(workload.memory, len(workload))
 
 
 def _check_use(

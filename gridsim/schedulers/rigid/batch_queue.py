@@ -10,7 +10,7 @@ import numpy as np
 from gridcore.rigid_queue.batch_queue import JobQueue
 from gridcore.rigid_queue.shared_queue import SharedQueue
 from gridsim.errors import ScenarioError, SchedulerWarning, warn
-from gridsim.model.capacity import MachineCapacity, needed_bytes
+from gridsim.model.capacity import MachineCapacity, whole_bytes
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.rigid.decisions import WORDS, Replay, record_starts
 from gridsim.scheduling.contract import Foreseen, Policy, Run, Scheduler
@@ -307,7 +307,7 @@ class BatchQueuePolicy(JobQueuePolicy):
         zeros, ones = np.zeros(len(jobs), np.int64), np.ones(len(jobs), np.int64)
         columns = {
             "task_cores": ones if jobs.cores is None else jobs.cores,
-            "task_memory": needed_bytes(jobs.memory, len(jobs)),
+            "task_memory": whole_bytes(jobs.memory, len(jobs)),
             "task_gpus": zeros if jobs.gpus is None else jobs.gpus,
             "tasks_per_machine": ones if jobs.tasks_per_machine is None else jobs.tasks_per_machine,
             "exclusive": zeros if jobs.exclusive is None else jobs.exclusive,
