@@ -23,5 +23,6 @@ cdef class CoreQueues(TaskQueues):
     cdef void _begin_at(self, Py_ssize_t u, long long now) noexcept nogil
     cdef bint _can_start(self, Py_ssize_t u) noexcept nogil
     cdef void _count_memory(self) noexcept nogil
+    cdef int _check_need(self, Py_ssize_t u, Py_ssize_t application) except -1
     cdef _check_memory(self, core_task)
     cdef long long _drain_bound(self, Py_ssize_t u) noexcept nogil

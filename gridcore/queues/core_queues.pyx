@@ -315,10 +315,21 @@ cdef class CoreQueues(TaskQueues):
             if self.core_task[k] < 0:
                 self.core_end[k] = max(self.core_end[k], now)
 
-    cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1:
+    cdef int _check_need(self, Py_ssize_t u, Py_ssize_t application) except -1:
         if self.memory is not None and self.task_memory[application] > self.memory[u]:
             raise ValueError(f"tasks of application {application} must need at most the {self.memory[u]} bytes of "
                              f"memory of machine {u}, got {self.task_memory[application]}")
+        return 0
+
+    cdef int _check_shares(self, const long long[::1] machines, const long long[::1] applications,
+                           const long long[::1] tasks) except -1:
+        cdef Py_ssize_t k
+        for k in range(tasks.shape[0]):
+            self._check_need(machines[k], applications[k])
+        return TaskQueues._check_shares(self, machines, applications, tasks)
+
+    cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1:
+        self._check_need(u, application)
         self._advance(u, now)
         self._begin_at(u, now)
         if tasks > (LATEST - max(self.free_at[u], now) - self.waiting_time[u]) // self._longest_length(u, application):

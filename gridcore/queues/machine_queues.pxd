@@ -56,6 +56,8 @@ cdef class MachineQueues:
     cdef double _longest(self, Py_ssize_t u, int application, long long tasks) noexcept nogil
     cdef bint _is_used(self, Py_ssize_t u, long long application) noexcept nogil
     cdef void _mark_used(self, Py_ssize_t u, int application) noexcept nogil
+    cdef int _check_shares(self, const long long[::1] machines, const long long[::1] applications,
+                           const long long[::1] tasks) except -1
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1
     cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil
     cdef int _make_room(self, Py_ssize_t u) except -1

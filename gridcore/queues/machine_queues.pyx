@@ -520,12 +520,28 @@ cdef class MachineQueues:
         for k in range(rows):
             if not 1 <= n[k] < 2**31:
                 raise ValueError(f"tasks[{k}] must be in 1..{2**31 - 1}, got {n[k]}")
+        self._check_shares(u, i, n)
         try:
             for k in range(rows):
                 self._enqueue(u[k], <int> i[k], n[k], now)
         except BaseException:
             self._update(u[k])  # the machine has already advanced to `now`
             raise
+
+    cdef int _check_shares(self, const long long[::1] machines, const long long[::1] applications,
+                           const long long[::1] tasks) except -1:
+        """Refuse shares of which one cannot join its queue, before any of them does."""
+        if not self.own_sizes:
+            return 0
+        cdef Py_ssize_t k, owner
+        cdef dict totals = {}
+        for k in range(tasks.shape[0]):
+            owner = self.owner[applications[k]]
+            total = totals[owner] = totals.get(owner, 0) + tasks[k]
+            if total > self.numbers.free[owner]:
+                raise ValueError(f"tasks must be at most {self.numbers.free[owner]}, the tasks of application "
+                                 f"{applications[k]} that are in no queue, got {total}")
+        return 0
 
     cdef int _make_sparse(self) except -1:
         """Replace the bits that mark used machines by (machine, application) pairs."""

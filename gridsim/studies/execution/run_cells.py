@@ -209,7 +209,8 @@ class _Tasks:
         event = "the worker was lost" if lost else "the worker failed to run it"
         # Dask wraps the original error; in the standard library the cause is only the worker's traceback
         cause = error.__cause__
-        origin = error if cause is None or type(cause).__name__ == "_RemoteTraceback" else cause
+        is_own = isinstance(error, WorkerLost)
+        origin = error if is_own or cause is None or type(cause).__name__ == "_RemoteTraceback" else cause
         text = f"{event}: {type(origin).__name__}: {' '.join(text_of(origin).split())}"
         self._deliver([(numbers[0], RunRecord(error=text, lost=True, code=code_version()))])
 

@@ -205,6 +205,18 @@ def test_tasks_that_never_fit_are_rejected():
         other.setstate(queues.getstate())
 
 
+def test_of_shares_that_come_together_none_is_taken_if_one_is_rejected():
+    queues = CoreQueues([1.0, 1.0], cores=[2, 2], memory=[10, 20])
+    queues.add_applications([0.0], [1.0], [1.0], memory=[15])
+    with pytest.raises(ValueError, match="memory of machine 0"):
+        queues.enqueue([1, 0], [0, 0], [3, 1], 0)
+    differing = CoreQueues([1.0], cores=[2])
+    differing.add_applications([0.0], [1.0], [1.0], sizes=[1.0, 2.0, 3.0], tasks=[3])
+    with pytest.raises(ValueError, match="tasks must be at most 3, .* got 4"):
+        differing.enqueue([0, 0], [0, 0], [2, 2], 0)
+    assert queues.enqueued == differing.enqueued == 0
+
+
 def test_ample_memory_changes_nothing():
     rng = np.random.default_rng(5)
     stores = [CoreQueues([1.0, 2.0], cores=[3, 2], record=True, memory=memory) for memory in (None, [90, 60])]
