@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import claims
 import docstrings
 import links
+import notebook_outputs
 import tables
 
 # All compiled modules first: else autodoc takes their .pyi, which have no docstrings, in their place.
@@ -86,4 +87,5 @@ def setup(app: Any) -> None:
     claims.setup(app)
     docstrings.setup(app)
     links.setup(app)
+    notebook_outputs.setup(app)
     tables.setup(app)

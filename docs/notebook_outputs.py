@@ -1,0 +1,89 @@
+"""Runs notebooks and stores their outputs: ``python docs/notebook_outputs.py [NAME...]`` (extra ``docs``).
+
+Names are those of files without their extension; by default all notebooks run.  As an extension of Sphinx,
+this module compares the texts of the notebooks that the build has run with the stored ones.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from base64 import b64decode, b64encode
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "notebooks"
+#: Colours of a stored picture; charts have few, and a palette takes a third of the bytes.
+COLOURS = 128
+
+
+def texts(notebook: dict[str, Any]) -> list[str]:
+    """Return the text of each code cell: what it printed, and its other outputs in plain text."""
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    return ["".join(_text(output) for output in cell["outputs"]) for cell in cells]
+
+
+def _text(output: dict[str, Any]) -> str:
+    if output["output_type"] == "stream":
+        return "".join(output["text"])
+    return "".join(output.get("data", {}).get("text/plain", "")) + "\n"
+
+
+def differences(stored: dict[str, Any], rerun: dict[str, Any]) -> list[str]:
+    """Return a line for each code cell whose text in `rerun` differs from the stored one."""
+    both = zip(texts(stored), texts(rerun), strict=True)
+    return [
+        f"code cell {number} must print what is stored, {old!r}, got {new!r}"
+        for number, (old, new) in enumerate(both, 1)
+        if old != new
+    ]
+
+
+def store(path: Path) -> None:
+    """Run a notebook in a new kernel, and store its outputs in its file."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":  # those that are not run have no outputs of an earlier run
+            cell.outputs, cell.execution_count = [], None
+    resources = {"metadata": {"path": str(path.parent)}}
+    NotebookClient(notebook, timeout=120, record_timing=False, resources=resources).execute()
+    notebook.metadata["language_info"] = {"name": "python"}  # no version of Python
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            if "image/png" in output.get("data", {}):
+                output.data = {**output.data, "image/png": _with_palette(output.data["image/png"])}
+    nbformat.write(notebook, path)
+
+
+def _with_palette(png: str) -> str:
+    """Return a picture, in base64 as it is given, with a palette of `COLOURS` colours."""
+    from PIL import Image
+
+    stream = BytesIO()
+    picture = Image.open(BytesIO(b64decode(png))).convert("RGB").quantize(COLOURS)
+    picture.save(stream, "png", optimize=True)
+    return b64encode(stream.getvalue()).decode()
+
+
+def check_build(app: Any, error: Exception | None) -> None:
+    """Warn of each stored text that differs from that of the build; ``-W`` makes it an error."""
+    from sphinx.util.logging import getLogger
+
+    folder = Path(app.outdir).parent / "jupyter_execute" / "notebooks"
+    for path in sorted(FOLDER.glob("*.ipynb")) if error is None else ():
+        rerun = json.loads((folder / path.name).read_text())
+        for line in differences(json.loads(path.read_text()), rerun):
+            getLogger(__name__).warning("%s: %s", path.name, line, type="notebooks")
+
+
+def setup(app: Any) -> None:
+    app.connect("build-finished", check_build)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or sorted(path.stem for path in FOLDER.glob("*.ipynb")):
+        store(FOLDER / f"{name}.ipynb")
