@@ -18,24 +18,31 @@ FOLDER = Path(__file__).parent / "notebooks"
 COLOURS = 128
 
 
-def texts(notebook: dict[str, Any]) -> list[str]:
-    """Return the text of each code cell: what it printed, and its other outputs in plain text."""
-    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    return ["".join(_text(output) for output in cell["outputs"]) for cell in cells]
+def words(cell: dict[str, Any]) -> list[str]:
+    """Return the words of a code cell: what it printed, and its other outputs in plain text.
 
-
-def _text(output: dict[str, Any]) -> str:
-    if output["output_type"] == "stream":
-        return "".join(output["text"])
-    return "".join(output.get("data", {}).get("text/plain", "")) + "\n"
+    Words, since myst-nb changes white space where a stream arrives in several parts.  It adds all parts to
+    the first one, and leaves the others.
+    """
+    parts, streams = [], set()
+    for output in cell["outputs"]:
+        if output["output_type"] != "stream":
+            parts.append("".join(output.get("data", {}).get("text/plain", "")))
+        elif output["name"] not in streams:
+            streams.add(output["name"])
+            parts.append("".join(output["text"]))
+    return [word for part in parts for word in part.split()]
 
 
 def differences(stored: dict[str, Any], rerun: dict[str, Any]) -> list[str]:
-    """Return a line for each code cell whose text in `rerun` differs from the stored one."""
-    both = zip(texts(stored), texts(rerun), strict=True)
+    """Return a line for each code cell whose words in `rerun` differ from the stored ones."""
+    cells = (
+        [words(cell) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        for notebook in (stored, rerun)
+    )
     return [
-        f"code cell {number} must print what is stored, {old!r}, got {new!r}"
-        for number, (old, new) in enumerate(both, 1)
+        f"code cell {number} must print what is stored, {' '.join(old)!r}, got {' '.join(new)!r}"
+        for number, (old, new) in enumerate(zip(*cells, strict=True), 1)
         if old != new
     ]
 
@@ -50,7 +57,8 @@ def store(path: Path) -> None:
         if cell.cell_type == "code":  # those that are not run have no outputs of an earlier run
             cell.outputs, cell.execution_count = [], None
     resources = {"metadata": {"path": str(path.parent)}}
-    NotebookClient(notebook, timeout=120, record_timing=False, resources=resources).execute()
+    options = {"timeout": 120, "record_timing": False, "coalesce_streams": True, "resources": resources}
+    NotebookClient(notebook, **options).execute()
     notebook.metadata["language_info"] = {"name": "python"}  # no version of Python
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
