@@ -136,6 +136,23 @@ def test_the_link_check_finds_broken_links(helper, tmp_path):
     assert check.broken(tmp_path) == []
 
 
+# -- outputs of notebooks -----------------------------------------------------------------------------------
+
+
+def test_the_build_finds_changed_outputs_of_notebooks(helper):
+    outputs = helper("notebook_outputs")
+
+    def notebook(*texts):
+        streams = [{"output_type": "stream", "name": "stdout", "text": text} for text in texts]
+        value = {"output_type": "display_data", "data": {"text/plain": ["<Figure>"], "image/png": texts[0]}}
+        return {"cells": [{"cell_type": "code", "outputs": [*streams, value]}, {"cell_type": "markdown"}]}
+
+    stored = notebook(["a  1\n", "\n", "b 2\n"])
+    assert outputs.differences(stored, notebook("a 1\nb 2\n", "b 2\n")) == []  # as myst-nb merges streams
+    (line,) = outputs.differences(stored, notebook("a 1\nb 3\n"))
+    assert line == "code cell 1 must print what is stored, 'a 1 b 2 <Figure>', got 'a 1 b 3 <Figure>'"
+
+
 # -- contents of the site ----------------------------------------------------------------------------------
 
 
