@@ -40,7 +40,7 @@ extensions = [
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
 smartquotes_action = "qe"  # two hyphens are not a dash: --option
 highlight_language = "none"  # of blocks that name none: commands, and what they print
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]
 
 html_theme = "furo"
