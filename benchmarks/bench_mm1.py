@@ -1,7 +1,8 @@
 """M/M/1 with a load of 0.75: seconds of a processor for a million customers.
 
 ``python benchmarks/bench_mm1.py`` prints medians over rounds, in each of which all run one after another,
-each in a process of its own and once before on few customers.  ``--customers``, ``--rounds`` and ``--how`` choose.
+each in a process of its own and once before on few customers.  ``--customers``, ``--rounds`` and ``--how``
+choose.
 
 *interpreted* and *compiled*: a node program whose customers are timers, and which keeps when each arrived.
 *SimPy*: a process for each customer and a resource.  *cimba*: `mm1_cimba`, which measures no single customer
