@@ -40,6 +40,7 @@ SMALLER = {
         ("--nodes 100", "--nodes 20"),
         ("--checkpoint-every 300", "--checkpoint-every 1e-9"),
         ("examples=20", "examples=4"),
+        ("20 scenarios, 10 with failures", "4 scenarios, 2 with failures"),
     ],
     "docs/guides/cohorts.md": [("--nodes 100 --sch", "--nodes 30 --sch"), ("examples=20", "examples=4")],
     "docs/guides/experiments.md": [
