@@ -118,7 +118,16 @@ def probes() -> None:
     save("probes.png", made)
 
 
-PICTURES = {each.__name__: each for each in (compare, ladders, gallery, tutorial, trees, probes)}
+def teachers() -> None:
+    """What the code of docs/guides/teachers.md draws."""
+    code = re.search(r"^```python\n(.*?)^```$", (DOCS / "guides/teachers.md").read_text(), re.M | re.S)
+    assert code
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        exec(compile(code[1], "teachers.md", "exec"), {"__name__": "__main__"})
+        shutil.copy("gantt.png", IMAGES / "teachers-gantt.png")
+
+
+PICTURES = {each.__name__: each for each in (compare, ladders, gallery, tutorial, trees, probes, teachers)}
 
 
 if __name__ == "__main__":

@@ -21,6 +21,9 @@ from gridsim.traces.json_text import JsonText
 
 _FIELDS = ("id", "subtime", "res", "profile", "walltime")
 _MANDATORY = _FIELDS[:4]
+#: Types of profiles with a run time: the present name first, then those of earlier versions of Batsim.
+_DELAYS = ("DelayProfile", "delay")
+_SEQUENCES = ("SequentialCompositionProfile", "sequential_composition", "composed")
 #: Greatest depth of profiles that consist of others.
 _MAX_DEPTH = 50
 
@@ -151,11 +154,11 @@ def _run_time(path: StrPath, line: int, profiles: Mapping[str, Any], name: str, 
         hint = closest(profiles, name).rstrip()
         message = f"field profile must be the name of a profile, got {truncate(repr(name))}"
         raise format_error(path, line, f"{message}; {hint}" if hint else message)
-    if profile.get("type") == "delay":
+    if profile.get("type") in _DELAYS:
         if "delay" not in profile:
             raise format_error(path, line, f"profile {name!r} of type delay must have delay, got none")
         return _number(path, line, profile, "delay")
-    if profile.get("type") not in ("sequential_composition", "composed"):
+    if profile.get("type") not in _SEQUENCES:
         return math.nan
     if depth == _MAX_DEPTH:
         raise format_error(path, line, f"profiles must be nested at most {_MAX_DEPTH} levels, got more")

@@ -40,6 +40,7 @@ SMALLER = {
         ("--nodes 100", "--nodes 20"),
         ("--checkpoint-every 300", "--checkpoint-every 1e-9"),
         ("examples=20", "examples=4"),
+        ("20 scenarios, 10 with failures", "4 scenarios, 2 with failures"),
     ],
     "docs/guides/cohorts.md": [("--nodes 100 --sch", "--nodes 30 --sch"), ("examples=20", "examples=4")],
     "docs/guides/experiments.md": [
@@ -87,8 +88,11 @@ NOT_RUN = {
         "import polars as pl": "polars is no extra of ours",
     },
 }
-#: Code that needs the extra jit, without which the tests also run.
-COMPILED = re.compile(r'nodes="compiled"|--node-form compiled')
+#: Module -> code that needs it, which is not run without.
+NEEDS = {
+    "numba": re.compile(r'nodes="compiled"|--node-form compiled'),
+    "simpy": re.compile(r"^import simpy$", re.MULTILINE),
+}
 #: Commands that start worker processes, and run without them here.
 STARTS_WORKERS = re.compile(r"^gridsim (compare .*--(replicates|half-width)|sweep|ladder)(?!.*--workers)")
 
@@ -191,7 +195,8 @@ def test_code_blocks_of_a_page_run_and_print_what_it_shows(page, folder):
     skipped = set(NOT_RUN.get(name, {}))
     for line, language, code in blocks(page):
         location = f"{name}:{line}"
-        if code.splitlines()[0] in skipped or (COMPILED.search(code) and not find_spec("numba")):
+        missing = [module for module, needs in NEEDS.items() if needs.search(code) and not find_spec(module)]
+        if code.splitlines()[0] in skipped or missing:
             continue
         for there, here in SMALLER.get(name, []):
             code = code.replace(there, here)

@@ -108,6 +108,13 @@ def test_errors_in_htcondor_histories_are_reported(write):
             load_jobs(write("log", text))
 
 
+def test_profiles_have_the_names_of_each_version_of_batsim(write):
+    old = load_jobs(write("old.json", text := json.dumps(BATSIM)))
+    for name, new in {"delay": "DelayProfile", "composed": "SequentialCompositionProfile"}.items():
+        text = text.replace(f'"type": "{name}"', f'"type": "{new}"')
+    assert np.array_equal(load_jobs(write("new.json", text)).jobs, old.jobs)
+
+
 @pytest.mark.parametrize("indent", [None, 1])
 def test_workloads_of_batsim_are_read(write, indent):
     path = write("workload.json", json.dumps(BATSIM, indent=indent))

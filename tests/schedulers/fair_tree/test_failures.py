@@ -207,6 +207,18 @@ def test_repeated_losses_are_counted_again_after_other_tasks_ran() -> None:
     assert actual == [*((0, 300.0 * k) for k in range(11)), (1, 0.0)]
 
 
+def test_a_task_is_lost_again_at_a_router_of_its_own_machine_in_repair() -> None:
+    tree = gs.FairTree(detection=0.0, repair=3.0)
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0, 1000.0]),
+        gs.Workload.of([0.0], [1], [50_000.0], [0], origin=0.0),
+        faults=gs.Faults.of([0, 1], [10.0, 10.0], [11.0, 11.0]),
+        seed=1,
+    )
+    result = gs.simulate(scenario, tree, record="messages")
+    assert result.applications["resubmitted"].tolist() == [2] and validate_result(result) == []
+
+
 def test_restarted_router_forwards_requests_that_it_cannot_compare() -> None:
     """The lost task goes to the machine that the failure left idle, not behind another one."""
     scenario = gs.Scenario(
