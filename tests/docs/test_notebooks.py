@@ -73,6 +73,8 @@ def dgs_asap(names):
         assert 30.0 < np.median(names["comparison"][name].applications["waiting"]) < 60.0
     waiting = names["waiting"]
     assert waiting[waiting > 1.0].sum() > 0.95 * waiting.sum()
+    informed = gs.simulate(names["scenario"], gs.DgsAsap(estimate="run"))
+    assert informed.mean_waiting < 0.2 * names["comparison"]["DGS_ASAP"].mean_waiting
 
 
 def rjss(names):
