@@ -15,7 +15,7 @@ from typing import Any
 from gridsim.errors import ExecutorWarning, ScenarioError, text_of, warn
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.contract import Scheduler
-from gridsim.studies.execution.packing import Parcel, WorkerMismatch, call
+from gridsim.studies.execution.packing import Parcel, call, mismatch
 from gridsim.studies.execution.run_executor import WIDTH, ExecutorLost, RunExecutor, WorkerLost
 from gridsim.support.provenance import code_version
 
@@ -88,6 +88,7 @@ class DaskExecutor(RunExecutor):
         self, schedulers: Iterable[Scheduler], metrics: Iterable[tuple[str, MetricFunction | None]] = ()
     ) -> None:
         super().prepare(schedulers, metrics)
+        self.check()
         self._subscribe()
         while not self._id:  # the first answer
             self.check()
@@ -172,9 +173,7 @@ class DaskExecutor(RunExecutor):
             return
         version = answer.result() if error is None else f"none ({text_of(error)})"
         if version != code_version():
-            raise WorkerMismatch(
-                f"workers must run the same code, {code_version()}, got {version} at {worker}"
-            )
+            raise mismatch("run the same code", code_version(), f"{version} at {worker}")
         self._versions[worker] = None
 
     def explain(self, error: Exception) -> None:

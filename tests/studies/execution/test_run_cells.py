@@ -419,7 +419,7 @@ def test_an_error_whose_text_fails_is_recorded(fatal_scheduler: Any, workers: bo
             executor=location,
         )
         assert actual.errors["good", 0].startswith(message)
-    with pytest.raises(gs.GridSimError, match="^fatal: Speechless: no text"):
+    with pytest.raises(gs.GridSimError, match=r"^fatal \(replication 0\): Speechless: no text"):
         gs.replicate(small_scenario(), schedulers, replicates=1)
 
 
@@ -555,7 +555,7 @@ def test_runs_dropped_by_an_executor_are_repeated_once() -> None:
     cells = [Cell(replication(small_scenario(), k), gs.Fcfs()) for k in range(5)]
     actual = collected_runs(cells, executor=DroppingExecutor(always=3), batch=1)
     assert [k for k, item in enumerate(actual) if item.error] == [3]
-    assert actual[3].error == "the worker failed to run it: CancelledError: "
+    assert actual[3].error == "the worker failed to run it: CancelledError"
 
 
 def test_a_broken_pool_is_reported(fatal_scheduler: Any) -> None:
