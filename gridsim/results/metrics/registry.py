@@ -738,7 +738,7 @@ def with_common_bound(values: Sequence[Mapping[str, float]]) -> list[dict[str, f
         {
             **run_values,
             **(
-                {"lower_bound": bound, "gap": run_values["max_stretch"] / bound}
+                {"lower_bound": bound, "gap": run_values.get("max_stretch", math.nan) / bound}
                 if "lower_bound" in run_values
                 else {}
             ),
