@@ -211,12 +211,12 @@ class Sweep:
                         f"{file}: schedulers: a file never imports code, got {name!r}; name them all on "
                         f"the command line, in place of the file's: --schedulers {name},..."
                     )
-        where = "--schedulers" if "schedulers" in changes else f"{file}: schedulers"
+        owner = "--schedulers" if "schedulers" in changes else f"{file}: schedulers"
         schedulers: dict[str, Scheduler] = {}
         for name in changes.pop("schedulers", names):
             if (label := split_label(name)[0]) in schedulers:
                 raise ScenarioError(
-                    f"{where} must have different names, got {label!r} twice; a variant has a label, "
+                    f"{owner} must have different names, got {label!r} twice; a variant has a label, "
                     f"LABEL={label}"
                 )
             schedulers[label] = named_scheduler(name, scenario.schedulers.get(name, {}))

@@ -361,14 +361,14 @@ class SweepResult(Study):
             if not ratio or name != base
         }
         ends = [end for line in curves.values() for e in line for end in (e.mean, e.low, e.high)]
-        where = point_text(point)
+        panel = point_text(point)
         relative = f" relative to {base}" if ratio else ""
         quantity = quantity_title(metric, "" if ratio else metric_unit)
         caption = f"Means over {self.replicates} replications with their confidence intervals"
         return CurveChart(
-            title=f"{display_name(metric).capitalize()}{relative}{f', {where}' if where else ''}",
+            title=f"{display_name(metric).capitalize()}{relative}{f', {panel}' if panel else ''}",
             caption=caption + (", paired by replication." if ratio else "."),
-            panel=where,
+            panel=panel,
             x=ChartAxis(x_title),
             y=ChartAxis(f"{quantity}{',' * ratio}{relative}", ends, "ratio" if ratio else "fit"),
             order=self.schedulers,

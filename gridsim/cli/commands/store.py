@@ -116,15 +116,15 @@ def drop(path: str, as_json: bool, **conditions: Any) -> None:
     """
     from gridsim.support.text import to_json
 
-    opened = _store_at(path)
+    target = _store_at(path)
     if not any(value not in (None, False) for value in conditions.values()):
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in conditions)
         raise ScenarioError(f"drop requires at least one of {flags}")
-    count = opened.drop(**conditions)
+    count = target.drop(**conditions)
     if as_json:
-        click.echo(to_json({"store": path, "dropped": count, "runs": len(opened)}))
+        click.echo(to_json({"store": path, "dropped": count, "runs": len(target)}))
     else:
-        print_text(f"{path}: {count} runs dropped, {len(opened)} left")
+        print_text(f"{path}: {count} runs dropped, {len(target)} left")
 
 
 @store.command("export", cls=NamingCommand)
