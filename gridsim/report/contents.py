@@ -331,7 +331,8 @@ def _schedulers(results: Results) -> list[str]:
         summary = scheduler.summary
         if is_one_queue(results[name]) and _has_sites(results[name]):
             summary += "  All sites are one cluster."
-        lines.append(f"{name} ({values}): {summary}" if values else f"{name}: {summary}")
+        title = f"{name} ({values})" if values else name
+        lines.append(f"{title}: {summary}" if summary else title)
     return lines
 
 
