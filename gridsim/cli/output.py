@@ -143,7 +143,7 @@ def show_result(
     animation: str | None = None,
     verbose: bool = False,
 ) -> None:
-    """Print a result; save it to `out`, and write a report with `title` and an animation, if they are given."""
+    """Print a result; save it to `out`, and write a report with `title` and an animation, if given."""
     from gridsim.results.metrics.registry import UNITS
     from gridsim.support.text import to_json
 

@@ -15,6 +15,7 @@ from gridsim.results.metrics.series import (
     chosen_machines,
     core_lanes,
     down_times,
+    machine_cores,
     occupancy,
     positions_in,
     recorded_schedule,
@@ -98,8 +99,7 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
 
 def gantt_height(result: Result, machines: Integers) -> float:
     """Return the height (inches) of a Gantt chart of some machines of a result."""
-    cores = result.machines["cores"][machines] if "cores" in result.machines else np.ones(len(machines))
-    lanes = max(len(machines), min(float(cores.max()), _MAX_LANES) * len(machines))
+    lanes = min(int(machine_cores(result)[machines].max()), _MAX_LANES) * len(machines)
     return min(6.0, max(2.4, 1.2 + 0.16 * lanes))
 
 
@@ -110,8 +110,7 @@ def _draw_bars(
     width, height_points = extent(axes)
     part, lane, count = core_lanes(result, rows)
     rows = {name: column[part] for name, column in rows.items()}
-    cores = result.machines["cores"] if "cores" in result.machines else np.ones(len(row_of), np.int64)
-    lanes = cores[rows["machine"]]
+    lanes = machine_cores(result)[rows["machine"]]
     row_height = height_points / max(1, int(row_of.max()) + 1) / int(lanes.max(initial=1))
     is_low = row_height < _LOW_ROW
     scale = 1.0 if is_low and int(lanes.max(initial=1)) == 1 else 0.8
@@ -123,7 +122,8 @@ def _draw_bars(
     begin, end = rows["start"] / factor, rows["end"] / factor
     patch = import_extra("matplotlib.patches", "plot", "a chart").Patch
     style: dict[str, Any] = {"linewidth": _OUTLINE * min(1.0, row_height)}
-    _draw_boxes(axes, begin[~is_lost], end[~is_lost], row[~is_lost], height[~is_lost], colours[~is_lost], **style)
+    is_done = ~is_lost
+    _draw_boxes(axes, begin[is_done], end[is_done], row[is_done], height[is_done], colours[is_done], **style)
     if is_lost.any():
         span = (last - float(rows["start"].min())) / factor
         is_hatched = is_lost & ((end - begin) * width >= _NARROW_PIECE * span) & (not is_low)

@@ -34,8 +34,8 @@ def schedules(results: Mapping[str, Result]) -> Iterator[PlotlyChart]:
             down_bars, note = _down_bars(result, factor, unit)
             item_name = "jobs" if result.rigid else "applications"
             caption = (
-                f"Work of each machine over time; {len(APPLICATION_COLOURS)} colours repeat over the {item_name}, "
-                f"pale: not completed{note}."
+                f"Work of each machine over time; {len(APPLICATION_COLOURS)} colours repeat over the "
+                f"{item_name}, pale: not completed{note}."
             )
             plot = figure(
                 [*down_bars, _piece_bars(result, factor, unit)],
@@ -62,7 +62,7 @@ def _piece_bars(result: Result, factor: float, unit: str) -> Figure:
     part, core, count = series.core_lanes(result, schedule)
     table = {name: column[part] for name, column in schedule.items()}
     machine = table["machine"]
-    cores = (result.machines["cores"] if "cores" in result.machines else np.ones(len(result.machines)))[machine]
+    cores = series.machine_cores(result)[machine]
     application, is_completed = table["application"], table["completed"] > 0
     item_name, noun = ("job", "machine") if result.rigid else ("application", "task")
     numbers_in_log = application if result.jobs_of_log is None else result.jobs_of_log[application]

@@ -23,13 +23,11 @@ if TYPE_CHECKING:
 #: Frames are drawn this many times larger, and then reduced, so that edges are smooth.
 _SCALE = 2
 #: Largest number of colours of a GIF, and seconds for which the last frame stays.
-_MAX_COLOURS, _LAST_SECONDS = 128, 1.2
+_MAX_COLOURS, _LAST_SECONDS = 64, 1.2
 #: Height of the cell of a machine, of the queues, and of the bar of an application, px.
 _CELL, _QUEUE, _BAR = 26, 104, 20
 #: Seconds of playing for which a release or a transient failure stays marked.
 _KEPT = 0.6
-#: Largest number of applications that have a bar.
-_MAX_BARS = 12
 
 Point = tuple[float, float]
 
@@ -50,7 +48,7 @@ DARK = Theme("#14171c", "#e6e9ed", "#a7b0bb", "#414954", "#1d2229")
 
 
 def gif(animation: Animation, pace: Pace, *, width: int, dark: bool, frames_per_second: float) -> bytes:
-    """Return an animation as a GIF that repeats; `gridsim.plots.animation.player.Animation.save` documents it."""
+    """Return an animation as a GIF that repeats, with the options of `Animation.save`."""
     image = import_extra("PIL.Image", "plot", "a GIF")
     duration = max(20, 10 * round(100 / frames_per_second))  # GIFs count hundredths of a second
     count = max(2, round(1000 * pace.seconds / duration))
@@ -68,7 +66,7 @@ def gif(animation: Animation, pace: Pace, *, width: int, dark: bool, frames_per_
     stream = io.BytesIO()
     indexed[0].save(
         stream, format="GIF", save_all=True, append_images=indexed[1:], duration=durations, loop=0,
-        optimize=False, disposal=1,
+        optimize=True, disposal=1,
     )  # fmt: skip
     return stream.getvalue()
 
@@ -91,7 +89,7 @@ class Painter:
         self.top = 34.0
         scene, machines = self.scene, self.scene.machines
         self.column = np.argsort(scene.order)
-        self.has_bars = scene.raster is None and len(scene.tasks) <= _MAX_BARS
+        self.has_bars = animation.has_bars
         self.bars_across = 1 if width < 600 or len(scene.tasks) < 3 else 2
         if scene.has_columns:
             self.left = 66.0
@@ -101,7 +99,8 @@ class Painter:
             servers = 96.0 if scene.servers else 76.0
             band = self.depth * self.level if self.has_tree else servers if scene.messages else 4.0
             self.cells = self.top + 14 + band
-            self.bottom = self.cells + _CELL + 20 + (_QUEUE + 16 if scene.arrivals is not None else 0)
+            self.queue = min(_QUEUE, 9.0 * animation.largest_queue)
+            self.bottom = self.cells + _CELL + 20 + (self.queue + 16 if self.queue else 0)
         else:
             count = machines if scene.raster is None else len(scene.raster.machines)
             self.left = self.x = 10.0
@@ -111,7 +110,8 @@ class Painter:
             self.cells = self.top + (40 if scene.servers and scene.messages else 4)
             self.bottom = self.cells + math.ceil(count / self.across) * self.each
         rows = math.ceil(len(scene.tasks) / self.bars_across) if self.has_bars else 0
-        self.height = round(self.bottom + 12 + rows * _BAR + 26)
+        legend = 24 if scene.raster is not None else 0
+        self.height = round(self.bottom + 12 + rows * _BAR + legend + 26)
         self.image = import_extra("PIL.Image", "plot", "a GIF")
         self.canvas = import_extra("PIL.ImageDraw", "plot", "a GIF")
 
@@ -137,8 +137,8 @@ class Painter:
             self.draw_messages(time)
             self.draw_marks(time, play)
             if self.has_bars:
-                self.draw_bars(state)
-            queued = f", {int(state.queued.sum())} queued" if scene.arrivals is not None else ""
+                self.draw_bars(state, time)
+            queued = f", {int(state.queued.sum())} queued" if self.animation.largest_queue else ""
             down = int((~state.is_up).sum())
             summary = (
                 f"tasks: {int(state.running_tasks.sum())} running{queued}, {int(state.elsewhere.sum())} "
@@ -173,9 +173,9 @@ class Painter:
                 self.line((a, self.cells if node >= machines - 1 else b), end, theme.line, 1.5)
             self.label("routers", self.top + 14)
         self.label("machines", self.cells + _CELL / 2)
-        if scene.arrivals is not None:
+        if self.queue:
             self.label("queued", self.cells + _CELL + 26)
-        height = min(9.0, _QUEUE / max(1, self.animation.largest_queue))
+        height = self.queue / max(1, self.animation.largest_queue)
         every = 1 if self.each >= 16 else 5 if self.each >= 6 else 10
         for machine in range(machines):
             left = self.x + int(self.column[machine]) * self.each + gap / 2
@@ -202,13 +202,13 @@ class Painter:
         """Draw machines as cells, each with a bar for its queue."""
         gap = 2.0 if self.each > 12 else 1.0 if self.each > 5 else 0.0
         inner = self.each - gap
-        bar = max(1.5, inner * 0.25) if self.scene.arrivals is not None else 0.0
+        bar = max(1.5, inner * 0.2) if self.animation.largest_queue else 0.0
         totals = state.queued.sum(axis=1) / max(1, self.animation.largest_queue)
         for machine in range(self.scene.machines):
             x, y = (centre - self.each / 2 for centre in self.place(machine))
             self.draw_cell(machine, state, time, (x, y, inner, inner - bar))
             if bar and totals[machine]:
-                self.box((x, y + inner - bar + 0.5, inner * totals[machine], bar - 0.5), self.theme.text)
+                self.box((x, y + inner - bar + 0.5, inner * totals[machine], bar - 0.5), self.theme.muted)
 
     def draw_cell(
         self, machine: int, state: State, time: float, area: tuple[float, float, float, float]
@@ -256,6 +256,11 @@ class Painter:
             corner = self.x + column * self.each, self.cells + row * self.each
             shade = SHADES[round(value * (len(SHADES) - 1))]
             self.box((*corner, self.each - gap, self.each - gap), shade)
+        for k, shade in enumerate(SHADES):
+            self.box((46 + 14 * k, self.bottom + 10, 14, 12), shade)
+        self.text("0 %", (40, self.bottom + 16), anchor="rm", size=11, colour=self.theme.muted)
+        end = 52 + 14 * len(SHADES), self.bottom + 16
+        self.text("100 % busy", end, anchor="lm", size=11, colour=self.theme.muted)
         mean = float((share * raster.machines).sum() / raster.machines.sum())
         return f"{100 * mean:.0f} % of the time of the machines busy"
 
@@ -277,7 +282,8 @@ class Painter:
     def draw_messages(self, time: float) -> None:
         """Draw the messages that travel, dots with their numbers of tasks on lines, and the routers."""
         if (messages := self.scene.messages) is None:
-            return self.draw_routers()
+            self.draw_routers()
+            return
         dots: list[tuple[Point, int, bool, bool]] = []
         for k in np.flatnonzero(
             (messages.sent <= time) & (time < messages.until) & messages.in_tree
@@ -313,7 +319,6 @@ class Painter:
                 self.text(str(tasks), place, size=10 if tasks < 100 else 8, colour=ink, bold=True)
             if has_cross:
                 self.cross(place, 4, self.theme.text)
-        return None
 
     def draw_marks(self, time: float, play: float) -> None:
         """Mark machines at which an application was just submitted, or that just failed for an instant."""
@@ -329,12 +334,12 @@ class Painter:
         for k in np.flatnonzero((begin == end) & (begin <= time) & (ages <= _KEPT)).tolist():
             self.cross(self.place(int(machine[k]) + leaves), 6, self.theme.text)
 
-    def draw_bars(self, state: State) -> None:
+    def draw_bars(self, state: State, time: float) -> None:
         """Draw a bar for the tasks of each application: done, running and queued."""
         scene, theme, item = self.scene, self.theme, self.animation.item
         rows = math.ceil(len(scene.tasks) / self.bars_across)
         wide = self.width / self.bars_across
-        scale = (wide - 190) / max(1, int(scene.tasks.max(initial=1)))
+        scale = (wide - 200) / max(1, int(scene.tasks.max(initial=1)))
         queued = state.queued.sum(axis=0)
         for k, tasks in enumerate(scene.tasks.tolist()):
             x, y = 10 + (k // rows) * wide, self.bottom + 12 + (k % rows) * _BAR
@@ -346,9 +351,11 @@ class Painter:
                 if count:
                     self.box((start, y, float(count) * scale, 13), self.pale(self.colour(k), alpha))
                     start += float(count) * scale
-            self.box((left, y, max(1.0, tasks * scale), 13), None, theme.muted)
-            end = left + tasks * scale + 6, y + 7
-            self.text(f"{state.done[k]}/{tasks} done", end, anchor="lm", size=11, colour=theme.muted)
+            is_released = bool(scene.release[k] <= time)
+            outline = theme.muted if is_released else theme.line
+            self.box((left, y, max(1.0, tasks * scale), 13), None, outline)
+            note = f"{state.done[k]}/{tasks} done" if is_released else "submitted later"
+            self.text(note, (left + tasks * scale + 6, y + 7), anchor="lm", size=11, colour=theme.muted)
 
     # -- shapes -------------------------------------------------------------------------------------------
 
@@ -364,7 +371,14 @@ class Painter:
         self.text(text, (6, y), anchor="lm", size=11, colour=self.theme.muted)
 
     def text(
-        self, text: str, at: Point, *, anchor: str = "mm", size: int = 12, colour: str = "", bold: bool = False
+        self,
+        text: str,
+        at: Point,
+        *,
+        anchor: str = "mm",
+        size: int = 12,
+        colour: str = "",
+        bold: bool = False,
     ) -> None:
         font = _font(size * _SCALE, bold)
         place = at[0] * _SCALE, at[1] * _SCALE

@@ -32,6 +32,13 @@
     return span < 86400 ? text : `day ${Math.floor(whole / 86400)}, ${text}`;
   }
 
+  // Returns a span of time with three digits, in a fitting unit.
+  function spanText(seconds) {
+    const [size, unit] = [[86400, "days"], [3600, "h"], [0, "s"]].find(([least]) => seconds >= 2 * least);
+    const value = seconds / (size || 1);
+    return `${value < 100 ? Number(value.toPrecision(2)) : Math.round(value)} ${unit}`;
+  }
+
   function start(root) {
     const data = JSON.parse(root.querySelector("script").textContent);
     const canvas = root.querySelector("canvas");
@@ -51,7 +58,6 @@
     const { begin, unit, span, machines, servers, applications, tree, raster, kinds } = data;
     const length = data.pace.play.at(-1);
     const colourOf = (application) => data.colours[application % data.colours.length];
-    const shownApplications = applications.tasks.length <= 12;
     for (const [table, column] of [["pieces", "start"], ["queues", "time"], ["messages", "sent"]]) {
       if (data[table]) data[table][column] = sums(data[table][column]);
     }
@@ -149,8 +155,8 @@
       const level = tree ? clamp(230 / depth, 30, 54) : 0;
       const band = tree ? depth * level : messages ? (servers ? 120 : 90) : 6;
       const cells = 16 + band;
-      const queue = queues ? 116 : 0;
-      return { width, narrow, font, left, each, x, level, cells, queue, bottom: cells + HOP + 20 + queue + (queues ? 16 : 0) };
+      const queue = Math.min(116, 10 * data.largest_queue);
+      return { width, narrow, font, left, each, x, level, cells, queue, bottom: cells + HOP + 20 + (queue ? queue + 16 : 0) };
     }
 
     // Returns the centre of a node of the tree, a machine or a server.
@@ -246,7 +252,7 @@
         text(narrow ? "tree" : "routers", 0, 16, { align: "left", size, colour: colours.muted });
       }
       text(narrow ? "runs" : "machines", 0, cells + HOP / 2, { align: "left", size, colour: colours.muted });
-      if (queues) text(narrow ? "queue" : "queued", 0, cells + HOP + 26, { align: "left", size, colour: colours.muted });
+      if (queue) text(narrow ? "queue" : "queued", 0, cells + HOP + 26, { align: "left", size, colour: colours.muted });
       const running = Array.from({ length: machines }, () => []);
       for (const k of state.running) running[pieces.machine[k]].push(k);
       const count = applications.tasks.length;
@@ -285,9 +291,9 @@
       for (let machine = 0; machine < machines; machine++) {
         const [x, y] = place(machine).map((centre) => centre - size / 2);
         const inner = size - gap;
-        const bar = queues ? Math.max(1.5, inner * 0.25) : 0;
+        const bar = data.largest_queue ? Math.max(1.5, inner * 0.2) : 0;
         drawCell(machine, running[machine], state.up[machine], time, x, y, inner, inner - bar);
-        if (bar && totals[machine]) box(x, y + inner - bar + 0.5, inner * (totals[machine] / largestQueue), bar - 0.5, colours.text);
+        if (bar && totals[machine]) box(x, y + inner - bar + 0.5, inner * (totals[machine] / largestQueue), bar - 0.5, colours.muted);
       }
     }
 
@@ -306,6 +312,9 @@
         const y = area.cells + Math.floor(group / across) * size;
         box(x, y, size - gap, size - gap, raster.colours[Math.round(share * (raster.colours.length - 1))]);
       }
+      raster.colours.forEach((shade, k) => box(46 + 14 * k, area.bottom + 12, 14, 12, shade));
+      text("0 %", 40, area.bottom + 18, { align: "right", colour: colours.muted });
+      text("100 % busy", 52 + 14 * raster.colours.length, area.bottom + 18, { align: "left", colour: colours.muted });
       return `${((100 * busy) / all).toFixed(0)} % of the time of the machines busy`;
     }
 
@@ -398,13 +407,13 @@
     }
 
     const panelHeight = (width) => {
-      if (!shownApplications || raster) return 8;
+      if (!data.bars) return raster ? 30 : 8;
       const rows = Math.ceil(applications.tasks.length / (width < 700 || applications.tasks.length < 3 ? 1 : 2));
-      return 12 + rows * 22 + 20;
+      return 12 + rows * 22;
     };
 
     // Draws the tasks of each application: done, running and waiting.
-    function drawApplications(state) {
+    function drawApplications(state, time) {
       const count = applications.tasks.length;
       const across = area.width < 700 || count < 3 ? 1 : 2;
       const rows = Math.ceil(count / across);
@@ -412,7 +421,7 @@
       const size = area.font;
       const name = area.narrow ? 54 : 96;
       const wide = area.width / across;
-      const room = wide - name - 98;
+      const room = wide - name - (area.narrow ? 56 : 112);
       for (let k = 0; k < count; k++) {
         const x = Math.floor(k / rows) * wide;
         const y = area.bottom + 12 + (k % rows) * 22;
@@ -428,10 +437,11 @@
           from += tasks * scale;
         }
         draw.globalAlpha = 1;
-        box(x + name, y, Math.max(1, applications.tasks[k] * scale), 14, null, colours.muted);
-        text(`${state.done[k]}/${applications.tasks[k]}${area.narrow ? "" : " done"}`, x + name + applications.tasks[k] * scale + 8, y + 7, { align: "left", size, colour: colours.muted });
+        const isReleased = applications.release[k] <= time;
+        box(x + name, y, Math.max(1, applications.tasks[k] * scale), 14, null, isReleased ? colours.muted : colours.line);
+        const note = isReleased ? `${state.done[k]}/${applications.tasks[k]}${area.narrow ? "" : " done"}` : area.narrow ? "later" : "submitted later";
+        text(note, x + name + applications.tasks[k] * scale + 8, y + 7, { align: "left", size, colour: colours.muted });
       }
-      return area.bottom + 12 + rows * 22;
     }
 
     function render() {
@@ -457,10 +467,10 @@
         (data.columns ? drawColumns : drawGrid)(state, time);
         drawMessages(time);
         drawMarks(time);
-        if (shownApplications) drawApplications(state);
+        if (data.bars) drawApplications(state, time);
         const total = (values) => values.reduce((a, b) => a + b, 0);
         const parts = [`${total(state.runs)} running`];
-        if (queues) parts.push(`${total(state.waiting)} queued`);
+        if (data.largest_queue) parts.push(`${total(state.waiting)} queued`);
         parts.push(`${total(state.elsewhere)} waiting elsewhere`, `${total(state.done)} done`);
         const down = state.up.filter((up) => !up).length;
         summary = `tasks: ${parts.join(", ")}${down ? `; ${down} machine${down > 1 ? "s" : ""} down` : ""}`;
@@ -470,7 +480,7 @@
       output.textContent = clock(seconds, span * unit);
       const step = length / 1000;
       const pace = ((timeOf(Math.min(length, played + step)) - timeOf(Math.max(0, played - step))) * unit) / (2 * step);
-      root.querySelector(".pace").textContent = `${pace * Number(rate.value) < 10 ? (pace * Number(rate.value)).toPrecision(2) : Math.round(pace * Number(rate.value))} s per second`;
+      root.querySelector(".pace").textContent = `${spanText(pace * Number(rate.value))} per second`;
       let news = "";
       for (const [at, line] of events) {
         if (at > time) break;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import json
 import os
 from functools import cached_property
 from pathlib import Path
@@ -14,18 +15,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridsim.errors import ScenarioError
-from gridsim.plots.animation.pace import Pace, pace_of
+from gridsim.plots.animation.pace import pace_of
 from gridsim.plots.animation.scenes import SHADES, Scene, State, scene_of
 from gridsim.plots.style import APPLICATION_COLOURS, text_colour
 from gridsim.support.arguments import integer, real
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.provenance import VERSION
-from gridsim.support.text import to_json
 
 if TYPE_CHECKING:
     from gridsim.results.result import Result
 
 _FOLDER = Path(__file__).parent
+#: Largest number of applications that have a bar.
+_MAX_BARS = 12
 #: Duration of a GIF, s, unless `animate` states one.
 GIF_SECONDS = 8.0
 #: Number of units of time into which a page divides the run; times are whole numbers of them.
@@ -97,7 +99,7 @@ class Animation:
             from gridsim.plots.animation.gif import gif
 
             width = integer("width", width, low=240, high=4000)
-            rate = real("frames_per_second", frames_per_second, above=0, high=50)
+            rate = real("frames_per_second", frames_per_second, above=0)
             pace = self.pace if self._seconds is not None else pace_of(self.scene, GIF_SECONDS)
             content = gif(self, pace, width=width, dark=dark, frames_per_second=rate)
         with atomic_file(path) as stream:
@@ -115,13 +117,13 @@ class Animation:
 
     def player(self, *, autoplay: bool = False) -> str:
         """Return the part of a page with the animation; the page needs `STYLE` and, at its end, `SCRIPT`."""
-        data = to_json(self._data, indent=None)
-        for character in "<>&\u2028\u2029":
+        data = json.dumps(self._data, separators=(",", ":"), allow_nan=False)
+        for character in "<>&":
             data = data.replace(character, f"\\u{ord(character):04x}")
         return Template((_FOLDER / "player.html").read_text(encoding="utf-8")).substitute(
             label=html.escape(self.title),
             autoplay=" data-autoplay" if autoplay else "",
-            notes=html.escape(". ".join(f"{note[0].upper()}{note[1:]}" for note in self.notes)),
+            notes=html.escape("  ".join(f"{note[0].upper()}{note[1:]}." for note in self.notes)),
             data=data,
         )
 
@@ -137,9 +139,18 @@ class Animation:
         scene = self.scene
         notes = list(scene.notes)
         applications = len(scene.tasks)
+        if self.has_bars:
+            notes.insert(0, f"bars of {self.item}s: done, running (pale) and queued (palest)")
+        if scene.raster is None and not scene.has_columns and self.largest_queue:
+            notes.insert(0, f"the bar below a machine is its queue, of up to {self.largest_queue:,} tasks")
         if scene.raster is None and applications > len(APPLICATION_COLOURS):
             notes.insert(0, f"{applications:,} {self.item}s in {len(APPLICATION_COLOURS)} repeated colours")
         return tuple(notes)
+
+    @property
+    def has_bars(self) -> bool:
+        """Whether each application has a bar, which shows how many of its tasks are done."""
+        return self.scene.raster is None and len(self.scene.tasks) <= _MAX_BARS
 
     @property
     def _height(self) -> int:
@@ -187,6 +198,7 @@ class Animation:
                 "play": [round(value, 4) for value in self.pace.play.tolist()],
                 "time": units(self.pace.time).tolist(),
             },
+            "bars": self.has_bars,
             "largest_queue": self.largest_queue,
             "tree": None,
             "pieces": None,
@@ -217,8 +229,9 @@ class Animation:
         if (messages := scene.messages) is not None:
             sent = units(messages.sent)
             data["kinds"] = messages.kinds
-            # a reader can show the others
-            data["hidden"] = [k for k in range(len(messages.kinds)) if not messages.in_tree[messages.kind == k].any()]
+            # a reader can show them
+            hidden = np.setdiff1d(messages.kind, messages.kind[messages.in_tree])
+            data["hidden"] = hidden.tolist()
             data["messages"] = {
                 "kind": messages.kind.tolist(),
                 "sender": messages.sender.tolist(),
@@ -250,12 +263,15 @@ class Animation:
         step = 0.0 if pieces.at_once else number / pieces.tasks[row]
         begin = pieces.start[row] + (pieces.end - pieces.start)[row] * step
         machines = np.concatenate((machine, pieces.machine[row]))
-        order = np.lexsort((np.concatenate((time, begin)), machines))
+        times = np.concatenate((time, begin))
+        order = np.lexsort((times, machines))
         level = np.cumsum(np.concatenate((change, np.full(len(row), -1)))[order])
-        sorted_machines = machines[order]
+        sorted_machines, sorted_times = machines[order], times[order]
         first = np.searchsorted(sorted_machines, sorted_machines)
         before = np.where(first > 0, level[np.maximum(first - 1, 0)], 0)
-        return int((level - before).max(initial=0))
+        # after all events of an instant
+        is_last = np.append((np.diff(sorted_machines) != 0) | (np.diff(sorted_times) > 0), True)[: len(order)]
+        return int((level - before)[is_last].max(initial=0))
 
 
 #: The style sheet and the script of animations in a page.
@@ -278,9 +294,7 @@ def compact(values: np.ndarray) -> list[int]:
     return first if (values == values[:1]).all() else values.tolist()
 
 
-def animate(
-    result: Result, *, messages: bool | None = None, seconds: float | None = None
-) -> Animation:
+def animate(result: Result, *, messages: bool | None = None, seconds: float | None = None) -> Animation:
     """Return an animation of a recorded run.
 
     Each machine shows the tasks that it runs, in the colour of their application or job, those that wait in

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.fault_events import TooManyChanges
 from gridsim.plots.trees import has_tree
-from gridsim.results.metrics.series import cores_used, down_times, occupancy, recorded_schedule
+from gridsim.results.metrics.series import (
+    cores_used,
+    down_times,
+    machine_cores,
+    occupancy,
+    recorded_schedule,
+)
 from gridsim.scheduling.overlays import tree_level, tree_machines, tree_spans
 from gridsim.support.arrays import Floats, Integers
 
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 MACHINES, PIECES = 2000, 50_000
 #: Largest numbers of groups of machines, and of intervals of time, of such an animation.
 GROUPS, INTERVALS = 1024, 400
-#: Machines are columns, and a tree is drawn, up to this number of machines; more machines are cells of a grid.
+#: Up to this number of machines, they are columns, and a tree is drawn; more are cells of a grid.
 COLUMNS = 128
 #: Largest number of messages that are drawn.
 MESSAGES = 20_000
@@ -233,12 +239,9 @@ class Scene:
         key = pieces.machine * applications + pieces.application
         if self.arrivals is not None:
             at, machine, application, change = self.arrivals
-            come = at <= time
-            size = machines * applications
-            queued += np.bincount(
-                (machine * applications + application)[come], change[come], size
-            ).astype(np.int64)
-            queued -= np.bincount(key, started, size).astype(np.int64)
+            now, key_of_change = at <= time, machine * applications + application
+            queued += np.bincount(key_of_change[now], change[now], len(queued)).astype(np.int64)
+            queued -= np.bincount(key, started, len(queued)).astype(np.int64)
         queued = np.maximum(queued, 0).reshape(machines, applications)
         done = np.bincount(pieces.application, pieces.finished(time), applications).astype(np.int64)
         width = np.where(is_running, pieces.tasks if pieces.at_once else 1, 0)
@@ -265,12 +268,11 @@ def scene_of(result: Result, messages: bool | None) -> Scene:
     end = float(max(schedule["end"].max(initial=begin), begin + 1e-9))
     is_ended = ~np.isnan(table["finish"])
     notes = [] if is_ended.all() else [f"{int((~is_ended).sum()):,} rejected jobs are not drawn"]
-    cores = result.machines["cores"] if "cores" in result.machines else np.ones(machines, np.int64)
     options: dict[str, Any] = {
         "begin": begin,
         "end": end,
         "rigid": result.rigid,
-        "cores": np.asarray(cores, np.int64),
+        "cores": machine_cores(result),
         "release": np.asarray(table["release"], np.float64),
         "tasks": np.where(is_ended, table["tasks"], 0).astype(np.int64),
         "submitter": np.asarray(table["submitter"], np.int64),
@@ -325,9 +327,7 @@ def scene_of(result: Result, messages: bool | None) -> Scene:
     )  # fmt: skip
 
 
-def _outages(
-    result: Result, end: float, notes: list[str]
-) -> tuple[tuple[Integers, Floats, Floats], bool]:
+def _outages(result: Result, end: float, notes: list[str]) -> tuple[tuple[Integers, Floats, Floats], bool]:
     """Return the outages until `end` (s), and whether they are known."""
     empty = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
     if not result.has_faults and "scenario" not in result.provenance:
@@ -362,7 +362,8 @@ def _arrivals(
         (lost_key, key_of_arrival, (pieces.machine * applications + pieces.application)[repeated])
     )
     time = np.concatenate((begin[failure], table["time"], started))
-    change = np.concatenate((np.zeros(len(lost_key)), table["tasks"], -np.ones(len(started)))).astype(np.int64)
+    changes = np.zeros(len(lost_key)), table["tasks"], -np.ones(len(started))
+    change = np.concatenate(changes).astype(np.int64)
     rank = np.repeat((0, 1, 2), (len(lost_key), len(table), len(started)))
     order = np.lexsort((rank, time, key))
     level, sorted_key, sorted_rank = np.cumsum(change[order]), key[order], rank[order]
@@ -378,9 +379,9 @@ def _arrivals(
     loss_keys = sorted_key[marks[rows]]
     machine = np.concatenate((loss_keys // applications, table["machine"])).astype(np.int64)
     application = np.concatenate((loss_keys % applications, table["application"])).astype(np.int64)
-    changes = np.concatenate((-lost[rows], table["tasks"])).astype(np.int64)
+    change = np.concatenate((-lost[rows], table["tasks"])).astype(np.int64)
     by_time = np.argsort(times, kind="stable")
-    return times[by_time], machine[by_time], application[by_time], changes[by_time]
+    return times[by_time], machine[by_time], application[by_time], change[by_time]
 
 
 def _messages(
@@ -413,7 +414,7 @@ def _messages(
         log["sent"][rows].astype(np.float64),
         log["delivered"][rows].astype(np.float64),
         application,
-        _tasks_of(result, rows),
+        _tasks_of(result, rows) if is_tree else np.zeros(len(rows), np.int64),
         np.isin(log["kind"][rows], _TREE_KINDS) if is_tree else np.ones(len(rows), np.bool_),
     )
 
@@ -470,15 +471,16 @@ class _Climbs:
 
 
 def _tasks_of(result: Result, rows: Integers) -> Integers:
-    """Return the number of tasks of messages that hand tasks on, as the decisions state it; else 0."""
+    """Return the number of tasks of each request of a fair tree, as the decisions state it; else 0."""
     log, decisions = result.tables["message_log"], result.tables.get("decisions")
     tasks = np.zeros(len(rows), np.int64)
     if decisions is None:
         return tasks
     names = ("time", "decider", "machine", "application")
-    columns = [decisions[name].tolist() for name in names]
-    known = dict(zip(zip(*columns, strict=True), decisions["tasks"].tolist(), strict=True))
-    keys = zip(*(log[name][rows].tolist() for name in ("sent", "sender", "receiver", "application")), strict=True)
-    for k, key in enumerate(keys):
-        tasks[k] = known.get(key, 0) if key[3] >= 0 else 0
+    keys = zip(*(decisions[name].tolist() for name in names), strict=True)
+    known = dict(zip(keys, decisions["tasks"].tolist(), strict=True))
+    names = ("sent", "sender", "receiver", "application")
+    is_request = log["kind"][rows] == "request"
+    for k, key in enumerate(zip(*(log[name][rows].tolist() for name in names), strict=True)):
+        tasks[k] = known.get(key, 0) if is_request[k] else 0
     return tasks

@@ -274,6 +274,12 @@ def positions_in(subset: NDArray[np.int64], machines: int) -> NDArray[np.int64]:
     return place
 
 
+def machine_cores(result: Result) -> Integers:
+    """Return the number of cores of each machine: int64[machines]."""
+    cores = result.machines["cores"] if "cores" in result.machines else np.ones(len(result.machines))
+    return np.asarray(cores, np.int64)
+
+
 def cores_used(result: Result, schedule: Mapping[str, NDArray[Any]]) -> Integers:
     """Return the number of cores of its machine that each row of a schedule uses: int64[rows]."""
     if not result.rigid:  # the tasks of a row run one after the other
@@ -283,9 +289,7 @@ def cores_used(result: Result, schedule: Mapping[str, NDArray[Any]]) -> Integers
     return used
 
 
-def core_lanes(
-    result: Result, schedule: Mapping[str, NDArray[Any]]
-) -> tuple[Integers, Integers, Integers]:
+def core_lanes(result: Result, schedule: Mapping[str, NDArray[Any]]) -> tuple[Integers, Integers, Integers]:
     """Return the cores of its machine on which each row of a schedule is drawn: adjacent ones if possible.
 
     If the schedule does not state the core, a row gets the lowest cores that are free.
@@ -366,7 +370,7 @@ def occupancy(
     # Each piece adds 1 s of work per s from its start on, and subtracts it from its end on.  The sum over
     # starts and ends is exact, and needs no loop over the cells of a piece.
     time_worked = np.zeros((rows, columns + 1))
-    cores = result.machines["cores"] if "cores" in result.machines else np.ones(len(place_of), np.int64)
+    cores = machine_cores(result)
     used = cores_used(result, schedule)[is_selected]
     for times, sign in ((start, used), (end, -used)):
         cell = np.minimum(((times - first) / width).astype(np.int64), columns - 1)
