@@ -47,11 +47,12 @@ def to_perfetto(result: Result, path: StrPath, *, machines: slice | Sequence[int
     """Write a recorded result as a trace for https://ui.perfetto.dev or chrome://tracing.
 
     Cores of machines are threads, in processes of `BLOCK` machines.  Slices in them are rows of the table
-    ``schedule`` and the outages of the machine.  Applications are async slices from release to finish.  Counters show the
-    numbers of applications in the system and of busy machines.  Flows are the delivered messages if the run
-    recorded them (``message_log``; a long run has only the first ones, see `Result.left_out`).  Otherwise
-    flows lead from the release of each application, at its submitter, to the pieces of it that ran.  Servers
-    (`Result.servers`) that send or receive messages are threads of a further process.
+    ``schedule`` and the outages of the machine.  Applications are async slices from release to finish.
+    Counters show the numbers of applications in the system and of busy machines.  Flows are the delivered
+    messages if the run recorded them (``message_log``; a long run has only the first ones, see
+    `Result.left_out`).  Otherwise flows lead from the release of each application, at its submitter, to the
+    pieces of it that ran.  Servers (`Result.servers`) that send or receive messages are threads of a further
+    process.
 
     Parameters
     ----------
@@ -276,8 +277,8 @@ class _Trace:
                 colour, details = "terrible", f'{details},"cut off":"{self._cause(u, end)}"'
             yield (
                 f'{{"ph":"X","cat":"tasks","name":"{self.names[i]}",{self._place(u, core)},'
-                f'"ts":{_micros(start)},"dur":{_micros(end - start)},"cname":"{colour}","args":{{"application":{i},"tasks":{tasks},'
-                f'"completed":{completed},{tails[i]}{details}}}}}'
+                f'"ts":{_micros(start)},"dur":{_micros(end - start)},"cname":"{colour}",'
+                f'"args":{{"application":{i},"tasks":{tasks},"completed":{completed},{tails[i]}{details}}}}}'
             )
 
     def _cause(self, u: int, end: int) -> str:
