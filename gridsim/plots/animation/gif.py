@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 #: Frames are drawn this many times larger, and then reduced, so that edges are smooth.
 _SCALE = 2
-#: Largest number of colours of a GIF, and seconds for which the last frame stays.
-_MAX_COLOURS, _LAST_SECONDS = 64, 1.2
+#: Seconds for which the last frame stays.
+_LAST_SECONDS = 1.2
+#: Opacities of colours on the background.
+_ALPHAS = (1.0, 0.82, 0.65, 0.5, 0.45, 0.3, 0.15)
 #: Height of the cell of a machine, of the queues, and of the bar of an application, px.
 _CELL, _QUEUE, _BAR = 26, 104, 20
 #: Seconds of playing for which a release or a transient failure stays marked.
@@ -54,13 +56,8 @@ def gif(animation: Animation, pace: Pace, *, width: int, dark: bool, frames_per_
     count = max(2, round(1000 * pace.seconds / duration))
     painter = Painter(animation, pace, width, DARK if dark else LIGHT)
     frames = [painter.frame(play) for play in np.linspace(0.0, pace.seconds, count)]
-    # one palette for all frames: unchanged pixels stay unchanged
-    step = max(1, count // 12)
-    samples = [*frames[::step], frames[-1]]
-    strip = image.new("RGB", (frames[0].width, frames[0].height * len(samples)))
-    for k, sample in enumerate(samples):
-        strip.paste(sample, (0, k * sample.height))
-    palette = strip.quantize(_MAX_COLOURS, method=image.Quantize.MEDIANCUT, dither=image.Dither.NONE)
+    palette = image.new("P", (1, 1))
+    palette.putpalette([value for colour in painter.palette() for value in _rgb(colour)])
     indexed = [each.quantize(palette=palette, dither=image.Dither.NONE) for each in frames]
     durations = [duration] * (count - 1) + [round(1000 * _LAST_SECONDS)]
     stream = io.BytesIO()
@@ -99,7 +96,7 @@ class Painter:
             servers = 96.0 if scene.servers else 76.0
             band = self.depth * self.level if self.has_tree else servers if scene.messages else 4.0
             self.cells = self.top + 14 + band
-            self.queue = min(_QUEUE, 9.0 * animation.largest_queue)
+            self.queue = min(_QUEUE, 9.0 * scene.largest_queue)
             self.bottom = self.cells + _CELL + 20 + (self.queue + 16 if self.queue else 0)
         else:
             count = machines if scene.raster is None else len(scene.raster.machines)
@@ -116,6 +113,16 @@ class Painter:
         self.canvas = import_extra("PIL.ImageDraw", "plot", "a GIF")
 
     # -- parts --------------------------------------------------------------------------------------------
+
+    def palette(self) -> list[str]:
+        """Return the colours of all frames: those that are drawn, and their blends at smooth edges."""
+        theme, scene = self.theme, self.scene
+        bases = [theme.text, theme.muted, theme.line]
+        if scene.raster is None:
+            bases += self.colours[: len(scene.tasks)]
+        blends = [self.pale(colour, alpha) for colour in bases for alpha in _ALPHAS]
+        shades = SHADES if scene.raster is not None else ()
+        return list(dict.fromkeys((theme.background, theme.raised, *blends, *shades)))
 
     def frame(self, play: float) -> Any:
         """Return the frame at a playing time (s), an image of Pillow."""
@@ -138,7 +145,7 @@ class Painter:
             self.draw_marks(time, play)
             if self.has_bars:
                 self.draw_bars(state, time)
-            queued = f", {int(state.queued.sum())} queued" if self.animation.largest_queue else ""
+            queued = f", {int(state.queued.sum())} queued" if self.scene.largest_queue else ""
             down = int((~state.is_up).sum())
             summary = (
                 f"tasks: {int(state.running_tasks.sum())} running{queued}, {int(state.elsewhere.sum())} "
@@ -175,7 +182,7 @@ class Painter:
         self.label("machines", self.cells + _CELL / 2)
         if self.queue:
             self.label("queued", self.cells + _CELL + 26)
-        height = self.queue / max(1, self.animation.largest_queue)
+        height = self.queue / max(1, self.scene.largest_queue)
         every = 1 if self.each >= 16 else 5 if self.each >= 6 else 10
         for machine in range(machines):
             left = self.x + int(self.column[machine]) * self.each + gap / 2
@@ -202,8 +209,8 @@ class Painter:
         """Draw machines as cells, each with a bar for its queue."""
         gap = 2.0 if self.each > 12 else 1.0 if self.each > 5 else 0.0
         inner = self.each - gap
-        bar = max(1.5, inner * 0.2) if self.animation.largest_queue else 0.0
-        totals = state.queued.sum(axis=1) / max(1, self.animation.largest_queue)
+        bar = max(1.5, inner * 0.2) if self.scene.largest_queue else 0.0
+        totals = state.queued.sum(axis=1) / max(1, self.scene.largest_queue)
         for machine in range(self.scene.machines):
             x, y = (centre - self.each / 2 for centre in self.place(machine))
             self.draw_cell(machine, state, time, (x, y, inner, inner - bar))
@@ -304,7 +311,7 @@ class Painter:
                 for start, end in pairwise(points if height else points[:: len(points) - 1]):
                     self.line(start, end, pale, 2.5 if is_edge else 1.2)
             share = float((time - messages.sent[k]) / (messages.until[k] - messages.sent[k]))
-            is_lost = math.isnan(messages.delivered[k])
+            is_lost = bool(messages.is_lost[k])
             reach = share / 2 if is_lost else share
             place = a + (c - a) * reach, b + (d - b) * reach - 4 * height * reach * (1 - reach)
             dots.append((place, k, is_main, is_lost and share > 0.5))

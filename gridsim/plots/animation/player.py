@@ -141,8 +141,8 @@ class Animation:
         applications = len(scene.tasks)
         if self.has_bars:
             notes.insert(0, f"bars of {self.item}s: done, running (pale) and queued (palest)")
-        if scene.raster is None and not scene.has_columns and self.largest_queue:
-            notes.insert(0, f"the bar below a machine is its queue, of up to {self.largest_queue:,} tasks")
+        if scene.raster is None and not scene.has_columns and scene.largest_queue:
+            notes.insert(0, f"the bar below a machine is its queue, of up to {scene.largest_queue:,} tasks")
         if scene.raster is None and applications > len(APPLICATION_COLOURS):
             notes.insert(0, f"{applications:,} {self.item}s in {len(APPLICATION_COLOURS)} repeated colours")
         return tuple(notes)
@@ -199,7 +199,7 @@ class Animation:
                 "time": units(self.pace.time).tolist(),
             },
             "bars": self.has_bars,
-            "largest_queue": self.largest_queue,
+            "largest_queue": scene.largest_queue,
             "tree": None,
             "pieces": None,
             "queues": None,
@@ -238,7 +238,7 @@ class Animation:
                 "receiver": messages.receiver.tolist(),
                 "sent": steps(sent),
                 "travel": (units(messages.until) - sent).tolist(),
-                "lost": (np.isnan(messages.delivered) * 1).tolist(),
+                "lost": (messages.is_lost * 1).tolist(),
                 "application": messages.application.tolist(),
                 "tasks": messages.tasks.tolist(),
             }
@@ -251,27 +251,6 @@ class Animation:
                 "colours": SHADES,
             }
         return data
-
-    @cached_property
-    def largest_queue(self) -> int:
-        """Largest number of tasks that wait at a machine at once."""
-        if self.scene.arrivals is None or self.scene.pieces is None:
-            return 0
-        pieces, (time, machine, _, change) = self.scene.pieces, self.scene.arrivals
-        row = np.repeat(np.arange(len(pieces.tasks)), pieces.tasks)
-        number = np.arange(len(row)) - np.repeat(np.cumsum(pieces.tasks) - pieces.tasks, pieces.tasks)
-        step = 0.0 if pieces.at_once else number / pieces.tasks[row]
-        begin = pieces.start[row] + (pieces.end - pieces.start)[row] * step
-        machines = np.concatenate((machine, pieces.machine[row]))
-        times = np.concatenate((time, begin))
-        order = np.lexsort((times, machines))
-        level = np.cumsum(np.concatenate((change, np.full(len(row), -1)))[order])
-        sorted_machines, sorted_times = machines[order], times[order]
-        first = np.searchsorted(sorted_machines, sorted_machines)
-        before = np.where(first > 0, level[np.maximum(first - 1, 0)], 0)
-        # after all events of an instant
-        is_last = np.append((np.diff(sorted_machines) != 0) | (np.diff(sorted_times) > 0), True)[: len(order)]
-        return int((level - before)[is_last].max(initial=0))
 
 
 #: The style sheet and the script of animations in a page.

@@ -66,6 +66,14 @@ class Pieces:
     cores: Integers
     at_once: bool
 
+    def starts(self) -> tuple[Integers, Floats]:
+        """Return the piece of each task, and the start of the task, s."""
+        row = np.repeat(np.arange(len(self.tasks)), self.tasks)
+        if self.at_once:
+            return row, self.start[row]
+        number = np.arange(len(row)) - (np.cumsum(self.tasks) - self.tasks)[row]
+        return row, self.start[row] + ((self.end - self.start) / self.tasks)[row] * number
+
     def started(self, time: float) -> Integers:
         """Return the number of tasks of each piece that have started by `time`."""
         if self.at_once:
@@ -93,7 +101,9 @@ class Messages:
     sender, receiver
         Positions in the picture: machines, servers after them, or nodes of the tree.
     delivered
-        Time of delivery, s; NaN if the message did not arrive.
+        Time of delivery, s; NaN if the message did not arrive before the end of the run.
+    is_lost
+        Whether a failure has dropped the message.
     tasks
         Number of tasks that the message is about; 0 if it is not recorded.
     in_tree
@@ -106,13 +116,14 @@ class Messages:
     receiver: Integers
     sent: Floats
     delivered: Floats
+    is_lost: NDArray[np.bool_]
     application: Integers
     tasks: Integers
     in_tree: NDArray[np.bool_]
 
     @cached_property
     def until(self) -> Floats:
-        """Time at which each message disappears, s; for lost ones after a typical time of travel."""
+        """Time at which each message disappears, s; after a typical time of travel if it did not arrive."""
         travel = self.delivered - self.sent
         typical = float(np.nanmedian(travel)) if np.isfinite(travel).any() else 0.0
         return np.where(np.isnan(self.delivered), self.sent + typical, self.delivered)
@@ -222,6 +233,21 @@ class Scene:
         if not len(self.levels):
             return np.arange(self.machines)
         return np.argsort(self.positions[self.machines - 1 :], kind="stable")
+
+    @cached_property
+    def largest_queue(self) -> int:
+        """Largest number of tasks that wait at a machine, after all events of an instant."""
+        if self.arrivals is None or self.pieces is None:
+            return 0
+        (row, started), (time, machine, _, change) = self.pieces.starts(), self.arrivals
+        machines, times = np.append(machine, self.pieces.machine[row]), np.append(time, started)
+        order = np.lexsort((times, machines))
+        level = np.cumsum(np.append(change, np.full(len(row), -1))[order])
+        machines, times = machines[order], times[order]
+        is_last = np.append((np.diff(machines) != 0) | (np.diff(times) > 0), True)
+        first = np.searchsorted(machines, machines)
+        before = np.where(first > 0, level[np.maximum(first - 1, 0)], 0)
+        return int((level - before)[is_last].max())
 
     def state(self, time: float) -> State:
         """Return the state at `time` (s).
@@ -346,10 +372,7 @@ def _arrivals(
     table: Table, pieces: Pieces, outages: tuple[Integers, Floats, Floats], applications: int
 ) -> tuple[Floats, Integers, Integers, Integers]:
     """Return the changes of queues other than starts: arrivals, withdrawals, and losses in failures."""
-    repeated = np.repeat(np.arange(len(pieces.tasks)), pieces.tasks)
-    number = np.arange(len(repeated)) - np.repeat(np.cumsum(pieces.tasks) - pieces.tasks, pieces.tasks)
-    steps = 0.0 if pieces.at_once else number / pieces.tasks[repeated]
-    started = pieces.start[repeated] + (pieces.end - pieces.start)[repeated] * steps
+    row, started = pieces.starts()
     key_of_arrival = table["machine"] * applications + table["application"]
     keys = np.unique(key_of_arrival)
     failed, begin, _ = outages
@@ -359,7 +382,7 @@ def _arrivals(
     failure = np.repeat(np.arange(len(failed)), count)
     lost_key = keys[np.repeat(low - np.cumsum(count) + count, count) + np.arange(count.sum())]
     key = np.concatenate(
-        (lost_key, key_of_arrival, (pieces.machine * applications + pieces.application)[repeated])
+        (lost_key, key_of_arrival, (pieces.machine * applications + pieces.application)[row])
     )
     time = np.concatenate((begin[failure], table["time"], started))
     changes = np.zeros(len(lost_key)), table["tasks"], -np.ones(len(started))
@@ -413,6 +436,7 @@ def _messages(
         receiver,
         log["sent"][rows].astype(np.float64),
         log["delivered"][rows].astype(np.float64),
+        log["dropped"][rows] > 0,
         application,
         _tasks_of(result, rows) if is_tree else np.zeros(len(rows), np.int64),
         np.isin(log["kind"][rows], _TREE_KINDS) if is_tree else np.ones(len(rows), np.bool_),
