@@ -110,7 +110,7 @@ def test_states_are_those_of_the_schedule(result: gs.Result) -> None:
         assert state.done.tolist() == done.tolist()
         # each released task is in one place
         released = np.where(result.applications["release"] <= time, result.applications["tasks"], 0)
-        places = state.done + state.running_tasks + state.queued.sum(axis=0) + state.elsewhere
+        places = state.done + state.running_tasks + state.queued.sum(axis=0) + state.pending
         assert places.tolist() == released.tolist()
         # failures
         is_down = {int(u) for u, a, b in zip(machine, begin, end, strict=True) if a <= time < b}

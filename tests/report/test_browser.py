@@ -258,8 +258,8 @@ def test_an_animation_shows_the_states_of_the_run(browser: Any, tmp_path: Path) 
     script = """
         const { gridsim } = document.querySelector(".gridsim-animation");
         gridsim.seek(arguments[0]);
-        const { running, done, runs, waiting, elsewhere, up } = gridsim.state();
-        return { running, done, runs, waiting, elsewhere, up };
+        const { running, done, runs, waiting, pending, up } = gridsim.state();
+        return { running, done, runs, waiting, pending, up };
     """
     scene = animation.scene
     for k in range(1, 40):
@@ -268,7 +268,7 @@ def test_an_animation_shows_the_states_of_the_run(browser: Any, tmp_path: Path) 
         assert drawn["running"] == state.running.tolist() and drawn["up"] == state.is_up.tolist()
         assert drawn["done"] == state.done.tolist() and drawn["runs"] == state.running_tasks.tolist()
         assert drawn["waiting"] == state.queued.sum(axis=0).tolist()
-        assert drawn["elsewhere"] == state.elsewhere.tolist()
+        assert drawn["pending"] == state.pending.tolist()
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
     player = browser.find_element(By.CSS_SELECTOR, ".gridsim-animation")
     player.send_keys(Keys.HOME)

@@ -57,18 +57,18 @@ def pace_of(scene: Scene, seconds: float | None) -> Pace:
     if scene.messages is None:
         return linear
     low, high = _travel_times(scene.messages, scene.end)
-    travelled = float((high - low).sum())
-    if not len(low) or len(low) > _MAX_PARTS or travelled <= 0 or travelled >= span:
+    moving = float((high - low).sum())
+    if not len(low) or len(low) > _MAX_PARTS or moving <= 0 or moving >= span:
         return linear
     travel = (scene.messages.until - scene.messages.sent)[_is_followed(scene.messages)]
-    slow = travelled / float(np.median(travel)) * _TRAVEL_SECONDS if np.median(travel) > 0 else 0.0
+    slow = moving / float(np.median(travel)) * _TRAVEL_SECONDS if np.median(travel) > 0 else 0.0
     slow = min(slow, _MAX_TRAVEL_SECONDS if seconds is None else _MAX_TRAVEL_SHARE * seconds)
     calm = constant if seconds is None else seconds - slow
-    if slow / travelled <= calm / (span - travelled):  # messages already travel slowly
+    if slow / moving <= calm / (span - moving):  # messages already travel slowly
         return linear
     times = np.concatenate(([scene.begin], np.stack((low, high), axis=1).ravel(), [scene.end]))
-    rate = np.full(len(times) - 1, calm / (span - travelled))
-    rate[1::2] = slow / travelled
+    rate = np.full(len(times) - 1, calm / (span - moving))
+    rate[1::2] = slow / moving
     play = np.concatenate(([0.0], np.cumsum(np.diff(times) * rate)))
     is_kept = np.append(True, np.diff(play) > 0)
     return Pace(play[is_kept], times[is_kept])

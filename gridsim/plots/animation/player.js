@@ -110,7 +110,7 @@
       const waiting = Array(count).fill(0);
       for (const [key, tasks] of state.queued) waiting[key % count] += Math.max(0, tasks);
       state.waiting = waiting;
-      state.elsewhere = waiting.map((queued, k) => {
+      state.pending = waiting.map((queued, k) => {
         const tasks = applications.release[k] <= time ? applications.tasks[k] : 0;
         state.done[k] = Math.min(state.done[k], applications.tasks[k]);
         state.runs[k] = Math.min(state.runs[k], tasks - state.done[k]); // several replicas of a task may run
@@ -471,7 +471,7 @@
         const total = (values) => values.reduce((a, b) => a + b, 0);
         const parts = [`${total(state.runs)} running`];
         if (data.largest_queue) parts.push(`${total(state.waiting)} queued`);
-        parts.push(`${total(state.elsewhere)} waiting elsewhere`, `${total(state.done)} done`);
+        parts.push(`${total(state.pending)} waiting elsewhere`, `${total(state.done)} done`);
         const down = state.up.filter((up) => !up).length;
         summary = `tasks: ${parts.join(", ")}${down ? `; ${down} machine${down > 1 ? "s" : ""} down` : ""}`;
       }

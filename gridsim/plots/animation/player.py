@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from gridsim.results.result import Result
 
 _FOLDER = Path(__file__).parent
-#: Largest number of applications that have a bar.
-_MAX_BARS = 12
 #: Duration of a GIF, s, unless `animate` states one.
 GIF_SECONDS = 8.0
 #: Number of units of time into which a page divides the run; times are whole numbers of them.
@@ -41,24 +39,19 @@ class Animation:
 
     Parameters
     ----------
-    result
-        The result whose names are shown.
+    scene
+        What the animation shows.
     seconds
         Duration of playing, s; None for one that fits the messages.
     """
 
-    def __init__(self, scene: Scene, result: Result, seconds: float | None = None) -> None:
+    def __init__(self, scene: Scene, seconds: float | None = None) -> None:
         self.scene, self._seconds = scene, seconds
         self.pace = pace_of(scene, seconds)
-        self.item = "job" if scene.rigid else "application"
-        numbers = result.jobs_of_log
-        self.names = np.arange(len(scene.tasks)) if numbers is None else numbers
-        count = scene.machines
-        self.title = f"{result.scheduler['name']} on {count:,} machine{'' if count == 1 else 's'}"
 
     def __repr__(self) -> str:
         scene = self.scene
-        return f"<Animation of {self.title}, {scene.begin:g} to {scene.end:g} s>"
+        return f"<Animation of {self.scene.title}, {scene.begin:g} to {scene.end:g} s>"
 
     def state(self, time: float) -> State:
         """Return the state that is drawn for a simulated time (s).
@@ -101,7 +94,7 @@ class Animation:
             width = integer("width", width, low=240, high=4000)
             rate = real("frames_per_second", frames_per_second, above=0)
             pace = self.pace if self._seconds is not None else pace_of(self.scene, GIF_SECONDS)
-            content = gif(self, pace, width=width, dark=dark, frames_per_second=rate)
+            content = gif(self.scene, pace, width=width, dark=dark, frames_per_second=rate)
         with atomic_file(path) as stream:
             stream.write(content)
 
@@ -109,7 +102,7 @@ class Animation:
         """Return a page with controls, which loads nothing from the network."""
         return Template((_FOLDER / "page.html").read_text(encoding="utf-8")).substitute(
             version=VERSION,
-            title=html.escape(self.title),
+            title=html.escape(self.scene.title),
             style=STYLE.read_text(encoding="utf-8"),
             script=SCRIPT.read_text(encoding="utf-8"),
             player=self.player(autoplay=autoplay),
@@ -121,7 +114,7 @@ class Animation:
         for character in "<>&":
             data = data.replace(character, f"\\u{ord(character):04x}")
         return Template((_FOLDER / "player.html").read_text(encoding="utf-8")).substitute(
-            label=html.escape(self.title),
+            label=html.escape(self.scene.title),
             autoplay=" data-autoplay" if autoplay else "",
             notes=html.escape("  ".join(f"{note[0].upper()}{note[1:]}." for note in self.notes)),
             data=data,
@@ -139,18 +132,13 @@ class Animation:
         scene = self.scene
         notes = list(scene.notes)
         applications = len(scene.tasks)
-        if self.has_bars:
-            notes.insert(0, f"bars of {self.item}s: done, running (pale) and queued (palest)")
+        if scene.has_bars:
+            notes.insert(0, f"bars of {scene.item}s: done, running (pale) and queued (palest)")
         if scene.raster is None and not scene.has_columns and scene.largest_queue:
             notes.insert(0, f"the bar below a machine is its queue, of up to {scene.largest_queue:,} tasks")
         if scene.raster is None and applications > len(APPLICATION_COLOURS):
-            notes.insert(0, f"{applications:,} {self.item}s in {len(APPLICATION_COLOURS)} repeated colours")
+            notes.insert(0, f"{applications:,} {scene.item}s in {len(APPLICATION_COLOURS)} repeated colours")
         return tuple(notes)
-
-    @property
-    def has_bars(self) -> bool:
-        """Whether each application has a bar, which shows how many of its tasks are done."""
-        return self.scene.raster is None and len(self.scene.tasks) <= _MAX_BARS
 
     @property
     def _height(self) -> int:
@@ -180,11 +168,11 @@ class Animation:
             "order": scene.order.tolist(),
             "rigid": scene.rigid,
             "columns": scene.has_columns,
-            "item": self.item,
+            "item": scene.item,
             "colours": APPLICATION_COLOURS,
             "inks": [text_colour(colour) for colour in APPLICATION_COLOURS],
             "applications": {
-                "names": self.names.tolist(),
+                "names": scene.names.tolist(),
                 "release": units(scene.release).tolist(),
                 "tasks": scene.tasks.tolist(),
                 "submitter": scene.submitter.tolist(),
@@ -198,7 +186,7 @@ class Animation:
                 "play": [round(value, 4) for value in self.pace.play.tolist()],
                 "time": units(self.pace.time).tolist(),
             },
-            "bars": self.has_bars,
+            "bars": scene.has_bars,
             "largest_queue": scene.largest_queue,
             "tree": None,
             "pieces": None,
@@ -306,4 +294,4 @@ def animate(result: Result, *, messages: bool | None = None, seconds: float | No
     """
     if seconds is not None:
         seconds = real("seconds", seconds, above=0, unit="s")
-    return Animation(scene_of(result, messages), result, seconds)
+    return Animation(scene_of(result, messages), seconds)

@@ -32,6 +32,8 @@ MACHINES, PIECES = 2000, 50_000
 GROUPS, INTERVALS = 1024, 400
 #: Up to this number of machines, they are columns, and a tree is drawn; more are cells of a grid.
 COLUMNS = 128
+#: Up to this number of applications, each has a bar.
+BARS = 12
 #: Largest number of messages that are drawn.
 MESSAGES = 20_000
 #: Shades of the utilization of groups of machines, those of the colour map cividis.
@@ -44,7 +46,7 @@ _TREE_KINDS = ("request", "summary", "spread")
 
 
 @dataclass(frozen=True)
-class Pieces:
+class WorkPieces:
     """Pieces of work, ordered by start; each runs from `start` until before `end` (s).
 
     The tasks of a piece run one after the other, each for an equal time, or, if `at_once`, at the same time.
@@ -78,8 +80,10 @@ class Pieces:
         """Return the number of tasks of each piece that have started by `time`."""
         if self.at_once:
             return np.where(self.start <= time, self.tasks, 0)
-        passed = (time - self.start) / np.maximum(self.end - self.start, 1e-12) * self.tasks
-        return np.where(self.start <= time, np.clip(np.floor(passed) + 1, 1, self.tasks), 0).astype(np.int64)
+        progress = (time - self.start) / np.maximum(self.end - self.start, 1e-12) * self.tasks
+        return np.where(self.start <= time, np.clip(np.floor(progress) + 1, 1, self.tasks), 0).astype(
+            np.int64
+        )
 
     def finished(self, time: float) -> Integers:
         """Return the number of tasks of each piece that are completed by `time`."""
@@ -163,7 +167,7 @@ class State:
         Rows of `Scene.pieces` that run.
     queued
         int[machines, applications], tasks that wait at machines.
-    done, running_tasks, elsewhere
+    done, running_tasks, pending
         int[applications], tasks that are completed, that run, and that wait elsewhere: at a submitter or
         scheduler, or in messages.
     is_up
@@ -174,7 +178,7 @@ class State:
     queued: Integers
     done: Integers
     running_tasks: Integers
-    elsewhere: Integers
+    pending: Integers
     is_up: NDArray[np.bool_]
 
 
@@ -184,6 +188,8 @@ class Scene:
 
     Parameters
     ----------
+    names
+        Number of each application, or of each job in its log.
     cores
         Number of cores of each machine.
     release, tasks, submitter
@@ -200,6 +206,8 @@ class Scene:
         Horizontal position of each node of the tree, in machines from the left.
     """
 
+    title: str
+    names: Integers
     begin: float
     end: float
     rigid: bool
@@ -208,7 +216,7 @@ class Scene:
     tasks: Integers
     submitter: Integers
     servers: int
-    pieces: Pieces | None
+    pieces: WorkPieces | None
     arrivals: tuple[Floats, Integers, Integers, Integers] | None
     outages: tuple[Integers, Floats, Floats]
     messages: Messages | None
@@ -221,6 +229,16 @@ class Scene:
     def machines(self) -> int:
         """Number of machines."""
         return len(self.cores)
+
+    @property
+    def item(self) -> str:
+        """What an application is called."""
+        return "job" if self.rigid else "application"
+
+    @property
+    def has_bars(self) -> bool:
+        """Whether each application has a bar, which shows how many of its tasks are done."""
+        return self.raster is None and len(self.tasks) <= BARS
 
     @property
     def has_columns(self) -> bool:
@@ -275,11 +293,11 @@ class Scene:
         done, released = np.minimum(done, self.tasks), np.where(self.release <= time, self.tasks, 0)
         # several replicas of a task may run
         running = np.minimum(running, released - done)
-        elsewhere = np.maximum(released - done - running - queued.sum(axis=0), 0)
+        pending = np.maximum(released - done - running - queued.sum(axis=0), 0)
         is_up = np.ones(machines, np.bool_)
         machine, begin, end = self.outages
         is_up[machine[(begin <= time) & (time < end)]] = False
-        return State(np.flatnonzero(is_running), queued, done, running, elsewhere, is_up)
+        return State(np.flatnonzero(is_running), queued, done, running, pending, is_up)
 
 
 def scene_of(result: Result, messages: bool | None) -> Scene:
@@ -294,7 +312,10 @@ def scene_of(result: Result, messages: bool | None) -> Scene:
     end = float(max(schedule["end"].max(initial=begin), begin + 1e-9))
     is_ended = ~np.isnan(table["finish"])
     notes = [] if is_ended.all() else [f"{int((~is_ended).sum()):,} rejected jobs are not drawn"]
+    numbers = result.jobs_of_log
     options: dict[str, Any] = {
+        "title": f"{result.scheduler['name']} on {machines:,} machine{'' if machines == 1 else 's'}",
+        "names": np.arange(len(table)) if numbers is None else numbers,
         "begin": begin,
         "end": end,
         "rigid": result.rigid,
@@ -319,7 +340,7 @@ def scene_of(result: Result, messages: bool | None) -> Scene:
         )  # fmt: skip
     order = np.argsort(schedule["start"], kind="stable")
     columns = {name: column[order] for name, column in schedule.items()}
-    pieces = Pieces(
+    pieces = WorkPieces(
         columns["machine"].astype(np.int64),
         columns["application"].astype(np.int64),
         columns["tasks"].astype(np.int64),
@@ -336,9 +357,9 @@ def scene_of(result: Result, messages: bool | None) -> Scene:
     if len(result.tables.get("arrivals", ())) and has_outages:
         arrivals = _arrivals(result.tables["arrivals"], pieces, outages, len(table))
     is_tree = has_tree(result) and machines <= COLUMNS
-    drawn = None
+    visible_messages = None
     if messages is not False and "message_log" in result.tables:
-        drawn = _messages(result, begin, end, is_tree, machines, notes)
+        visible_messages = _messages(result, begin, end, is_tree, machines, notes)
     elif messages is None and result.messages["sent"].any():
         notes.append('messages are not drawn: they require record="messages" (run --messages)')
     if is_tree:
@@ -348,7 +369,7 @@ def scene_of(result: Result, messages: bool | None) -> Scene:
         if "failures" in result.machines and result.machines["failures"].any():
             notes.append("routers are drawn at the start, before failures moved them")
     return Scene(
-        **options, pieces=pieces, arrivals=arrivals, outages=outages, messages=drawn, raster=None,
+        **options, pieces=pieces, arrivals=arrivals, outages=outages, messages=visible_messages, raster=None,
         notes=tuple(notes),
     )  # fmt: skip
 
@@ -369,7 +390,7 @@ def _outages(result: Result, end: float, notes: list[str]) -> tuple[tuple[Intege
 
 
 def _arrivals(
-    table: Table, pieces: Pieces, outages: tuple[Integers, Floats, Floats], applications: int
+    table: Table, pieces: WorkPieces, outages: tuple[Integers, Floats, Floats], applications: int
 ) -> tuple[Floats, Integers, Integers, Integers]:
     """Return the changes of queues other than starts: arrivals, withdrawals, and losses in failures."""
     row, started = pieces.starts()
@@ -482,15 +503,15 @@ class _Climbs:
         self.level: Integers = result.applications["level"]
         submitter = result.applications["submitter"]
         self.begin = np.where(submitter < machines - 1, submitter, machines - 1 + submitter)
-        self.passed: set[tuple[int, int]] = set()
+        self.edges: set[tuple[int, int]] = set()
 
     def __call__(self, node: int, application: int) -> bool:
         """Return whether the next request of an application from `node` to its neighbour climbs."""
         top = int(self.begin[application])
         while top > node:
             top = (top - 1) // 2
-        is_first = (node, application) not in self.passed
-        self.passed.add((node, application))
+        is_first = (node, application) not in self.edges
+        self.edges.add((node, application))
         return is_first and top == node and int(self.level[application]) < int(tree_level(node))
 
 
