@@ -189,8 +189,9 @@ class Painter:
                 centre = left + width / 2, self.cells + _CELL + 10
                 self.text(str(machine), centre, size=11, colour=theme.faint)
             y = self.cells + _CELL + 20
-            for application in np.flatnonzero(state.queued[machine]).tolist():
-                tasks = int(state.queued[machine, application])
+            low, high = np.searchsorted(state.queues[0], (machine, machine + 1))
+            stack = [column[low:high].tolist() for column in state.queues[1:]]
+            for application, tasks in zip(*stack, strict=True):
                 is_divided = height >= 4
                 for _ in range(tasks if is_divided else 1):
                     block = height if is_divided else tasks * height
@@ -198,7 +199,7 @@ class Painter:
                         (left + width * 0.1, y, width * 0.8, block - is_divided), self.colour(application)
                     )
                     y += block
-            total = int(state.queued[machine].sum())
+            total = sum(stack[1])
             if total and self.pitch >= 20:
                 self.text(str(total), (left + width / 2, y + 8), size=11)
 
@@ -207,12 +208,15 @@ class Painter:
         gap = 2.0 if self.pitch > 12 else 1.0 if self.pitch > 5 else 0.0
         inner = self.pitch - gap
         bar = max(1.5, inner * 0.2) if self.scene.largest_queue else 0.0
-        totals = state.queued.sum(axis=1) / max(1, self.scene.largest_queue)
+        machines, _, tasks = state.queues
+        totals = np.bincount(machines, tasks, self.scene.machines) / max(1, self.scene.largest_queue)
         for machine in range(self.scene.machines):
             x, y = (centre - self.pitch / 2 for centre in self.place(machine))
             self.draw_cell(machine, state, time, (x, y, inner, inner - bar))
             if bar and totals[machine]:
-                self.box((x, y + inner - bar + 0.5, inner * totals[machine], bar - 0.5), self.theme.faint)
+                self.box(
+                    (x, y + inner - bar + 0.5, inner * float(totals[machine]), bar - 0.5), self.theme.faint
+                )
 
     def draw_cell(
         self, machine: int, state: State, time: float, area: tuple[float, float, float, float]
@@ -227,7 +231,7 @@ class Painter:
             part = float(pieces.cores[k]) / cores
             colour = self.colour(int(pieces.application[k]))
             cell = (x, y + height * (1 - used - part), width, height * part)
-            if cores == 1 and width > 5:
+            if cores == 1 and self.scene.has_columns:
                 tasks = 1 if pieces.at_once else int(pieces.tasks[k])
                 share = (time - pieces.start[k]) / max(pieces.end[k] - pieces.start[k], 1e-12) * tasks % 1.0
                 self.box(cell, self.pale(colour, 0.45))
@@ -346,14 +350,17 @@ class Painter:
         rows = math.ceil(len(scene.tasks) / self.bars_across)
         wide = self.width / self.bars_across
         scale = (wide - 200) / max(1, int(scene.tasks.max(initial=1)))
-        queued = state.queued.sum(axis=0)
         for k, tasks in enumerate(scene.tasks.tolist()):
             x, y = 10 + (k // rows) * wide, self.bottom + 12 + (k % rows) * _BAR
             self.text(f"{scene.item} {scene.names[k]}", (x, y + 7), anchor="lm", size=11)
             left = x + 88
             self.box((left, y, max(1.0, tasks * scale), 13), theme.surface)
             start = left
-            for count, alpha in ((state.done[k], 1.0), (state.running_tasks[k], 0.65), (queued[k], 0.3)):
+            for count, alpha in (
+                (state.done[k], 1.0),
+                (state.running_tasks[k], 0.65),
+                (state.queued[k], 0.3),
+            ):
                 if count:
                     self.box((start, y, float(count) * scale, 13), self.pale(self.colour(k), alpha))
                     start += float(count) * scale

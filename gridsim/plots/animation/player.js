@@ -218,10 +218,11 @@
         const part = (pieces.cores[k] ?? pieces.cores[0]) / cores;
         const top = y + height * (1 - used - part);
         const colour = colourOf(pieces.application[k]);
-        draw.globalAlpha = cores === 1 && width > 5 ? 0.45 : 1;
+        const hasProgress = cores === 1 && data.columns;
+        draw.globalAlpha = hasProgress ? 0.45 : 1;
         box(x, top, width, height * part, colour, cores > 1 && height * part > 4 ? colours.background : null);
         draw.globalAlpha = 1;
-        if (cores === 1 && width > 5) {
+        if (hasProgress) {
           const tasks = data.rigid ? 1 : pieces.tasks[k];
           const share = (((time - pieces.start[k]) / Math.max(pieces.length[k], 1e-9)) * tasks) % 1;
           box(x, top, width * share, height * part, colour);

@@ -135,7 +135,8 @@ class Animation:
         if scene.has_bars:
             notes.insert(0, f"bars of {scene.item}s: done, running (pale) and queued (palest)")
         if scene.raster is None and not scene.has_columns and scene.largest_queue:
-            notes.insert(0, f"the bar below a machine is its queue, of up to {scene.largest_queue:,} tasks")
+            tasks = f"{scene.largest_queue:,} task{'' if scene.largest_queue == 1 else 's'}"
+            notes.insert(0, f"the bar below a machine is its queue, of up to {tasks}")
         if scene.raster is None and applications > len(APPLICATION_COLOURS):
             notes.insert(0, f"{applications:,} {scene.item}s in {len(APPLICATION_COLOURS)} repeated colours")
         return tuple(notes)
@@ -156,7 +157,7 @@ class Animation:
             return np.rint(np.clip(np.nan_to_num(relative), -_UNITS, 2 * _UNITS)).astype(np.int64)
 
         def steps(values: np.ndarray) -> list[int]:
-            return np.diff(values, prepend=0).tolist()
+            return list(map(int, np.diff(values, prepend=0)))
 
         data: dict[str, Any] = {
             "begin": scene.begin,

@@ -165,19 +165,20 @@ class State:
     ----------
     running
         Rows of `Scene.pieces` that run.
-    queued
-        int[machines, applications], tasks that wait at machines.
-    done, running_tasks, pending
-        int[applications], tasks that are completed, that run, and that wait elsewhere: at a submitter or
-        scheduler, or in messages.
+    queues
+        (machine, application, tasks), int[k] each, of the tasks that wait at machines, ordered by machine.
+    done, running_tasks, queued, pending
+        int[applications], tasks that are completed, that run, that wait at machines, and that wait elsewhere:
+        at a submitter or scheduler, or in messages.
     is_up
         Whether each machine is up.
     """
 
     running: Integers
-    queued: Integers
+    queues: tuple[Integers, Integers, Integers]
     done: Integers
     running_tasks: Integers
+    queued: Integers
     pending: Integers
     is_up: NDArray[np.bool_]
 
@@ -277,27 +278,44 @@ class Scene:
         """
         if (pieces := self.pieces) is None:
             raise ScenarioError("state requires an animation of single machines, got one of groups")
-        machines, applications = self.machines, len(self.tasks)
-        started, is_running = pieces.started(time), pieces.is_running(time)
-        queued = np.zeros(machines * applications, np.int64)
-        key = pieces.machine * applications + pieces.application
-        if self.arrivals is not None:
-            at, machine, application, change = self.arrivals
-            now, key_of_change = at <= time, machine * applications + application
-            queued += np.bincount(key_of_change[now], change[now], len(queued)).astype(np.int64)
-            queued -= np.bincount(key, started, len(queued)).astype(np.int64)
-        queued = np.maximum(queued, 0).reshape(machines, applications)
+        applications, is_running = len(self.tasks), pieces.is_running(time)
+        queues = self._queues(pieces, time)
+        queued = np.bincount(queues[1], queues[2], applications).astype(np.int64)
         done = np.bincount(pieces.application, pieces.finished(time), applications).astype(np.int64)
         width = np.where(is_running, pieces.tasks if pieces.at_once else 1, 0)
         running = np.bincount(pieces.application, width, applications).astype(np.int64)
         done, released = np.minimum(done, self.tasks), np.where(self.release <= time, self.tasks, 0)
         # several replicas of a task may run
         running = np.minimum(running, released - done)
-        pending = np.maximum(released - done - running - queued.sum(axis=0), 0)
-        is_up = np.ones(machines, np.bool_)
+        pending = np.maximum(released - done - running - queued, 0)
+        is_up = np.ones(self.machines, np.bool_)
         machine, begin, end = self.outages
         is_up[machine[(begin <= time) & (time < end)]] = False
-        return State(np.flatnonzero(is_running), queued, done, running, pending, is_up)
+        return State(np.flatnonzero(is_running), queues, done, running, queued, pending, is_up)
+
+    @cached_property
+    def _queue_keys(self) -> tuple[Integers, Integers]:
+        """Machine * applications + application of each queue, ascending; and the queue of each change.
+
+        Changes are the rows of `arrivals`, followed by the starts of pieces.
+        """
+        assert self.pieces is not None and self.arrivals is not None
+        _, machine, application, _ = self.arrivals
+        machines = np.append(machine, self.pieces.machine)
+        keys = machines * len(self.tasks) + np.append(application, self.pieces.application)
+        distinct_keys, index = np.unique(keys, return_inverse=True)
+        return distinct_keys, index.ravel()
+
+    def _queues(self, pieces: WorkPieces, time: float) -> tuple[Integers, Integers, Integers]:
+        """Return the tasks that wait at machines at `time` (s): machine, application, tasks."""
+        if self.arrivals is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        at, _, _, change = self.arrivals
+        keys, index = self._queue_keys
+        changes = np.append(np.where(at <= time, change, 0), -pieces.started(time))
+        tasks = np.bincount(index, changes, len(keys)).astype(np.int64)
+        rows = np.flatnonzero(tasks > 0)
+        return keys[rows] // len(self.tasks), keys[rows] % len(self.tasks), tasks[rows]
 
 
 def scene_of(result: Result, messages: bool | None) -> Scene:
@@ -346,7 +364,7 @@ def scene_of(result: Result, messages: bool | None) -> Scene:
         columns["tasks"].astype(np.int64),
         columns["start"].astype(np.float64),
         columns["end"].astype(np.float64),
-        columns["completed"] > 0,
+        columns["completed"].astype(np.int64) > 0,
         cores_used(result, columns),
         result.rigid,
     )
@@ -377,7 +395,7 @@ def scene_of(result: Result, messages: bool | None) -> Scene:
 def _outages(result: Result, end: float, notes: list[str]) -> tuple[tuple[Integers, Floats, Floats], bool]:
     """Return the outages until `end` (s), and whether they are known."""
     empty = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
-    if not result.has_faults and "scenario" not in result.provenance:
+    if not result.has_faults:
         return empty, True
     try:
         result.check_faults()
