@@ -354,7 +354,7 @@
         const [a, b] = place(messages.sender[k]);
         const [c, d] = place(messages.receiver[k]);
         const isEdge = tree && (messages.receiver[k] < machines - 1 || messages.sender[k] < machines - 1);
-        const isMain = application >= 0 && (isEdge || !tree);
+        const isMain = messages.main[k];
         const height = data.columns && !isEdge ? Math.min(70, 14 + Math.abs(a - c) * 0.25) : 0; // of the arc
         const [from, to] = data.columns ? [Math.min(b, area.cells), Math.min(d, area.cells)] : [b, d];
         const colour = application >= 0 ? colourOf(application) : colours.muted;

@@ -229,6 +229,7 @@ class Animation:
                 "travel": (units(messages.until) - sent).tolist(),
                 "lost": (messages.is_lost * 1).tolist(),
                 "application": messages.application.tolist(),
+                "main": (messages.is_main * 1).tolist(),
                 "tasks": messages.tasks.tolist(),
             }
         if (raster := scene.raster) is not None:
