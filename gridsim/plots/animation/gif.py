@@ -150,7 +150,7 @@ class Painter:
                 + (f"; {down} machine{'s' * (down > 1)} down" if down else "")
             )
         self.text(summary, (10, self.height - 13), anchor="lm", size=12, colour=self.theme.faint)
-        return picture.resize((self.width, self.height), self.image.Resampling.LANCZOS)
+        return picture.reduce(_SCALE)
 
     def place(self, node: int) -> Point:
         """Return the centre of a node of the tree, a machine or a server."""
