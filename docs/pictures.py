@@ -59,6 +59,14 @@ def compare() -> None:
         shutil.copy("compare.png", IMAGES / "compare.png")
 
 
+def animation() -> None:
+    """The animation of docs/guides/plots.md, drawn by its command, which writes a GIF here."""
+    command = re.search(r"^gridsim run .*--animate run\.html$", (DOCS / "guides/plots.md").read_text(), re.M)
+    assert command
+    arguments = shlex.split(command[0].replace("run.html", str(IMAGES / "animation.gif")))[1:]
+    CliRunner().invoke(cli, [*arguments, "--no-progress"], catch_exceptions=False)
+
+
 def ladders() -> None:
     """The waterfalls of docs/background/ladder.md, as `gridsim ladder --figure` draws them; takes minutes."""
     jobs = gs.Workload.jobs(jobs=3000, utilization=0.9, max_nodes=40, seed=1)
@@ -127,7 +135,9 @@ def teachers() -> None:
         shutil.copy("gantt.png", IMAGES / "teachers-gantt.png")
 
 
-PICTURES = {each.__name__: each for each in (compare, ladders, gallery, tutorial, trees, probes, teachers)}
+PICTURES = {
+    each.__name__: each for each in (compare, animation, ladders, gallery, tutorial, trees, probes, teachers)
+}
 
 
 if __name__ == "__main__":

@@ -407,6 +407,12 @@ def report_option(command: Command) -> Command:
     return _report_file_option(title_option(command))
 
 
+animate_option = click.option(
+    "--animate",
+    metavar="FILE",
+    help="Also write an animation of the run, a page (.html) or a GIF; records the schedule, messages and "
+    "decisions.",
+)
 verbose_option = click.option(
     "--verbose", is_flag=True, help="Show parameters, reported facts and more metrics."
 )

@@ -140,9 +140,10 @@ def show_result(
     as_json: bool,
     report: str | None = None,
     title: str | None = None,
+    animation: str | None = None,
     verbose: bool = False,
 ) -> None:
-    """Print a result; save it if `out` is given, and write a report with `title` if `report` is given."""
+    """Print a result; save it to `out`, and write a report with `title` and an animation, if given."""
     from gridsim.results.metrics.registry import UNITS
     from gridsim.support.text import to_json
 
@@ -154,11 +155,15 @@ def show_result(
 
         comparison = Comparison(result.scenario, {name: result}, name, bound)
         write_report(comparison, report, title=title, files=None if out is None else {name: out})
+    if animation is not None:
+        from gridsim.plots import animate
+
+        animate(result).save(animation)
     if as_json:
         answer = {**result.summary(bound), "provenance": result.provenance, "units": UNITS}
         if "observed" in result.tables:
             answer["observed"] = {name: column.tolist() for name, column in result.observed.items()}
-        click.echo(to_json({"name": name, **answer, "file": out, "report": report}))
+        click.echo(to_json({"name": name, **answer, "file": out, "report": report, "animation": animation}))
         return
     print_text(result.format(name, bound, width=terminal_width(), verbose=verbose))
     if "observed" in result.tables:
@@ -167,3 +172,5 @@ def show_result(
         click.echo(f"saved         {out}")
     if report is not None:
         click.echo(f"report        {report}")
+    if animation is not None:
+        click.echo(f"animation     {animation}")

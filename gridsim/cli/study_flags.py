@@ -127,6 +127,25 @@ def check_figure(file: str | None) -> None:
         import_extra("matplotlib.figure", "plot", "--figure")
 
 
+def check_animation(file: str | None, flag: str) -> None:
+    """Check, before a run, that an animation can be drawn and written.
+
+    Raises
+    ------
+    ScenarioError
+        If the name of the file has no known ending, or the file cannot be written.
+    MissingExtra
+        If matplotlib, which a GIF requires, is not installed.
+    """
+    if file is not None:
+        from gridsim.plots.animation.player import check_ending
+        from gridsim.support.imports import import_extra
+
+        if check_ending(flag, file) == "gif":
+            import_extra("matplotlib", "plot", flag)
+        check_output(flag, file)
+
+
 def check_report(file: str | None, flag: str = "--report", title: str | None = None) -> None:
     """Check, before a run, that a report can be written."""
     if title is not None and not title.strip():

@@ -1,5 +1,7 @@
 # The public names of charts; `__init__.py` imports them from this list when they are first used.
 
+from .animation.player import Animation as Animation
+from .animation.player import animate as animate
 from .estimates import bars as bars
 from .estimates import boxes as boxes
 from .estimates import intervals as intervals

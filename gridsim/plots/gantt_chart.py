@@ -10,10 +10,12 @@ import numpy as np
 from gridsim.errors import GridSimError
 from gridsim.model.fault_events import TooManyChanges
 from gridsim.plots.scales import extent, time_unit
-from gridsim.plots.style import COLOURS, MAP, legend, styled_axes
+from gridsim.plots.style import APPLICATION_COLOURS, MAP, legend, styled_axes
 from gridsim.results.metrics.series import (
     chosen_machines,
+    core_lanes,
     down_times,
+    machine_cores,
     occupancy,
     positions_in,
     recorded_schedule,
@@ -30,13 +32,13 @@ if TYPE_CHECKING:
 PIECES = 100_000
 #: Largest number of rows and columns of the raster.
 RASTER = (500, 1000)
-#: Colours of successive applications, without black, which marks work that was not completed.
-_COLOUR_CYCLE = tuple(colour for colour in COLOURS if colour != "#000000")
 #: Of adjacent pieces with equal colours, every second one is lightened with this share of white.
 _PALE_SHARE = 0.4
 _DOWN, _TRANSIENT = "#CCCCCC", "#777777"
 #: Rows lower than this height (points) have no hatches and no gaps.
 _LOW_ROW = 5.0
+#: A chart is higher for the cores of its machines, up to this number of cores.
+_MAX_LANES = 8
 #: Pieces narrower than `_NARROW_PIECE` points have no hatches, which would hide their colour; they are
 #: darkened with a share `_DARK_SHARE` of black instead.
 _NARROW_PIECE, _DARK_SHARE = 6.0, 0.55
@@ -48,6 +50,8 @@ _OUTLINE = 0.3
 
 def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes: Axes | None = None) -> Axes:
     """Draw a schedule: a row per machine, a bar per piece of work, coloured by application.
+
+    The row of a machine with several cores has a lane per core, and a piece is as high as its cores.
 
     Pieces that were not completed, because of a failure or because another replica was faster, are hatched.
     Narrow ones are dark instead, and in low rows they are black.  Down times of machines are grey; transient
@@ -71,7 +75,7 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
     row_of = positions_in(shown_machines, len(result.machines))
     is_shown = row_of[schedule["machine"]] >= 0
     rows = {name: column[is_shown] for name, column in schedule.items()}
-    axes = styled_axes(axes, width=9.0, height=gantt_height(len(shown_machines)), grid="")
+    axes = styled_axes(axes, width=9.0, height=gantt_height(result, shown_machines), grid="")
     last = float(rows["end"].max()) if len(rows["end"]) else 0.0
     first = float(rows["start"].min()) if len(rows["start"]) else 0.0
     factor, unit = time_unit(last - first)
@@ -93,9 +97,10 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
     return axes
 
 
-def gantt_height(machines: int) -> float:
-    """Return the height (inches) of a Gantt chart of `machines` rows."""
-    return min(6.0, max(2.4, 1.2 + 0.16 * machines))
+def gantt_height(result: Result, machines: Integers) -> float:
+    """Return the height (inches) of a Gantt chart of some machines of a result."""
+    lanes = min(int(machine_cores(result)[machines].max()), _MAX_LANES) * len(machines)
+    return min(6.0, max(2.4, 1.2 + 0.16 * lanes))
 
 
 def _draw_bars(
@@ -103,24 +108,29 @@ def _draw_bars(
 ) -> None:
     """Draw each piece of work as a bar, the down times of machines, and the legend."""
     width, height_points = extent(axes)
-    row_height = height_points / max(1, int(row_of.max()) + 1)
+    part, lane, count = core_lanes(result, rows)
+    rows = {name: column[part] for name, column in rows.items()}
+    lanes = machine_cores(result)[rows["machine"]]
+    row_height = height_points / max(1, int(row_of.max()) + 1) / int(lanes.max(initial=1))
     is_low = row_height < _LOW_ROW
-    height = 1.0 if is_low else 0.8
+    scale = 1.0 if is_low and int(lanes.max(initial=1)) == 1 else 0.8
+    height = scale * count / lanes
     handles = _draw_down_times(axes, result, row_of, factor, last)
-    colours, applications = _colours(rows)
+    colours, applications = _colours(rows, lane)
     is_lost = rows["completed"] == 0
-    row = row_of[rows["machine"]]
+    row = row_of[rows["machine"]] + scale * ((lane + count / 2) / lanes - 0.5)
     begin, end = rows["start"] / factor, rows["end"] / factor
     patch = import_extra("matplotlib.patches", "plot", "a chart").Patch
     style: dict[str, Any] = {"linewidth": _OUTLINE * min(1.0, row_height)}
-    _draw_boxes(axes, begin[~is_lost], end[~is_lost], row[~is_lost], height, colours[~is_lost], **style)
+    is_done = ~is_lost
+    _draw_boxes(axes, begin[is_done], end[is_done], row[is_done], height[is_done], colours[is_done], **style)
     if is_lost.any():
         span = (last - float(rows["start"].min())) / factor
         is_hatched = is_lost & ((end - begin) * width >= _NARROW_PIECE * span) & (not is_low)
         is_dark = is_lost & ~is_hatched
         if is_dark.any():
             faces = np.zeros((int(is_dark.sum()), 3)) if is_low else _dark_tone(colours[is_dark])
-            _draw_boxes(axes, begin[is_dark], end[is_dark], row[is_dark], height, faces, **style)
+            _draw_boxes(axes, begin[is_dark], end[is_dark], row[is_dark], height[is_dark], faces, **style)
         if is_hatched.any():
             hatching: dict[str, Any] = {"hatch": "/////", "linewidth": 0.5, "edgecolor": "black"}
             _draw_boxes(
@@ -128,7 +138,7 @@ def _draw_bars(
                 begin[is_hatched],
                 end[is_hatched],
                 row[is_hatched],
-                height,
+                height[is_hatched],
                 colours[is_hatched],
                 **hatching,
             )
@@ -137,14 +147,14 @@ def _draw_bars(
             handles.append(patch(label="not completed", facecolor="black"))
         elif is_dark.any():
             handles.append(
-                patch(label="not completed, narrow (dark)", facecolor=_dark_tone(_COLOUR_CYCLE[0]))
+                patch(label="not completed, narrow (dark)", facecolor=_dark_tone(APPLICATION_COLOURS[0]))
             )
-    if len(applications) <= len(_COLOUR_CYCLE):
+    if len(applications) <= len(APPLICATION_COLOURS):
         item_name = "job" if result.rigid else "application"
         numbers = result.jobs_of_log
         entries = [
             patch(
-                facecolor=_COLOUR_CYCLE[k % len(_COLOUR_CYCLE)],
+                facecolor=APPLICATION_COLOURS[k % len(APPLICATION_COLOURS)],
                 label=f"{item_name} {k if numbers is None else numbers[k]}",
             )
             for k in applications
@@ -153,27 +163,28 @@ def _draw_bars(
         note = ""
     else:
         item_name = "jobs" if result.rigid else "applications"
-        note = f"{len(applications)} {item_name} in {len(_COLOUR_CYCLE)} repeated colours"
+        note = f"{len(applications)} {item_name} in {len(APPLICATION_COLOURS)} repeated colours"
     axes.set_title(note, fontsize="small", loc="left")
     if handles:
         legend(axes, handles=handles, place="above" if note else "right")
 
 
-def _colours(rows: dict[str, Any]) -> tuple[Any, list[int]]:
+def _colours(rows: dict[str, Any], lane: Integers) -> tuple[Any, list[int]]:
     """Return the colour of each piece, float[n, 3], and the numbers of the applications in the chart.
 
-    Of adjacent pieces of equal colour on a machine, every second one is pale.
+    Of adjacent pieces of equal colour on a core, every second one is pale.
     """
-    order = np.lexsort((rows["start"], rows["machine"]))
-    cycle_index = rows["application"] % len(_COLOUR_CYCLE)
-    sorted_index, sorted_machine = cycle_index[order], rows["machine"][order]
+    order = np.lexsort((rows["start"], lane, rows["machine"]))
+    cycle_index = rows["application"] % len(APPLICATION_COLOURS)
     starts_run = np.ones(len(order), np.bool_)
-    starts_run[1:] = (sorted_index[1:] != sorted_index[:-1]) | (sorted_machine[1:] != sorted_machine[:-1])
+    starts_run[1:] = np.any(
+        [np.diff(column[order]) != 0 for column in (cycle_index, rows["machine"], lane)], axis=0
+    )
     run_starts = np.flatnonzero(starts_run)
     index_in_run = np.arange(len(order)) - np.repeat(run_starts, np.diff(np.append(run_starts, len(order))))
     is_pale = np.zeros(len(order), np.bool_)
     is_pale[order] = index_in_run % 2 == 1
-    rgb = import_extra("matplotlib.colors", "plot", "a chart").to_rgba_array(list(_COLOUR_CYCLE))[:, :3]
+    rgb = import_extra("matplotlib.colors", "plot", "a chart").to_rgba_array(list(APPLICATION_COLOURS))[:, :3]
     colours = rgb[cycle_index]
     colours[is_pale] = (1.0 - _PALE_SHARE) * colours[is_pale] + _PALE_SHARE
     return colours, np.unique(rows["application"]).tolist()
@@ -217,7 +228,7 @@ def _draw_boxes(
     begin: Any,
     end: Any,
     row: Any,
-    height: float,
+    height: Any,
     colours: Any,
     linewidth: float = _OUTLINE,
     edgecolor: str = "face",

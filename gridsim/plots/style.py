@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 #: Colours and markers of series, in this order.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+#: Colours of applications and jobs in turn, without black, which marks work that was not completed.
+APPLICATION_COLOURS = tuple(colour for colour in COLOURS if colour != "#000000")
 #: Line styles; they distinguish series of equal colour if there are more series than colours.
 DASHES = ("-", "--", "-.", ":")
 #: Colour map of continuous scales.
@@ -217,6 +219,12 @@ def series_style(number: int) -> dict[str, Any]:
         "marker": MARKERS[(position + cycle) % len(MARKERS)],
         "linestyle": DASHES[cycle % len(DASHES)],
     }
+
+
+def text_colour(background: str) -> str:
+    """Return the colour of text on a background (#rrggbb): black or white."""
+    red, green, blue = (int(background[k : k + 2], 16) / 255 for k in (1, 3, 5))
+    return "#000000" if 0.3 * red + 0.6 * green + 0.1 * blue > 0.55 else "#ffffff"
 
 
 def check_count(count: int) -> None:

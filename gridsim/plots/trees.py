@@ -109,7 +109,7 @@ def tree(result: Result, column: str = "utilization", *, axes: Axes | None = Non
         If the run has no tree, or the column does not exist.
     """
     machines = len(result.machines)
-    if {"traffic", "repairs"}.isdisjoint(result.tables) or machines < 2:
+    if not has_tree(result):
         raise ScenarioError(
             f"tree requires a run of a fair tree on several machines, got {_run_text(result)}"
         )
@@ -158,6 +158,11 @@ def tree(result: Result, column: str = "utilization", *, axes: Axes | None = Non
     note = "; routers are shown at the start, before failures moved them" if has_moved_routers else ""
     axes.set_title(f"{machines - 1:,} routers above {machines:,} leaves{note}", fontsize="small", loc="left")
     return axes
+
+
+def has_tree(result: Result) -> bool:
+    """Return whether the run has a tree: one of a fair tree on several machines."""
+    return not {"traffic", "repairs"}.isdisjoint(result.tables) and len(result.machines) > 1
 
 
 def _run_text(result: Result) -> str:

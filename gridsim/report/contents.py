@@ -13,6 +13,7 @@ from typing import Any
 
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
+from gridsim.plots.animation.player import animate
 from gridsim.plots.scales import time_unit
 from gridsim.report import charts, tables
 from gridsim.report.draw import draw
@@ -49,6 +50,8 @@ _DIFFERENT_SCENARIOS = (
 #: Lines of a run's summary without a card, since other sections show them.
 _NO_CARDS = {"platform", "workload", "log", "period", "clock", "unfinished", "load", "scheduler", "reports"}
 _NO_CARDS |= {"wall time", "peak memory", "digest"}
+#: Largest size of an animation in a report, in characters.
+_MAX_ANIMATION = 300_000
 #: Sentences on the terms of reports on rigid jobs.
 _TERMS = (
     "load: the machine time that the jobs need, over that of all machines from the first to the last "
@@ -91,6 +94,7 @@ class Section:
     cards: Sequence[Card] = ()
     tables: Sequence[TextTable] = ()
     charts: Sequence[PlotlyChart] = ()
+    animations: Sequence[str] = ()
     codes: Sequence[Code] = ()
 
 
@@ -176,6 +180,7 @@ def of_results(
             tables=tables.quantiles(results),
         ),
         Section("time", "Over time", charts=_with_data(*charts.over_time(results))),
+        Section("animation", "Animation", animations=_animations(runs)),
         Section("machines", "Machines", charts=_with_data(charts.utilization(results), *schedules(results))),
         Section(
             "messages",
@@ -331,7 +336,8 @@ def _schedulers(results: Results) -> list[str]:
         summary = scheduler.summary
         if is_one_queue(results[name]) and _has_sites(results[name]):
             summary += "  All sites are one cluster."
-        lines.append(f"{name} ({values}): {summary}" if values else f"{name}: {summary}")
+        title = f"{name} ({values})" if values else name
+        lines.append(f"{title}: {summary}" if summary else title)
     return lines
 
 
@@ -447,10 +453,18 @@ def _repeat_commands(name: str, result: Result, file: str | None) -> Code:
     return Code(name, "\n".join(lines), is_open=True)
 
 
+def _animations(runs: Sequence[Result]) -> list[str]:
+    """Return the animation of a single recorded run as HTML, if it is not too large."""
+    if len(runs) > 1 or len(runs[0].tables.get("schedule", ())) == 0:
+        return []
+    player = animate(runs[0]).player()
+    return [player] if len(player) <= _MAX_ANIMATION else []
+
+
 def _with_data(*candidates: PlotlyChart | None) -> list[PlotlyChart]:
     """Return the charts that are not None and have data."""
     return [chart for chart in candidates if chart is not None and chart.has_data]
 
 
 def _has_content(section: Section) -> Iterable[Any]:
-    return section.cards or section.tables or section.charts or section.codes
+    return section.cards or section.tables or section.charts or section.animations or section.codes

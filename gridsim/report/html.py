@@ -9,6 +9,7 @@ from typing import Any
 
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
+from gridsim.plots.animation.player import SCRIPT, STYLE
 from gridsim.report.contents import Page, of_results, of_study
 from gridsim.results.result import Result
 from gridsim.studies.compare import Comparison
@@ -136,6 +137,8 @@ def html(page: Page) -> str:
         plotly=_script_text(offline.get_plotlyjs()),
         plotly_version=offline.get_plotlyjs_version(),
         style=(_TEMPLATE_FOLDER / "report.css").read_text(encoding="utf-8"),
+        animation_style=STYLE.read_text(encoding="utf-8"),
+        animation_script=_script_text(SCRIPT.read_text(encoding="utf-8")),
         behaviour=_script_text((_TEMPLATE_FOLDER / "report.js").read_text(encoding="utf-8")),
         charts=_json_text(
             {

@@ -9,16 +9,14 @@ import numpy as np
 
 from gridsim.errors import GridSimError
 from gridsim.model.fault_events import TooManyChanges
-from gridsim.plots import COLOURS
 from gridsim.plots.scales import time_unit
+from gridsim.plots.style import APPLICATION_COLOURS
 from gridsim.report.figures import BACKGROUND, Figure, PlotlyChart, axis, colour, figure, numbers
 from gridsim.results.metrics import series
 from gridsim.results.result import Result
 
 #: A schedule with more than `PIECES` pieces or `MACHINES` machines is a raster of `RASTER` rows and columns.
 PIECES, MACHINES, RASTER = 2000, 100, (100, 200)
-#: Colours of successive applications, without black: pale black pieces would look like down times.
-_COLOUR_CYCLE = tuple(entry for entry in COLOURS if entry != "#000000")
 _DOWN = "#8a9199"
 
 
@@ -36,8 +34,8 @@ def schedules(results: Mapping[str, Result]) -> Iterator[PlotlyChart]:
             down_bars, note = _down_bars(result, factor, unit)
             item_name = "jobs" if result.rigid else "applications"
             caption = (
-                f"Work of each machine over time; {len(_COLOUR_CYCLE)} colours repeat over the {item_name}, "
-                f"pale: not completed{note}."
+                f"Work of each machine over time; {len(APPLICATION_COLOURS)} colours repeat over the "
+                f"{item_name}, pale: not completed{note}."
             )
             plot = figure(
                 [*down_bars, _piece_bars(result, factor, unit)],
@@ -60,16 +58,20 @@ def _machine_axis(count: int) -> dict[str, Any]:
 
 
 def _piece_bars(result: Result, factor: float, unit: str) -> Figure:
-    table = result.tables["schedule"]
+    schedule = dict(result.tables["schedule"].items())
+    part, core, count = series.core_lanes(result, schedule)
+    table = {name: column[part] for name, column in schedule.items()}
+    machine = table["machine"]
+    cores = series.machine_cores(result)[machine]
     application, is_completed = table["application"], table["completed"] > 0
-    item_name, part = ("job", "machine") if result.rigid else ("application", "task")
+    item_name, noun = ("job", "machine") if result.rigid else ("application", "task")
     numbers_in_log = application if result.jobs_of_log is None else result.jobs_of_log[application]
     texts = [
-        f"{item_name} {a}, {n} {part}{'' if n == 1 else 's'}"
-        for a, n in zip(numbers_in_log.tolist(), table["tasks"].tolist(), strict=True)
+        f"machine {u}: {item_name} {a}, {n} {noun}{'' if n == 1 else 's'}"
+        for u, a, n in zip(machine.tolist(), numbers_in_log.tolist(), table["tasks"].tolist(), strict=True)
     ]
     marker = {
-        "color": [_COLOUR_CYCLE[number % len(_COLOUR_CYCLE)] for number in application.tolist()],
+        "color": [APPLICATION_COLOURS[number % len(APPLICATION_COLOURS)] for number in application.tolist()],
         "opacity": np.where(is_completed, 0.9, 0.35).tolist(),
         "line": {"width": 0.5, "color": BACKGROUND},
     }
@@ -78,12 +80,12 @@ def _piece_bars(result: Result, factor: float, unit: str) -> Figure:
         "orientation": "h",
         "base": numbers(table["start"] / factor),
         "x": numbers((table["end"] - table["start"]) / factor),
-        "y": numbers(table["machine"]),
-        "width": 0.9,
+        "y": numbers(machine + 0.9 * ((core + count / 2) / cores - 0.5)),
+        "width": numbers(0.9 * count / cores),
         "marker": marker,
         "text": texts,
         "textposition": "none",
-        "hovertemplate": f"machine %{{y}}: %{{text}}<br>%{{base}} {unit}, for %{{x}} {unit}<extra></extra>",
+        "hovertemplate": f"%{{text}}<br>%{{base}} {unit}, for %{{x}} {unit}<extra></extra>",
     }
 
 

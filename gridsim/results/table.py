@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import ItemsView, Iterator, KeysView, Mapping
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import one_line
 from gridsim.support import html
-from gridsim.support.arguments import unknown_name_error
+from gridsim.support.arguments import short_repr, unknown_name_error
 from gridsim.support.columns import is_valid_unicode
 from gridsim.support.imports import import_extra
 from gridsim.support.text import align, check_name, plain
@@ -72,8 +72,9 @@ class Table(ArrowStream):
     """A table of read-only numpy columns of equal length.
 
     ``len(table)`` is the number of rows, ``table["name"]`` a column, ``table[3]`` a row as a dict, and
-    ``table[2:5]`` a table of some rows.  Columns are booleans, integers, floats or text, in the machine's
-    byte order.  They are copied, except for read-only arrays that own their memory, which cannot change.
+    ``table[2:5]``, ``table[[0, 4]]`` or ``table[table["tasks"] > 1]`` a table of some rows.  Columns are
+    booleans, integers, floats or text, in the machine's byte order.  They are copied, except for read-only
+    arrays that own their memory, which cannot change.
 
     With the extra ``data`` other libraries take it as it is: ``polars.DataFrame(table)``,
     ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``, and the variable's name in a query of
@@ -99,20 +100,47 @@ class Table(ArrowStream):
     @overload
     def __getitem__(self, key: str) -> Column: ...
     @overload
-    def __getitem__(self, key: slice) -> Table: ...
-    @overload
     def __getitem__(self, key: int) -> dict[str, Any]: ...
-    def __getitem__(self, key: str | int | slice) -> Column | Table | dict[str, Any]:
-        if isinstance(key, slice):
-            return Table({name: column[key] for name, column in self._columns.items()})
+    @overload
+    def __getitem__(self, key: slice | Sequence[int] | Column) -> Table: ...
+    def __getitem__(self, key: Any) -> Column | Table | dict[str, Any]:
         if isinstance(key, str):
             try:
                 return self._columns[key]
             except KeyError:
                 raise unknown_name_error("column", key, self._columns) from None
+        if isinstance(key, (slice, list, np.ndarray)):
+            rows = key if isinstance(key, slice) else self._rows_of(key)
+            return Table({name: column[rows] for name, column in self._columns.items()})
+        if isinstance(key, bool) or not isinstance(key, (int, np.integer)):
+            raise self._index_error(key)
         if not -self._rows <= key < self._rows:
             raise IndexError(f"row must be in {-self._rows}..{self._rows - 1}, got {key}")
         return {name: column[key].item() for name, column in self._columns.items()}
+
+    def _rows_of(self, key: list[int] | Column) -> Column:
+        """Return the numbers of the rows that a list or an array selects: numbers, or a mask of all rows."""
+        try:
+            rows = np.asarray(key) if len(key) else np.zeros(0, np.int64)
+        except ValueError as error:  # lists of different lengths
+            raise self._index_error(key) from error
+        if rows.ndim != 1 or rows.dtype.kind not in "biu":
+            raise self._index_error(key)
+        if rows.dtype.kind == "b":
+            if len(rows) != self._rows:
+                raise IndexError(f"a mask must have {self._rows} entries, one per row, got {len(rows)}")
+            return np.flatnonzero(rows)
+        outside = rows[(rows < -self._rows) | (rows >= self._rows)]
+        if len(outside):
+            raise IndexError(f"rows must be in {-self._rows}..{self._rows - 1}, got {outside[0]}")
+        return rows
+
+    @staticmethod
+    def _index_error(key: object) -> TypeError:
+        return TypeError(
+            "the index of a table must be the name of a column, or a number, a slice, a list or a mask of "
+            f"rows, got {short_repr(key)}"
+        )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Column:
         """Refuse, since ``pandas.DataFrame(table)`` would be a frame of one column."""
@@ -168,13 +196,17 @@ class Table(ArrowStream):
     def to_arrow(self) -> Any:
         """Return the table as a pyarrow Table, with shared columns of numbers and copied columns of text.
 
+        NaN becomes null, since a value is missing.
+
         Raises
         ------
         ImportError
             If pyarrow is not installed.
         """
         arrow = import_extra("pyarrow", "data", "to_arrow")
-        return arrow.table({name: arrow.array(column) for name, column in self._columns.items()})
+        return arrow.table(
+            {name: arrow.array(column, from_pandas=True) for name, column in self._columns.items()}
+        )
 
     def to_xarray(self, dimension: str = "row") -> Any:
         """Return the table as an xarray Dataset: its columns along `dimension`, labelled by row number.

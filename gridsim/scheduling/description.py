@@ -23,7 +23,7 @@ from gridsim.support.imports import original_module, stored_name
 from gridsim.support.text import plain
 
 #: Length up to which a list of numbers, such as an overlay, is stated; a longer one is stated by SHA-256.
-_MAX_NUMBERS = 10_000
+MAX_NUMBERS = 10_000
 #: Types whose repr describes a value completely.
 _EXACT = (complex, bytes, bytearray, range, slice, date, time, timedelta, Decimal, Fraction, UUID, np.dtype)
 
@@ -65,7 +65,7 @@ class Description:
                 return value.tolist()
             value = value.tolist()
         if isinstance(value, ArrayColumn):
-            if value.arrays[0].size > _MAX_NUMBERS:
+            if value.arrays[0].size > MAX_NUMBERS:
                 return {"sha256": list(value.names)}
             return value.tolist()
         if isinstance(value, str):

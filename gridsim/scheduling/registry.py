@@ -16,6 +16,7 @@ import msgspec
 
 from gridsim.errors import GridSimError, ScenarioError, text_of, variant_label
 from gridsim.scheduling.contract import Scheduler
+from gridsim.scheduling.description import MAX_NUMBERS
 from gridsim.support import imports as importing
 from gridsim.support.arguments import closest, entries_of, hint, listed, short_repr, text
 from gridsim.support.imports import (
@@ -269,7 +270,8 @@ def scheduler_from(
     Raises
     ------
     ScenarioError
-        If the class is not `imported_as` or is not registered, or a parameter names other code.
+        If the class is not `imported_as` or is not registered, a parameter names other code, or the
+        description has only the SHA-256 of a parameter.
     """
     class_path, parameters = description["class"], _described_parameters(description, owner, imports)
     if imported_as is not None:
@@ -292,6 +294,12 @@ def _described_parameters(
 ) -> dict[str, Any]:
     parameters = dict(description["parameters"])
     for key, value in parameters.items():
+        if isinstance(value, dict) and [*value] == ["sha256"]:
+            raise ScenarioError(
+                f"{owner} has only the SHA-256 of {description['name']}.{key}, since it has more than "
+                f"{MAX_NUMBERS} numbers: in Python, create the scheduler with these numbers, and pass it to "
+                "gridsim.simulate or gridsim.resume"
+            )
         if (code := first_code_name(value)) is not None and code not in imports:
             raise ScenarioError(
                 f"{owner} names the code {code!r} for {description['name']}.{key}.  For safety, code that "

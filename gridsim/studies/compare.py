@@ -32,7 +32,7 @@ from gridsim.studies.groups import Group, JobGroups, job_groups
 from gridsim.studies.log_reference import LOG, LogReference, log_reference
 from gridsim.studies.overview import Overview, as_text
 from gridsim.studies.study import Study
-from gridsim.support.arguments import hint, unknown_name_error
+from gridsim.support.arguments import check_names, hint, unknown_name_error
 from gridsim.support.progress import Progress, with_progress
 from gridsim.support.provenance import TraceDigests
 from gridsim.support.text import WIDTH
@@ -435,10 +435,7 @@ def _check_study(study: Mapping[str, Any]) -> None:
 
     from gridsim.studies.replicate import replicate
 
-    known = (*signature(compare).parameters, *signature(replicate).parameters)
-    for name in study:
-        if name not in known:
-            raise ScenarioError(f"compare has no argument {name!r}{hint(known, name)}")
+    check_names("compare", study, (*signature(compare).parameters, *signature(replicate).parameters))
 
 
 def applicable(

@@ -87,10 +87,10 @@ def of_results(kind: str, results: Mapping[str, Result], **options: Any) -> Figu
         raise ScenarioError(f"a figure must have at most {PANELS} panels, one per result, got {len(results)}")
     height = 6.0 if kind == "sequence" else 3.6
     if kind == "gantt":
-        sizes = [
-            len(chosen_machines(options.get("machines"), len(each.machines))) for each in results.values()
-        ]
-        height = gantt_height(max(sizes))
+        height = max(
+            gantt_height(each, chosen_machines(options.get("machines"), len(each.machines)))
+            for each in results.values()
+        )
     fig, panels = figure(rows=len(results), width=8.0 if kind == "traffic" else 9.0, height=height)
     for axes, (name, result) in zip(panels, results.items(), strict=True):
         SEPARATE_CHARTS[kind](result, axes=axes, **options)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from gridsim.errors import one_line
 from gridsim.plots.scales import typical_unit
 from gridsim.results.text import NOT_RANKED, UNKNOWN
 from gridsim.support import html
@@ -18,6 +19,8 @@ from gridsim.support.text import WIDTH, align, wrap_columns, wrap_text
 
 #: Text for the messages of a scheduler that sees the whole grid.
 NOT_CHARGED = "not charged"
+#: Number of runs that failed for the same reason up to which each gets a line.
+_MAX_FAILURE_LINES = 5
 _NUMBER = re.compile(r"[-+<]?[\d.,]+(e[-+]?\d+)?|\d+ of \d+|-|nan|inf|all|none")
 _FLOAT = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?")
 _IN_SECONDS = re.compile(r"(?:^|(?<=, ))s$")  # "s", or "mean, s"
@@ -70,6 +73,30 @@ class TextTable:
     def has_units(self) -> bool:
         """Whether any column has a unit."""
         return any(unit for _, unit in self.head)
+
+
+def failure_lines(errors: Iterable[tuple[str, str]], runs: int) -> list[str]:
+    """Return lines on runs that failed.
+
+    Parameters
+    ----------
+    errors
+        Name and error of each run that failed.
+    runs
+        The number of all runs.
+    """
+    names_by_error: dict[str, list[str]] = {}
+    for name, error in errors:
+        names_by_error.setdefault(one_line(error), []).append(name)
+    lines = []
+    for error, names in names_by_error.items():
+        if len(names) == runs > 1:
+            lines.append(f"failed: all {runs} runs: {error}")
+            continue
+        lines += [f"failed: {name}: {error}" for name in names[:_MAX_FAILURE_LINES]]
+        if len(names) > _MAX_FAILURE_LINES:
+            lines.append(f"failed: {len(names) - _MAX_FAILURE_LINES} more runs, for the same reason")
+    return lines
 
 
 def short_text(value: float) -> str:

@@ -35,7 +35,7 @@ from gridsim.results.metrics.registry import (
     heading,
     with_common_bound,
 )
-from gridsim.results.metrics.selection import requested_metrics, units_of
+from gridsim.results.metrics.selection import RequestedMetrics, requested_metrics, units_of
 from gridsim.results.table import Table
 from gridsim.results.text import NOT_RANKED, planned_lines
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers
@@ -47,6 +47,7 @@ from gridsim.studies.overview import (
     TextTable,
     as_text,
     enumeration,
+    failure_lines,
     file_tables,
     paired_with,
 )
@@ -79,8 +80,6 @@ _STATISTICS: dict[str, Callable[..., Estimate]] = {
     "difference": lambda a, b: estimate(a - b),
     "ratio of means": lambda a, b: estimate(a, b, statistic=ratio_of_means),
 }
-#: Number of runs that failed for the same reason up to which each gets a line.
-_MAX_FAILURE_LINES = 5
 
 
 @dataclass(frozen=True)
@@ -403,20 +402,8 @@ class Replicates(Study):
 
     def _failures(self) -> list[str]:
         """Return lines on the failed runs and their errors, and on intervals wider than requested."""
-        runs_by_error: dict[str, list[tuple[str, int]]] = {}
-        for run, error in self.errors.items():
-            runs_by_error.setdefault(error, []).append(run)
-        runs, lines = len(self.seeds) * len(self.schedulers), []
-        for error, failed in runs_by_error.items():
-            if len(failed) == runs > 1:
-                lines.append(f"failed: all {runs} runs: {error}")
-            else:
-                lines += [
-                    f"failed: {name}, replication {seed}: {error}"
-                    for name, seed in failed[:_MAX_FAILURE_LINES]
-                ]
-                if len(failed) > _MAX_FAILURE_LINES:
-                    lines.append(f"failed: {len(failed) - _MAX_FAILURE_LINES} more runs, for the same reason")
+        errors = [(f"{name}, replication {seed}", error) for (name, seed), error in self.errors.items()]
+        lines = failure_lines(errors, len(self.seeds) * len(self.schedulers))
         if self.reached is False:
             lines.append(f"{self.measure}: not all intervals are as narrow as was asked for")
         return lines
@@ -559,7 +546,7 @@ def replicate(
     at_most: int = AT_MOST,
     hold: Collection[str] = (),
     baseline: str | None = None,
-    metrics: Sequence[str] | Mapping[str, MetricFunction] | None = ("max_stretch",),
+    metrics: RequestedMetrics | None = ("max_stretch",),
     errors: str = "raise",
     time_limit: float | None = None,
     executor: Executor | None = None,
@@ -596,8 +583,9 @@ def replicate(
     baseline
         The scheduler to compare with.
     metrics
-        Names in `gridsim.results.metrics.registry.METRICS`, or name -> function that returns a number for a
-        `Result`; None for the usual metrics of such schedulers.
+        A list of names in `gridsim.results.metrics.registry.METRICS` and of functions that return a number
+        for a `Result`; or name -> function, where a metric of gridsim is mapped to its own name; or one
+        function.  None for the usual metrics of such schedulers.
     errors
         ``"raise"`` a GridSimError for the first run that fails, or ``"record"`` it and continue.
     time_limit
@@ -647,8 +635,8 @@ def replicate(
                 about.update(_plan_lines(scenarios[0], is_local=is_local))
                 about.update(_log_lines(scenarios[0]))
             cells = [
-                Cell(one, scheduler, selection, time_limit, label=name)
-                for one in scenarios
+                Cell(one, scheduler, selection, time_limit, label=name, place=f"replication {k}")
+                for k, one in zip(new_numbers, scenarios, strict=True)
                 for name, scheduler in schedulers.items()
             ]
             records.extend(

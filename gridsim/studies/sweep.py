@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.errors import ScenarioError
+from gridsim.errors import ScenarioError, name_files_in_errors
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.registry import (
@@ -23,7 +23,7 @@ from gridsim.results.metrics.registry import (
     MetricFunction,
     default_metrics,
 )
-from gridsim.results.metrics.selection import requested_metrics
+from gridsim.results.metrics.selection import RequestedMetrics, requested_metrics
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import (
     Schedulers,
@@ -38,10 +38,18 @@ from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.replicate import replication
-from gridsim.studies.sweep_result import COLUMNS, Point, SweepResult, as_column, column_of, label_of
+from gridsim.studies.sweep_result import (
+    COLUMNS,
+    Point,
+    SweepResult,
+    as_column,
+    column_of,
+    label_of,
+    point_text,
+)
 from gridsim.support import html
 from gridsim.support import toml as toml_files
-from gridsim.support.arguments import integer, listed, short_repr, text
+from gridsim.support.arguments import check_names, integer, listed, short_repr, text
 from gridsim.support.imports import first_code_name
 from gridsim.support.progress import Progress
 from gridsim.support.text import check_name, plain
@@ -89,7 +97,7 @@ class Sweep:
     over: Mapping[str, Axis] = field(default_factory=dict)
     replicates: int = 10
     hold: Collection[str] = ()
-    metrics: Sequence[str] | Mapping[str, MetricFunction] | None = None
+    metrics: RequestedMetrics | None = None
     baseline: str | None = None
     time_limit: float | None = None
     folder: str = ""
@@ -106,7 +114,7 @@ class Sweep:
         if not isinstance(self.over, Mapping):
             raise ScenarioError(f"over must map axes to values, got {self.over!r}")
         self._check_metrics()
-        uses = {column: "a column of the table" for column in (*COLUMNS, *METRICS, *(self.metrics or ()))}
+        uses = {column: "a column of the table" for column in (*COLUMNS, *METRICS, *self.selection)}
         for name in self.over:
             text("over: the name of an axis", name)
             if (column := column_of(name)) in uses:
@@ -129,7 +137,7 @@ class Sweep:
 
         A function may not have the name of a metric of gridsim either, since units are looked up by name.
         """
-        for name, metric in ({} if self.metrics is None else requested_metrics(self.metrics)).items():
+        for name, metric in self.selection.items():
             if metric is not None and name in (*METRICS, *COLUMNS, *UNITS):
                 meaning = "a column of the table" if name in COLUMNS else "a metric or a unit of gridsim"
                 raise ScenarioError(
@@ -203,10 +211,15 @@ class Sweep:
                         f"{file}: schedulers: a file never imports code, got {name!r}; name them all on "
                         f"the command line, in place of the file's: --schedulers {name},..."
                     )
-        schedulers = {
-            split_label(name)[0]: named_scheduler(name, scenario.schedulers.get(name, {}))
-            for name in changes.pop("schedulers", names)
-        }
+        owner = "--schedulers" if "schedulers" in changes else f"{file}: schedulers"
+        schedulers: dict[str, Scheduler] = {}
+        for name in changes.pop("schedulers", names):
+            if (label := split_label(name)[0]) in schedulers:
+                raise ScenarioError(
+                    f"{owner} must have different names, got {label!r} twice; a variant has a label, "
+                    f"LABEL={label}"
+                )
+            schedulers[label] = named_scheduler(name, scenario.schedulers.get(name, {}))
         for name, table in scenario.schedulers.items():
             named_scheduler(name, table)  # this also checks the tables of schedulers that do not run
         for key, kind, expectation in (
@@ -217,8 +230,16 @@ class Sweep:
         ):
             if not isinstance(document.get(key, kind()), kind):
                 raise ScenarioError(f"{file}: {key} must be {expectation}, got {document[key]!r}")
+        if "metrics" in document and "metrics" not in changes:
+            with name_files_in_errors([file]):
+                requested_metrics(document["metrics"])
         _check_codeless(file, document.get("over", {}))
         return cls(scenario=scenario, schedulers=schedulers, folder=folder, **{**document, **changes})
+
+    @cached_property
+    def selection(self) -> dict[str, MetricFunction | None]:
+        """The metrics by name, as `requested_metrics` returns them; empty for the usual ones."""
+        return {} if self.metrics is None else requested_metrics(self.metrics)
 
     @cached_property
     def labels(self) -> dict[str, tuple[Any, ...]]:
@@ -252,12 +273,12 @@ class Sweep:
     @cached_property
     def cells(self) -> list[Cell]:
         """All runs, ordered by point, replication and scheduler."""
-        selection = {} if self.metrics is None else requested_metrics(self.metrics)
         # equal scenarios and schedulers are one object, so that equal runs are recognized without a store
         scenarios: dict[str, list[Scenario]] = {}
         schedulers: dict[tuple[str, str], Scheduler] = {}
         cells = []
-        for _, entries in self.points():
+        for labels, entries in self.points():
+            place = point_text(labels)
             parameters, scenario_entries = self._split(entries)
             scenario_key = json.dumps(scenario_entries, sort_keys=True)
             if scenario_key not in scenarios:
@@ -274,9 +295,16 @@ class Sweep:
                     schedulers[key] = _with_parameters(name, scheduler, parameters[name])
                 variants.append(schedulers[key])
             cells += [
-                Cell(one, scheduler, selection, self.time_limit)
-                for one in scenarios[scenario_key]
-                for scheduler in variants
+                Cell(
+                    one,
+                    scheduler,
+                    self.selection,
+                    self.time_limit,
+                    label=name,
+                    place=", ".join(filter(None, (place, f"replication {k}"))),
+                )
+                for k, one in enumerate(scenarios[scenario_key])
+                for name, scheduler in zip(self.schedulers, variants, strict=True)
             ]
         return cells
 
@@ -311,11 +339,10 @@ class Sweep:
             progress=progress,
             retry=retry,
         )
-        if self.metrics is None:
+        metrics = list(self.selection)
+        if not metrics:
             done = [each.values for each in records if not each.error]
             metrics = default_metrics(done, self.scenario.workload.rigid)
-        else:
-            metrics = list(requested_metrics(self.metrics))
         return SweepResult(
             self.labels, tuple(self.schedulers), self.replicates, tuple(metrics), self.baseline, records
         )
@@ -420,7 +447,7 @@ def sweep(
     *,
     replicates: int = 10,
     hold: Collection[str] = (),
-    metrics: Sequence[str] | Mapping[str, MetricFunction] | None = None,
+    metrics: RequestedMetrics | None = None,
     baseline: str | None = None,
     time_limit: float | None = None,
     **options: Any,
@@ -432,6 +459,10 @@ def sweep(
     options
         Executor, batch, store, retry, progress; see `Sweep.run`.
     """
+    from inspect import signature  # takes long
+
+    known = [*signature(sweep).parameters, *signature(Sweep.run).parameters]
+    check_names("sweep", options, [name for name in known if name not in ("self", "options")])
     plan = Sweep(
         scenario=scenario,
         schedulers=chosen_schedulers(schedulers, check_scenario(scenario).schedulers),

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.errors import ScenarioError, one_line
+from gridsim.errors import ScenarioError
 from gridsim.plots.charts import Chart, ChartAxis, CurveChart
 from gridsim.plots.style import entry_title, quantity_title
 from gridsim.results.metrics.registry import ALIASES, display_name, heading
 from gridsim.results.metrics.selection import units_of
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import RunRecord
-from gridsim.studies.overview import Overview, TextTable, enumeration, paired_with
+from gridsim.studies.overview import Overview, TextTable, enumeration, failure_lines, paired_with
 from gridsim.studies.replicate import Replicates, replicates_of
 from gridsim.studies.study import Study
 from gridsim.studies.verdicts import (
@@ -43,6 +43,11 @@ MAX_POINTS = 12
 Point = dict[str, Any]
 #: The smallest whole number that is too large for an int64 column.
 _INT64_LIMIT = 1 << 63
+
+
+def point_text(labels: Mapping[str, Any]) -> str:
+    """Return a point as text, such as "bound = 4, load = light"."""
+    return ", ".join(f"{axis} = {label}" for axis, label in labels.items())
 
 
 def label_of(value: Any) -> Any:
@@ -232,9 +237,15 @@ class SweepResult(Study):
             facts,
             [self._metric_table(metric) for metric in self.metrics[: None if full else 1]],
             self.verdict(),
-            failures=[f"failed: {one_line(error)}" for error in self.errors],
+            failures=failure_lines(self._failed_runs(), len(self.measured)),
             title=" over ".join(filter(None, map(enumeration, (self.schedulers, list(self.axes))))),
         )
+
+    def _failed_runs(self) -> Iterator[tuple[str, str]]:
+        """Iterate over the runs that failed: the name and the error of each."""
+        for labels, replicates in self.each():
+            for (name, number), error in replicates.errors.items():
+                yield ", ".join(filter(None, (name, point_text(labels), f"replication {number}"))), error
 
     def verdict(self) -> str:
         """Return at how many points each scheduler has the lowest mean, and which points are undecided.
@@ -261,8 +272,7 @@ class SweepResult(Study):
             if not is_constant and replicates.excess(ranking[1], ranking[0], metric)[0]:
                 wins[ranking[0]] += 1
             else:
-                point = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
-                open_pairs.setdefault(" and ".join(sorted(ranking[:2])), []).append(point)
+                open_pairs.setdefault(" and ".join(sorted(ranking[:2])), []).append(point_text(labels))
         count = len(self._replicates)
         exclusions = {
             name: f"it rejected more jobs than others at {times} of {count} point{'s' * (count > 1)}"
@@ -351,14 +361,14 @@ class SweepResult(Study):
             if not ratio or name != base
         }
         ends = [end for line in curves.values() for e in line for end in (e.mean, e.low, e.high)]
-        point_text = ", ".join(f"{name} = {label}" for name, label in point.items())
+        panel = point_text(point)
         relative = f" relative to {base}" if ratio else ""
         quantity = quantity_title(metric, "" if ratio else metric_unit)
         caption = f"Means over {self.replicates} replications with their confidence intervals"
         return CurveChart(
-            title=f"{display_name(metric).capitalize()}{relative}{f', {point_text}' if point_text else ''}",
+            title=f"{display_name(metric).capitalize()}{relative}{f', {panel}' if panel else ''}",
             caption=caption + (", paired by replication." if ratio else "."),
-            panel=point_text,
+            panel=panel,
             x=ChartAxis(x_title),
             y=ChartAxis(f"{quantity}{',' * ratio}{relative}", ends, "ratio" if ratio else "fit"),
             order=self.schedulers,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any, TypeVar
 
 import msgspec
@@ -28,6 +28,13 @@ def hint(known: Iterable[Any], value: Any) -> str:
     """Return ``"; did you mean ...?"`` with the known string closest to `value`; "" if none is close."""
     close = closest(map(str, known), value) if isinstance(value, str) else ""
     return f"; {close.strip()}" if close else ""
+
+
+def check_names(function: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise ScenarioError for the first of `names` that is no `known` argument of a function."""
+    for name in names:
+        if name not in known:
+            raise ScenarioError(f"{function} has no argument {name!r}{hint(known, name)}")
 
 
 def unknown_name_error(kind: str, name: object, known: Iterable[str]) -> KeyError:

@@ -20,7 +20,9 @@ def _text(obj: Any) -> str:
 
 
 def first_paragraph(obj: Any) -> str:
-    """Return the first paragraph of the docstring of `obj`, as one line."""
+    """Return the first paragraph of the docstring of `obj`, as one line; a class inherits none."""
+    if isinstance(obj, type) and not obj.__doc__:
+        return ""
     return " ".join(_text(obj).partition("\n\n")[0].splitlines())
 
 

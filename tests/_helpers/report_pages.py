@@ -41,7 +41,7 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag in ("meta", "link"):
+        if tag in ("meta", "link", "input"):
             return
         self._open.append(tag)
         if tag == "table":
@@ -76,11 +76,12 @@ def read(path: Path) -> SimpleNamespace:
     reader = _Reader()
     reader.feed(html)
     assert reader._open == []
+    ids = [attributes.get("id") for tag, attributes in reader.tags if tag == "script"]
     return SimpleNamespace(
         html=html,
         tables=reader.tables,
         tags=reader.tags,
         text=re.sub(r"\s+", " ", "".join(reader.text)),
-        charts=json.loads(reader.scripts[0]),
+        charts=json.loads(reader.scripts[ids.index("charts")]),
         scripts=reader.scripts,
     )

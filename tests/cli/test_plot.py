@@ -45,6 +45,20 @@ def test_two_results_are_drawn(
     assert file.read_bytes().startswith(begin)
 
 
+def test_runs_are_animated(result_files: Path, tmp_path: Path) -> None:
+    result, page, gif = result_files / "fair-tree.npz", tmp_path / "a.html", tmp_path / "b.gif"
+    answer = invoke("plot", result, "--kind", "animation", "--figure", page)
+    assert (answer.exit_code, answer.stdout) == (0, f"saved {page}\n"), answer.output
+    assert "fair-tree on 9 machines" in page.read_text(encoding="utf-8")
+    small = ["--nodes", 3, "--applications", 2, "--no-progress"]
+    answer = invoke("run", *small, "--scheduler", "mincent", "--animate", gif, "--json")
+    assert json.loads(answer.stdout)["animation"] == str(gif) and gif.read_bytes().startswith(b"GIF89a")
+    answer = invoke("run", *small, "--animate", page)
+    assert (
+        '"kinds":["accept"' in page.read_text(encoding="utf-8") and f"animation     {page}" in answer.stdout
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "flags"), [("traffic", ("--unit", "messages")), ("tree", ("--column", "busy"))]
 )

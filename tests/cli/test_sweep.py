@@ -85,7 +85,8 @@ def test_default_store_behind_a_link_is_rejected(file: Path, tmp_path: Path) -> 
 
 def test_failed_runs_are_reported_and_stored(file: Path) -> None:
     answer = invoke("sweep", file, "--workers", 1, "--schedulers", "mincent,dgs-asap", "--replicates", 1)
-    assert answer.exit_code == 1 and "failed: ScenarioError: " in answer.stdout
+    run = "dgs-asap, platform.nodes = 20, network.latency = 0.5, replication 0"
+    assert answer.exit_code == 1 and f"failed: {run}: ScenarioError: " in answer.stdout
     assert sum(bool(row["error"]) for row in Store(file.with_suffix(".store")).to_arrow().to_pylist()) == 4
 
 

@@ -357,3 +357,27 @@ def test_results_are_drawn_together_or_in_at_most_six_panels(tree) -> None:
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["a", "b"]
     with pytest.raises(ScenarioError, match="at most 6 panels, one per result, got 7"):
         figures.of_results("gantt", {str(k): tree for k in range(7)})
+
+
+def test_pieces_of_a_machine_do_not_overlap_on_its_cores() -> None:
+    scenario = gs.Scenario(
+        gs.Platform.equal(5, cores=(1, 2, 4, 8, 3)),
+        gs.Workload.jobs(60, utilization=0.9, max_nodes=6, seed=2),
+        seed=3,
+    )
+    result = gs.simulate(scenario, gs.BatchQueue(), record=True)
+    boxes = [
+        path.vertices[:4]
+        for instance in plots.gantt(result, axes=axes_of()).collections
+        if type(instance).__name__ == "PolyCollection"
+        for path in instance.get_paths()
+    ]
+    cores = result.machines["cores"].tolist()
+    for u in range(5):
+        corners = np.array([[*box.min(axis=0), *box.max(axis=0)] for box in boxes])
+        rows = corners[(corners[:, 1] > u - 0.5) & (corners[:, 3] < u + 0.5)]
+        assert len(rows) and (rows[:, 3] - rows[:, 1] > 0.99 * 0.8 / cores[u]).all()
+        for k, (left, low, right, high) in enumerate(rows):
+            later = rows[k + 1 :]
+            meets = (later[:, 0] < right - 1e-9) & (later[:, 2] > left + 1e-9)
+            assert not (meets & (later[:, 1] < high - 1e-9) & (later[:, 3] > low + 1e-9)).any()

@@ -239,3 +239,43 @@ def test_tables_are_shown_without_javascript(browser: Any, pages: dict[str, Path
         assert not browser.find_element(By.ID, "theme").is_displayed()
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_an_animation_shows_the_states_of_the_run(browser: Any, tmp_path: Path) -> None:
+    """The script computes the same states as `Animation.state`, and draws nothing beyond the window."""
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    faults = {"kind": "exponential", "up": 2000.0, "down": 300.0, "seed": 4}
+    result = gs.simulate(bags(12).replaced({"faults": faults}), gs.FairTree(), record="all")
+    animation = gs.plots.animate(result)
+    animation.save(tmp_path / "a.html")
+    look(browser, 390, dark=True)
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
+    )
+    browser.get((tmp_path / "a.html").as_uri())
+    script = """
+        const { gridsim } = document.querySelector(".gridsim-animation");
+        gridsim.seek(arguments[0]);
+        const { running, done, runs, waiting, pending, up } = gridsim.state();
+        return { running, done, runs, waiting, pending, up };
+    """
+    scene = animation.scene
+    for k in range(1, 40):
+        time = scene.begin + (scene.end - scene.begin) * k / 40.123
+        drawn, state = browser.execute_script(script, time), animation.state(time)
+        assert drawn["running"] == state.running.tolist() and drawn["up"] == state.is_up.tolist()
+        assert drawn["done"] == state.done.tolist() and drawn["runs"] == state.running_tasks.tolist()
+        assert drawn["waiting"] == state.queued.tolist()
+        assert drawn["pending"] == state.pending.tolist()
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    player = browser.find_element(By.CSS_SELECTOR, ".gridsim-animation")
+    player.send_keys(Keys.HOME)
+    assert float(player.get_attribute("data-time")) == pytest.approx(scene.begin)
+    player.send_keys(Keys.ARROW_RIGHT)
+    assert float(player.get_attribute("data-time")) > scene.begin
+    player.send_keys(Keys.SPACE)
+    wait(browser, "Number(document.querySelector('input').value) > 10")
+    assert player.find_element(By.CSS_SELECTOR, ".play").text == "Pause"
+    assert browser.get_log("browser") == []

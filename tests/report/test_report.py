@@ -301,7 +301,7 @@ def test_a_schedule_shows_when_machines_were_down(write_report: Any) -> None:
         (2, 30.0, 30.0, "transient failure at 30 s"),
         (3, first, pytest.approx(last), "down from 0 s on"),
     ]
-    assert pieces.text[0].startswith("job 0, ")
+    assert pieces.text[0].startswith("machine 0: job 0, ")
     assert "pale: not completed, grey: down or transient failure." in actual.text
     calm = write_report(gs.simulate(gs.Scenario(scenario.platform, jobs), gs.BatchQueue(), record=True))
     assert len(calm.charts["machines-1"]["data"]) == 1 and "grey" not in calm.text
@@ -577,3 +577,9 @@ def test_limits_have_the_unit_that_they_count(cores: int, unit: str) -> None:
     result = gs.simulate(gs.Scenario(gs.Platform.equal(4, cores=cores), jobs), queue)
     (line,) = contents._schedulers({"limited": result})
     assert f"user_limit = 2 {unit}, queue_limits = 3, 2 {unit}" in line
+
+
+def test_a_single_recorded_run_is_animated(write_report: Any, single_run: gs.Result, comparison: Any) -> None:
+    one, several = write_report(single_run), write_report(comparison)
+    assert "gridsim-animation" in one.html and "Animation" in one.text
+    assert "gridsim-animation" not in several.html

@@ -33,6 +33,22 @@ def test_a_table_has_columns_and_rows():
     assert table[1:] == Table({name: column[1:] for name, column in table.items()}) and not len(table[3:])
 
 
+def test_a_list_or_mask_of_rows_selects_a_table():
+    table = Table({"x": [1, 2, 3], "name": ["a", "bb", ""]})
+    assert table[[2, 0]]["x"].tolist() == [3, 1] and table[np.array([-1])]["name"].tolist() == [""]
+    assert table[table["x"] > 1] == table[[False, True, True]] == table[1:] and len(table[[]]) == 0
+    assert table[np.int32(1)] == table[1]
+    for key, message in (
+        ([0, 3], r"^rows must be in -3\.\.2, got 3$"),
+        ([True, False], "^a mask must have 3 entries, one per row, got 2$"),
+    ):
+        with pytest.raises(IndexError, match=message):
+            table[key]
+    for key in ((0, 1), 1.0, [0.5], ["x"], [[0], [1, 2]], None, True):
+        with pytest.raises(TypeError, match="^the index of a table must be the name of a column, .*, got "):
+            table[key]
+
+
 def test_a_table_copies_its_columns():
     column = np.zeros(3)
     table = Table({"x": column})

@@ -127,7 +127,8 @@ def test_a_failed_run_is_recorded() -> None:
     actual = sweep(small_scenario(), {"fcfs": gs.Fcfs(), "dgs": gs.DgsAsap()}, {}, replicates=2)
     assert actual.table()["error"].tolist()[::2] == ["", ""]
     assert actual.errors and "dgs-asap" in actual.errors[0]
-    assert "failed: ScenarioError: " in actual.format() and np.isnan(actual.at()["stretch"]["dgs"]).all()
+    assert "failed: dgs, replication 1: ScenarioError: " in actual.format()
+    assert np.isnan(actual.at()["stretch"]["dgs"]).all()
 
 
 def test_the_order_of_entries_in_a_case_has_no_effect() -> None:
@@ -287,7 +288,11 @@ def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
         (("network.latency", "scheduler"), "over must not have the axis 'scheduler'"),
         (("light = {", "light = 3 #"), "over.load.light must be a table of entries, got 3"),
         (('baseline = "fcfs"', 'baseline = "x"'), "baseline must be one of fair-tree, fcfs, got 'x'"),
-        (('["makespan"]', '["speed"]'), "metrics must be names of metrics, got 'speed'"),
+        (('["makespan"]', '["speed"]'), "^.*s.toml: metrics must be names of metrics, got 'speed'"),
+        (
+            ('"fcfs"]', '"fcfs", "fcfs"]'),
+            "^.*s.toml: schedulers must have different names, got 'fcfs' twice; .* LABEL=fcfs$",
+        ),
         (('["makespan"]', '"speed"'), "metrics must be a list of names, got 'speed'"),
         (('["platform"]', '["nodes"]'), "hold must contain only platform"),
         (("replicates = 3", 'time_limit = "abc"'), "time_limit must be a finite number > 0 s, got 'abc'"),
@@ -296,8 +301,8 @@ def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
         (("replicates = 3", "time_limit = 1979-05-27"), "time_limit must be a finite number .*1979, 5, 27"),
         (("replicates = 3", "time_limit = 07:32:00"), r"time_limit must be a finite number .*time\(7, 32\)"),
         (("replicates = 3", "time_limit = 0"), "time_limit must be a finite number > 0 s, got 0"),
-        (('["makespan"]', "[[1]]"), r"metrics must be a list of names, got the entry \[1\]"),
-        (('["makespan"]', "[{a = 1}]"), "metrics must be a list of names, got the entry {'a': 1}"),
+        (('["makespan"]', "[[1]]"), r"metrics must be names and functions, got the entry \[1\]"),
+        (('["makespan"]', "[{a = 1}]"), "metrics must be names and functions, got the entry {'a': 1}"),
         (
             ("[0.0, 0.5]", "[1979-05-27]"),
             "over.network.latency must contain only numbers, strings, .*1979, 5, 27",

@@ -143,8 +143,6 @@ class Rare(FaultsKind, frozen=True, kw_only=True, tag="rare"):
 
 
 class Half(FluctuationKind, frozen=True, kw_only=True, tag="half"):
-    """Machines at half of their speed."""
-
     def realize(self, nodes, origin):
         zeros = np.zeros(nodes, np.int64)
         return LoadProfile(10**9, np.full((1, 1), 0.5), zeros, zeros.copy())
@@ -329,6 +327,7 @@ def test_commands_know_the_names_of_a_package(installed_package: Path) -> None:
     assert own <= kinds and not {"nameless", "empty"} & {kind for _, kind in kinds}
     row = next(row for row in listed["workloads"] if row["kind"] == "ticks")
     assert row["what"] == "Single tasks at equal intervals."
+    assert next(row for row in listed["workloads"] if row["kind"] == "half")["what"] == ""  # not of its base
     assert "Platform" in next(row for row in listed["workloads"] if row["kind"] == "halves")["constructor"]
     assert "pause" in {row["name"] for row in listed["parameters"]["stay"]}
     answer_of("run", "own.toml", "--scheduler", "WQR-FT", "--record", "--out", "r.npz")

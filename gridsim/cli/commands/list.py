@@ -118,7 +118,7 @@ def schedulers() -> Iterator[Row]:
                 {"where": condition, "because": reason}
                 for condition, reason in getattr(cls, "environment_reasons", list)()
             ],
-            "what": f"with {values}: {summary}" if values else summary,
+            "what": ": ".join(filter(None, (f"with {values}" if values else "", summary))),
         }
 
 

@@ -13,7 +13,7 @@ import click
 from gridsim.cli.options import EXPORT_FORMAT, INT, SECONDS, NamingCommand, json_option, title_option
 from gridsim.cli.output import check_distinct, check_output, print_text
 from gridsim.cli.result_args import guard_display, named_files, parse_machines, parse_nodes
-from gridsim.cli.study_flags import check_figure, check_report, save_figure
+from gridsim.cli.study_flags import check_animation, check_figure, check_report, save_figure
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -59,13 +59,18 @@ _KIND_OF_FLAG = {
     "start": "sequence",
     "end": "sequence",
 }
-_KINDS = ("gantt", "distribution", "series", "sequence", "traffic", "tree")
+_KINDS = ("animation", "gantt", "distribution", "series", "sequence", "traffic", "tree")
 
 
 @click.command(cls=NamingCommand)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--kind", type=click.Choice(_KINDS), required=True, help="Kind of chart.")
-@click.option("--figure", required=True, metavar="FILE", help="Output file (.png, .svg or .pdf).")
+@click.option(
+    "--figure",
+    required=True,
+    metavar="FILE",
+    help="Output file (.png, .svg or .pdf; .html or .gif for an animation).",
+)
 @click.option(
     "--metric", metavar="NAME", help="distribution: column of the table of applications.  [stretch_agg]"
 )
@@ -84,12 +89,14 @@ _KINDS = ("gantt", "distribution", "series", "sequence", "traffic", "tree")
 def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags: Any) -> None:
     """Draw a chart of saved results (files, or folders of files).
 
-    Kinds: gantt, a Gantt chart of the machines; distribution, of a metric of applications; series, a quantity
-    over time; sequence, the messages and timers of nodes; traffic, messages sent by each level of the tree;
-    tree, the tree itself.  Several results share one chart of the kinds distribution and series, and have a
-    chart each of the other kinds.  gantt, and series of busy machines, require results with a schedule (run
-    --record), and sequence requires diaries of nodes (run --events).
+    Kinds: animation, the run in motion; gantt, a Gantt chart of the machines; distribution, of a metric of
+    applications; series, a quantity over time; sequence, the messages and timers of nodes; traffic, messages
+    sent by each level of the tree; tree, the tree itself.  Several results share one chart of the kinds
+    distribution and series, and have a chart each of the other kinds; an animation shows one result.
+    animation, gantt, and series of busy machines, require results with a schedule (run --record), and
+    sequence requires diaries of nodes (run --events).
     """
+    from gridsim.plots.animation.player import animate
     from gridsim.results.result import Result
     from gridsim.studies.figures import of_results
     from gridsim.support.text import to_json
@@ -105,11 +112,19 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
                 raise ScenarioError(f"--{flag} requires --kind {_KIND_OF_FLAG[flag]}, got --kind {kind}")
             options[flag] = parsers[flag](value) if flag in parsers else value
     files = named_files(paths)
-    check_figure(figure)
+    if kind == "animation":
+        check_animation(figure, "--figure")
+        if len(files) > 1:
+            raise ScenarioError(f"--kind animation requires one result, got {len(files)}")
+    else:
+        check_figure(figure)
     check_distinct([("PATH", file) for file in files.values()], [("--figure", figure)])
     results = {name: Result.load(file) for name, file in files.items()}
     with guard_display(files.values()):
-        save_figure(figure, of_results(kind, results, **options))
+        if kind == "animation":
+            animate(next(iter(results.values()))).save(figure)
+        else:
+            save_figure(figure, of_results(kind, results, **options))
     if as_json:
         click.echo(to_json({"files": files, "kind": kind, "figure": figure}))
     else:

@@ -13,6 +13,7 @@ from gridsim.cli.options import (
     Decorator,
     Flags,
     NamingCommand,
+    animate_option,
     bound_option,
     class_option,
     complete_schedulers,
@@ -41,7 +42,7 @@ from gridsim.cli.scenario_flags import (
     scenario_options,
     time_limit_option,
 )
-from gridsim.cli.study_flags import check_report
+from gridsim.cli.study_flags import check_animation, check_report
 
 
 def _scheduler_option(default: str) -> Decorator:
@@ -72,6 +73,7 @@ def _scheduler_option(default: str) -> Decorator:
 @bound_option
 @out_option
 @report_option
+@animate_option
 @save_scenario_option
 @progress_option
 @verbose_option
@@ -87,6 +89,7 @@ def run(
     out: str | None,
     report: str | None,
     title: str | None,
+    animate: str | None,
     save_scenario: str | None,
     progress: bool | None,
     verbose: bool,
@@ -99,19 +102,33 @@ def run(
     if checkpoint_every is not None and checkpoint is None:
         checkpoint = "gridsim.checkpoint"
     check_report(report, title=title)
+    check_animation(animate, "--animate")
     outputs = [("--out", out), ("--save-scenario", save_scenario), ("--checkpoint", checkpoint)]
-    scenario, schedulers, save = prepare([name], scenario_flags, settings, [*outputs, ("--report", report)])
+    outputs += [("--report", report), ("--animate", animate)]
+    scenario, schedulers, save = prepare([name], scenario_flags, settings, outputs)
+    arguments = run_arguments(run_flags, out, report, animate, checkpoint)
+    if animate is not None:
+        events = arguments["record"] if "events" in arguments["record"] else ()
+        arguments["record"] = tuple(dict.fromkeys((*events, "schedule", "messages"))) if events else "all"
     result = simulate(
         scenario,
         next(iter(schedulers.values())),
         progress=progress_of(progress, as_json),
-        **run_arguments(run_flags, out, report, checkpoint),
+        **arguments,
         checkpoint=checkpoint,
         checkpoint_every=CHECKPOINT_EVERY if checkpoint_every is None else checkpoint_every,
     )
     save(save_scenario)
     show_result(
-        result, name, out=out, report=report, title=title, bound=bound, as_json=as_json, verbose=verbose
+        result,
+        name,
+        out=out,
+        report=report,
+        title=title,
+        animation=animate,
+        bound=bound,
+        as_json=as_json,
+        verbose=verbose,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,7 +33,7 @@ def _store_at(path: str) -> Store:
 @click.argument("path", metavar="DIR")
 @json_option
 def list_command(path: str, as_json: bool) -> None:
-    """List the runs of a store: their number, failures and total wall time, by version and scheduler."""
+    """List the runs of a store by version, scheduler and your code: number, failures, total wall time."""
     from gridsim.support.provenance import code_version
     from gridsim.support.text import align, to_json
 
@@ -46,11 +46,12 @@ def list_command(path: str, as_json: bool) -> None:
             f"{row['code']}{'' if row['code'] == code_version() else ' (another version)'}" for row in rows
         ],
         "scheduler": [row["scheduler"] for row in rows],
+        "user code": [row["user_code"] or "-" for row in rows],
         "runs": [str(row["runs"]) for row in rows],
         "failed": [str(row["failed"]) for row in rows],
         "wall (s)": [f"{row['wall_seconds']:.1f}" for row in rows],
     }
-    print_text("\n".join(align([[name, *column] for name, column in columns.items()], left=range(2))))
+    print_text("\n".join(align([[name, *column] for name, column in columns.items()], left=range(3))))
 
 
 @store.command("verify", cls=NamingCommand)
@@ -84,11 +85,12 @@ def merge(path: str, paths: tuple[str, ...], as_json: bool) -> None:
 
     The other stores are unchanged.
     """
-    from gridsim.studies.execution.store import Store
+    from gridsim.studies.execution.store import Store, check_mergeable, is_store
     from gridsim.support.text import to_json
 
     sources = [_store_at(source) for source in paths]
     check_distinct([(f"OTHER {source}", source) for source in paths], [("DIR", path)])
+    check_mergeable([*([Store(path)] if is_store(path) else []), *sources])  # before the folder is created
     target = Store(path)
     added = {file: target.merge(source) for file, source in zip(paths, sources, strict=True)}
     if as_json:
@@ -103,24 +105,26 @@ def merge(path: str, paths: tuple[str, ...], as_json: bool) -> None:
 @click.argument("path", metavar="DIR")
 @click.option("--code", metavar="VERSION", help="Runs of this version, as gridsim store list shows it.")
 @click.option("--scheduler", metavar="NAME", help="Runs of the scheduler of this name.")
+@click.option("--user-code", metavar="HASH", help="Runs with this version of your own code, as listed.")
 @click.option("--failed", is_flag=True, help="Runs that failed.")
 @click.option("--other-versions", is_flag=True, help="Runs of other versions of gridsim than this one.")
 @json_option
-def drop(
-    path: str, code: str | None, scheduler: str | None, failed: bool, other_versions: bool, as_json: bool
-) -> None:
+def drop(path: str, as_json: bool, **conditions: Any) -> None:
     """Remove the runs to which all of the conditions apply, with what only they refer to.
 
     Meanwhile no study may use the store.
     """
     from gridsim.support.text import to_json
 
-    opened = _store_at(path)
-    count = opened.drop(code=code, scheduler=scheduler, failed=failed, other_versions=other_versions)
+    target = _store_at(path)
+    if not any(value not in (None, False) for value in conditions.values()):
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in conditions)
+        raise ScenarioError(f"drop requires at least one of {flags}")
+    count = target.drop(**conditions)
     if as_json:
-        click.echo(to_json({"store": path, "dropped": count, "runs": len(opened)}))
+        click.echo(to_json({"store": path, "dropped": count, "runs": len(target)}))
     else:
-        print_text(f"{path}: {count} runs dropped, {len(opened)} left")
+        print_text(f"{path}: {count} runs dropped, {len(target)} left")
 
 
 @store.command("export", cls=NamingCommand)

@@ -38,7 +38,7 @@ from gridsim.cli.study_flags import (
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from gridsim.studies.execution.cell import RunRecord
+    from gridsim.studies.execution.cell import Cell, RunRecord
     from gridsim.studies.execution.store import Store
 
 
@@ -118,7 +118,7 @@ def sweep(
         execution["progress"] = progress_of(flags["progress"], flags["as_json"])
         if part is not None:
             records = definition.run_part(*part, **execution)
-            _show_part(part, records, execution["store"], flags["as_json"])
+            _show_part(part, definition.part(*part), records, execution["store"], flags["as_json"])
             return
         result = definition.run(**execution)
     if out is not None:
@@ -137,18 +137,22 @@ def sweep(
         sys.exit(1)
 
 
-def _show_part(part: tuple[int, int], records: Sequence[RunRecord], store: Store, as_json: bool) -> None:
+def _show_part(
+    part: tuple[int, int], cells: Sequence[Cell], records: Sequence[RunRecord], store: Store, as_json: bool
+) -> None:
     """Print the number of runs of a part, and exit with 1 if runs failed."""
+    from gridsim.studies.overview import failure_lines
     from gridsim.support.text import to_json
 
-    failures = [record.error for record in records if record.error]
+    names = (f"{cell.label}, {cell.place}" for cell in cells)
+    failures = [(name, record.error) for name, record in zip(names, records, strict=True) if record.error]
     number, count = part
     if as_json:
         answer = {"part": number, "parts": count, "runs": len(records), "failed": len(failures)}
         click.echo(to_json({**answer, "store": str(store.path)}))
     else:
-        for error in dict.fromkeys(failures):
-            print_text(error)
+        for line in failure_lines(failures, len(records)):
+            print_text(line)
         print_text(f"part {number} of {count}: {len(records)} runs, {len(failures)} failed")
         print_text(f"kept in {store.path}")
     if failures:

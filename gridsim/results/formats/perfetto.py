@@ -2,7 +2,8 @@
 
 The format is the Trace Event Format of Chrome, JSON: complete events (X), async ones (b, e), instants (i),
 flows (s, f), counters (C) and metadata (M), with times in us.  A flow begins and ends in a slice of its
-thread, so machines have a second thread of thin slices, in which they send and receive.
+thread, so machines have a further thread of thin slices, in which they send and receive.  Slices of a thread
+must not overlap, so machines have a thread per core.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.results.formats.job_logs import check_recorded
-from gridsim.results.metrics.series import chosen_machines
+from gridsim.results.metrics.series import chosen_machines, core_lanes, machine_cores
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.support.arrays import Integers
@@ -30,8 +31,8 @@ from gridsim.support.files import StrPath, atomic_file
 BLOCK = 100
 #: Process id of applications and counters; those of machines follow.
 _GRID_PID = 1
-#: Thread id of machine 0.  Machine u has this id + 2 u, and its messages have the next id.  Thread ids are
-#: larger than all process ids.
+#: Thread id of the first core of machine 0.  The ids of the other cores follow, then that of the messages of
+#: machine 0, and the other machines.  Thread ids are larger than all process ids.
 _FIRST_THREAD = 1_000_000
 #: Maximum duration of a slice that sends or receives, ns.
 _MAX_THIN_SLICE = 1_000_000
@@ -45,12 +46,13 @@ _COLOURS = (
 def to_perfetto(result: Result, path: StrPath, *, machines: slice | Sequence[int] | None = None) -> int:
     """Write a recorded result as a trace for https://ui.perfetto.dev or chrome://tracing.
 
-    Machines are threads, in processes of `BLOCK` machines.  Slices in them are rows of the table ``schedule``
-    and the outages of the machine.  Applications are async slices from release to finish.  Counters show the
-    numbers of applications in the system and of busy machines.  Flows are the delivered messages if the run
-    recorded them (``message_log``; a long run has only the first ones, see `Result.left_out`).  Otherwise
-    flows lead from the release of each application, at its submitter, to the pieces of it that ran.  Servers
-    (`Result.servers`) that send or receive messages are threads of a further process.
+    Cores of machines are threads, in processes of `BLOCK` machines.  Slices in them are rows of the table
+    ``schedule`` and the outages of the machine.  Applications are async slices from release to finish.
+    Counters show the numbers of applications in the system and of busy machines.  Flows are the delivered
+    messages if the run recorded them (``message_log``; a long run has only the first ones, see
+    `Result.left_out`).  Otherwise flows lead from the release of each application, at its submitter, to the
+    pieces of it that ran.  Servers (`Result.servers`) that send or receive messages are threads of a further
+    process.
 
     Parameters
     ----------
@@ -107,6 +109,11 @@ class _Trace:
         schedule = result.tables["schedule"]
         rows = np.flatnonzero(is_selected[schedule["machine"]])
         self.pieces = Table({name: column[rows] for name, column in schedule.items()})
+        self.lanes = core_lanes(result, dict(self.pieces.items()))
+        # servers have threads for messages only
+        self.cores: list[int] = [*machine_cores(result).tolist(), *([0] * result.servers)]
+        threads = np.array(self.cores) + 1
+        self.first_thread: list[int] = (np.cumsum(threads) - threads).tolist()
         self.start, self.end = _nanoseconds(self.pieces["start"]), _nanoseconds(self.pieces["end"])
         table = result.applications
         self.release, self.finish = _nanoseconds(table["release"]), _nanoseconds(table["finish"])
@@ -138,15 +145,17 @@ class _Trace:
             last = min(len(self.is_selected), (block + 1) * BLOCK) - 1
             yield from _process(_GRID_PID + 1 + block, f"machines {block * BLOCK}-{last}", block + 1)
         for u in machines.tolist():
-            yield from self._thread(u, 0, f"machine {u}")
-            yield from self._thread(u, 1, f"machine {u}: messages")
+            for core in range(self.cores[u]):
+                name = f"machine {u}" + (f", core {core}" if self.cores[u] > 1 else "")
+                yield from self._thread(u, core, name)
+            yield from self._thread(u, self.cores[u], f"machine {u}: messages")
         servers = self._servers()
         if servers:
             yield from _process(
                 self._process_of(servers[0]), "servers", self._process_of(servers[0]) - _GRID_PID
             )
         for u in servers:
-            yield from self._thread(u, 1, f"server {u - len(self.is_selected)}: messages")
+            yield from self._thread(u, self.cores[u], f"server {u - len(self.is_selected)}: messages")
 
     def _servers(self) -> list[int]:
         """Return the numbers of the servers in the log of messages, ascending."""
@@ -169,10 +178,13 @@ class _Trace:
         )
 
     def _place(self, u: int, thread: int = 0) -> str:
-        return f'"pid":{self._process_of(u)},"tid":{_FIRST_THREAD + 2 * u + thread}'
+        return f'"pid":{self._process_of(u)},"tid":{_FIRST_THREAD + self.first_thread[u] + thread}'
+
+    def _message_place(self, u: int) -> str:
+        return self._place(u, self.cores[u])
 
     def _thread(self, u: int, thread: int, name: str) -> Iterator[str]:
-        place, order = self._place(u, thread), 2 * u + thread
+        place, order = self._place(u, thread), self.first_thread[u] + thread
         yield f'{{"ph":"M","name":"thread_name",{place},"args":{{"name":"{name}"}}}}'
         yield f'{{"ph":"M","name":"thread_sort_index",{place},"args":{{"sort_index":{order}}}}}'
 
@@ -250,17 +262,23 @@ class _Trace:
             for size, stretch in zip(table["task_size"].tolist(), table["stretch"].tolist(), strict=True)
         ]
         task_numbers = pieces["task"].tolist() if "task" in pieces else None
-        columns = [pieces[name].tolist() for name in ("machine", "application", "tasks", "completed")]
-        times = self.start.tolist(), self.end.tolist()
-        for k, (u, i, tasks, completed, start, end) in enumerate(zip(*columns, *times, strict=True)):
+        names = "machine", "application", "tasks", "completed"
+        columns = [*(pieces[name] for name in names), self.start, self.end]
+        rows, first, count = self.lanes
+        threads = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
+        rows = np.repeat(rows, count)
+        values = (column[rows].tolist() for column in columns)
+        for k, core, u, i, tasks, completed, start, end in zip(
+            rows.tolist(), threads.tolist(), *values, strict=True
+        ):
             colour = _COLOURS[i % len(_COLOURS)]
             details = "" if task_numbers is None else f',"task":{task_numbers[k]}'
             if not completed:
                 colour, details = "terrible", f'{details},"cut off":"{self._cause(u, end)}"'
             yield (
-                f'{{"ph":"X","cat":"tasks","name":"{self.names[i]}",{self._place(u)},"ts":{_micros(start)},'
-                f'"dur":{_micros(end - start)},"cname":"{colour}","args":{{"application":{i},"tasks":{tasks},'
-                f'"completed":{completed},{tails[i]}{details}}}}}'
+                f'{{"ph":"X","cat":"tasks","name":"{self.names[i]}",{self._place(u, core)},'
+                f'"ts":{_micros(start)},"dur":{_micros(end - start)},"cname":"{colour}",'
+                f'"args":{{"application":{i},"tasks":{tasks},"completed":{completed},{tails[i]}{details}}}}}'
             )
 
     def _cause(self, u: int, end: int) -> str:
@@ -289,8 +307,8 @@ class _Trace:
         columns = (column[shown_rows].tolist() for column in (sender, receiver, sent, delivered, kind))
         for number, u, v, begin, end, kind_index in zip(shown_rows.tolist(), *columns, strict=True):
             head = f'"cat":"message","name":{names[kind_index]},"id":{number}'
-            yield f'{{"ph":"s",{head},{self._place(u, 1)},"ts":{_micros(begin)}}}'
-            yield f'{{"ph":"f","bp":"e",{head},{self._place(v, 1)},"ts":{_micros(end)}}}'
+            yield f'{{"ph":"s",{head},{self._message_place(u)},"ts":{_micros(begin)}}}'
+            yield f'{{"ph":"f","bp":"e",{head},{self._message_place(v)},"ts":{_micros(end)}}}'
 
     def _releases(self) -> Iterator[str]:
         """Yield slices at the place and time of each release, and flows from them to the pieces that ran."""
@@ -306,13 +324,17 @@ class _Trace:
             np.zeros(len(applications)),
             names,
         )
+        parts, first, _ = self.lanes
+        cores = first[np.unique(parts, return_index=True)[1]]
         rows = np.flatnonzero(has_release[application])
-        columns = (column[rows].tolist() for column in (application, self.pieces["machine"], self.start))
-        for number, i, u, start in zip(rows.tolist(), *columns, strict=True):
+        columns = (
+            column[rows].tolist() for column in (application, self.pieces["machine"], self.start, cores)
+        )
+        for number, i, u, start, core in zip(rows.tolist(), *columns, strict=True):
             head = f'"cat":"release","name":"release","id":{number}'
             begin = _micros(int(self.release[i]))
-            yield f'{{"ph":"s",{head},{self._place(int(submitter[i]), 1)},"ts":{begin}}}'
-            yield f'{{"ph":"f","bp":"e",{head},{self._place(u)},"ts":{_micros(start)}}}'
+            yield f'{{"ph":"s",{head},{self._message_place(int(submitter[i]))},"ts":{begin}}}'
+            yield f'{{"ph":"f","bp":"e",{head},{self._place(u, core)},"ts":{_micros(start)}}}'
 
     def _thin_slices(
         self, machine: Integers, time: Integers, kind: Integers, received: NDArray[Any], names: list[str]
@@ -339,7 +361,7 @@ class _Trace:
         for v, begin, duration, kind_index, sent, arrived in zip(*(c.tolist() for c in columns), strict=True):
             name = names[kind_index] if kind_index >= 0 else '"messages"'
             yield (
-                f'{{"ph":"X","cat":"message","name":{name},{self._place(v, 1)},"ts":{_micros(begin)},'
+                f'{{"ph":"X","cat":"message","name":{name},{self._message_place(v)},"ts":{_micros(begin)},'
                 f'"dur":{_micros(duration)},"args":{{"sent":{sent},"received":{arrived}}}}}'
             )
 

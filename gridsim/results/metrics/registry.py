@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, get_args, overload
 
 import numpy as np
@@ -26,6 +27,7 @@ from gridsim.optimization.bounds import (
 from gridsim.results.metrics import formulas
 from gridsim.results.metrics.energy import JOULES_PER_KWH
 from gridsim.results.table import Table
+from gridsim.support.arguments import short_repr
 from gridsim.support.arrays import Floats, Integers
 
 #: A metric defined by the user: a function of a `Result`.
@@ -700,7 +702,23 @@ def metric_values(result: Metrics, functions: Mapping[str, MetricFunction | None
         for name, metric in METRICS.items()
         if not (costly and name in _QUADRATIC_METRICS and name not in functions)
     }
-    return values | {name: float(metric(result)) for name, metric in functions.items() if metric is not None}
+    return values | {
+        name: _number(name, metric, metric(result))
+        for name, metric in functions.items()
+        if metric is not None
+    }
+
+
+def _number(name: str, metric: MetricFunction, value: Any) -> float:
+    """Return the value of a function of the user as a number."""
+    try:
+        if not isinstance(value, (str, bytes)):  # float() accepts some of them
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    code = getattr(metric, "__code__", None)
+    place = "" if code is None else f" ({Path(code.co_filename).name}:{code.co_firstlineno})"
+    raise ScenarioError(f"metrics[{name!r}] must return a number, got {short_repr(value)}{place}")
 
 
 def with_common_bound(values: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
@@ -720,7 +738,7 @@ def with_common_bound(values: Sequence[Mapping[str, float]]) -> list[dict[str, f
         {
             **run_values,
             **(
-                {"lower_bound": bound, "gap": run_values["max_stretch"] / bound}
+                {"lower_bound": bound, "gap": run_values.get("max_stretch", math.nan) / bound}
                 if "lower_bound" in run_values
                 else {}
             ),

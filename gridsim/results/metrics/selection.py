@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,35 +54,83 @@ def _fault(name: str, metric: Any) -> str:
     return ""
 
 
-def requested_metrics(
-    metrics: Sequence[str] | Mapping[str, MetricFunction],
-) -> dict[str, MetricFunction | None]:
+#: What a study is asked to measure: names and functions, name -> function or the same name, or one function.
+RequestedMetrics = Sequence[str | MetricFunction] | Mapping[str, str | MetricFunction] | MetricFunction
+
+
+def requested_metrics(metrics: RequestedMetrics) -> dict[str, MetricFunction | None]:
     """Return the requested metrics: name -> function, or None for a metric of `METRICS`.
+
+    A function in a list is named by its ``__name__``.
 
     Raises
     ------
     ScenarioError
-        If a name is unknown, or `metrics` is neither a list of names nor a mapping of names to functions.
+        If a name is unknown or stands for several metrics, or `metrics` has other entries than names and
+        functions.
     """
     functions: dict[str, MetricFunction | None] = {}
-    if isinstance(metrics, str):
-        raise ScenarioError(f"metrics must be a list of names, or map names to functions, got {metrics!r}")
-    for name in entries_of(metrics):
-        if not isinstance(name, str):
-            raise ScenarioError(f"metrics must be a list of names, got the entry {short_repr(name)}")
-        if name in ALIASES and not isinstance(metrics, Mapping):
-            name = ALIASES[name]
-        functions[name] = metrics[name] if isinstance(metrics, Mapping) else None
-        if not (functions[name] is None or callable(functions[name])):
-            raise ScenarioError(f"metrics[{name!r}] must be a function of a result, got {functions[name]!r}")
-        if functions[name] is None and name not in METRICS:
-            if name not in (others := plugin_metrics()):
-                known = listed((*METRICS, *ALIASES, *others), name)
-                raise ScenarioError(f"metrics must be names of metrics, got {name!r}; {known}")
-            functions[name] = others[name].value
+    for name, entry in _entries(metrics):
+        if isinstance(entry, str) or entry is None:
+            name, function = _by_name(name, name if entry is None else entry)
+        elif callable(entry):
+            function = entry
+        else:
+            raise ScenarioError(f"metrics[{name!r}] must be a function of a result, got {short_repr(entry)}")
+        if functions.setdefault(name, function) is not function:
+            raise ScenarioError(f"metrics must have different names, got {name!r} for several")
     if not functions:
         raise ScenarioError("metrics must contain at least one name, got none")
     return functions
+
+
+def _entries(metrics: RequestedMetrics) -> Iterator[tuple[str, Any]]:
+    """Iterate over the requested metrics: their names, and a name, a function, or None for the same name."""
+    if isinstance(metrics, Mapping):
+        entries: list[tuple[Any, Any]] = [*metrics.items()]
+    elif callable(metrics):
+        entries = [(_name_of("metrics", metrics), metrics)]
+    elif isinstance(metrics, str) or not isinstance(metrics, Iterable):
+        raise ScenarioError(
+            "metrics must be a list of names and functions, or map names to functions, got "
+            f"{short_repr(metrics)}"
+        )
+    else:
+        entries = [
+            (_name_of(f"metrics[{k}]", entry) if callable(entry) else entry, entry)
+            for k, entry in enumerate(entries_of(metrics))
+        ]
+    for name, entry in entries:
+        if not isinstance(name, str):
+            raise ScenarioError(f"metrics must be names and functions, got the entry {short_repr(name)}")
+        yield name, entry
+
+
+def _name_of(path: str, function: Any) -> str:
+    name = getattr(function, "__name__", "")
+    if not (isinstance(name, str) and name.isidentifier()):  # a lambda, for example
+        raise ScenarioError(
+            f"{path} must be a function with a name, got {short_repr(function)}; "
+            'or map a name to it, as in {"mine": function}'
+        )
+    return name
+
+
+def _by_name(name: str, metric: str) -> tuple[str, MetricFunction | None]:
+    """Return the name and the function of a metric of gridsim or of a plugin, requested as `name`."""
+    metric = ALIASES.get(metric, metric)
+    if metric in METRICS:
+        if name != metric and ALIASES.get(name) != metric:
+            raise ScenarioError(
+                f"metrics[{name!r}] must be a function of a result, got {metric!r}, a metric of gridsim that "
+                "keeps its name"
+            )
+        return metric, None
+    others = plugin_metrics()
+    if metric not in others:
+        known = listed((*METRICS, *ALIASES, *others), metric)
+        raise ScenarioError(f"metrics must be names of metrics, got {metric!r}; {known}")
+    return name, others[metric].value
 
 
 def units_of(

@@ -274,13 +274,58 @@ def positions_in(subset: NDArray[np.int64], machines: int) -> NDArray[np.int64]:
     return place
 
 
-def _cores_used(result: Result, schedule: Mapping[str, NDArray[Any]]) -> Integers:
+def machine_cores(result: Result) -> Integers:
+    """Return the number of cores of each machine: int64[machines]."""
+    cores = result.machines["cores"] if "cores" in result.machines else np.ones(len(result.machines))
+    return np.asarray(cores, np.int64)
+
+
+def cores_used(result: Result, schedule: Mapping[str, NDArray[Any]]) -> Integers:
     """Return the number of cores of its machine that each row of a schedule uses: int64[rows]."""
     if not result.rigid:  # the tasks of a row run one after the other
         return np.ones(len(schedule["start"]), np.int64)
     task_cores = result.width // result.applications["tasks"]
     used: Integers = schedule["tasks"] * task_cores[schedule["application"]]
     return used
+
+
+def core_lanes(result: Result, schedule: Mapping[str, NDArray[Any]]) -> tuple[Integers, Integers, Integers]:
+    """Return the cores of its machine on which each row of a schedule is drawn: adjacent ones if possible.
+
+    If the schedule does not state the core, a row gets the lowest cores that are free.
+
+    Returns
+    -------
+    row, first, count
+        int64[k] each, for each part of a row on adjacent cores: the row, its first core, and its number of
+        cores; ordered by row.
+    """
+    rows = len(schedule["start"])
+    used = cores_used(result, schedule)
+    if "core" in schedule or "cores" not in result.machines:
+        first = np.asarray(schedule.get("core", np.zeros(rows)), np.int64)
+        return np.arange(rows), first, np.ones(rows, np.int64)
+    cores = result.machines["cores"]
+    free_from: dict[int, list[float]] = {}
+    parts: list[tuple[int, int, int]] = []
+    columns = (schedule[name].tolist() for name in ("machine", "start", "end"))
+    pieces = list(zip(*columns, used.tolist(), strict=True))
+    for k in np.lexsort((schedule["end"], schedule["start"])).tolist():
+        machine, start, end, width = pieces[k]
+        ends = free_from.setdefault(machine, [-np.inf] * int(cores[machine]))
+        width = min(width, len(ends))
+        free = [core for core, until in enumerate(ends) if until <= start]
+        if len(free) < width:  # the clocks of an emulation are not exact
+            free = sorted(sorted(range(len(ends)), key=ends.__getitem__)[:width])
+        runs = (n for n in range(len(free) - width + 1) if free[n + width - 1] - free[n] == width - 1)
+        chosen = free[(n := next(runs, 0)) : n + width]
+        for core in chosen:
+            ends[core] = end
+        begins = [core for n, core in enumerate(chosen) if not n or core > chosen[n - 1] + 1]
+        for core, following in zip(begins, [*begins[1:], len(ends)], strict=True):
+            parts.append((k, core, sum(core <= other < following for other in chosen)))
+    row, first, count = np.array(sorted(parts), np.int64).reshape(-1, 3).T
+    return row, first, count
 
 
 def occupancy(
@@ -325,8 +370,8 @@ def occupancy(
     # Each piece adds 1 s of work per s from its start on, and subtracts it from its end on.  The sum over
     # starts and ends is exact, and needs no loop over the cells of a piece.
     time_worked = np.zeros((rows, columns + 1))
-    cores = result.machines["cores"] if "cores" in result.machines else np.ones(len(place_of), np.int64)
-    used = _cores_used(result, schedule)[is_selected]
+    cores = machine_cores(result)
+    used = cores_used(result, schedule)[is_selected]
     for times, sign in ((start, used), (end, -used)):
         cell = np.minimum(((times - first) / width).astype(np.int64), columns - 1)
         remainder = edges[cell + 1] - times

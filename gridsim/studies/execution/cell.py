@@ -46,6 +46,8 @@ class Cell:
         SHA-256 that each trace file must have when it is read; None to accept any content.
     label
         Label of the scheduler in its study, which its warnings name; it is no part of the key.
+    place
+        Point and replication in the study, such as "bound = 4, replication 3"; it is no part of the key.
     """
 
     scenario: Scenario
@@ -55,9 +57,15 @@ class Cell:
     keep: str | None = None
     files: Mapping[str, str] | None = None
     label: str = ""
+    place: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "time_limit", checked_limit(self.time_limit))  # as stores read it
+
+    @property
+    def name(self) -> str:
+        """The run in messages, such as "fcfs (bound = 4, replication 3)"."""
+        return f"{self.label or self.scheduler.name} ({self.place or f'seed {self.scenario.seed}'})"
 
 
 @dataclass(frozen=True)

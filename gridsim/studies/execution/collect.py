@@ -74,6 +74,7 @@ def collect(
         if store.adopt and len(stored) < len(to_find):
             adopt(store, {key: cell for key, cell in to_find.items() if key not in stored}, metrics)
             stored = store.find(to_find, metrics)
+        store.add_scenarios([to_find[key].scenario for key in stored])  # a shard of them may be missing
         for key, stored_record in stored.items():
             if stored_record.error:
                 stored_record = dataclasses.replace(
@@ -150,6 +151,6 @@ def _check(changed_file: str, store: Store | None) -> None:
 
 def _refuse(cell: Cell, record: RunRecord) -> None:
     if record.error:
-        error = GridSimError(f"{cell.scheduler.name}: {record.error}")
+        error = GridSimError(f"{cell.name}: {record.error}")
         error.add_note(record.trace)
         raise error

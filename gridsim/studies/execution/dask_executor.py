@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
 import time
 import uuid
@@ -10,12 +11,13 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Iterable
 from concurrent.futures import CancelledError, Future
-from typing import Any
+from contextlib import suppress
+from typing import Any, Self
 
 from gridsim.errors import ExecutorWarning, ScenarioError, text_of, warn
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.contract import Scheduler
-from gridsim.studies.execution.packing import Parcel, WorkerMismatch, call
+from gridsim.studies.execution.packing import Parcel, call, mismatch
 from gridsim.studies.execution.run_executor import WIDTH, ExecutorLost, RunExecutor, WorkerLost
 from gridsim.support.provenance import code_version
 
@@ -31,6 +33,9 @@ _RECONNECTION = 10.0
 _WITHOUT_WORKERS = 60.0
 #: Number of workers that a task may lose; the scheduler itself allows more (`allowed-failures`).
 _MAX_LOSSES = 2
+#: Log of clients, which has a line for each result that is lost with a worker, and for each attempt to reach
+#: the scheduler; the study reports what is lost.
+_CLIENT_LOG = logging.getLogger("distributed.client")
 #: Topic of the events of the scheduler.
 _TOPIC = "all"
 #: Number of values that the cluster keeps for later tasks.
@@ -79,15 +84,24 @@ class DaskExecutor(RunExecutor):
         self._loss_counts: Counter[str] = Counter()
         #: Tasks that ended too many workers and were cancelled.
         self._killers: set[Future[Any]] = set()
+        #: Filter of the log of the client, an object of its own for each executor.
+        self._drop_record = lambda record: False
+
+    def __enter__(self) -> Self:
+        _CLIENT_LOG.addFilter(self._drop_record)
+        return self
 
     def __exit__(self, *_: object) -> None:
+        _CLIENT_LOG.removeFilter(self._drop_record)
         if self._client.status == "running":
-            self._client.unsubscribe_topic(_TOPIC)
+            with suppress(ValueError):  # `prepare` raised before it subscribed
+                self._client.unsubscribe_topic(_TOPIC)
 
     def prepare(
         self, schedulers: Iterable[Scheduler], metrics: Iterable[tuple[str, MetricFunction | None]] = ()
     ) -> None:
         super().prepare(schedulers, metrics)
+        self.check()
         self._subscribe()
         while not self._id:  # the first answer
             self.check()
@@ -150,6 +164,8 @@ class DaskExecutor(RunExecutor):
         """Raise ExecutorLost if the scheduler is lost, WorkerMismatch for a worker with other code."""
         if self._client.status in ("closing", "closed"):
             raise ExecutorLost(f"the {self._name} has ended, or its client was closed")
+        if self._executor._shutdown:
+            raise ExecutorLost(f"the executor of the {self._name} was shut down")
         self._update()
         if self._silent_since is not None and time.monotonic() - self._silent_since > _SILENCE:
             raise ExecutorLost(f"the {self._name} has not answered for {_SILENCE:g} s")
@@ -172,9 +188,7 @@ class DaskExecutor(RunExecutor):
             return
         version = answer.result() if error is None else f"none ({text_of(error)})"
         if version != code_version():
-            raise WorkerMismatch(
-                f"workers must run the same code, {code_version()}, got {version} at {worker}"
-            )
+            raise mismatch("run the same code", code_version(), f"{version} at {worker}")
         self._versions[worker] = None
 
     def explain(self, error: Exception) -> None:

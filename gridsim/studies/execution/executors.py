@@ -16,8 +16,13 @@ def executor_for(executor: Any) -> RunExecutor:
     Raises
     ------
     ScenarioError
-        If `executor` has no method ``submit`` like an `Executor`.
+        If `executor` is a class, or has no method ``submit`` like an `Executor`.
     """
+    if isinstance(executor, type):
+        raise ScenarioError(
+            f"executor must be an object, got the class {executor.__name__}; create one with "
+            f"{executor.__name__}(...)"
+        )
     if not callable(getattr(executor, "submit", None)):
         raise ScenarioError(
             f"executor must be a concurrent.futures.Executor, a client of Dask or None, got {executor!r}"

@@ -21,6 +21,9 @@ from gridsim.support.imports import import_object
 from gridsim.support.provenance import code_version, sha256
 from gridsim.support.text import plain
 
+#: Number of hexadecimal digits of `Keys.user_code`.
+_HASH_LENGTH = 12
+
 
 @dataclass(frozen=True)
 class _ArchivedInput:
@@ -43,6 +46,8 @@ class Keys:
         self._scenarios: dict[int, _ArchivedInput] = {}
         #: id -> a scheduler, referenced so that the id stays unique, and its part of the key
         self._schedulers: dict[int, tuple[Scheduler, dict[str, Any]]] = {}
+        #: name and id of a function -> the function and its part of the key
+        self._functions: dict[tuple[str, int], tuple[MetricFunction, dict[str, Any]]] = {}
 
     def scenario(self, scenario: Scenario) -> ArchivedScenario:
         """Return the form of a scenario for stores and keys.
@@ -106,21 +111,35 @@ class Keys:
             If the source of a scheduler or function is not known, or a parameter cannot be written as
             plain values.
         """
-        functions = {
-            name: self._function(name, metric)
-            for name, metric in sorted(cell.metrics.items())
-            if metric is not None
-        }
-        scheduler = self._scheduler(cell.scheduler)
         inputs = {
             "code": code_version() if code is None else code,
             "scenario": self.scenario(cell.scenario).toml,
-            **scheduler,
-            "modules": {**scheduler["modules"], **self._archived_input(cell.scenario).modules},
-            "metrics": functions,
+            **self._scheduler(cell.scheduler),
+            **self._user_code(cell),
             "time_limit": cell.time_limit,
         }
         return hashlib.sha256(json.dumps(plain(inputs), sort_keys=True).encode()).hexdigest()
+
+    def user_code(self, cell: Cell) -> str:
+        """Return a hash of the code of the user on which the outcome of `cell` depends; "" without any."""
+        used = self._user_code(cell)
+        if not any(used.values()):
+            return ""
+        return hashlib.sha256(json.dumps(used, sort_keys=True).encode()).hexdigest()[:_HASH_LENGTH]
+
+    def _user_code(self, cell: Cell) -> dict[str, dict[str, Any]]:
+        """Return the digests of the modules of the user, and the user's functions with theirs."""
+        return {
+            "modules": {
+                **self._scheduler(cell.scheduler)["modules"],
+                **self._archived_input(cell.scenario).modules,
+            },
+            "metrics": {
+                name: self._function(name, metric)
+                for name, metric in sorted(cell.metrics.items())
+                if metric is not None
+            },
+        }
 
     def _scheduler(self, scheduler: Scheduler) -> dict[str, Any]:
         """Return the part of a key that identifies a scheduler."""
@@ -139,19 +158,22 @@ class Keys:
 
     def _function(self, name: str, metric: MetricFunction) -> dict[str, Any]:
         """Return the name of a user's function, which must be importable, and the code that it needs."""
-        module, qualname = (getattr(metric, key, "") for key in ("__module__", "__qualname__"))
-        try:
-            target = import_object(f"{module}:{qualname}")
-        except Exception:  # an import may raise any exception
-            target = None
-        if target is not metric:
-            raise ScenarioError(
-                f"metrics[{name!r}] must be a function of a module, since a store identifies it by "
-                f"its name, got {metric!r}"
-            )
-        code = UserCode()
-        code.add_metric(name, metric)
-        return {"function": f"{module}:{qualname}", "modules": _digests(code, [metric])}
+        if (name, id(metric)) not in self._functions:
+            module, qualname = (getattr(metric, key, "") for key in ("__module__", "__qualname__"))
+            try:
+                target = import_object(f"{module}:{qualname}")
+            except Exception:  # an import may raise any exception
+                target = None
+            if target is not metric:
+                raise ScenarioError(
+                    f"metrics[{name!r}] must be a function of a module, since a store identifies it by "
+                    f"its name, got {metric!r}"
+                )
+            code = UserCode()
+            code.add_metric(name, metric)
+            entry = {"function": f"{module}:{qualname}", "modules": _digests(code, [metric])}
+            self._functions[name, id(metric)] = metric, entry
+        return self._functions[name, id(metric)][1]
 
     def _file(self, path: str) -> str:
         if path not in self._files:

@@ -175,7 +175,8 @@ def _segment(name: str, value: Any, owner: str) -> str:
             if is_it and name in _defined_names(node):
                 lines = text.splitlines(keepends=True)[first - 1 : node.end_lineno]
                 return textwrap.dedent("".join(lines)).rstrip("\n") + "\n"
-    raise _error(owner, name, "its source is not known")
+    reason = "its source is not known; the definition must be in the script or in the history of the notebook"
+    raise _error(owner, name, reason)
 
 
 def _code(value: Any) -> types.CodeType | None:

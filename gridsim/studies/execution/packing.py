@@ -43,6 +43,14 @@ class WorkerMismatch(GridSimError):
     """Error about a worker whose installed code differs from that of the process that sent the runs."""
 
 
+def mismatch(condition: str, expected: str, actual: str) -> WorkerMismatch:
+    """Return the error about workers that must `condition`."""
+    return WorkerMismatch(
+        f"workers must {condition}, {expected}, got {actual}; install the packages of this process where the "
+        "workers run, and start them again"
+    )
+
+
 @dataclass(frozen=True)
 class Parcel:
     """A packed call.
@@ -248,7 +256,7 @@ def _check_same(module: str, expected: str) -> None:
     spec = find_spec(module)
     actual = sha256(spec.origin) if spec is not None and spec.origin and spec.has_location else "none"
     if actual != expected:
-        raise WorkerMismatch(f"workers must have the same {module} ({expected[:16]}), got {actual[:16]}")
+        raise mismatch(f"have the same {module}", expected[:16], actual[:16])
 
 
 #: Package of modules that were received -> original name -> module.

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from itertools import islice
 
 from gridsim.errors import text_of
 from gridsim.studies.execution.cell import Cell, RunRecord, measure, measure_all
 from gridsim.studies.execution.executors import executor_for
-from gridsim.studies.execution.packing import WorkerMismatch
+from gridsim.studies.execution.packing import mismatch
 from gridsim.studies.execution.run_executor import ExecutorLost, RunExecutor, WorkerLost
 from gridsim.support.arguments import integer
 from gridsim.support.processes import Processes as Processes
@@ -99,6 +99,8 @@ class _Tasks:
         self._todo = deque(range(len(cells)))
         #: Runs of lost tasks, which are executed alone to identify the cause.
         self._suspects: deque[int] = deque()
+        #: Runs of tasks that were cancelled once.
+        self._cancelled: set[int] = set()
         self._running: dict[Future[list[RunRecord]], list[int]] = {}
         self._is_exclusive = False
         #: Total time (s) and number of finished runs, halved after each task, since the first run of a worker
@@ -185,11 +187,12 @@ class _Tasks:
         return failed
 
     def _collect(self) -> None:
-        renew = False
-        for numbers, error in self._report_finished():
+        failed, renew = self._report_finished(), False
+        for error in {type(error): error for _, error in failed}.values():  # errors of a type have one cause
             if not isinstance(error, Exception):
                 raise error
             self._executor.explain(error)
+        for numbers, error in failed:
             renew |= isinstance(error, BrokenExecutor)
             self._retry_or_report(numbers, error)
         if renew:  # then all other running tasks are lost as well
@@ -198,8 +201,16 @@ class _Tasks:
             self._running.clear()
             self._executor.renew()
 
-    def _retry_or_report(self, numbers: list[int], error: Exception) -> None:
-        """Mark the runs of a lost task for execution alone, or report the error of a run that was alone."""
+    def _retry_or_report(self, numbers: list[int], error: BaseException) -> None:
+        """Repeat the runs of a lost task, or report the error of a run that was alone.
+
+        They are repeated alone, unless the task was cancelled: then another client may have cancelled all
+        tasks of the executor.
+        """
+        if isinstance(error, CancelledError) and self._cancelled.isdisjoint(numbers):
+            self._cancelled.update(numbers)
+            self._todo.extendleft(reversed(numbers))
+            return
         lost = isinstance(error, (BrokenExecutor, WorkerLost))
         if lost:
             self._executor.lost_run = self._description(numbers)
@@ -211,17 +222,16 @@ class _Tasks:
         cause = error.__cause__
         is_own = isinstance(error, WorkerLost)
         origin = error if is_own or cause is None or type(cause).__name__ == "_RemoteTraceback" else cause
-        text = f"{event}: {type(origin).__name__}: {' '.join(text_of(origin).split())}"
+        text = f"{event}: {type(origin).__name__}: {' '.join(text_of(origin).split())}".removesuffix(": ")
         self._deliver([(numbers[0], RunRecord(error=text, lost=True, code=code_version()))])
 
     def _description(self, numbers: list[int]) -> str:
-        """Return a phrase that names the runs of a task, such as "a run of fcfs (seed 3)"."""
-        cell = self._cells[numbers[0]]
-        run = f"run of {cell.label or cell.scheduler.name} (seed {cell.scenario.seed})"
+        """Return a phrase that names the runs of a task, such as "a run of fcfs (replication 3)"."""
+        run = f"run of {self._cells[numbers[0]].name}"
         return f"a {run}" if len(numbers) == 1 else f"a task of {len(numbers)} runs, the first a {run}"
 
     def _deliver(self, records: list[tuple[int, RunRecord]]) -> None:
         for _, record in records:
             if record.code != code_version():
-                raise WorkerMismatch(f"workers must run the same code, {code_version()}, got {record.code}")
+                raise mismatch("run the same code", code_version(), record.code)
         self._report(records)

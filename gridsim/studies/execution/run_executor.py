@@ -14,7 +14,7 @@ from concurrent.futures import (
 )
 from typing import Any, Self
 
-from gridsim.errors import GridSimError, OutOfMemory, ScenarioError
+from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.contract import Scheduler
 from gridsim.studies.execution.packing import Packer, Parcel, Reply, WorkerMismatch, call, check_packed
@@ -99,13 +99,20 @@ class RunExecutor:
         ------
         BrokenExecutor
             If the executor has lost a worker.
+        ExecutorLost
+            If the executor was shut down.
         ScenarioError
             If the executor returns no future of `concurrent.futures`.
         """
-        if self._is_local:
-            future: Future[Any] = self._executor.submit(function, *args)
-        else:
-            future = self._send(self._packer.pack(function, *args))
+        parcel = None if self._is_local else self._packer.pack(function, *args)
+        try:
+            future: Future[Any] = (
+                self._executor.submit(function, *args) if parcel is None else self._send(parcel)
+            )
+        except RuntimeError as error:
+            if isinstance(error, (BrokenExecutor, GridSimError)):
+                raise
+            raise ExecutorLost(f"the executor accepts no runs ({text_of(error)})") from error
         if not isinstance(future, Future):
             if callable(cancel := getattr(future, "cancel", None)):
                 cancel()
@@ -137,20 +144,24 @@ class RunExecutor:
             self.explain(error)
             if isinstance(error, BrokenExecutor):
                 raise broken_executor_error(self._executor, error) from error
+            if isinstance(error, CancelledError):
+                raise WorkerLost("the executor cancelled it") from error
             raise
 
     def wait(self, futures: Collection[Future[Any]]) -> None:
         """Wait until one of `futures` is over, while `check` raises no error."""
-        done = False
-        while not done:
-            done = bool(wait(futures, _PATIENCE, FIRST_COMPLETED).done)
+        while True:
+            # `wait` does not count futures that were cancelled before a worker took them
+            if not any(future.done() for future in futures):
+                wait(futures, _PATIENCE, FIRST_COMPLETED)
             try:
                 self.check()
             except GridSimError:
                 # a task may have been reported just before the executor was lost
                 if not any(future.done() for future in futures):
                     raise
-                done = True
+            if any(future.done() for future in futures):
+                return
 
     def check(self) -> None:
         """Raise an error if the executor executes no more calls."""

@@ -160,7 +160,7 @@ class Shards:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # an error of the disk: the file may be intact
             raise GridSimError(
-                f"{shard}: not a valid shard of a store ({error}); remove it to execute its runs again"
+                f"{shard}: not a valid shard of a store ({error}); remove it, and studies add its rows again"
             ) from error
 
     def _parse(self, stream: IO[bytes], columns: Sequence[str] | None) -> Any:

@@ -36,7 +36,7 @@ from gridsim.scheduling.description import describe
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.keys import Keys
 from gridsim.studies.execution.shards import Shards, no_link
-from gridsim.support.arguments import integer
+from gridsim.support.arguments import integer, one_of, short_repr
 from gridsim.support.columns import content_name
 from gridsim.support.files import atomic_file, open_regular, temporary_names
 from gridsim.support.imports import import_extra
@@ -72,6 +72,7 @@ _COLUMNS = {
     "digest": "string",
     "code": "string",
     "adopted_from": "string",
+    "user_code": "string",
     "scheduler": "string",
     "class": "string",
     "parameters": "string",
@@ -87,8 +88,8 @@ _TYPES = {
     "scenarios": {"scenario": "string", "toml": "string"},
 }
 #: Columns that may be empty: not every system reports memory, not every run has all metrics, and stores of
-#: earlier versions have no column `adopted_from`.
-_OPTIONAL = ("adopted_from", "peak_memory", *METRICS)
+#: earlier versions have no columns `adopted_from` and `user_code`.
+_OPTIONAL = ("adopted_from", "user_code", "peak_memory", *METRICS)
 #: A reference to an array in the text of a scenario.
 _REFERENCE = re.compile(rf'\b(?:array|counts) = "({_SHA256})"')
 
@@ -108,12 +109,14 @@ class Store(ArrowStream):
     Raises
     ------
     ScenarioError
-        If the folder is not a store, or `adopt` is invalid.
+        If `path` is no path, the folder is not a store, or `adopt` is invalid.
     OSError
         If the folder cannot be created or written.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, keep_results: bool = False, adopt: int = 0) -> None:
+        if not (isinstance(path, (str, os.PathLike)) and os.fspath(path)):
+            raise ScenarioError(f"store must be a Store or the path of a folder, got {short_repr(path)}")
         self.path, self.keep_results = Path(path), keep_results
         self.adopt = integer("adopt", adopt)
         self._cells = Shards(self.path / "cells", "key", _TYPES["cells"], _OPTIONAL)
@@ -147,8 +150,8 @@ class Store(ArrowStream):
         self._keys = Keys()
         #: (version, class of schedulers) -> whether runs executed again have the outcomes of that version.
         self.comparisons: dict[tuple[str, str], bool] = {}
-        #: Names (SHA-256) of the scenarios that this object has written.
-        self._saved_scenarios: set[str] = set()
+        #: Names (SHA-256) of the scenarios in the store; None before they are read.
+        self._saved_scenarios: set[str] | None = None
 
     # -- runs -----------------------------------------------------------------------------------------
 
@@ -242,25 +245,14 @@ class Store(ArrowStream):
         """Add records of runs under their keys in a new shard, and new scenarios in another shard."""
         schedulers_by_id = {id(cell.scheduler): cell.scheduler for _, cell, _ in rows}
         schedulers = {number: _scheduler_columns(scheduler) for number, scheduler in schedulers_by_id.items()}
-        scenarios = [self._keys.scenario(cell.scenario) for _, cell, _ in rows]
-        names = [hashlib.sha256(archive.toml.encode()).hexdigest() for archive in scenarios]
-        new = {
-            name: record
-            for name, record in zip(names, scenarios, strict=True)
-            if name not in self._saved_scenarios
-        }
-        if new:
-            for archive in new.values():
-                self._keep_arrays(archive.arrays)
-            table = {"scenario": [*new], "toml": [archive.toml for archive in new.values()]}
-            self._scenarios.append(self._scenarios.table(table), _MERGE_COUNT)
-            self._saved_scenarios |= set(new)
+        names = self.add_scenarios([cell.scenario for _, cell, _ in rows])
         columns: dict[str, list[Any]] = {
             "key": [key for key, _, _ in rows],
             **{
                 name: [getattr(record, name) for _, _, record in rows]
                 for name in ("error", "digest", "code", "adopted_from")
             },
+            "user_code": [self._keys.user_code(cell) for _, cell, _ in rows],
             **{
                 name: [schedulers[id(cell.scheduler)][name] for _, cell, _ in rows]
                 for name in ("scheduler", "class", "parameters")
@@ -279,8 +271,26 @@ class Store(ArrowStream):
         }
         self._cells.append(self._cells.table(columns), _MERGE_COUNT)
 
+    def add_scenarios(self, scenarios: Sequence[Scenario]) -> list[str]:
+        """Add those of `scenarios` that are missing, in a new shard, and return the name of each."""
+        if self._saved_scenarios is None:
+            rows, _ = self._scenarios.read(columns=["scenario"])
+            self._saved_scenarios = set(rows["scenario"].to_pylist())
+        distinct = {id(scenario): self._keys.scenario(scenario) for scenario in scenarios}
+        names = {
+            number: hashlib.sha256(archive.toml.encode()).hexdigest() for number, archive in distinct.items()
+        }
+        self._keep_arrays({k: array for archive in distinct.values() for k, array in archive.arrays.items()})
+        new = {names[number]: archive.toml for number, archive in distinct.items()}
+        new = {name: toml for name, toml in new.items() if name not in self._saved_scenarios}
+        if new:
+            table = self._scenarios.table({"scenario": [*new], "toml": [*new.values()]})
+            self._scenarios.append(table, _MERGE_COUNT)
+            self._saved_scenarios |= new.keys()
+        return [names[id(scenario)] for scenario in scenarios]
+
     def _keep_arrays(self, arrays: Arrays) -> None:
-        """Write each array of a scenario to a file, unless it exists."""
+        """Write each array of scenarios to a file, unless it exists."""
         for name, array in arrays.items():
             file = no_link(self.path / "arrays" / f"{name}.npz")
             if not file.exists():
@@ -316,31 +326,36 @@ class Store(ArrowStream):
     # -- maintenance ----------------------------------------------------------------------------------
 
     def contents(self) -> list[dict[str, Any]]:
-        """Return a row for each version of gridsim and scheduler in the store.
+        """Return a row for each version of gridsim, scheduler and version of the user's code in the store.
 
         Returns
         -------
         list of dict
-            ``code``, the version; ``scheduler``, its name; ``runs``, their number; ``failed``, the number of
-            those that failed; ``wall_seconds``, their total duration, s.
+            ``code``, the version; ``scheduler``, its name; ``user_code``, the hash of the user's code, empty
+            without any; ``runs``, their number; ``failed``, the number of those that failed;
+            ``wall_seconds``, their total duration, s.
         """
         compute = import_extra("pyarrow.compute", "data", "a store")
-        rows, _ = self._cells.read(columns=["key", "error", "code", "scheduler", "wall_seconds"])
+        groups_of = ["code", "scheduler", "user_code"]
+        rows, _ = self._cells.read(columns=["key", "error", *groups_of, "wall_seconds"])
         rows = self._cells.distinct(rows, rows.select(["key", "error"]))
         rows = rows.append_column("failed", compute.not_equal(rows["error"], "").cast("int64"))
+        place = rows.column_names.index("user_code")
+        rows = rows.set_column(place, "user_code", compute.fill_null(rows["user_code"], ""))
         totals = [("key", "count"), ("failed", "sum"), ("wall_seconds", "sum")]
-        groups = rows.group_by(["code", "scheduler"]).aggregate(totals).to_pylist()
+        groups = rows.group_by(groups_of).aggregate(totals).to_pylist()
         names = {"runs": "key_count", "failed": "failed_sum", "wall_seconds": "wall_seconds_sum"}
         return [
-            {name: group[names.get(name, name)] for name in ("code", "scheduler", *names)}
-            for group in sorted(groups, key=lambda group: (group["code"], group["scheduler"]))
+            {name: group[names.get(name, name)] for name in (*groups_of, *names)}
+            for group in sorted(groups, key=lambda group: [group[name] for name in groups_of])
         ]
 
     def verify(self) -> list[str]:
         """Read all files of the store and return its faults, one line each; [] if there are none.
 
         Damaged files are faults, and scenarios, arrays and results that are missing or are not those that
-        their names and the runs state, and runs with one key and several digests.
+        their names and the runs state, scenarios without runs, and runs with one key and several digests.  A
+        study that needs what is missing adds it again.  Meanwhile no other process may add runs.
         """
         faults: list[str] = []
         cells, scenarios = (self._intact(shards, faults) for shards in (self._cells, self._scenarios))
@@ -358,8 +373,9 @@ class Store(ArrowStream):
                 faults.append(f"scenario {row['scenario']}: its name must be the SHA-256 of its text")
             missing = sorted(set(_REFERENCE.findall(row["toml"])) - set(arrays))
             faults += [f"scenario {row['scenario']}: the array {name} is missing" for name in missing]
-        missing = sorted(set(cells["scenario"].unique().to_pylist()) - known)
-        faults += [f"scenario {name} of some runs is missing" for name in missing]
+        used = set(cells["scenario"].unique().to_pylist())
+        faults += [f"scenario {name} of some runs is missing" for name in sorted(used - known)]
+        faults += [f"scenario {name}: its runs are missing" for name in sorted(known - used)]
         digests: dict[str, str] = {}
         for key, digest in zip(cells["key"].to_pylist(), cells["digest"].to_pylist(), strict=True):
             if digest and digests.setdefault(key, digest) != digest:
@@ -389,21 +405,10 @@ class Store(ArrowStream):
         Raises
         ------
         GridSimError
-            If a run has other digests in the two stores; then nothing is added.
+            If a run has other digests in the two stores, or a shard is damaged; then nothing is added.
         """
-        compute = import_extra("pyarrow.compute", "data", "a store")
-        own = self._cells.read(columns=["key", "digest"])[0]
+        check_mergeable([self, source])
         rows, count = source._read()[0], len(self)
-        digests = dict(zip(own["key"].to_pylist(), own["digest"].to_pylist(), strict=True))
-        common = rows.select(["key", "digest"]).filter(
-            compute.is_in(rows["key"], own["key"].combine_chunks())
-        )
-        for row in common.to_pylist():
-            if row["digest"] and digests[row["key"]] not in ("", row["digest"]):
-                raise GridSimError(
-                    f"{source.path}: the digest of run {row['key']} must be {digests[row['key']]}, as in "
-                    f"{self.path}, got {row['digest']}"
-                )
         for folder, suffix in (("arrays", ".npz"), ("results", ".npz")):
             for file in sorted((source.path / folder).glob(f"*{suffix}")):
                 target = no_link(self.path / folder / file.name)
@@ -422,6 +427,7 @@ class Store(ArrowStream):
         *,
         code: str | None = None,
         scheduler: str | None = None,
+        user_code: str | None = None,
         failed: bool = False,
         other_versions: bool = False,
     ) -> int:
@@ -436,6 +442,8 @@ class Store(ArrowStream):
             The runs of this version of gridsim, as in `contents`.
         scheduler
             The runs of the scheduler of this name.
+        user_code
+            The runs with this version of the user's code, as in `contents`.
         failed
             The runs that failed.
         other_versions
@@ -444,27 +452,30 @@ class Store(ArrowStream):
         Raises
         ------
         ScenarioError
-            If there is no condition.
+            If there is no condition, or no run has the code, scheduler or version of the user's code.
         """
         compute = import_extra("pyarrow.compute", "data", "a store")
         rows, shards = self._read()
         conditions = []
-        if code is not None:
-            conditions.append(compute.equal(rows["code"], code))
-        if scheduler is not None:
-            conditions.append(compute.equal(rows["scheduler"], scheduler))
+        for name, value in (("code", code), ("scheduler", scheduler), ("user_code", user_code)):
+            if value is not None:
+                column = compute.fill_null(rows[name], "")
+                one_of(name, value, tuple(sorted(column.unique().to_pylist())))
+                conditions.append(compute.equal(column, value))
         if failed:
             conditions.append(compute.not_equal(rows["error"], ""))
         if other_versions:
             conditions.append(compute.not_equal(rows["code"], code_version()))
         if not conditions:
-            raise ScenarioError("drop requires at least one of code, scheduler, failed and other_versions")
+            raise ScenarioError(
+                "drop requires at least one of code, scheduler, user_code, failed and other_versions"
+            )
         remaining_rows = rows.filter(compute.invert(functools.reduce(compute.and_, conditions)))
         self._cells.replace(remaining_rows, shards)
         scenarios, shards = self._scenarios.read(set(remaining_rows["scenario"].unique().to_pylist()))
         scenarios = self._scenarios.distinct(scenarios)
         self._scenarios.replace(scenarios, shards)
-        self._saved_scenarios = set()
+        self._saved_scenarios = None
         names = {
             "arrays": {name for text in scenarios["toml"].to_pylist() for name in _REFERENCE.findall(text)},
             "results": set(remaining_rows["key"].to_pylist()),
@@ -482,8 +493,16 @@ class Store(ArrowStream):
         return int(compute.count_distinct(self._cells.read(columns=["key"])[0]["key"]).as_py())
 
     def to_arrow(self) -> Any:
-        """Return a pyarrow Table with one row per run, in any order (docs/guides/experiments.md)."""
-        return self._read()[0]
+        """Return a pyarrow Table with one row per run, in any order (docs/guides/experiments.md).
+
+        Metrics that a run does not have are null, as in tables of studies.
+        """
+        rows, compute = self._read()[0], import_extra("pyarrow.compute", "data", "a store")
+        for place, name in enumerate(rows.column_names):
+            if name not in _COLUMNS:
+                column = compute.if_else(compute.is_nan(rows[name]), None, rows[name])
+                rows = rows.set_column(place, name, column)
+        return rows
 
     def to_pandas(self) -> Any:
         """Return `to_arrow` as a pandas DataFrame."""
@@ -572,6 +591,23 @@ def _can_be_in_new_store(path: Path) -> bool:
 def _has_name(path: Path, pattern: str) -> bool:
     """Return whether the name of `path`, or of an unfinished file of that name, matches `pattern`."""
     return bool(re.fullmatch(pattern, path.name) or temporary_names(pattern).fullmatch(path.name))
+
+
+def check_mergeable(stores: Sequence[Store]) -> None:
+    """Raise GridSimError if a shard of a store is damaged, or a run has other digests in two of them."""
+    known: dict[str, tuple[str, Store]] = {}
+    for store in stores:
+        store._scenarios.read(columns=["scenario"])
+        rows, _ = store._cells.read(columns=["key", "digest"])
+        for key, digest in zip(rows["key"].to_pylist(), rows["digest"].to_pylist(), strict=True):
+            if not digest:  # the run failed
+                continue
+            other_digest, other = known.setdefault(key, (digest, store))
+            if other_digest != digest:
+                raise GridSimError(
+                    f"{store.path}: the digest of run {key} must be {other_digest}, as in {other.path}, got "
+                    f"{digest}"
+                )
 
 
 def store_of(store: Store | StorePath | None) -> Store | None:

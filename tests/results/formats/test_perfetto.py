@@ -260,3 +260,23 @@ def test_the_command_exports_a_trace(tmp_path: Path) -> None:
     ):
         refused = export(*flags)
         assert refused.exit_code == 2 and message in refused.output
+
+
+@pytest.mark.parametrize("scheduler", [gs.FairTree(), gs.BatchQueue()])
+def test_each_core_has_a_track(scheduler: gs.Scheduler, tmp_path: Path) -> None:
+    """Slices of a machine with several cores would overlap in one track."""
+    workload = gs.Workload.bags(3, interarrival=5.0, tasks_per_node=9.0, task_size=4000.0, seed=2)
+    if isinstance(scheduler, gs.BatchQueue):
+        workload = gs.Workload.jobs(20, utilization=0.8, max_nodes=9, seed=2)
+    scenario = gs.Scenario(gs.Platform.equal(6, cores=4), workload, seed=3)
+    result = gs.simulate(scenario, scheduler, record=True)
+    events = exported_trace(result, tmp_path / "a.json")
+    names = {item["tid"]: item["args"]["name"] for item in events if item.get("name") == "thread_name"}
+    busy: dict[str, float] = defaultdict(float)
+    for (_, tid), slices in tracks(events).items():
+        for item in slices:
+            if item["cat"] == "tasks":
+                machine_name, core = names[tid].split(", core ")
+                assert int(core) < 4
+                busy[machine_name] += item["dur"] / 1e9
+    assert [busy[f"machine {u}"] for u in range(6)] == pytest.approx(result.machines["busy"].tolist())

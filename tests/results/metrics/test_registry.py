@@ -39,12 +39,29 @@ def test_metrics_are_requested_by_name_and_by_function():
 
     assert requested_metrics(["gap", "failed"]) == {"gap": None, "failed": None}
     assert requested_metrics({"twice": twice_makespan, "gap": len}) == {"twice": twice_makespan, "gap": len}
+    both = {"twice_makespan": twice_makespan, "makespan": None}
+    assert requested_metrics([twice_makespan, "makespan", "makespan"]) == both
+    assert requested_metrics({"twice_makespan": twice_makespan, "makespan": "makespan"}) == both
+    assert requested_metrics(twice_makespan) == {"twice_makespan": twice_makespan}
+    assert (
+        requested_metrics({"stretch": "stretch"})
+        == requested_metrics(["stretch"])
+        == {"max_stretch_agg": None}
+    )
+
+
+def _other_len(result):
+    return 0.0
+
+
+_other_len.__name__ = "len"
 
 
 @pytest.mark.parametrize(
     ("metrics", "message"),
     [
-        ("gap", "metrics must be a list of names, or map names to functions, got 'gap'"),
+        ("gap", "metrics must be a list of names and functions, or map names to functions, got 'gap'"),
+        (3, "metrics must be a list of names and functions, or map names to functions, got 3"),
         ({"gap": 3}, "metrics['gap'] must be a function of a result, got 3"),
         (
             ["gap", "speed"],
@@ -55,14 +72,28 @@ def test_metrics_are_requested_by_name_and_by_function():
             f"metrics must be names of metrics, got 'speed'; known: {', '.join((*METRICS, *ALIASES))}",
         ),
         ([], "metrics must contain at least one name, got none"),
-        (["gap", 3], "metrics must be a list of names, got the entry 3"),
-        ({None: len}, "metrics must be a list of names, got the entry None"),
+        (["gap", 3], "metrics must be names and functions, got the entry 3"),
+        ({"span": "makespan"}, "metrics['span'] must be a function of a result, got 'makespan', a metric of"),
+        ([len, _other_len], "metrics must have different names, got 'len' for several"),
+        ([lambda result: 1], "metrics[0] must be a function with a name, got <function <lambda> at "),
+        ({None: len}, "metrics must be names and functions, got the entry None"),
     ],
 )
 def test_invalid_requests_for_metrics_are_rejected(metrics, message):
     with pytest.raises(ScenarioError) as refused:
         requested_metrics(metrics)
-    assert str(refused.value) == message
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize("value", ["3.5", "text", None, [1.0, 2.0], 10**400])
+def test_a_metric_that_returns_no_number_is_named_with_its_file(toy, value):
+    def own(result):
+        return value
+
+    with pytest.raises(
+        ScenarioError, match=r"^metrics\['own'\] must return a number, got .*test_registry.py:\d"
+    ):
+        metric_values(simulate(SCENARIO, toy()), {"own": own})
 
 
 def test_metric_values_have_all_metrics_of_a_run(toy):

@@ -328,6 +328,34 @@ def test_a_closed_client_ends_the_study(local_client: Any) -> None:
         collected(make_cells(200), local_client.close, executor=local_client, batch=1)
 
 
+def test_what_was_closed_before_a_study_is_named(local_client: Any) -> None:
+    pool = local_client.get_executor()
+    pool.shutdown()
+    with pytest.raises(ExecutorLost, match="^the executor of the Dask scheduler at .* was shut down$"):
+        collected(make_cells(1), executor=pool)
+    local_client.close()
+    with pytest.raises(ExecutorLost, match="^the Dask scheduler at .* has ended, or its client was closed$"):
+        collected(make_cells(1), executor=local_client)
+
+
+def test_a_restart_by_another_client_delays_a_study_by_seconds(cluster: Cluster, own: Any) -> None:
+    """It cancels all tasks, 64 here; they are sent again at once, and not one by one."""
+    cells, times, restarts = make_cells(80, own.Own(seconds=0.01)), [], []
+    cluster.start_workers(1, nanny=True)
+    with cluster.client(workers=1) as client, cluster.client() as other:
+
+        def report() -> None:
+            times.append(time.monotonic())
+            if len(times) == 2:
+                restarts.append(threading.Thread(target=other.restart))
+                restarts[0].start()
+
+        records = collected(cells, report, executor=client, batch=1)
+        restarts[0].join()
+    assert rows(records) == rows(collected(cells))
+    assert times[-1] - times[0] < 50.0
+
+
 # -- workers ------------------------------------------------------------------------------------------------
 
 
@@ -358,7 +386,7 @@ def test_the_runs_of_a_killed_worker_are_repeated(cluster: Cluster, own: Any, tm
 
 
 def test_a_run_that_always_kills_its_worker_is_reported_and_the_others_continue(
-    cluster: Cluster, own: Any
+    cluster: Cluster, own: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     cells = make_cells(6)
     cells[2] = dataclasses.replace(cells[2], scheduler=own.Fatal())
@@ -369,6 +397,7 @@ def test_a_run_that_always_kills_its_worker_is_reported_and_the_others_continue(
         with pytest.raises(WorkerLost, match=message):
             gs.compare(small_scenario(), [own.Fatal()], executor=client)
     assert re.match("the worker was lost: WorkerLost: .* workers ended while", records[2].error)
+    assert not [record for record in caplog.records if record.name == "distributed.client"]
     assert records[2].lost
     del records[2], cells[2]
     assert rows(records) == rows(collected(cells))
@@ -381,11 +410,12 @@ def test_a_study_ends_if_a_run_has_killed_all_workers(
     """A cluster may give up workers that end repeatedly, as a `LocalCluster` does; nothing replaces them."""
     monkeypatch.setattr(dask_executor, "_WITHOUT_WORKERS", 1.5)
     cells = make_cells(3)
-    cells[1] = dataclasses.replace(cells[1], scheduler=own.Fatal())
+    place = "bound = 4, replication 1"
+    cells[1] = dataclasses.replace(cells[1], scheduler=own.Fatal(), place=place)
     cluster.start_workers(2)
     message = (
         f"^the Dask scheduler at {cluster.address} has had no worker for 1.5 s, since workers ended "
-        rf"again and again in a run of fatal \(seed {cells[1].scenario.seed}\)$"
+        r"again and again in a run of fatal \(bound = 4, replication 1\)$"
     )
     with cluster.client(workers=2) as client, pytest.raises(ExecutorLost, match=message):
         collected(cells, executor=client, batch=1)
@@ -421,7 +451,8 @@ def test_workers_with_other_code_are_rejected_before_the_runs(
     (tmp_path / "site" / "sitecustomize.py").write_text(code)
     path = os.pathsep.join(filter(None, (str(tmp_path / "site"), os.environ.get("PYTHONPATH"))))
     cluster.start_workers(1, PYTHONPATH=path)
-    message = rf"^workers must run the same code, {code_version().replace('+', '.')}, got {version} at tcp:"
+    code = code_version().replace("+", ".")
+    message = rf"^workers must run the same code, {code}, got {version} at tcp:.*; install"
     with cluster.client(workers=1) as client, pytest.raises(WorkerMismatch, match=message):
         collected(make_cells(3), lambda: pytest.fail("runs were kept"), executor=client)
 

@@ -12,7 +12,14 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from contextlib import nullcontext
 from multiprocessing import connection
 from multiprocessing.context import SpawnProcess
@@ -28,6 +35,7 @@ from gridsim.studies.execution import run_cells as execution
 from gridsim.studies.execution.cell import Cell, RunRecord, measure
 from gridsim.studies.execution.keys import Keys
 from gridsim.studies.execution.run_cells import run_cells
+from gridsim.studies.execution.run_executor import RunExecutor
 from gridsim.studies.replicate import replication
 from gridsim.support.processes import Processes
 from gridsim.support.provenance import code_version, digest_of_sources
@@ -419,7 +427,7 @@ def test_an_error_whose_text_fails_is_recorded(fatal_scheduler: Any, workers: bo
             executor=location,
         )
         assert actual.errors["good", 0].startswith(message)
-    with pytest.raises(gs.GridSimError, match="^fatal: Speechless: no text"):
+    with pytest.raises(gs.GridSimError, match=r"^bad \(replication 0\): Speechless: no text"):
         gs.replicate(small_scenario(), schedulers, replicates=1)
 
 
@@ -555,7 +563,49 @@ def test_runs_dropped_by_an_executor_are_repeated_once() -> None:
     cells = [Cell(replication(small_scenario(), k), gs.Fcfs()) for k in range(5)]
     actual = collected_runs(cells, executor=DroppingExecutor(always=3), batch=1)
     assert [k for k, item in enumerate(actual) if item.error] == [3]
-    assert actual[3].error == "the worker failed to run it: CancelledError: "
+    assert actual[3].error == "the worker failed to run it: CancelledError"
+
+
+class CancellingExecutor(CountingExecutor):
+    """Executor that cancels its first tasks before a worker takes them, which no waiting thread is told."""
+
+    _max_workers = 4
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def submit(self, fn, *args):
+        self.count -= 1
+        if self.count < 0:
+            return super().submit(fn, *args)
+        future: Future = Future()
+        future.cancel()
+        return future
+
+
+def test_cancelled_tasks_are_explained_once_and_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each of them, a Dask cluster would be asked for its state."""
+    errors: list[Exception] = []
+    monkeypatch.setattr(RunExecutor, "explain", lambda _, error: errors.append(error))
+    actual = collected_runs(make_cells(8), executor=CancellingExecutor(8), batch=1)
+    assert not any(item.error for item in actual) and [*map(type, errors)] == [CancelledError]
+    with pytest.raises(gs.GridSimError, match="^fcfs: the executor cancelled it$"):
+        gs.compare(small_scenario(), [gs.Fcfs()], executor=CancellingExecutor(1))
+
+
+@pytest.mark.parametrize("kind", [ThreadPoolExecutor, Processes])
+def test_an_executor_that_was_shut_down_is_reported(kind: Any) -> None:
+    (pool := kind(1)).shutdown()
+    with pytest.raises(gs.GridSimError, match="^the executor accepts no runs .*; 0 of 2 runs are done$"):
+        gs.replicate(small_scenario(), [gs.Fcfs()], replicates=2, executor=pool)
+
+
+def test_the_class_of_an_executor_is_rejected() -> None:
+    with pytest.raises(
+        gs.ScenarioError, match="^executor must be an object, got the class Processes; create"
+    ):
+        gs.compare(small_scenario(), [gs.Fcfs()], executor=Processes)
 
 
 def test_a_broken_pool_is_reported(fatal_scheduler: Any) -> None:

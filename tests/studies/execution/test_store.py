@@ -11,6 +11,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.scheduling import description
+from gridsim.scheduling.registry import scheduler_from
 from gridsim.studies.execution import collect as collecting
 from gridsim.studies.execution import shards
 from gridsim.studies.execution import store as stores
@@ -56,7 +57,7 @@ def test_a_failed_run_is_stored_with_its_error(tmp_path: Path, run_counts: list[
         assert [bool(item.error) for item in actual] == [False, False, True]
         assert "dgs-asap" in actual[2].error and actual[2].error.startswith("ScenarioError: ")
     assert run_counts == [3, 0, 1] and len(store) == 3
-    with pytest.raises(gs.GridSimError, match="dgs-asap: ScenarioError: "):
+    with pytest.raises(gs.GridSimError, match=r"dgs-asap \(seed 1\): ScenarioError: "):
         collect(cells, store=store, fail_fast=True)
 
 
@@ -325,7 +326,7 @@ def test_a_damaged_shard_is_reported(tmp_path: Path) -> None:
     (shard,) = (tmp_path / "s" / "cells").iterdir()
     shard.write_bytes(shard.read_bytes()[:-40])
     with pytest.raises(
-        gs.GridSimError, match=f"{shard}: not a valid shard of a store .* to execute its runs again"
+        gs.GridSimError, match=f"{shard}: not a valid shard of a store .* studies add its rows again"
     ):
         len(store)
 
@@ -404,10 +405,16 @@ def test_runs_with_an_overlay_are_stored(
 ) -> None:
     """A long overlay is identified by its content; a short one is stated, and can be made again."""
     if not is_stated:
-        monkeypatch.setattr(description, "_MAX_NUMBERS", 10)
+        monkeypatch.setattr(description, "MAX_NUMBERS", 10)
     scenario, ring = small_scenario(), [[(k - 1) % 6, (k + 1) % 6] for k in range(6)]
     for overlay in (ring, ring, [row[1:] for row in ring]):
         collect([Cell(scenario, gs.Rjss(overlay=overlay))], store=Store(tmp_path / "s"))
     assert run_counts == [1, 0, 1]
-    stated = gs.simulate(scenario, gs.Rjss(overlay=ring)).scheduler["parameters"]["overlay"]
+    found = gs.simulate(scenario, gs.Rjss(overlay=ring)).scheduler
+    stated = found["parameters"]["overlay"]
     assert (stated == ring) == is_stated and ("sha256" in stated) != is_stated
+    if is_stated:
+        assert scheduler_from(found, "the result") == gs.Rjss(overlay=ring)
+    else:
+        with pytest.raises(gs.ScenarioError, match="^the result has only the SHA-256 of rjss.overlay, since"):
+            scheduler_from(found, "the result")

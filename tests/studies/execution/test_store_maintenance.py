@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +105,7 @@ def test_dropped_runs_leave_nothing_behind(tmp_path: Path) -> None:
     collect([other], store=store)
     assert store.verify() == []
     answer = invoke("drop", store.path)
-    assert answer.exit_code == 2 and "requires at least one of code" in answer.stderr
+    assert answer.exit_code == 2 and "requires at least one of --code, --scheduler" in answer.stderr
 
 
 def test_verify_finds_each_damaged_or_missing_file(tmp_path: Path) -> None:
@@ -111,7 +113,7 @@ def test_verify_finds_each_damaged_or_missing_file(tmp_path: Path) -> None:
     collect(cells(gs.Fcfs(), replicates=1), store=intact)
     assert invoke("verify", intact.path).stdout == f"{intact.path}: no faults\n"
     for folder, damaged, missing in (
-        ("cells", "not a valid shard", ""),
+        ("cells", "not a valid shard", ": its runs are missing"),
         ("scenarios", "not a valid shard", "of some runs is missing"),
         ("arrays", "not a valid array", "is missing"),
         ("results", "not a valid result", ""),
@@ -128,6 +130,102 @@ def test_verify_finds_each_damaged_or_missing_file(tmp_path: Path) -> None:
     faults = "\n".join(intact.verify())
     assert "the digest must be" in faults and f"the array {array.stem} is missing" in faults
     assert f"arrays/{'0' * 64}.npz: not a valid array" in faults
+
+
+@pytest.mark.parametrize("folder", ["cells", "scenarios", "arrays"])
+def test_a_later_study_adds_what_is_missing(folder: str, tmp_path: Path) -> None:
+    every = cells(gs.Fcfs(), replicates=2)
+    collect(every, store=Store(tmp_path / "s"))
+    next((tmp_path / "s" / folder).iterdir()).unlink()
+    assert Store(tmp_path / "s").verify()
+    collect(every, store=Store(tmp_path / "s"))
+    assert Store(tmp_path / "s").verify() == []
+
+
+OWN = """
+import gridsim as gs
+
+class Own(gs.Fcfs, frozen=True, kw_only=True):
+    name = "own"
+    limit: float = {}
+
+def double(result):
+    return 2.0 * result.makespan
+"""
+
+
+def test_versions_of_the_users_code_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    store = Store(tmp_path / "s")
+    codes: list[str] = []
+    for limit in (1, 2):
+        (tmp_path / "own_of_store.py").write_text(OWN.format(limit))
+        monkeypatch.delitem(sys.modules, "own_of_store", raising=False)
+        importlib.invalidate_caches()
+        own = importlib.import_module("own_of_store")
+        collect(cells(gs.Fcfs(), own.Own()), store=store)
+        codes += {row["user_code"] for row in store.contents()} - {"", *codes}
+    assert len(codes) == 2
+    rows = [(row["scheduler"], row["user_code"], row["runs"]) for row in store.contents()]
+    assert rows == [("fcfs", "", 2), *(("own", code, 2) for code in sorted(codes))]
+    (measured,) = cells(gs.Fcfs(), replicates=1)
+    collect([dataclasses.replace(measured, metrics={"double": own.double})], store=store)
+    assert len({row["user_code"] for row in store.contents()}) == 4  # the code of the metric counts as well
+    answer = invoke("list", store.path)
+    assert all(code in answer.stdout for code in codes)
+    assert invoke("drop", store.path, "--user-code", codes[0], "--scheduler", "own").exit_code == 0
+    assert {row["user_code"] for row in store.contents() if row["scheduler"] == "own"} == {codes[1]}
+    for flag, value in (("--user-code", codes[0]), ("--scheduler", "owm"), ("--code", "0")):
+        answer = invoke("drop", store.path, flag, value)
+        assert answer.exit_code == 2 and f"gridsim: {flag} must be one of (" in answer.stderr, answer.output
+    assert "did you mean own?" in invoke("drop", store.path, "--scheduler", "owm").stderr
+
+
+def test_rows_without_a_version_of_the_users_code_are_kept(tmp_path: Path) -> None:
+    """Stores of earlier versions have no such column."""
+    store = Store(tmp_path / "s")
+    collect(cells(gs.Fcfs()), store=store)
+    rows, shards = store._cells.read()
+    store._cells.replace(rows.drop_columns(["user_code"]), shards)
+    collect(cells(gs.MinCent()), store=store)
+    assert [(row["user_code"], row["runs"]) for row in store.contents()] == [("", 2), ("", 2)]
+    assert store.drop(user_code="", scheduler="mincent") == 2 and len(store) == 2
+
+
+def test_a_refused_merge_creates_no_store(tmp_path: Path) -> None:
+    (cell,) = cells(gs.Fcfs(), replicates=1)
+    parts = [Store(tmp_path / name) for name in "ab"]
+    for part in parts:
+        part.add([(part.keys_of([cell])[0] or "", cell, RunRecord(digest=part.path.name, code="c"))])
+    answer = invoke("merge", tmp_path / "all", *(part.path for part in parts))
+    assert answer.exit_code == 2 and "b: the digest of run" in answer.stderr
+    damage(next((parts[0].path / "scenarios").iterdir()))
+    answer = invoke("merge", tmp_path / "all", parts[0].path)
+    assert answer.exit_code == 2 and "not a valid shard" in answer.stderr
+    assert not (tmp_path / "all").exists()
+
+
+def test_values_that_are_missing_are_null_in_stores_and_studies(tmp_path: Path) -> None:
+    """The waiting time does not apply to bags, and the last run fails."""
+    metrics = ["makespan", "mean_waiting"]
+    study = gs.replicate(
+        scenario(),
+        [gs.Fcfs(), gs.DgsAsap()],
+        replicates=2,
+        errors="record",
+        metrics=metrics,
+        store=tmp_path / "s",
+    )
+    kept = Store(tmp_path / "s").to_arrow()
+    for name, count in (("makespan", 2), ("mean_waiting", 4)):
+        assert kept[name].null_count == study.to_arrow()[name].null_count == count
+        assert np.isnan(study.runs()[name]).sum() == count
+
+
+@pytest.mark.parametrize("path", [3, "", None, Store])
+def test_a_store_must_be_a_path(path: Any) -> None:
+    with pytest.raises(gs.ScenarioError, match="^store must be a Store or the path of a folder, got "):
+        Store(path)
 
 
 def damage(file: Path) -> None:

@@ -1,0 +1,1 @@
+"""Animations of recorded runs, as HTML pages and as GIFs."""
