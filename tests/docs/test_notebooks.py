@@ -18,8 +18,8 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 if not DOCS.is_dir():
     pytest.skip("the documents are not part of this copy", allow_module_level=True)
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
-#: Bytes of one stored picture, and of all notebooks.
-LARGEST_PICTURE, LARGEST_SUM = 60_000, 1_500_000
+#: Bytes of one stored picture or animation, and of all notebooks.
+LARGEST_OUTPUT, LARGEST_SUM = 60_000, 1_500_000
 
 pytestmark = pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
 
@@ -148,8 +148,9 @@ def test_notebooks_are_stored_with_small_outputs_and_valid_links(path):
             assert not any(isinstance(item, ast.Assert) for item in ast.parse(text).body)
             assert max(map(len, text.splitlines())) <= 110
             for output in cell["outputs"]:
-                png = "".join(output.get("data", {}).get("image/png", ""))
-                assert len(b64decode(png)) <= LARGEST_PICTURE
+                data = {kind: "".join(content) for kind, content in output.get("data", {}).items()}
+                assert len(b64decode(data.get("image/png", ""))) <= LARGEST_OUTPUT
+                assert len(data.get("text/html", "")) <= LARGEST_OUTPUT
             continue
         for target in re.findall(r"\]\(([^)\s#]+)", text):
             assert (path.parent / target).is_file(), target
