@@ -271,9 +271,9 @@ def _check_terminated(table: Table, run_time: Floats) -> list[Violation]:
 def _check_resubmitted(result: Result) -> list[Violation]:
     """Check that each task was submitted again at most twice per failure and once per lost message.
 
-    A failure can lose a task in a queue and again, submitted during the repair of a router, on its way to that
-    router on the same machine, for which there is no message.  An outage that began before the release of an
-    application also counts.
+    A failure can lose a task in a queue and again, submitted during the repair of a router, on its way to
+    that router on the same machine, for which there is no message.  An outage that began before the release
+    of an application also counts.
     """
     table, faults, machines = result.applications, result.scenario.faults, len(result.machines)
     resubmitted_tasks, until = table["resubmitted"], float(result.provenance["clock_seconds"])

@@ -63,7 +63,7 @@ SMALLER = {
 NOT_RUN = {
     "docs/tutorial.md": {"python3 -m venv .venv": "installs"},
     "README.md": {
-        'python3 -m venv .venv && . .venv/bin/activate && pip install ".[plot,stats]"': "installs",
+        'python3 -m venv .venv && . .venv/bin/activate && pip install ".[all]"': "installs",
         'python3 -m venv .venv && .venv/bin/pip install ".[test]" && .venv/bin/pytest -n auto': "installs",
         "gridsim compare --job-log KTH-SP2-1996-2.1-cln.swf.gz --rigid --schedulers backfill,"
         "backfill-conservative": "a log of the archive",
