@@ -370,9 +370,9 @@ workers_option = click.option(
 import_option = click.option(
     "--import",
     "imports",
-    metavar="module:function",
+    metavar="module:NAME",
     multiple=True,
-    help="Allow parameters in the file to import this code; repeatable.  [nothing is imported]",
+    help="Allow the file to import this code, which it names; repeatable.  [nothing is imported]",
 )
 class_option = click.option(
     "--scheduler", "name", metavar="module:Class", help="Class of your own scheduler, if the run used one."

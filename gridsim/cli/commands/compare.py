@@ -111,6 +111,8 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
                 f"--schedulers must name different schedulers, got {label!r} twice; a variant has a label, "
                 f"LABEL={split_label(selection[i])[1]}"
             )
+    if baseline in selection:
+        baseline = split_label(baseline)[0]
     has_replications = flags["replicates"] is not None or flags["half_width"] is not None
     rows = [*labels, *([LOG] if flags["log"] and not has_replications else [])]
     if baseline is not None and baseline not in rows:

@@ -93,9 +93,11 @@ def run(
     as_json: bool,
 ) -> None:
     """Run one scheduler on a scenario; flags override the scenario file or, without a file, the defaults."""
+    from gridsim.scheduling.registry import split_label
     from gridsim.simulation.simulate import CHECKPOINT_EVERY, simulate
 
-    out = output_file(out, name)
+    label = split_label(name)[0]
+    out = output_file(out, label)
     if checkpoint_every is not None and checkpoint is None:
         checkpoint = "gridsim.checkpoint"
     check_report(report, title=title)
@@ -111,7 +113,7 @@ def run(
     )
     save(save_scenario)
     show_result(
-        result, name, out=out, report=report, title=title, bound=bound, as_json=as_json, verbose=verbose
+        result, label, out=out, report=report, title=title, bound=bound, as_json=as_json, verbose=verbose
     )
 
 
@@ -214,11 +216,13 @@ def emulate(
 ) -> None:
     """Emulate a scheduler: run its nodes in processes that send messages over sockets of this machine."""
     from gridsim.emulation.emulate import emulate as run_for_real
+    from gridsim.scheduling.registry import split_label
 
-    out = output_file(out, name)
+    label = split_label(name)[0]
+    out = output_file(out, label)
     check_report(report, title=title)
     outputs = [("--out", out), ("--save-scenario", save_scenario), ("--report", report)]
     scenario, schedulers, save = prepare([name], scenario_flags, settings, outputs)
     result = run_for_real(scenario, next(iter(schedulers.values())), **options)
     save(save_scenario)
-    show_result(result, name, out=out, report=report, title=title, bound=bound, as_json=as_json)
+    show_result(result, label, out=out, report=report, title=title, bound=bound, as_json=as_json)

@@ -15,6 +15,7 @@ from gridsim.cli.options import (
     NamingCommand,
     complete_metrics,
     complete_schedulers,
+    import_option,
     json_option,
     progress_option,
     report_option,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     "names",
     metavar="A,B,C",
     shell_complete=complete_schedulers,
-    help="Schedulers to compare.  [as in the file]",
+    help="Schedulers to compare: names, module:Class, or LABEL=NAME.  [as in the file]",
 )
 @click.option(
     "--replicates",
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     type=PART,
     help="Only run part K of N parts, which may share a store, or have stores that are merged.",
 )
+@import_option
 @execution_options
 @headline_option
 @report_option
@@ -87,6 +89,7 @@ def sweep(
     metrics: str | None,
     out: str | None,
     part: tuple[int, int] | None,
+    imports: tuple[str, ...],
     **flags: Any,
 ) -> None:
     """Run a sweep: schedulers over a grid of changes to a scenario, with replications of each point.
@@ -107,7 +110,7 @@ def sweep(
     changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}
     changes["metrics"] = names_of(metrics) or None
     overrides = {key: value for key, value in changes.items() if value is not None}
-    definition = Sweep.from_toml(text("SWEEP.toml", file), **overrides)
+    definition = Sweep.from_toml(text("SWEEP.toml", file), imports=imports, **overrides)
     # this also checks the points, before the store is created
     files = dict.fromkeys(name for cell in definition.cells for name in cell.scenario.files)
     outputs = [("--out", out), ("--figure", flags["figure"]), ("--report", flags["report"])]
@@ -129,7 +132,7 @@ def sweep(
         flags,
         result.metrics,
         scenario=definition.scenario,
-        command=_command(file, overrides),
+        command=_command(file, overrides, imports),
         details={"store": str(store), "out": out},
         messages=[f"kept in {store}", *([] if out is None else [f"saved {out}"])],
     )
@@ -155,9 +158,10 @@ def _show_part(part: tuple[int, int], records: Sequence[RunRecord], store: Store
         sys.exit(1)
 
 
-def _command(file: str, overrides: dict[str, Any]) -> list[str]:
+def _command(file: str, overrides: dict[str, Any], imports: Sequence[str]) -> list[str]:
     """Return the command that repeats the sweep."""
     arguments = ["gridsim", "sweep", file]
     for flag, value in overrides.items():
         arguments += [f"--{flag}", ",".join(value) if isinstance(value, list) else str(value)]
+    arguments += [part for name in imports for part in ("--import", name)]
     return arguments
