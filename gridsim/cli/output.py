@@ -6,7 +6,8 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -131,6 +132,17 @@ def progress_of(flag: bool | None, as_json: bool) -> Progress:
     return "force" if flag else False
 
 
+def print_plan(lines: dict[str, str], as_json: bool) -> dict[str, str]:
+    """Print lines on platform, workload and load before the runs, and return them; none with ``--json``."""
+    from gridsim.studies.overview import facts_text
+
+    if as_json:
+        return {}
+    if lines:
+        print_text(facts_text(lines, terminal_width()))
+    return lines
+
+
 def show_result(
     result: Result,
     name: str,
@@ -141,8 +153,9 @@ def show_result(
     report: str | None = None,
     title: str | None = None,
     verbose: bool = False,
+    printed: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Print a result; save it if `out` is given, and write a report with `title` if `report` is given."""
+    """Print a result without the lines `printed`; save it and write a report if their files are given."""
     from gridsim.results.metrics.registry import UNITS
     from gridsim.support.text import to_json
 
@@ -160,7 +173,7 @@ def show_result(
             answer["observed"] = {name: column.tolist() for name, column in result.observed.items()}
         click.echo(to_json({"name": name, **answer, "file": out, "report": report}))
         return
-    print_text(result.format(name, bound, width=terminal_width(), verbose=verbose))
+    print_text(result.format(name, bound, width=terminal_width(), verbose=verbose, printed=printed))
     if "observed" in result.tables:
         print_text(repr(result.observed))
     if out is not None:

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridsim.errors import ScenarioError
-from gridsim.plots.scales import time_unit
 from gridsim.plots.style import check_count, quantity_title, with_unit
 from gridsim.results.metrics import series
 from gridsim.results.schema import COLUMN_UNITS
 from gridsim.support.arrays import Floats
+from gridsim.support.text import time_unit
 
 if TYPE_CHECKING:
     from gridsim.results.metrics.estimates import Estimate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -27,22 +27,6 @@ _FACTORS = ((1, 2, 5), (1, 3), (1,))
 _PLAIN_RANGE = (1e-3, 1e5)
 #: An axis over a larger factor than this has no room for plain numbers.
 _MAX_PLAIN_RATIO = 1e4
-
-
-def time_unit(span: float) -> tuple[float, str]:
-    """Return the length (s) and the name of the unit of time for an axis of `span` s."""
-    if span < 2 * 3600.0:
-        return 1.0, "s"
-    return (3600.0, "h") if span < 3 * 86_400.0 else (86_400.0, "days")
-
-
-def typical_unit(times: Iterable[float]) -> tuple[float, str]:
-    """Return the length (s) and the name of the unit of time for numbers such as `times` (s).
-
-    It is the unit of their median, the lower one of an even number; only positive, finite times count.
-    """
-    known = sorted(time for time in times if 0.0 < time < math.inf)
-    return time_unit(known[(len(known) - 1) // 2] if known else 0.0)
 
 
 def label_powers(axes: Axes, axis: Literal["x", "y"]) -> None:

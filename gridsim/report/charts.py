@@ -13,7 +13,6 @@ import numpy as np
 
 from gridsim.plots.charts import count_chart, distribution_chart, recorded_names
 from gridsim.plots.estimates import MAX_COLOURS
-from gridsim.plots.scales import time_unit, typical_unit
 from gridsim.plots.style import TOTAL_COLOUR, quantity_title
 from gridsim.report.draw import draw, line_trace
 from gridsim.report.figures import (
@@ -39,6 +38,7 @@ from gridsim.results.result import Result
 from gridsim.results.text import NOT_RANKED
 from gridsim.studies.comparison_table import measure_of, noun_of, ratio_of, waiting_unit
 from gridsim.support.arrays import Floats
+from gridsim.support.text import time_unit, typical_unit
 
 Results = Mapping[str, Result]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
 from gridsim.errors import FileChanged, ScenarioError, WarningScope, collect_warnings, variant_label, warn
@@ -13,6 +14,7 @@ from gridsim.plots.charts import Chart, result_chart
 from gridsim.results.metrics.registry import UNITS, BoundKind, check_bound
 from gridsim.results.result import Result
 from gridsim.results.table import Table
+from gridsim.results.text import planned_lines
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers, make_scheduler, registered
 from gridsim.simulation.options import Options, Record
@@ -26,6 +28,7 @@ from gridsim.studies.comparison_table import (
     remarks,
     rows_of,
     scalar,
+    scenario_facts,
     verdict,
 )
 from gridsim.studies.groups import Group, JobGroups, job_groups
@@ -165,7 +168,13 @@ class Comparison(Study):
         rows = rows_of(self.all_results, self.baseline, self.bound)
         return [row for row in rows if row["name"] in self.results]
 
-    def format(self, *, width: int = WIDTH, verbose: bool = False) -> str:
+    def format(
+        self,
+        *,
+        width: int = WIDTH,
+        verbose: bool = False,
+        printed: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
         """Return as text: platform, workload and load; the table; a line on the best scheduler by metric.
 
         Parameters
@@ -175,8 +184,10 @@ class Comparison(Study):
             out; if that is not enough, the last columns follow below.
         verbose
             Include further metrics, wall times, digests and the facts that schedulers report.
+        printed
+            Facts that are left out, since they were printed before the runs.
         """
-        return as_text(self.overview(full=verbose), width)
+        return as_text(self.overview(full=verbose), width, printed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario (TOML), the baseline, the rows and their units as plain values.
@@ -405,6 +416,33 @@ def compare(
         tuple(groups),
         tuple(scope.messages),
         {cell: one for cell, (_, one) in cells.items()} if len(scenarios) > 1 else {},
+    )
+
+
+def plan_lines(
+    scenario: Scenario | Mapping[str, Scenario], schedulers: Mapping[str, Scheduler], baseline: str | None = None
+) -> dict[str, str]:
+    """Return what is known before the runs of `compare`: platform, workload, load and the baseline.
+
+    Parameters
+    ----------
+    scenario, baseline
+        As in `compare`.
+    schedulers
+        Name -> scheduler.
+    """
+    scenarios = scenario if isinstance(scenario, Mapping) else {"": scenario}
+    lines = {label: planned_lines(one) for label, one in scenarios.items()}
+    baseline = default_baseline(schedulers) if baseline is None else baseline
+    return scenario_facts(
+        {_cell(name, label): lines[label] for name in schedulers for label in scenarios},
+        {
+            _cell(name, label): str(getattr(scheduler, "estimate", "") or "")
+            for name, scheduler in schedulers.items()
+            if scheduler.rigid
+            for label in scenarios
+        },
+        _cell(baseline, next(iter(scenarios))) if baseline in schedulers else baseline,
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from gridsim import plots
 from gridsim.errors import ScenarioError
-from gridsim.plots.scales import log_scale, short_number, time_unit
+from gridsim.plots.scales import log_scale, short_number
 from gridsim.plots.style import STYLE, legend_size, wrap_name
 from gridsim.reproduce.framework import Measurements, Run
 from gridsim.reproduce.others import waves

@@ -21,7 +21,7 @@ from gridsim.cli.options import (
     settings_option,
     verbose_option,
 )
-from gridsim.cli.output import file_name, print_text, progress_of, terminal_width
+from gridsim.cli.output import file_name, print_plan, print_text, progress_of, terminal_width
 from gridsim.cli.scenario_flags import (
     prepare,
     run_arguments,
@@ -214,10 +214,12 @@ def _compare_runs(
         flags["settings"],
         [*(("--out", path) for path in outputs), *_outputs(flags)],
     )
+    scenarios: Any = {first: scenario, **further} if further else scenario
+    printed = print_plan(experiment.plan_lines(scenarios, schedulers, baseline), flags["as_json"])
     with _run_executor(flags["workers"]) as executor:
         # `replicates` is not among the arguments, which the overloads cannot see
         comparison: Comparison = experiment.compare(  # type: ignore[assignment]
-            {first: scenario, **further} if further else scenario,  # type: ignore[arg-type]
+            scenarios,
             schedulers,
             progress=progress_of(flags["progress"], flags["as_json"]),
             baseline=baseline,
@@ -241,7 +243,7 @@ def _compare_runs(
         details = {"files": files, "report": flags["report"], "not_applicable": exclusions}
         click.echo(to_json({**comparison.to_dict(), **details}))
         return
-    print_text(comparison.format(width=terminal_width(), verbose=flags["verbose"]))
+    print_text(comparison.format(width=terminal_width(), verbose=flags["verbose"], printed=printed))
     for name, reason in exclusions.items():
         click.echo(f"not applicable: {name}: {reason}")
     for file in [*files.values(), *filter(None, [flags["report"]])]:
@@ -279,7 +281,7 @@ def _compare_replications(
     names: list[str], exclusions: dict[str, str], baseline: str | None, flags: Flags
 ) -> None:
     from gridsim.studies import compare as experiment
-    from gridsim.studies.replicate import AT_MOST, replicate
+    from gridsim.studies.replicate import AT_MOST, plan_lines, replicate
 
     run_flags = dict(flags["run_flags"])
     time_limit = run_flags.pop("time_limit", None)
@@ -304,14 +306,17 @@ def _compare_replications(
     messages = [f"not applicable: {name}: {reason}" for name, reason in exclusions.items()]
     if flags["log"] and scenario.workload.recipe.__struct_config__.tag in ("job-log", "site-logs"):
         messages.append("no row for the log: its schedule is shown beside single runs, without --replicates")
+    hold = names_of(flags["hold"])
     with execution_arguments(flags) as execution:
+        plan = {} if flags["as_json"] else plan_lines(scenario, hold, execution["executor"])
+        printed = print_plan(plan, flags["as_json"])
         result = replicate(
             scenario,
             schedulers,
             replicates=flags["replicates"],
             half_width=flags["half_width"],
             at_most=AT_MOST if flags["at_most"] is None else flags["at_most"],
-            hold=names_of(flags["hold"]),
+            hold=hold,
             baseline=baseline or experiment.default_baseline(schedulers),
             metrics=names_of(flags["metrics"]) or None,
             errors="record",
@@ -327,6 +332,7 @@ def _compare_replications(
         command=_command(names, result, flags),
         details={"scenario": scenario.to_toml(), "not_applicable": exclusions},
         messages=messages,
+        printed=printed,
     )
     if result.errors:
         sys.exit(1)

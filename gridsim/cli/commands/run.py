@@ -29,6 +29,7 @@ from gridsim.cli.output import (
     check_distinct,
     check_output,
     output_file,
+    print_plan,
     progress_of,
     scenario_files,
     show_result,
@@ -93,6 +94,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Run one scheduler on a scenario; flags override the scenario file or, without a file, the defaults."""
+    from gridsim.results.text import planned_lines
     from gridsim.scheduling.registry import split_label
     from gridsim.simulation.simulate import CHECKPOINT_EVERY, simulate
 
@@ -103,6 +105,7 @@ def run(
     check_report(report, title=title)
     outputs = [("--out", out), ("--save-scenario", save_scenario), ("--checkpoint", checkpoint)]
     scenario, schedulers, save = prepare([name], scenario_flags, settings, [*outputs, ("--report", report)])
+    printed = print_plan(planned_lines(scenario), as_json)
     result = simulate(
         scenario,
         next(iter(schedulers.values())),
@@ -113,7 +116,15 @@ def run(
     )
     save(save_scenario)
     show_result(
-        result, label, out=out, report=report, title=title, bound=bound, as_json=as_json, verbose=verbose
+        result,
+        label,
+        out=out,
+        report=report,
+        title=title,
+        bound=bound,
+        as_json=as_json,
+        verbose=verbose,
+        printed=printed,
     )
 
 
@@ -216,6 +227,7 @@ def emulate(
 ) -> None:
     """Emulate a scheduler: run its nodes in processes that send messages over sockets of this machine."""
     from gridsim.emulation.emulate import emulate as run_for_real
+    from gridsim.results.text import planned_lines
     from gridsim.scheduling.registry import split_label
 
     label = split_label(name)[0]
@@ -223,6 +235,9 @@ def emulate(
     check_report(report, title=title)
     outputs = [("--out", out), ("--save-scenario", save_scenario), ("--report", report)]
     scenario, schedulers, save = prepare([name], scenario_flags, settings, outputs)
+    printed = print_plan(planned_lines(scenario), as_json)
     result = run_for_real(scenario, next(iter(schedulers.values())), **options)
     save(save_scenario)
-    show_result(result, label, out=out, report=report, title=title, bound=bound, as_json=as_json)
+    show_result(
+        result, label, out=out, report=report, title=title, bound=bound, as_json=as_json, printed=printed
+    )

@@ -23,6 +23,7 @@ from gridsim.cli.options import (
 from gridsim.cli.output import (
     check_distinct,
     check_table,
+    print_plan,
     print_text,
     progress_of,
     save_table,
@@ -61,13 +62,13 @@ if TYPE_CHECKING:
 @click.option(
     "--baseline",
     metavar="NAME",
-    help="Scheduler to which ratios are relative.  [as in the file, else as for compare]",
+    help="Scheduler to which ratios are relative.  [as in the file, else none]",
 )
 @click.option(
     "--metrics",
     metavar="A,B,C",
     shell_complete=complete_metrics,
-    help="Metrics to report; the first one is shown and drawn.  [as in the file]",
+    help="Metrics to report; schedulers are compared by the first one.  [as in the file]",
 )
 @click.option(
     "--part",
@@ -115,8 +116,10 @@ def sweep(
     files = dict.fromkeys(name for cell in definition.cells for name in cell.scenario.files)
     outputs = [("--out", out), ("--figure", flags["figure"]), ("--report", flags["report"])]
     check_distinct([("SWEEP.toml", file), *scenario_files(files)], outputs)
-    if definition.cells:
-        planned_lines(definition.cells[0].scenario)  # an error in the plan would occur in every run
+    lines = planned_lines(definition.cells[0].scenario)  # an error in the plan would occur in every run
+    runs, points = len(definition.cells), len(list(definition.points()))
+    lines["runs"] = f"{runs:,} at {points:,} points; the lines above describe replication 0 of the first point"
+    printed = print_plan(lines, flags["as_json"])
     with execution_arguments(flags, f"{os.path.splitext(file)[0]}.store") as execution:
         execution["progress"] = progress_of(flags["progress"], flags["as_json"])
         if part is not None:
@@ -134,6 +137,7 @@ def sweep(
         scenario=definition.scenario,
         command=_command(file, overrides, imports),
         details={"store": str(store), "out": out},
+        printed=printed,
         messages=[f"kept in {store}", *([] if out is None else [f"saved {out}"])],
     )
     if result.errors:
