@@ -6,7 +6,8 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -132,15 +133,25 @@ def progress_of(flag: bool | None, as_json: bool) -> Progress:
     return "force" if flag else False
 
 
-def print_plan(lines: dict[str, str], as_json: bool) -> dict[str, str]:
-    """Print lines on platform, workload and load before the runs, and return them; none with ``--json``."""
-    from gridsim.studies.overview import facts_text
+@contextmanager
+def plan_printed(as_json: bool) -> Iterator[dict[str, str]]:
+    """Print lines on platform, workload and load before the runs in this context; none with ``--json``.
 
-    if as_json:
-        return {}
-    if lines:
-        print_text(facts_text(lines, terminal_width()))
-    return lines
+    Yields the lines, which are empty until they are printed.
+    """
+    from gridsim.support.announcement import receive_plan
+
+    printed: dict[str, str] = {}
+
+    def print_plan(lines: dict[str, str]) -> None:
+        from gridsim.studies.overview import facts_text
+
+        if lines and not as_json:
+            printed.update(lines)
+            print_text(facts_text(lines, terminal_width()))
+
+    with receive_plan(print_plan):
+        yield printed
 
 
 def show_result(

@@ -41,6 +41,12 @@ def short_number(value: float) -> str:
     return f"{value / 1000.0**power:.3g}" + ("", " k", " M", " G", " T")[power]
 
 
+def with_scale(axes: Axes, axis: Literal["x", "y"], title: str) -> str:
+    """Return the title of an axis, which says so if its scale is logarithmic."""
+    scale = axes.get_xscale() if axis == "x" else axes.get_yscale()
+    return title if scale == "linear" else f"{title}, log scale"
+
+
 def log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
     """Make an axis logarithmic, with the labels of `log_labels`."""
     if axis == "x":

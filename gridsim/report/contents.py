@@ -58,7 +58,6 @@ _TERMS = (
 _SCENARIO_KEYS = ("platform", "workload", "load")
 
 
-
 @dataclass(frozen=True)
 class Card:
     """A number with its name and a note."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from types import MappingProxyType
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np

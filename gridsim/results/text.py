@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gridsim.model.scenario import Scenario
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.formulas import offered_load, total
-from gridsim.support.text import WIDTH, number_text, time_text, time_unit, wrap_text
+from gridsim.support.text import WIDTH, number_text, time_text, time_unit, typical_unit, wrap_text
+
+if TYPE_CHECKING:
+    from gridsim.model.applications import Applications
+    from gridsim.results.result import Result
 
 Facts = dict[str, Any]
 #: Kind of lower bound -> reason why it may be too low.
@@ -78,7 +82,9 @@ def run_lines(
         Include the parameters of the scheduler and the facts that it reports.
     """
     values = {**facts["parameters"], **facts["facts"]}
-    reports = (f"{key} {_short(value)}" for key, value in values.items() if isinstance(value, str | int | float))
+    reports = (
+        f"{key} {_short(value)}" for key, value in values.items() if isinstance(value, str | int | float)
+    )
     rigid, noun = "mean_waiting" in facts, machine_noun(remarks or {})
     lines = {**scenario_lines(facts, released_within, remarks), **(availability or {})}
     if _is_log(facts):
@@ -100,8 +106,13 @@ def run_lines(
         **(_cycle_lines(facts) if "wasted" in facts else {}),
         "utilization": _utilization_text(facts),
         **_energy_lines(facts),
-        **(_restart_lines(facts, noun) if rigid else {"resubmitted": _count_text(facts["resubmitted"], "task")}),
-        "messages": f"{facts['messages']:,} ({number_text(facts['bytes'] / 1e6, 3)} MB){_task_data_text(facts)}",
+        **(
+            _restart_lines(facts, noun)
+            if rigid
+            else {"resubmitted": _count_text(facts["resubmitted"], "task")}
+        ),
+        "messages": f"{facts['messages']:,} ({number_text(facts['bytes'] / 1e6, 3)} MB)"
+        f"{_task_data_text(facts)}",
         "wall time": _value_text(facts["wall_seconds"], 1, ".2f", "s"),
         "peak memory": _value_text(facts["peak_memory"], 1e-6, ",.0f", "MB (of the process so far)"),
         "digest": facts["digest"],
@@ -131,6 +142,14 @@ def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None =
         if math.isfinite(load)
         else "inf: everything is released at once",
     }
+
+
+def waiting_unit(results: Iterable[Result]) -> tuple[float, str]:
+    """Return the length (s) and the name of the unit of all waiting times of rigid jobs.
+
+    It suits the median of what long waits are in each result, so that an extreme scheduler has no effect.
+    """
+    return typical_unit(max(result.mean_waiting, result.p95_waiting) for result in results if result.rigid)
 
 
 def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines | None) -> Lines:
@@ -174,9 +193,17 @@ def availability_lines(availability: Facts | None, machines: int) -> Lines:
     }
 
 
-def planned_lines(scenario: Scenario) -> Lines:
-    """Return the lines of `scenario_lines` for a scenario, without running it."""
-    platform, applications = scenario.platform, scenario.workload.realize(scenario.platform)
+def planned_lines(scenario: Scenario, applications: Applications | None = None) -> Lines:
+    """Return the lines of `scenario_lines` for a scenario, without running it.
+
+    Parameters
+    ----------
+    applications
+        The applications of the scenario, if they are known.
+    """
+    platform = scenario.platform
+    if applications is None:
+        applications = scenario.workload.realize(platform)
     facts = {
         "machines": platform.nodes,
         "cores": platform.core_count,
@@ -309,8 +336,8 @@ def _turnaround_lines(facts: Facts) -> Lines:
     error_text = "" if math.isnan(error) else f"; predicted waits are wrong by {100 * error:.3g} %"
     return {
         "turnaround": f"mean {time_text(facts['mean_turnaround'])} (until the result is back)",
-        "migrated": f"{100 * facts['migrated']:.4g} % of the jobs, with {number_text(facts['messages_per_job'])} "
-        f"messages a job{error_text}",
+        "migrated": f"{100 * facts['migrated']:.4g} % of the jobs, with "
+        f"{number_text(facts['messages_per_job'])} messages a job{error_text}",
     }
 
 

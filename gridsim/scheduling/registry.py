@@ -67,7 +67,9 @@ def chosen_schedulers(
     for name, scheduler in entries:
         text("schedulers: a name", name)
         if name in result:
-            raise ScenarioError(f"schedulers must have different names, got {name!r} twice: use a mapping, or LABEL=NAME")
+            raise ScenarioError(
+                f"schedulers must have different names, got {name!r} twice: use a mapping, or LABEL=NAME"
+            )
         result[name] = scheduler_of(f"schedulers[{name!r}]", scheduler, tables)
     return result
 

@@ -35,6 +35,7 @@ from gridsim.studies.groups import Group, JobGroups, job_groups
 from gridsim.studies.log_reference import LOG, LogReference, log_reference
 from gridsim.studies.overview import Overview, as_text
 from gridsim.studies.study import Study
+from gridsim.support.announcement import announce
 from gridsim.support.arguments import hint, unknown_name_error
 from gridsim.support.progress import Progress, with_progress
 from gridsim.support.provenance import TraceDigests
@@ -376,15 +377,21 @@ def compare(
     elif baseline == LOG and reference.result is None and LOG not in cells:
         reason = reference.remark or "the jobs come from no log"
         raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {LOG!r}: {reason}")
+
+    def plan() -> dict[str, str]:
+        return _plan_lines(cells, schedulers, baseline)
+
     if executor is None:
         for cell, (name, one) in cells.items():
             with scope, variant_label(name, schedulers[name].name):
-                result = execute(one, schedulers[name], progress=progress, **options)
+                result = execute(one, schedulers[name], progress=progress, plan=plan, **options)
             have(cell, result)
     else:
         from gridsim.studies.execution.executors import executor_for
         from gridsim.studies.execution.run_executor import WorkerLost
 
+        Options(**options)
+        announce(plan)
         with executor_for(executor) as target:
             target.prepare(schedulers.values())
             runs = {
@@ -419,31 +426,24 @@ def compare(
     )
 
 
-def plan_lines(
-    scenario: Scenario | Mapping[str, Scenario], schedulers: Mapping[str, Scheduler], baseline: str | None = None
+def _plan_lines(
+    cells: Mapping[str, tuple[str, Scenario]], schedulers: Mapping[str, Scheduler], baseline: str
 ) -> dict[str, str]:
-    """Return what is known before the runs of `compare`: platform, workload, load and the baseline.
+    """Return what is known before the runs: platform, workload, load, known times and the baseline.
 
     Parameters
     ----------
-    scenario, baseline
-        As in `compare`.
-    schedulers
-        Name -> scheduler.
+    cells
+        Name of each run -> names of its scheduler and its scenario.
     """
-    scenarios = scenario if isinstance(scenario, Mapping) else {"": scenario}
-    lines = {label: planned_lines(one) for label, one in scenarios.items()}
-    baseline = default_baseline(schedulers) if baseline is None else baseline
-    return scenario_facts(
-        {_cell(name, label): lines[label] for name in schedulers for label in scenarios},
-        {
-            _cell(name, label): str(getattr(scheduler, "estimate", "") or "")
-            for name, scheduler in schedulers.items()
-            if scheduler.rigid
-            for label in scenarios
-        },
-        _cell(baseline, next(iter(scenarios))) if baseline in schedulers else baseline,
-    )
+    scenarios = {id(one): one for _, one in cells.values()}
+    lines_of = {key: planned_lines(one) for key, one in scenarios.items()}
+    estimates = {
+        cell: str(getattr(schedulers[name], "estimate", "") or "")
+        for cell, (name, _) in cells.items()
+        if schedulers[name].rigid
+    }
+    return scenario_facts({cell: lines_of[id(one)] for cell, (_, one) in cells.items()}, estimates, baseline)
 
 
 def _cell(name: str, label: str) -> str:

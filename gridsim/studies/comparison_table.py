@@ -12,7 +12,7 @@ from gridsim.errors import ScenarioError
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
-from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun
+from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun, waiting_unit
 from gridsim.studies.overview import (
     NOT_CHARGED,
     TextTable,
@@ -29,7 +29,7 @@ from gridsim.studies.verdicts import (
     rejection_reasons,
     wait_limit,
 )
-from gridsim.support.text import DIGITS, number_text, time_text, typical_unit
+from gridsim.support.text import DIGITS, number_text, time_text
 
 Row = dict[str, Any]
 # A column: its head, its unit, and a function that returns the text for a row of `rows_of`.
@@ -69,15 +69,6 @@ def measure_of(results: Mapping[str, Result]) -> str:
         if all(table in result.tables for result in results.values()):
             return measure
     return "max_stretch"
-
-
-def waiting_unit(results: Mapping[str, Result]) -> tuple[float, str]:
-    """Return the length (s) and the name of the unit of all waiting times of rigid jobs.
-
-    It suits the median of what long waits are in each result, so that an extreme scheduler has no effect.
-    """
-    rows = (result.summary() for result in results.values() if result.rigid)
-    return typical_unit(max(float(row[name]) for name in (BY_JOBS, "p95_waiting")) for row in rows)
 
 
 def ratio_of(results: Mapping[str, Result], name: str, baseline: str) -> float:
@@ -217,7 +208,7 @@ def comparison_table(
         [[row["name"], *(cell(row) for _, _, cell in cells)] for row in rows],
         dispensable=() if verbose else _RIGID_DISPENSABLE if rigid else DISPENSABLE,
     )
-    return convert_times(table, {"waiting": waiting_unit(results)})
+    return convert_times(table, {"waiting": waiting_unit(results.values())})
 
 
 def remarks(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind) -> list[str]:
@@ -239,13 +230,14 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
     applications that failures cut off again and again, and a bound that is missing.
     """
     lines = [
-        f"{name}: {number_text(total / 1e6)} MB of exchanged schedules are not among its messages and its traffic"
+        f"{name}: {number_text(total / 1e6)} MB of exchanged schedules are not among its messages and its "
+        "traffic"
         for name, result in results.items()
         if (total := int(result.tables["exchanges"]["bytes"].sum()) if "exchanges" in result.tables else 0)
     ]
     lines += [
-        f"{row['name']}: {count:,} decisions found no room at the highest sample of the stretch and were made "
-        "without a promise (decisions_above_window)"
+        f"{row['name']}: {count:,} decisions found no room at the highest sample of the stretch and were "
+        "made without a promise (decisions_above_window)"
         for row in rows
         if (count := row["facts"].get("decisions_above_window", 0)) > _STARTING
     ]
@@ -278,7 +270,7 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     If there is a schedule of a job log, a sentence compares each scheduler with it.  Runs of different jobs
     or machines are not compared: there are sentences for each of these.
     """
-    unit, groups = waiting_unit(results), _comparable_rows(results, rows)
+    unit, groups = waiting_unit(results.values()), _comparable_rows(results, rows)
     counts = [len(results[group[0]["name"]].machines) for group in groups]
     is_by_size = 1 < len(groups) == len(set(counts))
     sentences = [

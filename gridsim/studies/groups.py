@@ -12,7 +12,8 @@ from gridsim.model.applications import Applications
 from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.formulas import weighted_mean
 from gridsim.results.result import Result
-from gridsim.studies.comparison_table import is_one_queue, noun_of, waiting_unit
+from gridsim.results.text import waiting_unit
+from gridsim.studies.comparison_table import is_one_queue, noun_of
 from gridsim.studies.overview import TextTable, convert_times, enumeration
 from gridsim.support.arguments import one_of
 from gridsim.support.arrays import Floats, Integers
@@ -119,7 +120,7 @@ class JobGroups(NamedTuple):
 
         Results in which jobs were rejected have a column with their number, and sites have their load.
         """
-        unit, results = waiting_unit(results), self._results_of_scenario(results)
+        unit, results = waiting_unit(results.values()), self._results_of_scenario(results)
         rows = self.rows(results)
         left = rows[_MAX_GROUPS:]
         share = 100.0 * sum(row["core_hours_share"] for row in left)

@@ -62,6 +62,7 @@ from gridsim.studies.verdicts import (
     unranked_text,
     wait_limit,
 )
+from gridsim.support.announcement import announce
 from gridsim.support.arguments import SuggestingDict, integer, real, sequence, short_repr, unknown_name_error
 from gridsim.support.arrays import Floats
 from gridsim.support.processes import Processes
@@ -261,9 +262,7 @@ class Replicates(Study):
         if self.is_identical:
             facts["replications"] += ", all with equal values: nothing that is drawn at random has an effect"
         elif self.about and count > 1:
-            facts["replications"] += (
-                f"; the lines above describe number {self.seeds[0]}"
-            )
+            facts["replications"] += f"; the lines above describe number {self.seeds[0]}"
         if full:
             facts |= paired_with(self.baseline) | {"compared by": display_name(self.measure)}
         return Overview(
@@ -654,6 +653,7 @@ def replicate(
         with scope:
             if not records:
                 about.update(_plan_lines(scenarios[0], hold, executor))
+                announce(lambda: about)
             cells = [
                 Cell(one, scheduler, selection, time_limit, label=name)
                 for one in scenarios
@@ -697,13 +697,6 @@ def replicate(
         run(further)
 
 
-def plan_lines(
-    scenario: Scenario, hold: Collection[str] = (), executor: Executor | None = None
-) -> dict[str, str]:
-    """Return what is known before the runs of `replicate`: lines on replication 0, and what is drawn anew."""
-    return _plan_lines(replication(scenario, 0, hold), hold, executor)
-
-
 def _plan_lines(scenario: Scenario, hold: Collection[str], executor: Executor | None) -> dict[str, str]:
     """Return lines on the first replication, which must be possible if the runs are on this machine.
 
@@ -715,7 +708,9 @@ def _plan_lines(scenario: Scenario, hold: Collection[str], executor: Executor | 
         if executor is None or isinstance(executor, Processes):
             raise
         lines = {}
-    parts = [name for name in scenario.drawn if name not in hold and not (name in _OF_LOGS and "workload" in hold)]
+    parts = [
+        name for name in scenario.drawn if name not in hold and not (name in _OF_LOGS and "workload" in hold)
+    ]
     recipe = scenario.workload.recipe
     if isinstance(recipe, LogRecipe | JobLogRecipe | SiteLogsRecipe):
         names = dict(_OF_LOGS)

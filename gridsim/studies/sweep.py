@@ -177,8 +177,8 @@ class Sweep:
         Parameters
         ----------
         imports
-            The code, such as ``"nearby:Nearby"``, that the file may name as a scheduler or as a parameter.  For
-            safety, other code that a file names is not imported.
+            The code, such as ``"nearby:Nearby"``, that the file may name as a scheduler or as a parameter.
+            For safety, other code that a file names is not imported.
         changes
             Fields that replace those of the file; ``schedulers`` are names or module:Class.
         """
@@ -391,9 +391,11 @@ def _of_plain(make: Callable[[Any], Any], axis: str, value: Any) -> Any:
 
 
 def _names_in(file: str, names: Any, imports: Collection[str]) -> list[str]:
-    """Return the names of schedulers in a file; raise ScenarioError if they are missing or name other code."""
+    """Return the names of schedulers in a file, which must be there and name no other code."""
     if names is None:
-        raise ScenarioError(f"{file}: schedulers is required, a list of names, unless --schedulers names them")
+        raise ScenarioError(
+            f"{file}: schedulers is required, a list of names, unless --schedulers names them"
+        )
     if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
         raise ScenarioError(f"{file}: schedulers must be a list of names, got {names!r}")
     for name in names:

@@ -766,3 +766,21 @@ def test_power_counts_energy_and_keeps_the_carbon_intensity_of_the_file(tmp_path
 def test_a_file_after_the_flag_json_is_an_error(command: list[str]) -> None:
     found = CliRunner().invoke(cli, [*command, "--json", "answer.json"])
     assert found.exit_code == 2 and "--json does not take a file, got answer.json; to" in found.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["run --scheduler", "compare --schedulers", "compare --replicates 2 --schedulers"]
+)
+def test_platform_workload_and_load_are_printed_before_the_run(tmp_path, monkeypatch, command):
+    module = "import gridsim as gs\nclass Late(gs.Fcfs):\n    def start(self, run): raise KeyError('late')\n"
+    (tmp_path / "late_failure.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    workers = ["--workers", 1] if "replicates" in command else []
+    answer = invoke(*command.split(), "late_failure:Late", "--nodes", 5, "--applications", 2, *workers)
+    assert answer.exit_code == 1
+    assert [line.split()[0] for line in answer.stdout.splitlines() if line[0] != " "][:3] == [
+        "platform",
+        "workload",
+        "load",
+    ]

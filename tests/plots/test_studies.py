@@ -21,6 +21,7 @@ from gridsim.schedulers import MODES
 from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.replicate import Replicates
 from gridsim.studies.sweep_result import SweepResult
+from gridsim.support.text import time_unit
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from gridsim.cli.options import (
     settings_option,
     verbose_option,
 )
-from gridsim.cli.output import file_name, print_plan, print_text, progress_of, terminal_width
+from gridsim.cli.output import file_name, plan_printed, print_text, progress_of, terminal_width
 from gridsim.cli.scenario_flags import (
     prepare,
     run_arguments,
@@ -214,12 +214,10 @@ def _compare_runs(
         flags["settings"],
         [*(("--out", path) for path in outputs), *_outputs(flags)],
     )
-    scenarios: Any = {first: scenario, **further} if further else scenario
-    printed = print_plan(experiment.plan_lines(scenarios, schedulers, baseline), flags["as_json"])
-    with _run_executor(flags["workers"]) as executor:
+    with _run_executor(flags["workers"]) as executor, plan_printed(flags["as_json"]) as printed:
         # `replicates` is not among the arguments, which the overloads cannot see
         comparison: Comparison = experiment.compare(  # type: ignore[assignment]
-            scenarios,
+            {first: scenario, **further} if further else scenario,  # type: ignore[arg-type]
             schedulers,
             progress=progress_of(flags["progress"], flags["as_json"]),
             baseline=baseline,
@@ -281,7 +279,7 @@ def _compare_replications(
     names: list[str], exclusions: dict[str, str], baseline: str | None, flags: Flags
 ) -> None:
     from gridsim.studies import compare as experiment
-    from gridsim.studies.replicate import AT_MOST, plan_lines, replicate
+    from gridsim.studies.replicate import AT_MOST, replicate
 
     run_flags = dict(flags["run_flags"])
     time_limit = run_flags.pop("time_limit", None)
@@ -306,17 +304,14 @@ def _compare_replications(
     messages = [f"not applicable: {name}: {reason}" for name, reason in exclusions.items()]
     if flags["log"] and scenario.workload.recipe.__struct_config__.tag in ("job-log", "site-logs"):
         messages.append("no row for the log: its schedule is shown beside single runs, without --replicates")
-    hold = names_of(flags["hold"])
-    with execution_arguments(flags) as execution:
-        plan = {} if flags["as_json"] else plan_lines(scenario, hold, execution["executor"])
-        printed = print_plan(plan, flags["as_json"])
+    with execution_arguments(flags) as execution, plan_printed(flags["as_json"]) as printed:
         result = replicate(
             scenario,
             schedulers,
             replicates=flags["replicates"],
             half_width=flags["half_width"],
             at_most=AT_MOST if flags["at_most"] is None else flags["at_most"],
-            hold=hold,
+            hold=names_of(flags["hold"]),
             baseline=baseline or experiment.default_baseline(schedulers),
             metrics=names_of(flags["metrics"]) or None,
             errors="record",

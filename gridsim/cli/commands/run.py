@@ -29,7 +29,7 @@ from gridsim.cli.output import (
     check_distinct,
     check_output,
     output_file,
-    print_plan,
+    plan_printed,
     progress_of,
     scenario_files,
     show_result,
@@ -94,7 +94,6 @@ def run(
     as_json: bool,
 ) -> None:
     """Run one scheduler on a scenario; flags override the scenario file or, without a file, the defaults."""
-    from gridsim.results.text import planned_lines
     from gridsim.scheduling.registry import split_label
     from gridsim.simulation.simulate import CHECKPOINT_EVERY, simulate
 
@@ -105,15 +104,15 @@ def run(
     check_report(report, title=title)
     outputs = [("--out", out), ("--save-scenario", save_scenario), ("--checkpoint", checkpoint)]
     scenario, schedulers, save = prepare([name], scenario_flags, settings, [*outputs, ("--report", report)])
-    printed = print_plan(planned_lines(scenario), as_json)
-    result = simulate(
-        scenario,
-        next(iter(schedulers.values())),
-        progress=progress_of(progress, as_json),
-        **run_arguments(run_flags, out, report, checkpoint),
-        checkpoint=checkpoint,
-        checkpoint_every=CHECKPOINT_EVERY if checkpoint_every is None else checkpoint_every,
-    )
+    with plan_printed(as_json) as printed:
+        result = simulate(
+            scenario,
+            next(iter(schedulers.values())),
+            progress=progress_of(progress, as_json),
+            **run_arguments(run_flags, out, report, checkpoint),
+            checkpoint=checkpoint,
+            checkpoint_every=CHECKPOINT_EVERY if checkpoint_every is None else checkpoint_every,
+        )
     save(save_scenario)
     show_result(
         result,
@@ -227,7 +226,6 @@ def emulate(
 ) -> None:
     """Emulate a scheduler: run its nodes in processes that send messages over sockets of this machine."""
     from gridsim.emulation.emulate import emulate as run_for_real
-    from gridsim.results.text import planned_lines
     from gridsim.scheduling.registry import split_label
 
     label = split_label(name)[0]
@@ -235,8 +233,8 @@ def emulate(
     check_report(report, title=title)
     outputs = [("--out", out), ("--save-scenario", save_scenario), ("--report", report)]
     scenario, schedulers, save = prepare([name], scenario_flags, settings, outputs)
-    printed = print_plan(planned_lines(scenario), as_json)
-    result = run_for_real(scenario, next(iter(schedulers.values())), **options)
+    with plan_printed(as_json) as printed:
+        result = run_for_real(scenario, next(iter(schedulers.values())), **options)
     save(save_scenario)
     show_result(
         result, label, out=out, report=report, title=title, bound=bound, as_json=as_json, printed=printed

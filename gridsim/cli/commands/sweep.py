@@ -23,7 +23,7 @@ from gridsim.cli.options import (
 from gridsim.cli.output import (
     check_distinct,
     check_table,
-    print_plan,
+    plan_printed,
     print_text,
     progress_of,
     save_table,
@@ -100,6 +100,7 @@ def sweep(
     """
     from gridsim.results.text import planned_lines
     from gridsim.studies.sweep import Sweep
+    from gridsim.support.announcement import announce
     from gridsim.support.arguments import text
 
     if part is not None:
@@ -118,9 +119,12 @@ def sweep(
     check_distinct([("SWEEP.toml", file), *scenario_files(files)], outputs)
     lines = planned_lines(definition.cells[0].scenario)  # an error in the plan would occur in every run
     runs, points = len(definition.cells), len(list(definition.points()))
-    lines["runs"] = f"{runs:,} at {points:,} points; the lines above describe replication 0 of the first point"
-    printed = print_plan(lines, flags["as_json"])
-    with execution_arguments(flags, f"{os.path.splitext(file)[0]}.store") as execution:
+    lines["runs"] = (
+        f"{runs:,} at {points:,} points; the lines above describe replication 0 of the first point"
+    )
+    arguments = execution_arguments(flags, f"{os.path.splitext(file)[0]}.store")
+    with arguments as execution, plan_printed(flags["as_json"]) as printed:
+        announce(lambda: lines)
         execution["progress"] = progress_of(flags["progress"], flags["as_json"])
         if part is not None:
             records = definition.run_part(*part, **execution)
