@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +148,8 @@ def plan_printed(as_json: bool) -> Iterator[dict[str, str]]:
 
         if lines and not as_json:
             printed.update(lines)
-            print_text(facts_text(lines, terminal_width()))
+            with suppress(OSError):  # it is raised again where the result is printed, after it is saved
+                print_text(facts_text(lines, terminal_width()))
 
     with receive_plan(print_plan):
         yield printed

@@ -144,7 +144,7 @@ def execute(
     progress: Progress = False,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = CHECKPOINT_EVERY,
-    plan: Callable[[], dict[str, str]] | None = None,
+    plan: Callable[[Applications], dict[str, str]] | None = None,
     **fields: Any,
 ) -> Result:
     """Run `scenario` like `simulate`, but without warnings about unusual values.
@@ -156,14 +156,15 @@ def execute(
     options
         The options of the run; None for `Options` with the fields `fields`.
     plan
-        Function that returns the lines to announce; None for those on the scenario.
+        Function of the applications that returns the lines to announce; None for those on the scenario.
     """
     start = time.perf_counter()
     options = Options(**fields) if options is None else options
     with _process_share(scenario, scheduler, options, checkpoint) as share:
         simulation = Simulation(scenario, scheduler, options, share)
         _LOG.info("%s: run of %d applications begins", scheduler.name, len(simulation.applications))
-        announce(plan or (lambda: planned_lines(scenario, simulation.applications)))
+        plan = plan or partial(planned_lines, scenario)
+        announce(partial(plan, simulation.applications))
         if checkpoint is not None:
             simulation.checkpoint_to(checkpoint, checkpoint_every)
         result = simulation.run(progress)

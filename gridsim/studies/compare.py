@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from gridsim.model.applications import Applications
     from gridsim.studies.replicate import Replicates
 
 
@@ -378,8 +379,8 @@ def compare(
         reason = reference.remark or "the jobs come from no log"
         raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {LOG!r}: {reason}")
 
-    def plan() -> dict[str, str]:
-        return _plan_lines(cells, schedulers, baseline)
+    def plan(applications: Applications | None = None) -> dict[str, str]:
+        return _plan_lines(cells, schedulers, baseline, applications)
 
     if executor is None:
         for cell, (name, one) in cells.items():
@@ -427,17 +428,25 @@ def compare(
 
 
 def _plan_lines(
-    cells: Mapping[str, tuple[str, Scenario]], schedulers: Mapping[str, Scheduler], baseline: str
+    cells: Mapping[str, tuple[str, Scenario]],
+    schedulers: Mapping[str, Scheduler],
+    baseline: str,
+    applications: Applications | None,
 ) -> dict[str, str]:
     """Return what is known before the runs: platform, workload, load, known times and the baseline.
 
     Parameters
     ----------
     cells
-        Name of each run -> names of its scheduler and its scenario.
+        Name of each run -> name of its scheduler, and its scenario.
+    applications
+        The applications of the first scenario, if they are known.
     """
     scenarios = {id(one): one for _, one in cells.values()}
-    lines_of = {key: planned_lines(one) for key, one in scenarios.items()}
+    first = next(iter(scenarios))
+    lines_of = {
+        key: planned_lines(one, applications if key == first else None) for key, one in scenarios.items()
+    }
     estimates = {
         cell: str(getattr(schedulers[name], "estimate", "") or "")
         for cell, (name, _) in cells.items()

@@ -41,7 +41,7 @@ def test_the_baseline_depends_on_names_and_order_not_on_results(toy):
     assert compare(SCENARIO, {"quick": quick, "mincent": slow}).baseline == "mincent"
     assert compare(SCENARIO, {"b": apart, "a": ApartScheduler(pause=1.0)}).baseline == "b"
     actual = compare(SCENARIO, {"quick": quick, "mincent": slow})
-    assert "baseline  mincent (ratios are relative to it)" in str(actual).splitlines()
+    assert "baseline      mincent (ratios are relative to it)" in str(actual).splitlines()
     assert actual.to_dict()["baseline"] == "mincent"
 
 
@@ -49,7 +49,7 @@ def test_the_table_names_all_schedulers_at_any_width(toy):
     actual = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
     lines = str(actual).splitlines()
     lines = lines[lines.index("") - 2 :]
-    assert lines[0] == "load      1 (work submitted / capacity during submission)"
+    assert lines[0] == "load          1 (work submitted / capacity during submission)"
     assert lines[1] == "baseline  quick (ratios are relative to it)"
     assert lines[3].split("  ")[0] == "scheduler" and "s/Mflop" not in lines[4]
     assert lines[5].startswith("quick") and "not charged" in lines[5]

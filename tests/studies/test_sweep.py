@@ -439,7 +439,7 @@ def test_labels_of_axes_are_printed_on_one_line() -> None:
     over = {"ax": {"a\nsaved /x": {"platform.nodes": 3}, "b\u202e": {"platform.nodes": 4}}}
     lines = sweep(small_scenario(), {"fcfs": gs.Fcfs()}, over, replicates=1).format().splitlines()
     assert [line.strip().split("  ")[0] for line in lines[2:4]] == ["a saved /x", "b\\u202e"]
-    assert len({line.index("fcfs") for line in lines[2:]}) == 1
+    assert len({line.index("fcfs") for line in lines[2:4]}) == 1
 
 
 @pytest.mark.parametrize(
