@@ -110,7 +110,7 @@ def numbers(values: ArrayLike) -> list[Any]:
 def axis(title: str, **settings: Any) -> dict[str, Any]:
     """Return an axis with a title, such as "time (s)"; `settings` are further properties of plotly.js."""
     entries: dict[str, Any] = {
-        "title": {"text": wrapped_label(title, 48), "standoff": 8},
+        "title": {"text": wrapped_label(title, 36), "standoff": 8},
         "automargin": True,
         "gridcolor": GRID,
         "linecolor": GRID,
@@ -129,7 +129,7 @@ def value_axis(title: str, values: ArrayLike, **settings: Any) -> dict[str, Any]
     array = np.asarray(values, np.float64)
     finite = array[np.isfinite(array)]
     if series.is_wide(finite):
-        minor = {"ticks": "outside", "ticklen": 3, "tickcolor": GRID}
+        minor = {"ticks": "outside", "ticklen": 3, "tickcolor": GRID, "dtick": "D1"}
         return _log_axis(title, float(finite.min()), float(finite.max()), minor=minor, **settings)
     largest = np.abs(finite).max(initial=0.0)
     options: dict[str, Any] = {"tickformat": ","} if largest == 0.0 or 0.01 <= largest < 1e7 else {}

@@ -52,7 +52,7 @@ def test_report_of_a_run_has_its_printed_lines(single_run: gs.Result, write_repo
         if key in ("platform", "workload", "load", "makespan", "utilization", "digest"):
             assert line in actual.text, key
     assert f"{single_run.max_stretch:.4g} s/Mflop" in actual.text
-    assert f"max stretch over the discrete bound, {single_run.bound().stretch:.6g} s/Mflop" in actual.text
+    assert f"max stretch over the discrete bound, {single_run.bound().stretch:.4g} s/Mflop" in actual.text
     messages = actual.tables["Messages"]
     assert messages[0] == ["kind", "sent", "delivered", "dropped", "in flight", "bytes B"]
     assert messages[1:] == [[str(cell) for cell in row.values()] for row in single_run.messages.rows()]

@@ -50,7 +50,7 @@ def test_the_table_names_all_schedulers_at_any_width(toy):
     lines = str(actual).splitlines()
     lines = lines[lines.index("") - 2 :]
     assert lines[0] == "load          1 (work submitted / capacity during submission)"
-    assert lines[1] == "baseline  quick (ratios are relative to it)"
+    assert lines[1] == "baseline      quick (ratios are relative to it)"
     assert lines[3].split("  ")[0] == "scheduler" and "s/Mflop" not in lines[4]
     assert lines[5].startswith("quick") and "not charged" in lines[5]
     assert " ".join(lines[-2:]).strip() == (
