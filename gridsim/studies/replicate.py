@@ -715,7 +715,8 @@ def _plan_lines(scenario: Scenario, hold: Collection[str], executor: Executor | 
     if isinstance(recipe, LogRecipe | JobLogRecipe | SiteLogsRecipe):
         names = dict(_OF_LOGS)
         if (blocks := getattr(recipe, "resample", None)) is not None:
-            names["workload"] = f"{blocks} of the log (with replacement)"
+            noun = "logs" if isinstance(recipe, SiteLogsRecipe) else "log"
+            names["workload"] = f"{blocks} of the {noun} (with replacement)"
             lines.pop("sample", None)
         else:
             line = "the jobs of the log are the same in each replication"
