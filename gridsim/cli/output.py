@@ -134,25 +134,25 @@ def progress_of(flag: bool | None, as_json: bool) -> Progress:
 
 
 @contextmanager
-def plan_printed(as_json: bool) -> Iterator[dict[str, str]]:
+def print_plan(as_json: bool) -> Iterator[dict[str, str]]:
     """Print lines on platform, workload and load before the runs in this context; none with ``--json``.
 
     Yields the lines, which are empty until they are printed.
     """
     from gridsim.support.announcement import receive_plan
 
-    printed: dict[str, str] = {}
+    plan: dict[str, str] = {}
 
-    def print_plan(lines: dict[str, str]) -> None:
+    def write(lines: dict[str, str]) -> None:
         from gridsim.studies.overview import facts_text
 
         if lines and not as_json:
-            printed.update(lines)
+            plan.update(lines)
             with suppress(OSError):  # it is raised again where the result is printed, after it is saved
                 print_text(facts_text(lines, terminal_width()))
 
-    with receive_plan(print_plan):
-        yield printed
+    with receive_plan(write):
+        yield plan
 
 
 def show_result(
@@ -165,9 +165,9 @@ def show_result(
     report: str | None = None,
     title: str | None = None,
     verbose: bool = False,
-    printed: Mapping[str, str] = MappingProxyType({}),
+    plan: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Print a result without the lines `printed`; save it and write a report if their files are given."""
+    """Print a result without the lines of `plan`; save it and write a report if their files are given."""
     from gridsim.results.metrics.registry import UNITS
     from gridsim.support.text import to_json
 
@@ -185,7 +185,7 @@ def show_result(
             answer["observed"] = {name: column.tolist() for name, column in result.observed.items()}
         click.echo(to_json({"name": name, **answer, "file": out, "report": report}))
         return
-    print_text(result.format(name, bound, width=terminal_width(), verbose=verbose, printed=printed))
+    print_text(result.format(name, bound, width=terminal_width(), verbose=verbose, plan=plan))
     if "observed" in result.tables:
         print_text(repr(result.observed))
     if out is not None:

@@ -173,7 +173,7 @@ def show_study(
     command: Sequence[Any],
     details: Mapping[str, Any],
     messages: Sequence[str] = (),
-    printed: Mapping[str, str] = MappingProxyType({}),
+    plan: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Write the report and the figure of a study, and print it.
 
@@ -187,7 +187,7 @@ def show_study(
         What ``--json`` prints besides the values of the study.
     messages
         Lines below its text.
-    printed
+    plan
         Facts of the study that are left out, since they were printed before the runs.
     """
     from gridsim.support.text import to_json
@@ -203,7 +203,7 @@ def show_study(
     if flags["as_json"]:
         click.echo(to_json({**study.to_dict(), **details, "figure": figure, "report": report}))
         return
-    print_text(study.format(printed=printed))
+    print_text(study.format(plan=plan))
     for message in messages:
         click.echo(message)
     if figure is not None:

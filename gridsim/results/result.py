@@ -310,7 +310,7 @@ class Result(Metrics):
         *,
         width: int = WIDTH,
         verbose: bool = False,
-        printed: Mapping[str, str] = MappingProxyType({}),
+        plan: Mapping[str, str] = MappingProxyType({}),
     ) -> str:
         """Return the run as readable text.
 
@@ -324,11 +324,11 @@ class Result(Metrics):
             Characters of a line.
         verbose
             Include the parameters of the scheduler and the facts that it reports.
-        printed
+        plan
             Lines that are left out, since they were printed before the run.
         """
         lines = self.lines(name, bound, verbose=verbose)
-        return as_text({key: line for key, line in lines.items() if printed.get(key) != line}, width)
+        return as_text({key: line for key, line in lines.items() if plan.get(key) != line}, width)
 
     def lines(
         self, name: str | None = None, bound: BoundKind = "best", *, verbose: bool = False

@@ -13,7 +13,6 @@ from gridsim.support.text import WIDTH, number_text, time_text, time_unit, typic
 
 if TYPE_CHECKING:
     from gridsim.model.applications import Applications
-    from gridsim.results.result import Result
 
 Facts = dict[str, Any]
 #: Kind of lower bound -> reason why it may be too low.
@@ -144,7 +143,7 @@ def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None =
     }
 
 
-def waiting_unit(results: Iterable[Result]) -> tuple[float, str]:
+def waiting_unit(results: Iterable[Any]) -> tuple[float, str]:
     """Return the length (s) and the name of the unit of all waiting times of rigid jobs.
 
     It suits the median of what long waits are in each result, so that an extreme scheduler has no effect.

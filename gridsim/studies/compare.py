@@ -175,7 +175,7 @@ class Comparison(Study):
         *,
         width: int = WIDTH,
         verbose: bool = False,
-        printed: Mapping[str, str] = MappingProxyType({}),
+        plan: Mapping[str, str] = MappingProxyType({}),
     ) -> str:
         """Return as text: platform, workload and load; the table; a line on the best scheduler by metric.
 
@@ -186,10 +186,10 @@ class Comparison(Study):
             out; if that is not enough, the last columns follow below.
         verbose
             Include further metrics, wall times, digests and the facts that schedulers report.
-        printed
+        plan
             Facts that are left out, since they were printed before the runs.
         """
-        return as_text(self.overview(full=verbose), width, printed)
+        return as_text(self.overview(full=verbose), width, plan)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario (TOML), the baseline, the rows and their units as plain values.

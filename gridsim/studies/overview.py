@@ -176,19 +176,19 @@ class Overview:
     title: str = ""
 
 
-def as_text(overview: Overview, width: int | None = None, printed: Mapping[str, str] = _NO_FACTS) -> str:
+def as_text(overview: Overview, width: int | None = None, plan: Mapping[str, str] = _NO_FACTS) -> str:
     """Return an overview as text.
 
     Parameters
     ----------
-    printed
+    plan
         Facts that are left out, since they were printed before the runs.
     width
         Characters of a line.  Columns of a table beyond it are left out if they are dispensable, or else
         follow below.  None wraps sentences at the usual width, and no tables.
     """
     length = WIDTH if width is None else width
-    facts = {term: line for term, line in overview.facts.items() if printed.get(term) != line}
+    facts = {term: line for term, line in overview.facts.items() if plan.get(term) != line}
     lines = [facts_text(facts, length)] if facts else []
     for table in overview.tables:
         lines += ["", *_table_lines(table, width), *table.notes]
@@ -197,7 +197,7 @@ def as_text(overview: Overview, width: int | None = None, printed: Mapping[str, 
         lines += wrap_text(remark, length, 2)
     lines += wrap_text(overview.conclusion, length) if overview.conclusion else []
     text = "\n".join([*lines, *overview.failures]).strip("\n")
-    return f"\n{text}" if printed and not facts else text
+    return f"\n{text}" if plan and not facts else text
 
 
 def as_html(overview: Overview) -> str:

@@ -436,20 +436,18 @@ class Replicates(Study):
             tables.append(TextTable("Digests", head, rows))
         return [*tables, *file_tables(self.files.items())]
 
-    def format(
-        self, baseline: str | None = None, *, printed: Mapping[str, str] = MappingProxyType({})
-    ) -> str:
+    def format(self, baseline: str | None = None, *, plan: Mapping[str, str] = MappingProxyType({})) -> str:
         """Return the runs, and a line per metric and scheduler: the mean, the ratio to the baseline.
 
         Parameters
         ----------
         baseline
             The scheduler to use as the baseline; None for `self.baseline`.
-        printed
+        plan
             Facts that are left out, since they were printed before the runs.
         """
         study = self if baseline is None else replace(self, baseline=baseline)
-        return as_text(study.overview(), printed=printed)
+        return as_text(study.overview(), plan=plan)
 
     def __repr__(self) -> str:
         return (

@@ -89,15 +89,15 @@ class Study(ArrowStream, ABC):
         """Draw `figure`, with its arguments."""
         return self.figure(**options)
 
-    def format(self, *, printed: Mapping[str, str] = MappingProxyType({})) -> str:
+    def format(self, *, plan: Mapping[str, str] = MappingProxyType({})) -> str:
         """Return `overview` as text.
 
         Parameters
         ----------
-        printed
+        plan
             Facts that are left out, since they were printed before the runs.
         """
-        return as_text(self.overview(), printed=printed)
+        return as_text(self.overview(), plan=plan)
 
     def __str__(self) -> str:
         return self.format()

@@ -29,7 +29,7 @@ from gridsim.cli.output import (
     check_distinct,
     check_output,
     output_file,
-    plan_printed,
+    print_plan,
     progress_of,
     scenario_files,
     show_result,
@@ -104,7 +104,7 @@ def run(
     check_report(report, title=title)
     outputs = [("--out", out), ("--save-scenario", save_scenario), ("--checkpoint", checkpoint)]
     scenario, schedulers, save = prepare([name], scenario_flags, settings, [*outputs, ("--report", report)])
-    with plan_printed(as_json) as printed:
+    with print_plan(as_json) as plan:
         result = simulate(
             scenario,
             next(iter(schedulers.values())),
@@ -123,7 +123,7 @@ def run(
         bound=bound,
         as_json=as_json,
         verbose=verbose,
-        printed=printed,
+        plan=plan,
     )
 
 
@@ -233,9 +233,7 @@ def emulate(
     check_report(report, title=title)
     outputs = [("--out", out), ("--save-scenario", save_scenario), ("--report", report)]
     scenario, schedulers, save = prepare([name], scenario_flags, settings, outputs)
-    with plan_printed(as_json) as printed:
+    with print_plan(as_json) as plan:
         result = run_for_real(scenario, next(iter(schedulers.values())), **options)
     save(save_scenario)
-    show_result(
-        result, label, out=out, report=report, title=title, bound=bound, as_json=as_json, printed=printed
-    )
+    show_result(result, label, out=out, report=report, title=title, bound=bound, as_json=as_json, plan=plan)

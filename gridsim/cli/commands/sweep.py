@@ -23,7 +23,7 @@ from gridsim.cli.options import (
 from gridsim.cli.output import (
     check_distinct,
     check_table,
-    plan_printed,
+    print_plan,
     print_text,
     progress_of,
     save_table,
@@ -123,7 +123,7 @@ def sweep(
         f"{runs:,} at {points:,} points; the lines above describe replication 0 of the first point"
     )
     arguments = execution_arguments(flags, f"{os.path.splitext(file)[0]}.store")
-    with arguments as execution, plan_printed(flags["as_json"]) as printed:
+    with arguments as execution, print_plan(flags["as_json"]) as plan:
         announce(lambda: lines)
         execution["progress"] = progress_of(flags["progress"], flags["as_json"])
         if part is not None:
@@ -141,7 +141,7 @@ def sweep(
         scenario=definition.scenario,
         command=_command(file, overrides, imports),
         details={"store": str(store), "out": out},
-        printed=printed,
+        plan=plan,
         messages=[f"kept in {store}", *([] if out is None else [f"saved {out}"])],
     )
     if result.errors:
