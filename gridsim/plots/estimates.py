@@ -149,7 +149,7 @@ def intervals(
 ) -> Axes:
     """Draw a row per name: its estimate with the confidence interval, and each value as a faint dot.
 
-    The mean is written above each estimate.
+    The mean is written above each estimate that has values.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def intervals(
             color=style["color"],
             marker=style["marker"],
         )
-        if np.isfinite(estimate.mean):
+        if len(values) and np.isfinite(estimate.mean):
             axes.annotate(
                 number_text(estimate.mean),
                 (estimate.mean, row),
