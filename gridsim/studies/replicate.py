@@ -650,7 +650,7 @@ def replicate(
         scenarios = [make(k) for k in new_numbers]
         with scope:
             if not records:
-                about.update(_plan_lines(scenarios[0], hold, executor))
+                about.update(plan_lines(scenarios[0], hold, executor))
                 announce(lambda: about)
             cells = [
                 Cell(one, scheduler, selection, time_limit, label=name)
@@ -695,10 +695,11 @@ def replicate(
         run(further)
 
 
-def _plan_lines(scenario: Scenario, hold: Collection[str], executor: Executor | None) -> dict[str, str]:
-    """Return lines on the first replication, which must be possible if the runs are on this machine.
+def plan_lines(scenario: Scenario, hold: Collection[str], executor: Executor | None = None) -> dict[str, str]:
+    """Return lines on a replication, and on what is drawn anew in each.
 
-    Elsewhere there may be files and memory that are not here.
+    They must be possible if the runs are on this machine.  Elsewhere there may be files and memory that are
+    not here.
     """
     try:
         lines = planned_lines(scenario)

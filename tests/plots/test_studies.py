@@ -315,7 +315,11 @@ def test_ratios_of_a_sweep_are_around_1_on_a_logarithmic_axis() -> None:
     actual = SweepResult(labels, ("a", "b"), 5, ("max_stretch",), "b", records)
     figure = actual.figure()
     means, ratios = figure.axes
-    assert (means.get_yscale(), means.get_xscale(), means.get_xlabel()) == ("log", "log", "latency")
+    assert (means.get_yscale(), means.get_xscale(), means.get_xlabel()) == (
+        "log",
+        "log",
+        "latency, log scale",
+    )
     assert [text.get_text() for text in means.get_xticklabels()] == ["50 ms", "1 s", "100 s"]
     assert ratios.get_yscale() == "log" and ratios.get_ylim()[0] < 0.5 < 1.0 < 2.0 < ratios.get_ylim()[1]
     assert [line.get_ydata().tolist() for line in ratios.lines[:1]] == [[0.5, 2.0, 2.0]]
@@ -337,3 +341,11 @@ def test_many_rows_have_one_colour() -> None:
         axes = plots.intervals(dict.fromkeys(few, [1.0, 2.0]), estimates, axes=axes_of())
         assert len({line.get_color() for line in axes.lines if len(line.get_xdata()) == 1}) == colours
         assert [text.get_text() for text in axes.texts] == [f"{1 + k}" for k in range(len(few))]
+
+
+def test_the_colours_of_a_tree_do_not_magnify_small_differences() -> None:
+    from gridsim.plots.trees import _colours
+
+    for values, limits in (([0.98, 1.0], (0.9, 1.0)), ([0.2, 1.0], (0.2, 1.0)), ([0.0, 0.0], (0.0, 1.0))):
+        options, _ = _colours(np.array(values))
+        assert (options["vmin"], options["vmax"]) == pytest.approx(limits)

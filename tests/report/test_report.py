@@ -578,3 +578,12 @@ def test_limits_have_the_unit_that_they_count(cores: int, unit: str) -> None:
     result = gs.simulate(gs.Scenario(gs.Platform.equal(4, cores=cores), jobs), queue)
     (line,) = contents._schedulers({"limited": result})
     assert f"user_limit = 2 {unit}, queue_limits = 3, 2 {unit}" in line
+
+
+def test_logarithmic_axes_are_labelled_at_1_2_and_5() -> None:
+    from gridsim.report.figures import ratio_axis, value_axis
+
+    for axis in (value_axis("size", [2.0, 80.0]), ratio_axis("ratio", [0.5, 30.0])):
+        labels = dict(zip(axis["tickvals"], axis["ticktext"], strict=True))
+        assert labels[20.0] == "20" and labels[0.5] == "0.5" and axis["title"]["text"].endswith(", log scale")
+    assert value_axis("size", [1.0, 1e4])["dtick"] == 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated
 
 import msgspec
@@ -334,3 +335,13 @@ def test_tables_of_groups_are_those_of_each_scenario():
             f"queue {row['scenario']}": pytest.approx(row["jobs"] * 100 / (cores * 105))
         }
     assert all(f"Mean waiting time by site ({label})" in str(found) for label in scenarios)
+
+
+def test_waiting_times_have_one_unit_in_texts_tables_and_charts() -> None:
+    jobs = gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs(jobs=100, utilization=0.9, seed=1))
+    found = gs.compare(jobs, {"easy": gs.BatchQueue()})
+    (line,) = (line for line in found["easy"].format().splitlines() if line.startswith("waiting "))
+    (unit,) = set(re.findall(r"[\d,.]+ (\w+)(?:,|$)", line))
+    heads = [unit for title, unit in found.overview().tables[0].head if title == "waiting"]
+    assert unit in ("h", "days") and {head.split()[-1] for head in heads} == {unit}
+    assert found.charts()[0][0].x.title == f"waiting time ({unit})"

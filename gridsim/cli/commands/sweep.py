@@ -98,7 +98,7 @@ def sweep(
     Run records are kept in a store (--store, else SWEEP.store next to the file); a repeated sweep only
     computes the missing ones.  The exit code is 1 if runs failed.
     """
-    from gridsim.results.text import planned_lines
+    from gridsim.studies.replicate import plan_lines
     from gridsim.studies.sweep import Sweep
     from gridsim.support.announcement import announce
     from gridsim.support.arguments import text
@@ -117,7 +117,8 @@ def sweep(
     files = dict.fromkeys(name for cell in definition.cells for name in cell.scenario.files)
     outputs = [("--out", out), ("--figure", flags["figure"]), ("--report", flags["report"])]
     check_distinct([("SWEEP.toml", file), *scenario_files(files)], outputs)
-    lines = planned_lines(definition.cells[0].scenario)  # an error in the plan would occur in every run
+    # an error in the plan would occur in every run
+    lines = plan_lines(definition.cells[0].scenario, definition.hold)
     runs, points = len(definition.cells), len(list(definition.points()))
     lines["runs"] = (
         f"{runs:,} at {points:,} points; the lines above describe replication 0 of the first point"
