@@ -209,9 +209,10 @@ class Sweep:
                 raise ScenarioError(f"{file}: {key} must be {expectation}, got {document[key]!r}")
         _check_code(file, document.get("over", {}), imports)
         fields = {**document, **changes}
-        labels = dict(zip(names, schedulers, strict=True))  # of own classes, which have names as well
-        if (baseline := fields.get("baseline")) in labels:
-            fields["baseline"] = labels[baseline]
+        labels = zip(names, schedulers, strict=True)  # a class of one's own has a name as well
+        baselines = {entry: label for entry, label in labels if isinstance(entry, str)}
+        if (baseline := fields.get("baseline")) in baselines:
+            fields["baseline"] = baselines[baseline]
         return cls(scenario=scenario, schedulers=schedulers, folder=folder, **fields)
 
     @cached_property
@@ -399,7 +400,8 @@ def _names_in(file: str, names: Any, imports: Collection[str]) -> list[str]:
     if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
         raise ScenarioError(f"{file}: schedulers must be a list of names, got {names!r}")
     for name in names:
-        _refuse_code(f"{file}: schedulers", name.rpartition("=")[2].strip(), imports)
+        label, equals, scheduler = name.partition("=")  # as `split_label` splits it, which would import code
+        _refuse_code(f"{file}: schedulers", (scheduler if equals else label).strip(), imports)
     return names
 
 

@@ -287,6 +287,7 @@ def test_a_file_names_own_schedulers_that_are_allowed(
             ('["fair-tree", "fcfs"]', '["a:B"]'),
             "schedulers must not name code that is not allowed, got 'a:B'",
         ),
+        (('["fair-tree", "fcfs"]', '["x=a:B=fcfs"]'), "not allowed, got 'a:B=fcfs'"),
         (('["fair-tree", "fcfs"]', '["fcsf"]'), "unknown scheduler 'fcsf'"),
         (("[0.0, 0.5]", "[]"), "over.network.latency must have at least one value"),
         (
