@@ -52,7 +52,7 @@ def _draw_rows(chart: RowChart, axes: Axes | None = None) -> Axes:
     if chart.reference is not None:
         axes.axvline(chart.reference, **_REFERENCE)
     title = escape_math(with_scale(axes, "x", chart.x.title))
-    axes.set_xlabel(f"{wrap_name(title, 44)}\n{chart.x.note}" if chart.x.note else title)
+    axes.set_xlabel(f"{wrap_name(title, 48)}\n{chart.x.note}" if chart.x.note else title)
     return axes
 
 
