@@ -110,7 +110,7 @@ def numbers(values: ArrayLike) -> list[Any]:
 def axis(title: str, **settings: Any) -> dict[str, Any]:
     """Return an axis with a title, such as "time (s)"; `settings` are further properties of plotly.js."""
     entries: dict[str, Any] = {
-        "title": {"text": wrapped_label(title, 36), "standoff": 8},
+        "title": {"text": wrapped_label(title, 40), "standoff": 8},
         "automargin": True,
         "gridcolor": GRID,
         "linecolor": GRID,
