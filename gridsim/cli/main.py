@@ -31,6 +31,7 @@ import click
 
 import gridcore
 import gridsim
+from gridsim.cli.options import SentenceGroup
 from gridsim.cli.output import single_line
 from gridsim.cli.signals import Termination, install_handlers, mark_ended, mark_running
 from gridsim.errors import (
@@ -78,7 +79,7 @@ _COMMANDS = {
 }
 
 
-class _Group(click.Group):
+class _Group(SentenceGroup):
     """A group whose commands report each input error as one line on standard error."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -316,6 +316,21 @@ class NamingCommand(click.Command):
             return super().invoke(ctx)
 
 
+class SentenceGroup(click.Group):
+    """A group that lists its commands with whole sentences, which click would cut to one line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first sentence of the help text of each command."""
+        commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [
+            (name, " ".join((command.help or "").partition("\n\n")[0].split()))
+            for name, command in commands
+            if command is not None
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
 class OptionGroup:
     """Options that a command gets as one mapping.
 
@@ -370,9 +385,9 @@ workers_option = click.option(
 import_option = click.option(
     "--import",
     "imports",
-    metavar="module:function",
+    metavar="module:NAME",
     multiple=True,
-    help="Allow parameters in the file to import this code; repeatable.  [nothing is imported]",
+    help="Allow the file to import this code, which it names; repeatable.  [nothing is imported]",
 )
 class_option = click.option(
     "--scheduler", "name", metavar="module:Class", help="Class of your own scheduler, if the run used one."

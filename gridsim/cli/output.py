@@ -6,7 +6,9 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -131,6 +133,28 @@ def progress_of(flag: bool | None, as_json: bool) -> Progress:
     return "force" if flag else False
 
 
+@contextmanager
+def print_plan(as_json: bool) -> Iterator[dict[str, str]]:
+    """Print lines on platform, workload and load before the runs in this context; none with ``--json``.
+
+    Yields the lines, which are empty until they are printed.
+    """
+    from gridsim.support.announcement import receive_plan
+
+    plan: dict[str, str] = {}
+
+    def write(lines: dict[str, str]) -> None:
+        from gridsim.studies.overview import facts_text
+
+        if lines and not as_json:
+            plan.update(lines)
+            with suppress(OSError):  # it is raised again where the result is printed, after it is saved
+                print_text(facts_text(lines, terminal_width()))
+
+    with receive_plan(write):
+        yield plan
+
+
 def show_result(
     result: Result,
     name: str,
@@ -142,8 +166,9 @@ def show_result(
     title: str | None = None,
     animation: str | None = None,
     verbose: bool = False,
+    plan: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Print a result; save it to `out`, and write a report with `title` and an animation, if given."""
+    """Print a result without the lines of `plan`; save it and draw what has a file."""
     from gridsim.results.metrics.registry import UNITS
     from gridsim.support.text import to_json
 
@@ -165,7 +190,7 @@ def show_result(
             answer["observed"] = {name: column.tolist() for name, column in result.observed.items()}
         click.echo(to_json({"name": name, **answer, "file": out, "report": report, "animation": animation}))
         return
-    print_text(result.format(name, bound, width=terminal_width(), verbose=verbose))
+    print_text(result.format(name, bound, width=terminal_width(), verbose=verbose, plan=plan))
     if "observed" in result.tables:
         print_text(repr(result.observed))
     if out is not None:

@@ -593,10 +593,11 @@ def _schedulers_of(
     values_by_name = {name: dict(tables.get(name, {})) for name in names}
     for setting in settings:
         label, parameter, value = parse_setting(setting)
-        if label not in name_of:
+        name = name_of.get(label, label)
+        if name not in names:
             choices = f"{', '.join(name_of)}, got {label!r}{hint(name_of, label)}"
             raise ScenarioError(f"--set {setting}: the scheduler must be one of {choices}")
-        values_by_name[name_of[label]][parameter] = value
+        values_by_name[name][parameter] = value
     schedulers = {label: named_scheduler(name, values_by_name[name]) for label, name in name_of.items()}
     for name, table in tables.items():
         named_scheduler(name, table)  # tables of schedulers that do not run are checked as well

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -191,6 +192,7 @@ def show_study(
     command: Sequence[Any],
     details: Mapping[str, Any],
     messages: Sequence[str] = (),
+    plan: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Write the report and the figure of a study, and print it.
 
@@ -204,6 +206,8 @@ def show_study(
         What ``--json`` prints besides the values of the study.
     messages
         Lines below its text.
+    plan
+        Facts of the study that are left out, since they were printed before the runs.
     """
     from gridsim.support.text import to_json
 
@@ -218,7 +222,7 @@ def show_study(
     if flags["as_json"]:
         click.echo(to_json({**study.to_dict(), **details, "figure": figure, "report": report}))
         return
-    print_text(study.format())
+    print_text(study.format(plan=plan))
     for message in messages:
         click.echo(message)
     if figure is not None:

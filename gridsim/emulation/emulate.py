@@ -20,10 +20,12 @@ from gridsim.errors import ScenarioError
 from gridsim.model.faults import Faults
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.result import Result
+from gridsim.results.text import planned_lines
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import scheduler_of
 from gridsim.simulation.options import checked_limit
 from gridsim.simulation.outages import Outages
+from gridsim.support.announcement import announce
 from gridsim.support.arguments import integer, one_of, real
 from gridsim.support.clock import NEVER, NS
 
@@ -113,6 +115,7 @@ def emulate(
             f"processes must be at most {scenario.platform.nodes}, the number of machines, got {processes}"
         )
     run = (VirtualCoordinator if is_virtual else Coordinator)(setup, checked_limit(time_limit))
+    announce(lambda: planned_lines(scenario))
     if is_virtual:
         run.execute()
         return result_of(run)

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridsim.errors import ScenarioError
-from gridsim.plots.scales import time_unit
 from gridsim.plots.style import check_count, quantity_title, with_unit
 from gridsim.results.metrics import series
 from gridsim.results.schema import COLUMN_UNITS
+from gridsim.results.text import waiting_unit
 from gridsim.support.arrays import Floats
+from gridsim.support.text import number_text, time_unit
 
 if TYPE_CHECKING:
     from gridsim.results.metrics.estimates import Estimate
@@ -185,7 +186,7 @@ def distribution_chart(
     for name, sample in samples.items():
         x, share = series.distribution(sample)
         rejected = int(np.isnan(np.asarray(sample)).sum())
-        known = ["recorded"] * (name in log_names) + ([f"max {x[-1]:.3g}"] if len(x) else [])
+        known = ["recorded"] * (name in log_names) + ([f"max {number_text(x[-1], 3)}"] if len(x) else [])
         missing = f"{rejected} {'unknown' if name in log_names else 'rejected'}"
         notes[name] = ", ".join([*known, missing] if rejected else known)
         steps[name] = np.append(x[:1], x), np.append(np.zeros(min(1, len(x))), share)
@@ -211,6 +212,9 @@ def result_chart(results: Result | Mapping[str, Result], metric: str | None = No
             metric = "stretch"
     samples = {name: series.per_application(result, metric) for name, result in runs.items()}
     unit = "s" if metric == "response" else COLUMN_UNITS["applications"].get(metric, "")
+    if metric == "waiting":
+        length, unit = waiting_unit(runs.values())
+        samples = {name: values / length for name, values in samples.items()}
     title = quantity_title(metric, "")
     return distribution_chart(samples, title, unit, item_name(runs), log_names=recorded_names(runs))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gridsim.plots.charts import Chart, CurveChart, RowChart, StepChart, WaterfallChart
 from gridsim.plots.estimates import MAX_COLOURS, intervals, lines, row_chart_height, waterfall
-from gridsim.plots.scales import extent, fit_scale, label_powers, log_scale, ratio_scale
+from gridsim.plots.scales import extent, fit_scale, label_powers, log_scale, ratio_scale, with_scale
 from gridsim.plots.style import (
     COLOURS,
     TOTAL_COLOUR,
@@ -51,8 +51,8 @@ def _draw_rows(chart: RowChart, axes: Axes | None = None) -> Axes:
     axes = intervals(chart.samples, chart.estimates, chart.order, ratio=chart.x.scale == "ratio", axes=axes)
     if chart.reference is not None:
         axes.axvline(chart.reference, **_REFERENCE)
-    title = escape_math(chart.x.title)
-    axes.set_xlabel(f"{wrap_name(title, 40)}\n{chart.x.note}" if chart.x.note else title)
+    title = escape_math(with_scale(axes, "x", chart.x.title))
+    axes.set_xlabel(f"{wrap_name(title, 48)}\n{chart.x.note}" if chart.x.note else title)
     return axes
 
 
@@ -73,13 +73,14 @@ def _draw_curves(chart: CurveChart, axes: Axes | None = None) -> Axes:
         axes.xaxis.set_minor_formatter("")
         axes.tick_params(axis="x", which="minor", length=0)
     shows_unit = chart.unit and chart.positions is not None and not are_texts
-    axes.set_xlabel(escape_math(f"{chart.x.title}{f' ({chart.unit})' if shows_unit else ''}"))
+    x_title = f"{chart.x.title}{f' ({chart.unit})' if shows_unit else ''}"
+    axes.set_xlabel(escape_math(with_scale(axes, "x", x_title)))
     if chart.reference is not None:
         ratio_scale(axes, "y", chart.y.values)
         axes.axhline(chart.reference, **_REFERENCE)
     else:
         fit_scale(axes, "y", chart.y.values)
-    label_y(axes, escape_math(chart.y.title))
+    label_y(axes, escape_math(with_scale(axes, "y", chart.y.title)))
     if len(chart.curves) <= MAX_COLOURS:
         _label_ends(axes, {name: line[-1].mean for name, line in chart.curves.items()}, chart.order)
     return axes
@@ -104,7 +105,7 @@ def _draw_steps(chart: StepChart, axes: Axes | None = None) -> Axes:
     if chart.x.scale == "fit":
         _fit_x_scale(axes, np.asarray(chart.x.values, np.float64))
     axes.set_ylim(0.0, 1.03 if chart.y.scale == "share" else None)
-    axes.set_xlabel(escape_math(chart.x.title))
+    axes.set_xlabel(escape_math(with_scale(axes, "x", chart.x.title)))
     axes.set_ylabel(escape_math(chart.y.title))
     if chart.notes or len(chart.steps) > 1:
         legend(axes)

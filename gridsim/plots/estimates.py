@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.plots.scales import label_powers, log_scale, ratio_scale
+from gridsim.plots.scales import label_powers, log_scale, ratio_scale, with_scale
 from gridsim.plots.style import (
     COLOURS,
     TOTAL_COLOUR,
     chart_width,
     check_count,
     escape_math,
+    halo,
     label_width,
     label_x,
     legend,
@@ -23,6 +24,7 @@ from gridsim.plots.style import (
     wrap_name,
 )
 from gridsim.results.metrics import series
+from gridsim.support.text import number_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -147,7 +149,7 @@ def intervals(
 ) -> Axes:
     """Draw a row per name: its estimate with the confidence interval, and each value as a faint dot.
 
-    The mean is written above each estimate.
+    The mean is written above each estimate that has values.
 
     Parameters
     ----------
@@ -192,14 +194,15 @@ def intervals(
             color=style["color"],
             marker=style["marker"],
         )
-        if np.isfinite(estimate.mean):
+        if len(values) and np.isfinite(estimate.mean):
             axes.annotate(
-                f"{estimate.mean:.4g}",
+                number_text(estimate.mean),
                 (estimate.mean, row),
                 (0, 7),
                 textcoords="offset points",
                 ha="center",
                 fontsize="x-small",
+                path_effects=halo(),
             )
     axes.set_yticks(range(len(names)), [escape_math(wrap_name(name)) for name in names])
     axes.set_ylim(len(names) - 0.45, -0.55)
@@ -255,6 +258,7 @@ def waterfall(
             textcoords="offset points",
             va="center",
             fontsize="small",
+            path_effects=halo(),
         )
     axes.set_yticks(rows, [*(escape_math(wrap_name(label)) for label in labels), "all together"])
     axes.invert_yaxis()
@@ -321,8 +325,8 @@ def scaling(
     log_scale(axes, "y")
     if first_point is not None and size_array.max() > first_point[0] > 1.0:
         _draw_slopes(axes, np.geomspace(first_point[0], size_array.max(), 50), first_point[1])
-    axes.set_xlabel("n")
-    axes.set_ylabel(escape_math(unit))
+    axes.set_xlabel(with_scale(axes, "x", "n"))
+    axes.set_ylabel(with_scale(axes, "y", escape_math(unit)))
     legend(axes, place="upper left")
     return axes
 

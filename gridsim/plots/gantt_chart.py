@@ -9,7 +9,7 @@ import numpy as np
 
 from gridsim.errors import GridSimError
 from gridsim.model.fault_events import TooManyChanges
-from gridsim.plots.scales import extent, time_unit
+from gridsim.plots.scales import extent
 from gridsim.plots.style import APPLICATION_COLOURS, MAP, legend, styled_axes
 from gridsim.results.metrics.series import (
     chosen_machines,
@@ -22,6 +22,7 @@ from gridsim.results.metrics.series import (
 )
 from gridsim.support.arrays import Integers
 from gridsim.support.imports import import_extra
+from gridsim.support.text import time_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -29,22 +29,6 @@ _PLAIN_RANGE = (1e-3, 1e5)
 _MAX_PLAIN_RATIO = 1e4
 
 
-def time_unit(span: float) -> tuple[float, str]:
-    """Return the length (s) and the name of the unit of time for an axis of `span` s."""
-    if span < 2 * 3600.0:
-        return 1.0, "s"
-    return (3600.0, "h") if span < 3 * 86_400.0 else (86_400.0, "days")
-
-
-def typical_unit(times: Iterable[float]) -> tuple[float, str]:
-    """Return the length (s) and the name of the unit of time for numbers such as `times` (s).
-
-    It is the unit of their median, the lower one of an even number; only positive, finite times count.
-    """
-    known = sorted(time for time in times if 0.0 < time < math.inf)
-    return time_unit(known[(len(known) - 1) // 2] if known else 0.0)
-
-
 def label_powers(axes: Axes, axis: Literal["x", "y"]) -> None:
     """Label a linear axis with multiples of a power of ten if its values are very small or large."""
     if {"x": axes.get_xscale, "y": axes.get_yscale}[axis]() == "linear":
@@ -55,6 +39,12 @@ def short_number(value: float) -> str:
     """Return a number with three digits and a prefix for thousands, millions and so on."""
     power = min(4, int(np.log10(value) // 3)) if value >= 1000 else 0
     return f"{value / 1000.0**power:.3g}" + ("", " k", " M", " G", " T")[power]
+
+
+def with_scale(axes: Axes, axis: Literal["x", "y"], title: str) -> str:
+    """Return the title of an axis, which says so if its scale is logarithmic."""
+    scale = axes.get_xscale() if axis == "x" else axes.get_yscale()
+    return title if scale == "linear" else f"{title}, log scale"
 
 
 def log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:

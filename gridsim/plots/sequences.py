@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.plots.scales import time_unit
 from gridsim.plots.style import escape_math, legend, series_style, styled_axes
 from gridsim.support.arguments import real
+from gridsim.support.text import time_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -312,6 +312,12 @@ def wrap_name(name: str, width: int = _AXIS_WIDTH) -> str:
     return "\n".join(textwrap.wrap(name, width)) or name
 
 
+def halo() -> list[Any]:
+    """Return the path effects of a text that lines must not strike through: a white outline."""
+    effects = import_extra("matplotlib.patheffects", "plot", "a chart")
+    return [effects.withStroke(linewidth=2.5, foreground="white")]
+
+
 def label_width(names: Sequence[str]) -> float:
     """Return the width (inches) of wrapped names next to an axis."""
     return 0.08 * max((len(line) for name in names for line in wrap_name(name).split("\n")), default=0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.plots.scales import log_labels, short_number
-from gridsim.plots.style import MAP, axis_title, check_count, label_x, legend, series_style, styled_axes
+from gridsim.plots.style import MAP, axis_title, check_count, halo, label_x, legend, series_style, styled_axes
 from gridsim.results.metrics import series
 from gridsim.results.schema import COLUMN_UNITS
 from gridsim.scheduling.overlays import tree_level, tree_machines, tree_spans
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Unit = Literal["bytes", "messages"]
 #: A level with more nodes than this is drawn as this many cells, each of several adjacent nodes.
 CELLS = 1024
+#: The scale of colours spans at least this share of the largest value.
+_MIN_SPAN = 0.1
 #: Nodes of a level are separated by lines if they are so wide that at most this many fit side by side.
 _MAX_OUTLINED = 64
 
@@ -83,6 +85,7 @@ def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -
             textcoords="offset points",
             ha="center",
             fontsize=7,
+            path_effects=halo(),
         )
     axes.yaxis.set_major_formatter(eng_formatter(unit="B" if unit == "bytes" else ""))
     axes.set_ylabel(f"{unit} sent")
@@ -192,7 +195,9 @@ def _colours(values: Floats) -> tuple[dict[str, Any], str]:
         norm = import_extra("matplotlib.colors", "plot", "a chart").LogNorm(positive.min(), positive.max())
         return {"cmap": MAP, "norm": norm}, " (white: 0)" if len(positive) < len(finite) else ""
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-    return {"cmap": MAP, "vmin": low, "vmax": high if high > low else low + 1.0}, ""
+    # values that hardly differ have nearly one colour: the scale spans a share of the largest value
+    low = min(low, high - _MIN_SPAN * abs(high))
+    return {"cmap": MAP, "vmin": low, "vmax": high if high > low else 1.0}, ""
 
 
 def _draw_division(axes: Axes, level: Any, first: Any, count: Any, routers: int) -> None:

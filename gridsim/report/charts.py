@@ -13,7 +13,6 @@ import numpy as np
 
 from gridsim.plots.charts import count_chart, distribution_chart, recorded_names
 from gridsim.plots.estimates import MAX_COLOURS
-from gridsim.plots.scales import time_unit, typical_unit
 from gridsim.plots.style import TOTAL_COLOUR, quantity_title
 from gridsim.report.draw import draw, line_trace
 from gridsim.report.figures import (
@@ -36,9 +35,10 @@ from gridsim.report.figures import (
 from gridsim.results.metrics import series
 from gridsim.results.metrics.registry import display_name
 from gridsim.results.result import Result
-from gridsim.results.text import NOT_RANKED
-from gridsim.studies.comparison_table import measure_of, noun_of, ratio_of, waiting_unit
+from gridsim.results.text import NOT_RANKED, waiting_unit
+from gridsim.studies.comparison_table import measure_of, noun_of, ratio_of
 from gridsim.support.arrays import Floats
+from gridsim.support.text import time_unit, typical_unit
 
 Results = Mapping[str, Result]
 
@@ -70,7 +70,7 @@ def sample_values(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
             add_sample("turnaround", "s", name, result.tables["jobs"]["turnaround"])
         if has_queues:
             add_sample("completion time", "s", name, table["finish"] - table["release"])
-    units = {"waiting time": waiting_unit(results)}
+    units = {"waiting time": waiting_unit(results.values())}
     return {
         quantity: _convert_times(unit, samples, units.get(quantity))
         for quantity, (unit, samples) in samples_of.items()
@@ -104,7 +104,7 @@ def comparison(results: Results, baseline: str) -> PlotlyChart:
     ]
     factor, unit = (1.0, "") if is_unitless else typical_unit(values)
     if measure == "mean_waiting":
-        factor, unit = waiting_unit(results)
+        factor, unit = waiting_unit(results.values())
     values = [value / factor for value in values]
     ratios = [ratio_of(results, name, baseline) for name in names]
     log_names = recorded_names(results)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,6 @@ from typing import Any
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
 from gridsim.plots.animation.player import animate
-from gridsim.plots.scales import time_unit
 from gridsim.report import charts, tables
 from gridsim.report.draw import draw
 from gridsim.report.figures import PlotlyChart
@@ -61,9 +59,6 @@ _TERMS = (
 )
 #: Lines on the scenarios of results that begin a report, even if results have different scenarios.
 _SCENARIO_KEYS = ("platform", "workload", "load")
-
-#: A number of seconds within a text.
-_SECONDS = re.compile(r"(?<![\w.,])(\d+\.?\d*(?:e[+-]?\d+)?) s(?![\w/])")
 
 
 @dataclass(frozen=True)
@@ -260,8 +255,8 @@ def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -
     verdict_text = verdict(results, rows_of(results, baseline, bound)) if comparable else ""
     lead = ({"result": verdict_text} if verdict_text else {}) | context_lines(results, baseline)
     if not comparable:
-        lead = {key: values_by_run(results, key) for key in _SCENARIO_KEYS} | {"baseline": lead["baseline"]}
-    lead = {key: _convert_times(line) for key, line in lead.items()}
+        lines_of = {name: result.describe_scenario() for name, result in results.items()}
+        lead = {key: values_by_run(lines_of, key) for key in _SCENARIO_KEYS} | {"baseline": lead["baseline"]}
     results, count = scheduler_results(results), len(results)
     if count == 1:
         (result,) = results.values()
@@ -362,23 +357,12 @@ def _has_sites(result: Result) -> bool:
     return bool(platform.get("kind") == "sites")
 
 
-def _convert_times(line: str) -> str:
-    """Return a line with long times converted to h or days, as in charts."""
-
-    def convert(match: re.Match[str]) -> str:
-        factor, unit = time_unit(float(match[1]))
-        return match[0] if factor == 1.0 else f"{float(match[1]) / factor:.4g} {unit}"
-
-    return _SECONDS.sub(convert, line)
-
-
 def _cards(result: Result, name: str, bound: BoundKind) -> list[Card]:
     """Return a card for each line that `gridsim run` prints; brackets at the end of a line become a note."""
     cards = []
     for key, line in result.lines(name, bound).items():
         if key in _NO_CARDS:
             continue
-        line = _convert_times(line)
         value, bracket, note = line.partition(" (")
         has_note = bracket and note.endswith(")") and "(" not in note and ")" not in note[:-1]
         cards.append(Card(key, value, note[:-1]) if has_note else Card(key, line))

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from gridsim.plots import COLOURS
 from gridsim.plots.style import wrap_name
 from gridsim.results.metrics import series
+from gridsim.support.text import number_text
 
 Figure = dict[str, Any]
 
@@ -109,7 +110,7 @@ def numbers(values: ArrayLike) -> list[Any]:
 def axis(title: str, **settings: Any) -> dict[str, Any]:
     """Return an axis with a title, such as "time (s)"; `settings` are further properties of plotly.js."""
     entries: dict[str, Any] = {
-        "title": {"text": wrapped_label(title, 48), "standoff": 8},
+        "title": {"text": wrapped_label(title, 40), "standoff": 8},
         "automargin": True,
         "gridcolor": GRID,
         "linecolor": GRID,
@@ -128,9 +129,8 @@ def value_axis(title: str, values: ArrayLike, **settings: Any) -> dict[str, Any]
     array = np.asarray(values, np.float64)
     finite = array[np.isfinite(array)]
     if series.is_wide(finite):
-        is_wide = finite.max() > 100.0 * finite.min()
-        ticks = {"ticks": "outside", "ticklen": 3, "tickcolor": GRID}
-        return axis(title, type="log", dtick=1 if is_wide else "D2", minor=ticks, **settings)
+        minor = {"ticks": "outside", "ticklen": 3, "tickcolor": GRID, "dtick": "D1"}
+        return _log_axis(title, float(finite.min()), float(finite.max()), minor=minor, **settings)
     largest = np.abs(finite).max(initial=0.0)
     options: dict[str, Any] = {"tickformat": ","} if largest == 0.0 or 0.01 <= largest < 1e7 else {}
     if len(finite) and np.ptp(finite) <= _EQUALITY_TOLERANCE * largest:
@@ -148,8 +148,22 @@ def ratio_axis(title: str, values: ArrayLike) -> dict[str, Any]:
     low, high = min(1.0, float(finite.min())), max(1.0, float(finite.max()))
     margin = max(0.06 * math.log10(high / low), 0.0005)
     ends = [math.log10(low) - margin, math.log10(high) + margin]
-    ticks = {"dtick": "D2"} if high / low > 4.0 else {"nticks": 6}
-    return axis(title, type="log", range=ends, **ticks)
+    return _log_axis(title, low, high, range=ends)
+
+
+def _log_axis(title: str, low: float, high: float, **settings: Any) -> dict[str, Any]:
+    """Return a logarithmic axis with ticks at 1, 2 and 5 times powers of ten, or over 100 times at these.
+
+    plotly would label 20 and 50 by "2" and "5".  Over a factor of up to 4, it labels equal distances.
+    """
+    ticks: dict[str, Any] = {"nticks": 6}
+    if high > 100.0 * low:
+        ticks = {"dtick": 1}
+    elif high > 4.0 * low:
+        powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
+        values = [float(f"{factor}e{power}") for power in powers for factor in (1, 2, 5)]
+        ticks = {"tickvals": values, "ticktext": list(map(number_text, values))}
+    return axis(f"{title}, log scale", type="log", **ticks, **settings)
 
 
 def amount_axis(title: str, values: ArrayLike) -> dict[str, Any]:

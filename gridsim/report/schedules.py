@@ -9,11 +9,11 @@ import numpy as np
 
 from gridsim.errors import GridSimError
 from gridsim.model.fault_events import TooManyChanges
-from gridsim.plots.scales import time_unit
 from gridsim.plots.style import APPLICATION_COLOURS
 from gridsim.report.figures import BACKGROUND, Figure, PlotlyChart, axis, colour, figure, numbers
 from gridsim.results.metrics import series
 from gridsim.results.result import Result
+from gridsim.support.text import time_unit
 
 #: A schedule with more than `PIECES` pieces or `MACHINES` machines is a raster of `RASTER` rows and columns.
 PIECES, MACHINES, RASTER = 2000, 100, (100, 200)

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from gridsim.support.arguments import SuggestingDict, integer, real
 from gridsim.support.imports import import_extra
 from gridsim.support.provenance import check_digests
 from gridsim.support.references import Arrays
-from gridsim.support.text import WIDTH, check_name, plain
+from gridsim.support.text import WIDTH, check_name, number_text, plain, time_text
 
 #: Tables that the digest does not cover: recordings, and the numbers of jobs in the log of the workload.
 RECORDS = ("schedule", "arrivals", "decisions", "message_log", "observed", "diary", "log_jobs")
@@ -256,12 +257,12 @@ class Result(Metrics):
             return (
                 f"<Result of {self.scheduler['name']}: {len(self.applications)} rigid jobs on "
                 f"{len(self.machines)} machines, {failed}, mean waiting "
-                f"{self.mean_waiting:.6g} s, makespan {self.makespan:.6g} s{digest}>"
+                f"{time_text(self.mean_waiting)}, makespan {time_text(self.makespan)}{digest}>"
             )
         return (
             f"<Result of {self.scheduler['name']}: {len(self.applications)} applications on "
-            f"{len(self.machines)} machines, max_stretch_agg {self.max_stretch_agg:.5g}, "
-            f"makespan {self.makespan:.6g} s, digest {self.digest[:16]}>"
+            f"{len(self.machines)} machines, max_stretch_agg {number_text(self.max_stretch_agg)}, "
+            f"makespan {time_text(self.makespan)}, digest {self.digest[:16]}>"
         )
 
     def _repr_html_(self) -> str:
@@ -309,6 +310,7 @@ class Result(Metrics):
         *,
         width: int = WIDTH,
         verbose: bool = False,
+        plan: Mapping[str, str] = MappingProxyType({}),
     ) -> str:
         """Return the run as readable text.
 
@@ -322,8 +324,11 @@ class Result(Metrics):
             Characters of a line.
         verbose
             Include the parameters of the scheduler and the facts that it reports.
+        plan
+            Lines that are left out, since they were printed before the run.
         """
-        return as_text(self.lines(name, bound, verbose=verbose), width)
+        lines = self.lines(name, bound, verbose=verbose)
+        return as_text({key: line for key, line in lines.items() if plan.get(key) != line}, width)
 
     def lines(
         self, name: str | None = None, bound: BoundKind = "best", *, verbose: bool = False
@@ -333,8 +338,8 @@ class Result(Metrics):
             self.summary(bound),
             self._release_span,
             name,
-            remarks=self._remarks | draw_lines(self.drawn),
-            availability=self.describe_availability(),
+            remarks=self._remarks,
+            availability=self.describe_availability() | draw_lines(self.drawn),
             verbose=verbose,
         )
         if (emulation := self._provenance.get("emulation")) is not None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gridsim.model.scenario import Scenario
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.formulas import offered_load, total
-from gridsim.support.text import WIDTH, wrap_text
+from gridsim.support.text import WIDTH, number_text, time_text, time_unit, typical_unit, wrap_text
+
+if TYPE_CHECKING:
+    from gridsim.model.applications import Applications
 
 Facts = dict[str, Any]
 #: Kind of lower bound -> reason why it may be too low.
@@ -73,12 +76,14 @@ def run_lines(
     remarks
         Remarks on the workload, `Scenario.remarks`.
     availability
-        The line of `availability_lines`; None for no line.
+        Lines on the machines that were up and on random draws; None for no line.
     verbose
         Include the parameters of the scheduler and the facts that it reports.
     """
     values = {**facts["parameters"], **facts["facts"]}
-    reports = (f"{key} {value}" for key, value in values.items() if isinstance(value, (str, int, float)))
+    reports = (
+        f"{key} {_short(value)}" for key, value in values.items() if isinstance(value, str | int | float)
+    )
     rigid, noun = "mean_waiting" in facts, machine_noun(remarks or {})
     lines = {**scenario_lines(facts, released_within, remarks), **(availability or {})}
     if _is_log(facts):
@@ -87,7 +92,7 @@ def run_lines(
             **lines,
             "schedule": record if name in (None, facts["scheduler"]) else f"{name}: {record}",
             **_job_lines(facts, noun),
-            "makespan": f"{facts['makespan']:.1f} s",
+            "makespan": time_text(facts["makespan"]),
             "utilization": _utilization_text(facts),
         }
     return {
@@ -95,15 +100,20 @@ def run_lines(
         "scheduler": name or facts["scheduler"],
         **({"reports": ", ".join(reports) or "-"} if verbose else {}),
         **(_job_lines(facts, noun) if rigid else _bag_lines(facts)),
-        "makespan": f"{facts['makespan']:.1f} s",
+        "makespan": time_text(facts["makespan"]),
         **(_turnaround_lines(facts) if "mean_turnaround" in facts else {}),
         **(_cycle_lines(facts) if "wasted" in facts else {}),
         "utilization": _utilization_text(facts),
         **_energy_lines(facts),
-        **(_restart_lines(facts, noun) if rigid else {"resubmitted": f"{facts['resubmitted']} tasks"}),
-        "messages": f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB){_task_data_text(facts)}",
+        **(
+            _restart_lines(facts, noun)
+            if rigid
+            else {"resubmitted": _count_text(facts["resubmitted"], "task")}
+        ),
+        "messages": f"{facts['messages']:,} ({number_text(facts['bytes'] / 1e6, 3)} MB)"
+        f"{_task_data_text(facts)}",
         "wall time": _value_text(facts["wall_seconds"], 1, ".2f", "s"),
-        "peak memory": _value_text(facts["peak_memory"], 1e-6, ".0f", "MB (of the process so far)"),
+        "peak memory": _value_text(facts["peak_memory"], 1e-6, ",.0f", "MB (of the process so far)"),
         "digest": facts["digest"],
     }
 
@@ -118,19 +128,27 @@ def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None =
     if "core_hours" in facts:
         return _rigid_scenario_lines(facts, released_within, remarks)
     seconds = facts["work"] / facts["tasks"] / (facts["aggregate_speed"] / facts["cores"])
-    load, speed = facts["offered_load"], _number_text(facts["aggregate_speed"])
+    load, speed = facts["offered_load"], number_text(facts["aggregate_speed"])
     cores = f" with {_count_text(facts['cores'], 'core')}" if facts["cores"] != facts["machines"] else ""
     return {
         "platform": f"{_count_text(facts['machines'], 'machine')}{cores}, {speed} Mflop/s in all",
         "workload": f"{_count_text(facts['applications'], 'application')}, "
         f"{_count_text(facts['tasks'], 'task')}, "
-        f"{_number_text(facts['work'])} Mflop; a mean task takes {seconds:.4g} s at the mean speed; "
-        f"released within {released_within:.6g} s",
+        f"{number_text(facts['work'])} Mflop; a mean task takes {time_text(seconds)} at the mean speed; "
+        f"released within {time_text(released_within)}",
         **(remarks or {}),
-        "load": f"{load:.4g} (work submitted / capacity during submission)"
+        "load": f"{number_text(load)} (work submitted / capacity during submission)"
         if math.isfinite(load)
         else "inf: everything is released at once",
     }
+
+
+def waiting_unit(results: Iterable[Any]) -> tuple[float, str]:
+    """Return the length (s) and the name of the unit of all waiting times of rigid jobs.
+
+    It suits the median of what long waits are in each result, so that an extreme scheduler has no effect.
+    """
+    return typical_unit(max(result.mean_waiting, result.p95_waiting) for result in results if result.rigid)
 
 
 def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines | None) -> Lines:
@@ -140,14 +158,12 @@ def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines |
     # as submitted: `core_hours` are those that ran, less if jobs are killed at their limits
     core_hours = facts["work"] / (facts["aggregate_speed"] / facts["cores"]) / 3600.0
     width = facts.get("width", facts["tasks"]) / jobs
-    days = released_within / 86_400.0
-    span = f"{days:.4g} days" if days >= 2.0 else f"{released_within:.6g} s"
     return {
         "platform": _count_text(facts["machines"], "machine") + _cores_text(facts),
-        "workload": f"{_count_text(jobs, 'job')}, {_number_text(core_hours)} {noun}-hours; "
-        f"a mean job has {_count_text(width, noun)}; submitted within {span}",
+        "workload": f"{_count_text(jobs, 'job')}, {number_text(core_hours)} {noun}-hours; "
+        f"a mean job has {_count_text(width, noun)}; submitted within {time_text(released_within)}",
         **{"nodes" if key == "cores" else key: line for key, line in (remarks or {}).items()},
-        "load": f"{load:.4g} ({noun}-hours submitted / those of the machines during submission)"
+        "load": f"{number_text(load)} ({noun}-hours submitted / those of the machines during submission)"
         if math.isfinite(load)
         else "inf: everything is released at once",
     }
@@ -176,9 +192,17 @@ def availability_lines(availability: Facts | None, machines: int) -> Lines:
     }
 
 
-def planned_lines(scenario: Scenario) -> Lines:
-    """Return the lines of `scenario_lines` for a scenario, without running it."""
-    platform, applications = scenario.platform, scenario.workload.realize(scenario.platform)
+def planned_lines(scenario: Scenario, applications: Applications | None = None) -> Lines:
+    """Return the lines of `scenario_lines` for a scenario, without running it.
+
+    Parameters
+    ----------
+    applications
+        The applications of the scenario, if they are known.
+    """
+    platform = scenario.platform
+    if applications is None:
+        applications = scenario.workload.realize(platform)
     facts = {
         "machines": platform.nodes,
         "cores": platform.core_count,
@@ -211,13 +235,13 @@ def planned_lines(scenario: Scenario) -> Lines:
     return lines
 
 
-def _number_text(value: float) -> str:
-    """Return a number with 6 digits and commas between thousands; with an exponent only from 1e15 on."""
-    return f"{float(f'{value:.6g}'):,.0f}" if 1e4 <= value < 1e15 else f"{value:.6g}"
+def _short(value: Any) -> str:
+    """Return a fact or a parameter as text; numbers with four digits, whole numbers with all."""
+    return number_text(value) if isinstance(value, float) else str(value)
 
 
 def _count_text(count: float, noun: str) -> str:
-    number = f"{count:,}" if isinstance(count, int) else f"{count:.4g}"
+    number = f"{count:,}" if isinstance(count, int) else number_text(count)
     return f"{number} {noun}{'' if count == 1 else 's'}"
 
 
@@ -249,8 +273,8 @@ def _energy_lines(facts: Facts) -> Lines:
     """Return a line on the energy of the machines; no line if they have no power."""
     if "energy" not in facts:
         return {}
-    carbon = f", {facts['carbon']:.6g} kg of CO2" if "carbon" in facts else ""
-    return {"energy": f"{facts['energy']:.6g} kWh{carbon}"}
+    carbon = f", {number_text(facts['carbon'])} kg of CO2" if "carbon" in facts else ""
+    return {"energy": f"{number_text(facts['energy'])} kWh{carbon}"}
 
 
 def _restart_lines(facts: Facts, noun: str) -> Lines:
@@ -263,41 +287,46 @@ def _restart_lines(facts: Facts, noun: str) -> Lines:
 def _task_data_text(facts: Facts) -> str:
     if "data_bytes" not in facts:
         return ""
-    ratio = f"{facts['data_ratio']:.4g} x the messages" if facts["data_ratio"] > 0 else "no messages"
-    return f", and {facts['data_bytes'] / 1e6:.6g} MB of task data ({ratio})"
+    ratio = f"{number_text(facts['data_ratio'])} x the messages" if facts["data_ratio"] > 0 else "no messages"
+    return f", and {number_text(facts['data_bytes'] / 1e6)} MB of task data ({ratio})"
 
 
 def _bag_lines(facts: Facts) -> Lines:
     gap = f"- (computed for up to {BOUND_LIMIT} applications)"
     if facts["gap"] is not None:
-        bound = f"{facts['lower_bound']:.6g} s/Mflop"
+        bound = f"{number_text(facts['lower_bound'])} s/Mflop"
         kind = facts["lower_bound_kind"]
         loose = f"; {LOOSE[kind]}" if kind in LOOSE else ""
-        gap = f"{facts['gap']:.4f} (max stretch over the {kind} bound, {bound}{loose})"
+        gap = f"{facts['gap']:.3f} (max stretch over the {kind} bound, {bound}{loose})"
     return {
         **{
-            f"{statistic} stretch": f"{facts[f'{statistic}_stretch'] * facts['aggregate_speed']:.5g} "
-            f"({facts[f'{statistic}_stretch']:.6g} s/Mflop)"
-            for statistic in ("max", "mean", "min")
+            f"{statistic} stretch": f"{number_text(stretch * facts['aggregate_speed'])} "
+            f"({number_text(stretch)} s/Mflop)"
+            for statistic, stretch in ((name, facts[f"{name}_stretch"]) for name in ("max", "mean", "min"))
         },
         "gap": gap,
     }
 
 
 def _job_lines(facts: Facts, noun: str) -> Lines:
-    cancelled = f", {facts['cancelled']} cancelled by their users" if "cancelled" in facts else ""
+    cancelled = f", {facts['cancelled']:,} cancelled by their users" if "cancelled" in facts else ""
+    length, unit = time_unit(max(facts["mean_waiting"], facts["p95_waiting"]))  # as in tables of several runs
+    mean, by_cores, median, p95 = (
+        f"{number_text(facts[name] / length)} {unit}"
+        for name in ("mean_waiting", "mean_waiting_by_cores", "median_waiting", "p95_waiting")
+    )
     lines = {
-        "rejected": f"{facts['failed']} of {facts['applications']} jobs{cancelled}",
-        "waiting": f"mean {facts['mean_waiting']:.6g} s, by {noun}s {facts['mean_waiting_by_cores']:.6g} s, "
-        f"median {facts['median_waiting']:.6g} s, 95th percentile {facts['p95_waiting']:.6g} s",
-        "slowdown": f"mean {facts['mean_slowdown']:.4g}, by {noun}s {facts['mean_slowdown_by_cores']:.4g} "
+        "rejected": f"{facts['failed']:,} of {facts['applications']:,} jobs{cancelled}",
+        "waiting": f"mean {mean}, by {noun}s {by_cores}, median {median}, 95th percentile {p95}",
+        "slowdown": f"mean {number_text(facts['mean_slowdown'])}, by {noun}s "
+        f"{number_text(facts['mean_slowdown_by_cores'])} "
         "(bounded: run times of at least 10 s)",
     }
     if _is_log(facts):  # no job is rejected
         del lines["rejected"]
-        lines["waiting"] += f", unknown for {facts['failed']} jobs" if facts["failed"] else ""
+        lines["waiting"] += f", unknown for {facts['failed']:,} jobs" if facts["failed"] else ""
     elif "terminated" in facts:
-        lines["killed"] = f"{facts['terminated']} of {facts['applications']} jobs"
+        lines["killed"] = f"{facts['terminated']:,} of {facts['applications']:,} jobs"
     return lines
 
 
@@ -305,9 +334,9 @@ def _turnaround_lines(facts: Facts) -> Lines:
     error = facts["prediction_error"]
     error_text = "" if math.isnan(error) else f"; predicted waits are wrong by {100 * error:.3g} %"
     return {
-        "turnaround": f"mean {facts['mean_turnaround']:.6g} s (until the result is back)",
-        "migrated": f"{100 * facts['migrated']:.4g} % of the jobs, with {facts['messages_per_job']:.4g} "
-        f"messages a job{error_text}",
+        "turnaround": f"mean {time_text(facts['mean_turnaround'])} (until the result is back)",
+        "migrated": f"{100 * facts['migrated']:.4g} % of the jobs, with "
+        f"{number_text(facts['messages_per_job'])} messages a job{error_text}",
     }
 
 
@@ -316,7 +345,7 @@ def _cycle_lines(facts: Facts) -> Lines:
         f"{name} {100 * facts[name] / facts['useful']:.3g} %" for name in ("redundant", "lost", "overhead")
     )
     return {
-        "completion": f"mean {facts['mean_completion']:.6g} s (from release to finish)",
+        "completion": f"mean {time_text(facts['mean_completion'])} (from release to finish)",
         "wasted": f"{100 * facts['wasted']:.3g} % of the cycles (over the useful ones: {shares})",
-        "undisturbed": f"{facts['undisturbed']:.0f} of {facts['tasks']} tasks were never resubmitted",
+        "undisturbed": f"{facts['undisturbed']:,.0f} of {facts['tasks']:,} tasks were never resubmitted",
     }

@@ -68,7 +68,9 @@ def chosen_schedulers(
     for name, scheduler in entries:
         text("schedulers: a name", name)
         if name in result:
-            raise ScenarioError(f"schedulers must have different names, got {name!r} twice: use a mapping")
+            raise ScenarioError(
+                f"schedulers must have different names, got {name!r} twice: use a mapping, or LABEL=NAME"
+            )
         result[name] = scheduler_of(f"schedulers[{name!r}]", scheduler, tables)
     return result
 
@@ -116,12 +118,15 @@ def label(scheduler: Any) -> str:
 
 
 def split_label(name: str) -> tuple[str, str]:
-    """Return the label and the scheduler of ``LABEL=SCHEDULER``; a scheduler without a label is its own.
+    """Return the label and the scheduler of ``LABEL=SCHEDULER``.
+
+    Without a label, a registered name is its own label, and a class module:Class has the `name` that it
+    defines; a class that defines none is called module:Class.
 
     Raises
     ------
     ScenarioError
-        If the label is empty or has a colon.
+        If the label is empty or has a colon, or the class cannot be imported.
     """
     first, equals, scheduler = (part.strip() for part in name.partition("="))
     if equals and (not first or ":" in first):
@@ -129,7 +134,10 @@ def split_label(name: str) -> tuple[str, str]:
             f"scheduler {name!r} must be SCHEDULER or LABEL=SCHEDULER, and parameters are set by "
             "--set LABEL.PARAM=VALUE"
         )
-    return first, scheduler if equals else first
+    if equals:
+        return first, scheduler
+    cls = _import_class(first) if ":" in first else None
+    return (cls.name if cls is not None and "name" in vars(cls) else first), first
 
 
 def named_scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
@@ -300,7 +308,7 @@ def _described_parameters(
                 f"{MAX_NUMBERS} numbers: in Python, create the scheduler with these numbers, and pass it to "
                 "gridsim.simulate or gridsim.resume"
             )
-        if (code := first_code_name(value)) is not None and code not in imports:
+        if (code := first_code_name(value, imports)) is not None:
             raise ScenarioError(
                 f"{owner} names the code {code!r} for {description['name']}.{key}.  For safety, code that "
                 f"only a file names is not imported: add --import {shlex.quote(code)}, or pass the "

@@ -7,7 +7,7 @@ import logging
 import os
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.results.result import Result
 from gridsim.results.schema import check_columns, check_rows
 from gridsim.results.table import Table, frozen
+from gridsim.results.text import planned_lines
 from gridsim.scheduling.contract import NodeForm, Policy, ProcessShare, Run, Scheduler
 from gridsim.scheduling.description import describe
 from gridsim.scheduling.nodes.diary import DIARY_LIMIT, Recorder
@@ -48,6 +49,7 @@ from gridsim.simulation.outages import Outages
 from gridsim.simulation.releases import Releases
 from gridsim.simulation.tables import application_table, machine_table
 from gridsim.support import provenance
+from gridsim.support.announcement import announce
 from gridsim.support.arguments import real
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
@@ -142,6 +144,7 @@ def execute(
     progress: Progress = False,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = CHECKPOINT_EVERY,
+    plan: Callable[[Applications], dict[str, str]] | None = None,
     **fields: Any,
 ) -> Result:
     """Run `scenario` like `simulate`, but without warnings about unusual values.
@@ -152,12 +155,16 @@ def execute(
     ----------
     options
         The options of the run; None for `Options` with the fields `fields`.
+    plan
+        Function of the applications that returns the lines to announce; None for those on the scenario.
     """
     start = time.perf_counter()
     options = Options(**fields) if options is None else options
     with _process_share(scenario, scheduler, options, checkpoint) as share:
         simulation = Simulation(scenario, scheduler, options, share)
         _LOG.info("%s: run of %d applications begins", scheduler.name, len(simulation.applications))
+        plan = plan or partial(planned_lines, scenario)
+        announce(partial(plan, simulation.applications))
         if checkpoint is not None:
             simulation.checkpoint_to(checkpoint, checkpoint_every)
         result = simulation.run(progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
 from gridsim.errors import FileChanged, ScenarioError, WarningScope, collect_warnings, variant_label, warn
@@ -13,6 +14,7 @@ from gridsim.plots.charts import Chart, result_chart
 from gridsim.results.metrics.registry import UNITS, BoundKind, check_bound
 from gridsim.results.result import Result
 from gridsim.results.table import Table
+from gridsim.results.text import planned_lines
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers, make_scheduler, registered
 from gridsim.simulation.options import Options, Record
@@ -26,12 +28,14 @@ from gridsim.studies.comparison_table import (
     remarks,
     rows_of,
     scalar,
+    scenario_facts,
     verdict,
 )
 from gridsim.studies.groups import Group, JobGroups, job_groups
 from gridsim.studies.log_reference import LOG, LogReference, log_reference
 from gridsim.studies.overview import Overview, as_text
 from gridsim.studies.study import Study
+from gridsim.support.announcement import announce
 from gridsim.support.arguments import check_names, hint, unknown_name_error
 from gridsim.support.progress import Progress, with_progress
 from gridsim.support.provenance import TraceDigests
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from gridsim.model.applications import Applications
     from gridsim.studies.replicate import Replicates
 
 
@@ -165,7 +170,13 @@ class Comparison(Study):
         rows = rows_of(self.all_results, self.baseline, self.bound)
         return [row for row in rows if row["name"] in self.results]
 
-    def format(self, *, width: int = WIDTH, verbose: bool = False) -> str:
+    def format(
+        self,
+        *,
+        width: int = WIDTH,
+        verbose: bool = False,
+        plan: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
         """Return as text: platform, workload and load; the table; a line on the best scheduler by metric.
 
         Parameters
@@ -175,8 +186,10 @@ class Comparison(Study):
             out; if that is not enough, the last columns follow below.
         verbose
             Include further metrics, wall times, digests and the facts that schedulers report.
+        plan
+            Facts that are left out, since they were printed before the runs.
         """
-        return as_text(self.overview(full=verbose), width)
+        return as_text(self.overview(full=verbose), width, plan)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario (TOML), the baseline, the rows and their units as plain values.
@@ -365,15 +378,21 @@ def compare(
     elif baseline == LOG and reference.result is None and LOG not in cells:
         reason = reference.remark or "the jobs come from no log"
         raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {LOG!r}: {reason}")
+
+    def plan(applications: Applications | None = None) -> dict[str, str]:
+        return _plan_lines(cells, schedulers, baseline, applications)
+
     if executor is None:
         for cell, (name, one) in cells.items():
             with scope, variant_label(name, schedulers[name].name):
-                result = execute(one, schedulers[name], progress=progress, **options)
+                result = execute(one, schedulers[name], progress=progress, plan=plan, **options)
             have(cell, result)
     else:
         from gridsim.studies.execution.executors import executor_for
         from gridsim.studies.execution.run_executor import WorkerLost
 
+        Options(**options)
+        announce(plan)
         with executor_for(executor) as target:
             target.prepare(schedulers.values())
             runs = {
@@ -406,6 +425,34 @@ def compare(
         tuple(scope.messages),
         {cell: one for cell, (_, one) in cells.items()} if len(scenarios) > 1 else {},
     )
+
+
+def _plan_lines(
+    cells: Mapping[str, tuple[str, Scenario]],
+    schedulers: Mapping[str, Scheduler],
+    baseline: str,
+    applications: Applications | None,
+) -> dict[str, str]:
+    """Return what is known before the runs: platform, workload, load, known times and the baseline.
+
+    Parameters
+    ----------
+    cells
+        Name of each run -> name of its scheduler, and its scenario.
+    applications
+        The applications of the first scenario, if they are known.
+    """
+    scenarios = {id(one): one for _, one in cells.values()}
+    first = next(iter(scenarios))
+    lines_of = {
+        key: planned_lines(one, applications if key == first else None) for key, one in scenarios.items()
+    }
+    estimates = {
+        cell: str(getattr(schedulers[name], "estimate", "") or "")
+        for cell, (name, _) in cells.items()
+        if schedulers[name].rigid
+    }
+    return scenario_facts({cell: lines_of[id(one)] for cell, (_, one) in cells.items()}, estimates, baseline)
 
 
 def _cell(name: str, label: str) -> str:

@@ -10,11 +10,17 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.optimization.bounds import BOUND_LIMIT
-from gridsim.plots.scales import typical_unit
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
-from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun
-from gridsim.studies.overview import NOT_CHARGED, TextTable, convert_times, enumeration, value_text
+from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun, waiting_unit
+from gridsim.studies.overview import (
+    NOT_CHARGED,
+    TextTable,
+    convert_times,
+    enumeration,
+    short_text,
+    value_text,
+)
 from gridsim.studies.verdicts import (
     SMALL_SHARE,
     by_cores,
@@ -23,6 +29,7 @@ from gridsim.studies.verdicts import (
     rejection_reasons,
     wait_limit,
 )
+from gridsim.support.text import DIGITS, number_text, time_text
 
 Row = dict[str, Any]
 # A column: its head, its unit, and a function that returns the text for a row of `rows_of`.
@@ -64,15 +71,6 @@ def measure_of(results: Mapping[str, Result]) -> str:
     return "max_stretch"
 
 
-def waiting_unit(results: Mapping[str, Result]) -> tuple[float, str]:
-    """Return the length (s) and the name of the unit of all waiting times of rigid jobs.
-
-    It suits the median of what long waits are in each result, so that an extreme scheduler has no effect.
-    """
-    rows = (result.summary() for result in results.values() if result.rigid)
-    return typical_unit(max(float(row[name]) for name in (BY_JOBS, "p95_waiting")) for row in rows)
-
-
 def ratio_of(results: Mapping[str, Result], name: str, baseline: str) -> float:
     """Return the ratio of the metric of comparison of `name` to the baseline (NaN if both are 0)."""
     measure = measure_of(results)
@@ -93,37 +91,65 @@ def rows_of(results: Mapping[str, Result], baseline: str, bound: BoundKind) -> l
     ]
 
 
-def values_by_run(results: Mapping[str, Result], key: str) -> str:
-    """Return a line of the scenarios of results: each value, with the names of its results if they differ."""
+def values_by_run(lines_of: Mapping[str, Mapping[str, str]], key: str) -> str:
+    """Return the line `key` of runs: each value, with the names of its runs if they differ.
+
+    Parameters
+    ----------
+    lines_of
+        Name of a run -> the lines on its scenario, by key.
+    """
     names_of: dict[str, list[str]] = {}
-    for name, result in results.items():
-        names_of.setdefault(result.describe_scenario().get(key, "-"), []).append(name)
+    for name, lines in lines_of.items():
+        names_of.setdefault(lines.get(key, "-"), []).append(name)
     if len(names_of) == 1:
         return next(iter(names_of))
     return "; ".join(f"{enumeration(names)}: {line}" for line, names in names_of.items())
 
 
-def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
-    """Return lines of text by key: platform, workload, load (by result if they differ) and the baseline."""
-    results = scheduler_results(results)
-    lines = {key: values_by_run(results, key) for key in next(iter(results.values())).describe_scenario()}
-    lines |= max(results.values(), key=lambda result: result.makespan).describe_availability()
+def scenario_facts(
+    lines_of: Mapping[str, Mapping[str, str]], estimates: Mapping[str, str], baseline: str
+) -> dict[str, str]:
+    """Return lines by key: platform, workload, load (by run if they differ), known times and the baseline.
+
+    Parameters
+    ----------
+    lines_of
+        Name of a run -> the lines on its scenario, by key.
+    estimates
+        Name of a run of rigid jobs -> parameter `estimate` of its scheduler; "" if it has none.
+    """
+    lines = {key: values_by_run(lines_of, key) for key in next(iter(lines_of.values()))}
     known: dict[str, list[str]] = {}
-    for name, result in results.items():
-        if result.rigid and (estimate := result.scheduler["parameters"].get("estimate")):
-            known.setdefault(str(estimate), []).append(name)
+    for name, estimate in estimates.items():
+        if estimate:
+            known.setdefault(estimate, []).append(name)
     if known:
         parts = (
             f"{_KNOWN_TIMES.get(key, 'other estimates are known to')} {', '.join(names)} (estimate={key})"
             for key, names in known.items()
         )
         lines["times"] = "; ".join(parts)
+    return lines | {"baseline": f"{baseline} (ratios are relative to it)"}
+
+
+def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
+    """Return the `scenario_facts` of results, and lines on availability, failures and random draws."""
+    results = scheduler_results(results)
+    lines = scenario_facts(
+        {name: result.describe_scenario() for name, result in results.items()},
+        {
+            name: str(result.scheduler["parameters"].get("estimate") or "")
+            for name, result in results.items()
+            if result.rigid
+        },
+        baseline,
+    )
+    lines |= max(results.values(), key=lambda result: result.makespan).describe_availability()
     if any(result.has_faults for result in results.values()):
         counts = {name: int(result.machines["failures"].sum()) for name, result in results.items()}
         lines["failures"] = "of machines: " + ", ".join(f"{count} ({name})" for name, count in counts.items())
-    lines |= draw_lines(part for result in results.values() for part in result.drawn)
-    lines["baseline"] = f"{baseline} (ratios are relative to it)"
-    return lines
+    return lines | draw_lines(part for result in results.values() for part in result.drawn)
 
 
 def comparison_table(
@@ -157,13 +183,13 @@ def comparison_table(
         *_MEASURE_COLUMNS[measure],
         ("relative", f"to {baseline}", lambda row: _ratio(row, exclusions, without_ratio, baseline)),
         *_of_measure(results, rows, measure, bound, verbose),
-        ("makespan", "s", lambda row: f"{row['makespan']:.1f}"),
+        ("makespan", "s", _seconds("makespan")),
         *(_OFFERED_COLUMN if rigid else ()),
         ("to end" if rigid else "busy", "busy, %" if rigid else "%",
          lambda row: _known(100 * row["utilization"], ".1f")),
     ]  # fmt: skip
     cells += [
-        (name, unit, _cell(name, 6))
+        (name, unit, _cell(name))
         for name, unit in (("energy", "kWh"), ("carbon", "kg"))
         if any(name in row for row in rows)
     ]
@@ -171,10 +197,10 @@ def comparison_table(
     if not rigid or any(_messages(result) not in _NO_MESSAGES for result in results.values()):
         cells += [
             ("messages", "", lambda row: _messages(results[row["name"]])),
-            ("traffic", "MB", lambda row: f"{row['bytes'] / 1e6:.2f}" if row["messages"] > 0 else "-"),
+            ("traffic", "MB", lambda row: short_text(row["bytes"] / 1e6) if row["messages"] > 0 else "-"),
         ]
     if verbose and identity:
-        cells.append(("wall", "s", lambda row: _known(row["wall_seconds"] or math.nan, ".2f")))
+        cells.append(("wall", "s", lambda row: _known(row["wall_seconds"] or math.nan, ".3g")))
         cells.append(("digest", "", lambda row: "-" if row["name"] in references else row["digest"][:16]))
     table = TextTable(
         caption,
@@ -182,7 +208,7 @@ def comparison_table(
         [[row["name"], *(cell(row) for _, _, cell in cells)] for row in rows],
         dispensable=() if verbose else _RIGID_DISPENSABLE if rigid else DISPENSABLE,
     )
-    return convert_times(table, {"waiting": waiting_unit(results)})
+    return convert_times(table, {"waiting": waiting_unit(results.values())})
 
 
 def remarks(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind) -> list[str]:
@@ -204,13 +230,14 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
     applications that failures cut off again and again, and a bound that is missing.
     """
     lines = [
-        f"{name}: {total / 1e6:.4g} MB of exchanged schedules are not among its messages and its traffic"
+        f"{name}: {number_text(total / 1e6)} MB of exchanged schedules are not among its messages and its "
+        "traffic"
         for name, result in results.items()
         if (total := int(result.tables["exchanges"]["bytes"].sum()) if "exchanges" in result.tables else 0)
     ]
     lines += [
-        f"{row['name']}: {count} decisions found no room at the highest sample of the stretch and were made "
-        "without a promise (decisions_above_window)"
+        f"{row['name']}: {count:,} decisions found no room at the highest sample of the stretch and were "
+        "made without a promise (decisions_above_window)"
         for row in rows
         if (count := row["facts"].get("decisions_above_window", 0)) > _STARTING
     ]
@@ -243,7 +270,7 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     If there is a schedule of a job log, a sentence compares each scheduler with it.  Runs of different jobs
     or machines are not compared: there are sentences for each of these.
     """
-    unit, groups = waiting_unit(results), _comparable_rows(results, rows)
+    unit, groups = waiting_unit(results.values()), _comparable_rows(results, rows)
     counts = [len(results[group[0]["name"]].machines) for group in groups]
     is_by_size = 1 < len(groups) == len(set(counts))
     sentences = [
@@ -312,7 +339,7 @@ def _verdict_of_equal_jobs(
 def _log_text(reference: Row, rows: Sequence[Row], unit: tuple[float, str]) -> str:
     """Return the sentence that compares the mean waiting times of `rows` with that of a job log."""
     values = {
-        row["name"] + (f" (which rejected {row['failed']} jobs)" if row["failed"] else ""): row[BY_JOBS]
+        row["name"] + (f" (which rejected {row['failed']:,} jobs)" if row["failed"] else ""): row[BY_JOBS]
         for row in rows
         if not math.isnan(row[BY_JOBS])
     }
@@ -366,7 +393,7 @@ def _reserves_at_sites(result: Result) -> bool:
 def _reference_line(name: str, result: Result) -> str:
     """Return a line on the schedule of a job log."""
     unknown, jobs = result.failed, len(result.applications)
-    known = f"; the waiting times of {unknown} of {jobs} jobs are unknown" if unknown else ""
+    known = f"; the waiting times of {unknown:,} of {jobs:,} jobs are unknown" if unknown else ""
     return (
         f"{name}: the schedule recorded in {result.scheduler['parameters'].get('log', 'a job log')}, as a "
         f"reference, not ranked: the log shows neither the rules and limits of its system nor outages{known}"
@@ -402,7 +429,7 @@ def _cut_off(name: str, result: Result) -> str:
     )
     return (
         f"{name}: failures cut off {item} {worst} again and again, {restarts:,.0f} times: it has {parts} "
-        f"{lasts:.4g} s, and machines seldom stay up so long"
+        f"{time_text(lasts)}, and machines seldom stay up so long"
     )
 
 
@@ -425,19 +452,26 @@ def _known(value: float, digits: str) -> str:
 
 
 def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, bool | str):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else number_text(value)
 
 
-def _cell(name: str, digits: int, factor: float = 1.0) -> Callable[[Row], str]:
-    return lambda row: f"{factor * row[name]:.{digits}g}" if name in row else "-"
+def _cell(name: str, digits: int = DIGITS, factor: float = 1.0) -> Callable[[Row], str]:
+    return lambda row: number_text(factor * row[name], digits) if name in row else "-"
+
+
+def _seconds(name: str) -> Callable[[Row], str]:
+    """Return a function that returns a time (s), for `convert_times`."""
+    return lambda row: f"{row[name]:.12g}" if name in row else "-"
 
 
 #: Metric of comparison -> the columns before the ratio, which have its values.
 _MEASURE_COLUMNS: dict[str, tuple[_Cells, ...]] = {
-    "mean_waiting": (("waiting", "mean, s", _cell("mean_waiting", 6)),),
-    "mean_turnaround": (("turnaround", "mean, s", _cell("mean_turnaround", 6)),),
-    "mean_completion": (("completion", "mean, s", _cell("mean_completion", 6)),),
-    "max_stretch": (("stretch", "max", _cell("max_stretch_agg", 5)),),
+    "mean_waiting": (("waiting", "mean, s", _seconds("mean_waiting")),),
+    "mean_turnaround": (("turnaround", "mean, s", _seconds("mean_turnaround")),),
+    "mean_completion": (("completion", "mean, s", _seconds("mean_completion")),),
+    "max_stretch": (("stretch", "max", _cell("max_stretch_agg")),),
 }
 _OFFERED_COLUMN: tuple[_Cells, ...] = (
     ("offered", "busy, %", lambda row: _known(100 * row.get("offered_utilization", math.nan), ".1f")),
@@ -466,8 +500,8 @@ def _of_measure(
     """Return the columns after the ratio: other metrics that belong to the metric of comparison."""
     if measure == "mean_waiting":
         noun = noun_of(results)
-        counts = {name: "-" if result.of_log else f"{result.failed}" for name, result in results.items()}
-        killed = {row["name"]: f"{row['terminated']}" if "terminated" in row else "-" for row in rows}
+        counts = {name: "-" if result.of_log else f"{result.failed:,}" for name, result in results.items()}
+        killed = {row["name"]: f"{row['terminated']:,}" if "terminated" in row else "-" for row in rows}
         if set(killed.values()) != {"-"}:
             killed |= {name: f"{r.facts.get('killed', '-')}" for name, r in results.items() if r.of_log}
         count_columns: list[_Cells] = [
@@ -476,11 +510,11 @@ def _of_measure(
             if not set(texts.values()) <= {"0", "-"} or (verbose and set(texts.values()) != {"-"})
         ]
         return [
-            ("waiting", f"by {noun}s, s", _cell("mean_waiting_by_cores", 6)),
-            ("waiting", "median, s", _cell("median_waiting", 6)),
-            ("waiting", "95 %, s", _cell("p95_waiting", 6)),
-            ("slowdown", "mean", _cell("mean_slowdown", 4)),
-            *([("slowdown", f"by {noun}s", _cell("mean_slowdown_by_cores", 4))] if verbose else []),
+            ("waiting", f"by {noun}s, s", _seconds("mean_waiting_by_cores")),
+            ("waiting", "median, s", _seconds("median_waiting")),
+            ("waiting", "95 %, s", _seconds("p95_waiting")),
+            ("slowdown", "mean", _cell("mean_slowdown")),
+            *([("slowdown", f"by {noun}s", _cell("mean_slowdown_by_cores"))] if verbose else []),
             *count_columns,
         ]
     done = {name: _completed(result) for name, result in results.items()}
@@ -488,7 +522,7 @@ def _of_measure(
     if verbose or any(text != "all" for text in done.values()):
         columns.append(("completed", "tasks", lambda row: done[row["name"]]))
     if measure == "max_stretch" or verbose:
-        mean = ("stretch", "mean", _cell("mean_stretch_agg", 5))
+        mean = ("stretch", "mean", _cell("mean_stretch_agg"))
         over = (
             "over",
             "bound" if bound == "best" else bound,
@@ -500,7 +534,7 @@ def _of_measure(
     if measure == "mean_turnaround" or (verbose and any("migrated" in row for row in rows)):
         if measure != "mean_turnaround":
             columns += _MEASURE_COLUMNS["mean_turnaround"]
-        columns.append(("migrated", "%", _cell("migrated", 4, 100.0)))
+        columns.append(("migrated", "%", _cell("migrated", factor=100.0)))
     if measure == "mean_completion" or (verbose and any("wasted" in row for row in rows)):
         if measure != "mean_completion":
             columns += _MEASURE_COLUMNS["mean_completion"]
@@ -510,7 +544,7 @@ def _of_measure(
 
 def _completed(result: Result) -> str:
     done, submitted = int(result.machines["tasks"].sum()), int(result.applications["tasks"].sum())
-    return "all" if done == submitted else f"{done} of {submitted}"
+    return "all" if done == submitted else f"{done:,} of {submitted:,}"
 
 
 def _messages(result: Result) -> str:
@@ -519,4 +553,4 @@ def _messages(result: Result) -> str:
         return UNKNOWN
     sent = int(result.messages["sent"].sum())
     free = not sent and result.decentralized is False
-    return NOT_CHARGED if free else f"{sent}"
+    return NOT_CHARGED if free else f"{sent:,}"

@@ -12,7 +12,8 @@ from gridsim.model.applications import Applications
 from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.formulas import weighted_mean
 from gridsim.results.result import Result
-from gridsim.studies.comparison_table import is_one_queue, noun_of, waiting_unit
+from gridsim.results.text import waiting_unit
+from gridsim.studies.comparison_table import is_one_queue, noun_of
 from gridsim.studies.overview import TextTable, convert_times, enumeration
 from gridsim.support.arguments import one_of
 from gridsim.support.arrays import Floats, Integers
@@ -119,7 +120,7 @@ class JobGroups(NamedTuple):
 
         Results in which jobs were rejected have a column with their number, and sites have their load.
         """
-        unit, results = waiting_unit(results), self._results_of_scenario(results)
+        unit, results = waiting_unit(results.values()), self._results_of_scenario(results)
         rows = self.rows(results)
         left = rows[_MAX_GROUPS:]
         share = 100.0 * sum(row["core_hours_share"] for row in left)
@@ -127,11 +128,11 @@ class JobGroups(NamedTuple):
         rejecting = [name for name in rows[0]["rejected"] if any(row["rejected"][name] for row in rows)]
         columns: list[tuple[str, str, list[str]]] = [
             (self.group, "", [row[self.group] for row in rows]),
-            ("jobs", "", [f"{row['jobs']}" for row in rows]),
+            ("jobs", "", [f"{row['jobs']:,}" for row in rows]),
             (f"{noun}-hours", "%", [f"{100.0 * row['core_hours_share']:.1f}" for row in rows]),
         ]
         if self.sites is not None:
-            columns.append(("machines", "", [f"{row['machines']}" for row in rows]))
+            columns.append(("machines", "", [f"{row['machines']:,}" for row in rows]))
             columns.append(("load", "", [f"{row['load']:.3g}" for row in rows]))
         for name in results:
             waits = [row["mean_waiting"][name] for row in rows]
@@ -139,7 +140,7 @@ class JobGroups(NamedTuple):
                 ("waiting", f"{name}, s", ["-" if wait is None else f"{wait:.6g}" for wait in waits])
             )
         for name in rejecting:
-            columns.append(("rejected", f"{name}, jobs", [f"{row['rejected'][name]}" for row in rows]))
+            columns.append(("rejected", f"{name}, jobs", [f"{row['rejected'][name]:,}" for row in rows]))
         if self.sites is not None:
             for name in rows[0]["utilization"]:
                 shares = [f"{100.0 * row['utilization'][name]:.1f}" for row in rows]
@@ -147,7 +148,7 @@ class JobGroups(NamedTuple):
         notes = []
         if left:
             notes = [
-                f"{len(left)} more {self.group}s have {share:.1f} % of the {noun}-hours; --json has all of "
+                f"{len(left):,} more {self.group}s have {share:.1f} % of the {noun}-hours; --json has all of "
                 "them"
             ]
         if self.sites is not None:

@@ -40,6 +40,7 @@ from gridsim.studies.replicate import Replicates, replicates_of, replication
 from gridsim.studies.study import Study
 from gridsim.studies.verdicts import TOLERANCE
 from gridsim.support.arguments import integer, real, unknown_name_error
+from gridsim.support.text import number_text
 
 #: Mean time between failures of a machine in the fair tree papers, s; such a failure is transient.
 FAILURES = 14_400.0
@@ -429,10 +430,10 @@ def _estimate_text(
 
 
 def _plain(value: float) -> str:
-    """Format with five digits, or all digits before the point if there are more."""
-    return f"{value:.5g}" if abs(value) < 1e5 else f"{value:.0f}"
+    """Format with four digits, or all digits before the point if there are more."""
+    return number_text(value) if abs(value) < 1e4 else f"{value:,.0f}"
 
 
 def _signed_text(value: float) -> str:
     """Format with a sign and three digits, or all digits before the point if there are more."""
-    return f"{value:+.3g}" if abs(value) < 1e3 else f"{value:+.0f}"
+    return f"{value:+.3g}" if abs(value) < 1e3 else f"{value:+,.0f}"

@@ -6,22 +6,26 @@ conclusion is last in a text, where a terminal shows it, and first in HTML and o
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from gridsim.errors import one_line
-from gridsim.plots.scales import typical_unit
 from gridsim.results.text import NOT_RANKED, UNKNOWN
 from gridsim.support import html
-from gridsim.support.text import WIDTH, align, wrap_columns, wrap_text
+from gridsim.support.text import WIDTH, align, number_text, typical_unit, wrap_columns, wrap_text
 
 #: Text for the messages of a scheduler that sees the whole grid.
 NOT_CHARGED = "not charged"
+_NO_FACTS: Mapping[str, str] = MappingProxyType({})
 #: Number of runs that failed for the same reason up to which each gets a line.
 _MAX_FAILURE_LINES = 5
-_NUMBER = re.compile(r"[-+<]?[\d.,]+(e[-+]?\d+)?|\d+ of \d+|-|nan|inf|all|none")
+#: Least width of the terms of facts (characters), so that facts that are printed apart are aligned.
+_TERM_WIDTH = 12
+_NUMBER = re.compile(r"[-+<]?[\d.,]+(e[-+]?\d+)?|[\d,]+ of [\d,]+|-|nan|inf|all|none")
 _FLOAT = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?")
 _IN_SECONDS = re.compile(r"(?:^|(?<=, ))s$")  # "s", or "mean, s"
 
@@ -103,7 +107,7 @@ def short_text(value: float) -> str:
     """Return a number with three significant digits, such as "12,300"; "<0.001" if it is almost 0."""
     if 0.0 < value < 0.0005:
         return "<0.001"
-    return f"{float(f'{value:.3g}'):,.10g}"
+    return number_text(value, 3)
 
 
 def value_text(value: float, unit: tuple[float, str]) -> str:
@@ -113,13 +117,13 @@ def value_text(value: float, unit: tuple[float, str]) -> str:
 
 
 def convert_times(table: TextTable, units: Mapping[str, tuple[float, str]] | None = None) -> TextTable:
-    """Return a table with long times in h or days, as `short_text`; columns of one title have one unit.
+    """Return a table with long times in h or days; columns of one title have one unit.
 
     Parameters
     ----------
     units
         Title of columns -> length (s) and name of their unit; by default that of their median.  These
-        columns are shortened in s as well.
+        columns have three digits, as `short_text`.
     """
     columns = list(zip(*table.rows, strict=True))
     times: dict[str, list[float]] = {}
@@ -131,10 +135,11 @@ def convert_times(table: TextTable, units: Mapping[str, tuple[float, str]] | Non
     head = []
     for k, (title, unit_line) in enumerate(table.head):
         length, unit = chosen.get(title, (1.0, "s"))
-        if _IN_SECONDS.search(unit_line) and (length > 1.0 or title in (units or ())):
+        if _IN_SECONDS.search(unit_line):
             unit_line = _IN_SECONDS.sub(unit, unit_line)
+            write = short_text if title in (units or ()) else number_text
             columns[k] = tuple(
-                short_text(float(cell) / length) if _FLOAT.fullmatch(cell) else cell for cell in columns[k]
+                write(float(cell) / length) if _FLOAT.fullmatch(cell) else cell for cell in columns[k]
             )
         head.append((title, unit_line))
     return replace(table, head=head, rows=list(zip(*columns, strict=True)))
@@ -158,6 +163,13 @@ def paired_with(baseline: str | None) -> dict[str, str]:
     if baseline is None:
         return {}
     return {"baseline": f"{baseline}, to which the others are compared in pairs of runs with equal seeds"}
+
+
+def facts_text(facts: Mapping[str, str], width: int = WIDTH) -> str:
+    """Return facts, term -> line of text, as aligned and wrapped lines."""
+    longest = max([_TERM_WIDTH, *map(len, facts)])
+    lines = (wrap_text(f"{term:<{longest}}  {line}", width, longest + 2) for term, line in facts.items())
+    return "\n".join(itertools.chain.from_iterable(lines))
 
 
 @dataclass(frozen=True)
@@ -191,27 +203,28 @@ class Overview:
     title: str = ""
 
 
-def as_text(overview: Overview, width: int | None = None) -> str:
+def as_text(overview: Overview, width: int | None = None, plan: Mapping[str, str] = _NO_FACTS) -> str:
     """Return an overview as text.
 
     Parameters
     ----------
+    plan
+        Facts that are left out, since they were printed before the runs.
     width
         Characters of a line.  Columns of a table beyond it are left out if they are dispensable, or else
         follow below.  None wraps sentences at the usual width, and no tables.
     """
     length = WIDTH if width is None else width
-    longest = max(map(len, overview.facts), default=0)
-    lines = []
-    for term, line in overview.facts.items():
-        lines += wrap_text(f"{term:<{longest}}  {line}", length, longest + 2)
+    facts = {term: line for term, line in overview.facts.items() if plan.get(term) != line}
+    lines = [facts_text(facts, length)] if facts else []
     for table in overview.tables:
         lines += ["", *_table_lines(table, width), *table.notes]
     lines.append("")
     for remark in overview.remarks:
         lines += wrap_text(remark, length, 2)
     lines += wrap_text(overview.conclusion, length) if overview.conclusion else []
-    return "\n".join([*lines, *overview.failures]).strip("\n")
+    text = "\n".join([*lines, *overview.failures]).strip("\n")
+    return f"\n{text}" if plan and not facts else text
 
 
 def as_html(overview: Overview) -> str:

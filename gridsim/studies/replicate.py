@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -23,7 +24,6 @@ from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation
-from gridsim.plots.scales import typical_unit
 from gridsim.plots.style import quantity_title
 from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate, estimate, ratio_of_means
 from gridsim.results.metrics.formulas import mean
@@ -63,11 +63,13 @@ from gridsim.studies.verdicts import (
     unranked_text,
     wait_limit,
 )
+from gridsim.support.announcement import announce
 from gridsim.support.arguments import SuggestingDict, integer, real, sequence, short_repr, unknown_name_error
 from gridsim.support.arrays import Floats
 from gridsim.support.processes import Processes
 from gridsim.support.progress import Progress
 from gridsim.support.provenance import TraceDigests
+from gridsim.support.text import typical_unit
 
 #: Initial and maximum number of replications if a half-width is requested.
 AT_LEAST, AT_MOST = 10, 1000
@@ -80,6 +82,8 @@ _STATISTICS: dict[str, Callable[..., Estimate]] = {
     "difference": lambda a, b: estimate(a - b),
     "ratio of means": lambda a, b: estimate(a, b, statistic=ratio_of_means),
 }
+#: Random part of a scenario on the jobs of a log -> what is drawn.
+_OF_LOGS = {"submitters": "the machine at which each job is submitted"}
 
 
 @dataclass(frozen=True)
@@ -257,9 +261,7 @@ class Replicates(Study):
         if self.is_identical:
             facts["replications"] += ", all with equal values: nothing that is drawn at random has an effect"
         elif self.about and count > 1:
-            facts["replications"] += (
-                f", each with its own random streams; the lines above describe number {self.seeds[0]}"
-            )
+            facts["replications"] += f"; the lines above describe number {self.seeds[0]}"
         if full:
             facts |= paired_with(self.baseline) | {"compared by": display_name(self.measure)}
         return Overview(
@@ -376,8 +378,10 @@ class Replicates(Study):
         name, _, note = self.units.get(metric, "").partition(" ")
         if name != "s":
             return 1.0, self.units.get(metric, "")
-        together = [each for each in self.values if "waiting" in each] if "waiting" in metric else [metric]
-        means = [mean(column) for each in together for column in self.values[each].values()]
+        together = [each for each in ("mean_waiting", "p95_waiting") if each in self.values]
+        if "waiting" not in metric or not together:
+            together = [metric]
+        means = (max(mean(self.values[each][name]) for each in together) for name in self.values[metric])
         length, name = typical_unit(means)
         return length, f"{name} {note}".strip()
 
@@ -419,15 +423,18 @@ class Replicates(Study):
             tables.append(TextTable("Digests", head, rows))
         return [*tables, *file_tables(self.files.items())]
 
-    def format(self, baseline: str | None = None) -> str:
+    def format(self, baseline: str | None = None, *, plan: Mapping[str, str] = MappingProxyType({})) -> str:
         """Return the runs, and a line per metric and scheduler: the mean, the ratio to the baseline.
 
         Parameters
         ----------
         baseline
             The scheduler to use as the baseline; None for `self.baseline`.
+        plan
+            Facts that are left out, since they were printed before the runs.
         """
-        return as_text((self if baseline is None else replace(self, baseline=baseline)).overview())
+        study = self if baseline is None else replace(self, baseline=baseline)
+        return as_text(study.overview(), plan=plan)
 
     def __repr__(self) -> str:
         return (
@@ -631,9 +638,8 @@ def replicate(
         scenarios = [make(k) for k in new_numbers]
         with scope:
             if not records:
-                is_local = executor is None or isinstance(executor, Processes)
-                about.update(_plan_lines(scenarios[0], is_local=is_local))
-                about.update(_log_lines(scenarios[0]))
+                about.update(plan_lines(scenarios[0], hold, executor))
+                announce(lambda: about)
             cells = [
                 Cell(one, scheduler, selection, time_limit, label=name, place=f"replication {k}")
                 for k, one in zip(new_numbers, scenarios, strict=True)
@@ -677,30 +683,36 @@ def replicate(
         run(further)
 
 
-def _plan_lines(scenario: Scenario, *, is_local: bool) -> dict[str, str]:
-    """Return lines on the first replication, which must be possible if the runs are on this machine.
+def plan_lines(scenario: Scenario, hold: Collection[str], executor: Executor | None = None) -> dict[str, str]:
+    """Return lines on a replication, and on what is drawn anew in each.
 
-    Elsewhere there may be files and memory that are not here.
+    They must be possible if the runs are on this machine.  Elsewhere there may be files and memory that are
+    not here.
     """
     try:
-        return planned_lines(scenario)
+        lines = planned_lines(scenario)
     except (GridSimError, OSError, MemoryError):
-        if is_local:
+        if executor is None or isinstance(executor, Processes):
             raise
-        return {}
-
-
-def _log_lines(scenario: Scenario) -> dict[str, str]:
-    """Return the line ``sample`` if the jobs are those of a log in each replication; else no line."""
+        lines = {}
+    parts = [
+        name for name in scenario.drawn if name not in hold and not (name in _OF_LOGS and "workload" in hold)
+    ]
     recipe = scenario.workload.recipe
-    if not isinstance(recipe, LogRecipe | JobLogRecipe | SiteLogsRecipe):
-        return {}
-    line = "the jobs of the log are the same in each replication"
-    if isinstance(recipe, LogRecipe):
-        return {"sample": line}
-    if recipe.resample is not None:
-        return {}
-    return {"sample": f"{line}; --change workload.resample=users (or weeks) draws them anew"}
+    if isinstance(recipe, LogRecipe | JobLogRecipe | SiteLogsRecipe):
+        names = dict(_OF_LOGS)
+        if (blocks := getattr(recipe, "resample", None)) is not None:
+            noun = "logs" if isinstance(recipe, SiteLogsRecipe) else "log"
+            names["workload"] = f"{blocks} of the {noun} (with replacement)"
+            lines.pop("sample", None)
+        else:
+            line = "the jobs of the log are the same in each replication"
+            if not isinstance(recipe, LogRecipe):
+                line += "; --change workload.resample=users (or weeks) draws them anew"
+            lines["sample"] = line
+        parts = [names.get(name, name) for name in parts]
+    parts += [] if "run" in hold else ["choices of the schedulers"]
+    return lines | {"drawn anew": enumeration(parts, len(parts)) if parts else "nothing"}
 
 
 def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gridsim.results.table import ArrowStream, Table
@@ -87,9 +89,15 @@ class Study(ArrowStream, ABC):
         """Draw `figure`, with its arguments."""
         return self.figure(**options)
 
-    def format(self) -> str:
-        """Return `overview` as text."""
-        return as_text(self.overview())
+    def format(self, *, plan: Mapping[str, str] = MappingProxyType({})) -> str:
+        """Return `overview` as text.
+
+        Parameters
+        ----------
+        plan
+            Facts that are left out, since they were printed before the runs.
+        """
+        return as_text(self.overview(), plan=plan)
 
     def __str__(self) -> str:
         return self.format()

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -31,7 +32,6 @@ from gridsim.scheduling.registry import (
     check_preset,
     chosen_schedulers,
     named_scheduler,
-    split_label,
 )
 from gridsim.simulation.options import checked_limit
 from gridsim.studies.execution.cell import Cell, RunRecord
@@ -178,16 +178,18 @@ class Sweep:
         return html.pairs(lines, "Sweep")
 
     @classmethod
-    def from_toml(cls, path: StorePath, **changes: Any) -> Sweep:
+    def from_toml(cls, path: StorePath, *, imports: Collection[str] = (), **changes: Any) -> Sweep:
         """Read a sweep from a file; see docs/guides/experiments.md.
 
         Raises ScenarioError that names the key of an invalid value, OSError for a file that cannot be read.
 
         Parameters
         ----------
+        imports
+            The code, such as ``"nearby:Nearby"``, that the file may name as a scheduler or as a parameter.
+            For safety, other code that a file names is not imported.
         changes
-            Fields that replace those of the file; ``schedulers`` are names, or module:Class, which is not
-            allowed in a file.
+            Fields that replace those of the file; ``schedulers`` are names or module:Class.
         """
         file = os.fspath(path)
         document = toml_files.parse(toml_files.read(file), file)
@@ -201,25 +203,10 @@ class Sweep:
             scenario = Scenario.from_document(source, f"scenario of {file}", folder)
         else:
             raise ScenarioError(f"{file}: scenario must be the path of a file or a table, got {source!r}")
-        names = document.pop("schedulers", None)
-        if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
-            raise ScenarioError(f"{file}: schedulers must be a list of names, got {names!r}")
-        if "schedulers" not in changes:
-            for name in names:
-                if ":" in name:
-                    raise ScenarioError(
-                        f"{file}: schedulers: a file never imports code, got {name!r}; name them all on "
-                        f"the command line, in place of the file's: --schedulers {name},..."
-                    )
-        owner = "--schedulers" if "schedulers" in changes else f"{file}: schedulers"
-        schedulers: dict[str, Scheduler] = {}
-        for name in changes.pop("schedulers", names):
-            if (label := split_label(name)[0]) in schedulers:
-                raise ScenarioError(
-                    f"{owner} must have different names, got {label!r} twice; a variant has a label, "
-                    f"LABEL={label}"
-                )
-            schedulers[label] = named_scheduler(name, scenario.schedulers.get(name, {}))
+        from_file, names = document.pop("schedulers", None), changes.pop("schedulers", None)
+        with nullcontext() if names else name_files_in_errors([file]):
+            names = names or _names_in(file, from_file, imports)
+            schedulers = chosen_schedulers(names, scenario.schedulers)
         for name, table in scenario.schedulers.items():
             named_scheduler(name, table)  # this also checks the tables of schedulers that do not run
         for key, kind, expectation in (
@@ -233,8 +220,13 @@ class Sweep:
         if "metrics" in document and "metrics" not in changes:
             with name_files_in_errors([file]):
                 requested_metrics(document["metrics"])
-        _check_codeless(file, document.get("over", {}))
-        return cls(scenario=scenario, schedulers=schedulers, folder=folder, **{**document, **changes})
+        _check_code(file, document.get("over", {}), imports)
+        fields = {**document, **changes}
+        labels = zip(names, schedulers, strict=True)  # a class of one's own has a name as well
+        baselines = {entry: label for entry, label in labels if isinstance(entry, str)}
+        if (baseline := fields.get("baseline")) in baselines:
+            fields["baseline"] = baselines[baseline]
+        return cls(scenario=scenario, schedulers=schedulers, folder=folder, **fields)
 
     @cached_property
     def selection(self) -> dict[str, MetricFunction | None]:
@@ -423,13 +415,35 @@ def _of_plain(make: Callable[[Any], Any], axis: str, value: Any) -> Any:
         ) from error
 
 
-def _check_codeless(file: str, axes: Mapping[str, Any]) -> None:
+def _names_in(file: str, names: Any, imports: Collection[str]) -> list[str]:
+    """Return the names of schedulers in a file, which must be there and name no other code."""
+    if names is None:
+        raise ScenarioError(
+            f"{file}: schedulers is required, a list of names, unless --schedulers names them"
+        )
+    if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
+        raise ScenarioError(f"{file}: schedulers must be a list of names, got {names!r}")
+    for name in names:
+        label, equals, scheduler = name.partition("=")  # as `split_label` splits it, which would import code
+        _refuse_code(f"{file}: schedulers", (scheduler if equals else label).strip(), imports)
+    return names
+
+
+def _refuse_code(path: str, value: Any, imports: Collection[str]) -> None:
+    """Raise ScenarioError if a value in a file names code that is not among `imports`."""
+    if (code := first_code_name(value, imports)) is not None:
+        raise ScenarioError(
+            f"{path} must not name code that is not allowed, got {code!r}; to allow it, add --import {code}"
+        )
+
+
+def _check_code(file: str, axes: Mapping[str, Any], imports: Collection[str]) -> None:
     """Raise ScenarioError if a value for a parameter of a scheduler, in an axis or a case, names code."""
     for axis, values in axes.items():
         for case in values.values() if isinstance(values, dict) else [{axis: values}]:
             for path, value in case.items() if isinstance(case, dict) else ():
-                if path.startswith(_SCHEDULERS) and (code := first_code_name(value)) is not None:
-                    raise ScenarioError(f"{file}: over.{axis}: a file never imports code, got {code!r}")
+                if path.startswith(_SCHEDULERS):
+                    _refuse_code(f"{file}: over.{axis}", value, imports)
 
 
 def _with_parameters(name: str, scheduler: Scheduler, parameters: Mapping[str, Any]) -> Scheduler:

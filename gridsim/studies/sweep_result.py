@@ -221,12 +221,14 @@ class SweepResult(Study):
         )
 
     def overview(self, *, full: bool = False) -> Overview:
-        """Return a row per point and scheduler, the best scheduler at each point, and the causes of failures.
+        """Return a table per metric, the best scheduler at each point, and the causes of failures.
+
+        A table has a row per point and scheduler.
 
         Parameters
         ----------
         full
-            Include the axes, how the schedulers are compared, and tables of all metrics, not only the first.
+            Include the axes, and how the schedulers are compared.
         """
         facts: dict[str, str] = {}
         if full:
@@ -235,7 +237,7 @@ class SweepResult(Study):
             facts |= paired_with(self.baseline)
         return Overview(
             facts,
-            [self._metric_table(metric) for metric in self.metrics[: None if full else 1]],
+            [self._metric_table(metric) for metric in self.metrics],
             self.verdict(),
             failures=failure_lines(self._failed_runs(), len(self.measured)),
             title=" over ".join(filter(None, map(enumeration, (self.schedulers, list(self.axes))))),

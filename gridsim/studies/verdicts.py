@@ -10,6 +10,7 @@ from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate
 from gridsim.results.metrics.formulas import mean
 from gridsim.studies.overview import value_text
 from gridsim.support.arrays import Floats
+from gridsim.support.text import number_text
 
 #: The most schedulers that a sentence on one run names after the best one, and the most entries of a short
 #: list.
@@ -26,7 +27,7 @@ def excess_text(value: float, least: float) -> str:
     """Return how much larger a value is than the least one, above 0, such as "+12 %" or "3.4 times that"."""
     ratio = value / least
     if ratio >= 2.0:
-        return f"{ratio:.3g} times that"
+        return f"{number_text(ratio, 3)} times that"
     return f"{_percent(ratio - 1.0, '+')} %"
 
 
@@ -86,7 +87,7 @@ def rejection_reasons(rejected: Mapping[str, float], suffix: str = "") -> dict[s
     """
     fewest = min((count for count in rejected.values() if not math.isnan(count)), default=0.0)
     return {
-        name: " ".join(filter(None, (f"it rejected {count:.6g} jobs", suffix)))
+        name: " ".join(filter(None, (f"it rejected {number_text(count)} jobs", suffix)))
         for name, count in rejected.items()
         if count > fewest
     }
@@ -188,7 +189,8 @@ def shortage_text(replications: int, *, identical: bool = False) -> str:
         return f"All {replications} replications have equal values, which allow no conclusion."
     if replications >= MIN_SEEDS:
         return ""
-    return f"{replications} replication{'s are' if replications > 1 else ' is'} too few for a conclusion."
+    verb = "s allow" if replications > 1 else " allows"
+    return f"{replications} replication{verb} no conclusion: at least {MIN_SEEDS} are needed."
 
 
 def ranking_of(values: Mapping[str, Floats], exclusions: Collection[str] = ()) -> list[str]:
@@ -217,7 +219,8 @@ def interval_text(ratio: Estimate) -> str:
     if ratio.is_constant:
         return excess_text(ratio.mean, 1.0)
     if ratio.high >= 2.0:
-        return f"{ratio.mean:.3g} [{ratio.low:.3g}, {ratio.high:.3g}] times that"
+        middle, low, high = (number_text(each, 3) for each in (ratio.mean, ratio.low, ratio.high))
+        return f"{middle} [{low}, {high}] times that"
     middle, low, high = (_percent(each - 1.0, "+") for each in (ratio.mean, ratio.low, ratio.high))
     return f"{middle} % [{low}, {high}]"
 

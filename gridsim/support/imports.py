@@ -27,19 +27,24 @@ SENT_PREFIX = "gridsim_user_"
 SENT_MODULES: ContextVar[Mapping[str, str]] = ContextVar("SENT_MODULES", default=MappingProxyType({}))
 
 
-def first_code_name(value: Any) -> str | None:
+def first_code_name(value: Any, imports: Collection[str] = ()) -> str | None:
     """Return the first string in `value` that could name code as ``module:attribute``; None if there is none.
 
     Strings inside lists and tables are searched too.  Values from files are checked before they become
     parameters, since a file must not cause an import.
+
+    Parameters
+    ----------
+    imports
+        The code that may be named.
     """
     if isinstance(value, str):
-        return value if ":" in value else None
+        return value if ":" in value and value not in imports else None
     if isinstance(value, Mapping):
         value = [*value, *value.values()]
     elif not isinstance(value, (list, tuple)):
         return None
-    return next((text for text in map(first_code_name, value) if text is not None), None)
+    return next((text for each in value if (text := first_code_name(each, imports)) is not None), None)
 
 
 def stored_name(obj: Any) -> str:

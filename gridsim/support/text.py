@@ -1,11 +1,12 @@
-"""Conversion of values to text: names, aligned columns, wrapped lines, JSON."""
+"""Conversion of values to text: numbers, times, names, aligned columns, wrapped lines, JSON."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import textwrap
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,8 @@ from gridsim.errors import without_line_breaks
 
 #: Width of a line (characters) if that of the terminal is unknown.
 WIDTH = 100
+#: Number of significant digits of numbers in texts and tables.
+DIGITS = 4
 _PLAIN = frozenset((str, bool, int, float, type(None)))
 
 #: Characters that JSON may contain unescaped, but some terminals or encodings do not support.
@@ -73,6 +76,33 @@ def wrap_text(text: str, width: int, indent: int = 0) -> list[str]:
     return textwrap.wrap(
         text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     ) or [""]
+
+
+def number_text(value: float, digits: int = DIGITS) -> str:
+    """Return a number with `digits` significant digits and commas between thousands, such as "12,340"."""
+    return f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
+def time_unit(span: float) -> tuple[float, str]:
+    """Return the length (s) and the name of the unit in which a time of `span` s is shown."""
+    if not span >= 2 * 3600.0:
+        return 1.0, "s"
+    return (3600.0, "h") if span < 3 * 86_400.0 else (86_400.0, "days")
+
+
+def typical_unit(times: Iterable[float]) -> tuple[float, str]:
+    """Return the length (s) and the name of the unit of time for numbers such as `times` (s).
+
+    It is the unit of their median, the lower one of an even number; only positive, finite times count.
+    """
+    known = sorted(time for time in times if 0.0 < time < math.inf)
+    return time_unit(known[(len(known) - 1) // 2] if known else 0.0)
+
+
+def time_text(seconds: float) -> str:
+    """Return a time with four digits and the unit that suits it, such as "33.96 s" or "17.3 days"."""
+    length, unit = time_unit(seconds)
+    return f"{number_text(seconds / length)} {unit}"
 
 
 def plain(value: Any) -> Any:

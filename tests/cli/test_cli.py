@@ -128,10 +128,10 @@ def test_run_saves_result_and_scenario(folder, toy):
     assert copy["digest"] == result.digest
     os.mkdir("results")
     cli_result = run_command("run", "s.toml", "--scheduler", toy, "--out", "results")
-    assert os.listdir("results") == ["toy_for_the_command_line_Toy.npz"]
-    assert cli_result.stdout.splitlines()[-1].split() == ["saved", "results/toy_for_the_command_line_Toy.npz"]
+    assert os.listdir("results") == ["toy.npz"]
+    assert cli_result.stdout.splitlines()[-1].split() == ["saved", "results/toy.npz"]
     cli_result = run_command("run", "s.toml", "--scheduler", toy, "--out", "results", "--json")
-    assert json.loads(cli_result.stdout)["file"] == "results/toy_for_the_command_line_Toy.npz"
+    assert json.loads(cli_result.stdout)["file"] == "results/toy.npz"
 
 
 @pytest.mark.parametrize(
@@ -194,8 +194,8 @@ def test_run_saves_result_and_scenario(folder, toy):
         ),
         (
             "compare",
-            "--schedulers a_b:C,a:b_C --out r",
-            "--out requires schedulers with different file names, got 'a:b_C' and 'a_b:C', both a_b_C.npz",
+            "--schedulers a_b=fcfs,a+b=mincent --out r",
+            "--out requires schedulers with different file names, got 'a+b' and 'a_b', both a_b.npz",
         ),
     ],
 )
@@ -282,12 +282,12 @@ def test_logs_and_host_tables_replace_drawn_workloads_and_platforms(folder, toy)
 
 def test_compare_prints_a_table(folder, toy):
     Path("other.py").write_text(f"from {toy.partition(':')[0]} import Toy\n")
-    flags = ["--schedulers", f"{toy},other:Toy", "--set", "other:Toy.pause=9", *SMALL]
+    flags = ["--schedulers", f"{toy},other=other:Toy", "--set", "other.pause=9", *SMALL]
     text = run_command("compare", *flags, "--verbose", "--out", "results").stdout
-    assert "stretch" in text and "load " in text and "1.000" in text and "other:Toy: pause 9" in text
-    answer = json.loads(run_command("compare", *flags, "--json", "--baseline", "other:Toy").stdout)
+    assert "stretch" in text and "load " in text and "1.000" in text and "other: pause 9" in text
+    answer = json.loads(run_command("compare", *flags, "--json", "--baseline", "other=other:Toy").stdout)
     rows = {row["name"]: row for row in answer["schedulers"]}
-    assert rows["other:Toy"]["ratio"] == 1.0 > rows[toy]["ratio"]
+    assert rows["other"]["ratio"] == 1.0 > rows["toy"]["ratio"]
     for name in sorted(os.listdir("results")):
         assert Result.load(f"results/{name}").digest[:16] in text
     assert len(os.listdir("results")) == 2
@@ -295,16 +295,16 @@ def test_compare_prints_a_table(folder, toy):
 
 def test_the_baseline_does_not_depend_on_results_and_is_named(folder, toy):
     Path("other.py").write_text(f"from {toy.partition(':')[0]} import Toy\n")
-    selection = f"{toy},other:Toy"
+    selection = f"{toy},other=other:Toy"
     slow = [
         "--set",
         f"{toy}.pause=9",
         *SMALL,
     ]  # the first scheduler is the baseline, although the other one is better
     text = run_command("compare", "--schedulers", selection, *slow).stdout
-    assert f"baseline  {toy} (ratios are relative to it)" in text.splitlines()
+    assert "baseline      toy (ratios are relative to it)" in text.splitlines()
     answer = json.loads(run_command("compare", "--schedulers", selection, *slow, "--json").stdout)
-    assert answer["baseline"] == toy and answer["units"]["ratio"].endswith(f"that of {toy})")
+    assert answer["baseline"] == "toy" and answer["units"]["ratio"].endswith("that of toy)")
     flags = ["--schedulers", "fcfs,fair-tree,mincent", "--json", *SMALL]
     assert json.loads(run_command("compare", *flags).stdout)["baseline"] == "mincent"
     assert json.loads(run_command("compare", *flags, "--baseline", "fcfs").stdout)["baseline"] == "fcfs"
@@ -461,7 +461,7 @@ def test_an_unknown_choice_of_a_parameter_gets_a_suggestion(folder):
         (["--set", f"T.pause={'[' * 5000}"], "T.pause must be a number, got '[[[[[[[["),
         (["--set", f"T.pause={'9' * 5000}"], "T.pause must be a number, got '99999999"),
         (["--set", "pause"], "--set must be NAME.PARAM=VALUE, got 'pause'"),
-        (["--set", "x.y=1"], "--set x.y=1: the scheduler must be one of toy_for"),
+        (["--set", "x.y=1"], "--set x.y=1: the scheduler must be one of toy, got"),
         (
             ["--set", "T.pause=debug=4,long=5,debug=6"],
             "--set T.pause must have each key once, got debug several times",
@@ -548,7 +548,7 @@ def test_invalid_schedulers_are_rejected(folder, toy):
     assert actual == "t = 0.0 s: start() must return a Policy, got NoneType"
     assert (
         error_of("compare", "--schedulers", f"{toy},{toy}")
-        == f"--schedulers must name different schedulers, got '{toy}' twice; a variant has a label, "
+        == f"--schedulers must name different schedulers, got 'toy' twice; a variant has a label, "
         f"LABEL={toy}"
     )
     assert (
@@ -752,7 +752,7 @@ def test_power_counts_energy_and_keeps_the_carbon_intensity_of_the_file(tmp_path
         {"platform.power.idle": 95.0, "platform.power.busy": 190.5, "platform.power.off": 0.0}
     )
     text = run_command("run", tmp_path / "s.toml", "--power", "95,190.5", "--scheduler", "mincent").output
-    assert f"{gs.simulate(expected, 'mincent').energy:.6g} kWh" in text
+    assert f"{gs.simulate(expected, 'mincent').energy:.4g} kWh" in text
     for value, fault in (
         ("95", "--power must be IDLE,BUSY or IDLE,BUSY,OFF, got '95'"),
         ("a,1", "--power must be numbers in W, such as 95,190, got 'a,1'"),
@@ -766,3 +766,14 @@ def test_power_counts_energy_and_keeps_the_carbon_intensity_of_the_file(tmp_path
 def test_a_file_after_the_flag_json_is_an_error(command: list[str]) -> None:
     found = CliRunner().invoke(cli, [*command, "--json", "answer.json"])
     assert found.exit_code == 2 and "--json does not take a file, got answer.json; to" in found.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "compare --schedulers fcfs"])
+def test_platform_workload_and_load_are_printed_before_the_run(command):
+    answer = invoke(*command.split(), "--nodes", 5, "--applications", 2, "--time-limit", 1)
+    assert answer.exit_code == 2 and "time_limit" in answer.stderr
+    assert [line.split()[0] for line in answer.stdout.splitlines() if line[0] != " "][:3] == [
+        "platform",
+        "workload",
+        "load",
+    ]

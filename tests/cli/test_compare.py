@@ -294,13 +294,13 @@ def test_multiples_of_machines_and_load_are_of_those_of_the_log(tmp_path: Path) 
     """The load of the log is (3 * 60 + 2 * 20) / (4 * 10) = 5.5."""
     where = ("--job-log", _job_log(tmp_path), "--rigid", "--schedulers", "backfill")
     as_it_is = invoke(*where)
-    assert as_it_is.exit_code == 0 and "log " in as_it_is.stdout and "load      5.5 " in as_it_is.stdout
+    assert as_it_is.exit_code == 0 and "log " in as_it_is.stdout and "load          5.5 " in as_it_is.stdout
     for flags, line, reason in (
-        (["--nodes", "2x"], "platform  8 machines", "8 machines instead of 4"),
-        (["--load", "2x"], "load      11 (core-hours", "releases are scaled to a load of 11"),
+        (["--nodes", "2x"], "platform      8 machines", "8 machines instead of 4"),
+        (["--load", "2x"], "load          11 (core-hours", "releases are scaled to a load of 11"),
         (
             ["--nodes", "0.75x", "--load", "0.3"],
-            "load      0.3 (core-hours",
+            "load          0.3 (core-hours",
             "releases are scaled to a load of 0.3",
         ),
     ):
@@ -348,7 +348,7 @@ def test_machines_of_several_processors_come_from_the_header(tmp_path: Path) -> 
     assert "each machine is a node of 4 processors" in found.stdout
     assert "node-hours; a mean job has 1 node;" in found.stdout and "by nodes, s" in found.stdout
     assert "core" not in found.stdout.replace("recorded", "")
-    assert "platform  4 machines" in invoke(*flags, "--nodes", "2x").stdout
+    assert "platform      4 machines" in invoke(*flags, "--nodes", "2x").stdout
     # without a header, the run of 0 s, which counts as 1 s, does not exceed the two machines
     log.write_text("".join(line.format(*job) for job in jobs))
     assert "\nlog  " in invoke(*flags, "--nodes", "2").stdout
@@ -412,7 +412,7 @@ def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
         ["batch", "2", "50.0", "4.5", "4.5"],
         ["debug", "2", "50.0", "22.5", "22.5"],
     ]
-    assert "period    submitted from 2001-09-09 to 2001-09-09" in found.stdout
+    assert "period        submitted from 2001-09-09 to 2001-09-09" in found.stdout
     dates = log.with_name("dates.swf")  # the same instants, as the clock of the log shows them
     dates.write_text(log.read_text().replace("; UnixS", "; TimeZoneString: Asia/Tokyo\n; UnixS"))
     dates.write_text(dates.read_text().replace("1000000000", "1000050000"))
@@ -484,7 +484,7 @@ def test_a_log_without_a_size_has_the_machines_that_it_used(tmp_path: Path) -> N
     several = invoke("--job-log", log, "--job-log", log, "--rigid", "--cores-per-node", "2,1", "--by", "site")
     assert (
         "2 machines, as many as jobs used at once" in several.stderr
-        and "platform  5 machines" in several.stdout
+        and "platform      5 machines" in several.stdout
     )
     assert "nodes of 2 (site.swf), 1 (site.swf) processors" in " ".join(several.stdout.split())
     assert several.stderr.count("--sites sets another number") == 2
@@ -538,7 +538,7 @@ def test_several_numbers_of_machines_are_rows_of_one_table(tmp_path: Path) -> No
         "backfill8": ["0", "0.000"],
         "two8": ["0", "0.000"],
     }
-    assert "platform  backfill 4 and two 4: 4 machines; backfill 8 and two 8: 8 machines" in found.stdout
+    assert "platform      backfill 4 and two 4: 4 machines; backfill 8 and two 8: 8 machines" in found.stdout
     assert sorted(file.name for file in out.iterdir()) == [
         "backfill_4.npz",
         "backfill_8.npz",

@@ -88,7 +88,7 @@ def test_rigid_jobs_get_the_ladder_of_dgs_asap():
     [
         (("--replicates", 0), "replicates must be a whole number"),
         (("--workers", 0), "--workers must be"),
-        (("--set", "dgs-asap.hops=1"), "the scheduler must be fair-tree, got 'dgs-asap'"),
+        (("--set", "dgs-asap.hops=1"), "the scheduler must be one of fair-tree, got 'dgs-asap'"),
         (("--set", "fair-tree.bound=-1"), "fair-tree.bound must be a finite number >= 0, got -1"),
         (("--failures", 0), "--failures must be"),
         (("--ages", "1,x"), "--ages must be times, such as '1,10 s,1 min', got '1,x'"),

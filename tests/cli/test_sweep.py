@@ -54,7 +54,7 @@ def test_a_sweep_writes_store_table_and_figure(file: Path, tmp_path: Path) -> No
     answer = invoke("sweep", file, "--workers", 1, "--out", table, "--figure", figure)
     assert answer.exit_code == 0, answer.output
     store = file.with_suffix(".store")
-    assert answer.stdout.splitlines()[0] == "max stretch (max_stretch_agg), mean over 5 replications"
+    assert "max stretch (max_stretch_agg), mean over 5 replications" in answer.stdout.splitlines()
     sample = f"saved {figure}, which shows max_stretch_agg"
     assert answer.stdout.splitlines()[-3:] == [f"kept in {store}", f"saved {table}", sample]
     assert len(table.read_text().splitlines()) == 61 and figure.read_bytes().startswith(b"\x89PNG")
@@ -244,6 +244,6 @@ def test_an_interrupted_sweep_keeps_its_runs(
         out, errors = process.communicate()
     kept = len(Store(store))
     message = r"(\d+) of 60 runs are done, which are in study.store: the same command continues from there"
-    assert process.returncode == code and out == ""
+    assert process.returncode == code and out.startswith("platform ") and "mean over" not in out
     assert (answers := re.fullmatch(f"gridsim: {word}: {message}", errors.strip())), errors
     assert 0 < int(answers[1]) <= kept < 60  # runs that end after the message are stored as well

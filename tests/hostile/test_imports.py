@@ -128,7 +128,9 @@ def test_a_sweep_file_never_imports_code(files: Path, over: str) -> None:
     table = over if over.startswith("[") else f"[over]\n{over}"
     (files / "sweep.toml").write_text(f'scenario = "scenario.toml"\nschedulers = ["WQR-FT"]\n{table}\n')
     answer = invoke("sweep", "sweep.toml", "--out", "runs.csv")
-    assert answer.exit_code != 0 and "a file never imports code, got 'trap:first'" in answer.stderr
+    assert (
+        answer.exit_code != 0 and "must not name code that is not allowed, got 'trap:first'" in answer.stderr
+    )
     assert is_unimported(files)
 
 
@@ -148,6 +150,7 @@ def test_names_of_code_are_found_at_any_depth() -> None:
     assert first_code_name({"a": [1, "b", ("c", "os:remove")]}) == "os:remove"
     assert first_code_name({"os:remove": 1}) == "os:remove"
     assert first_code_name(["small", 1.0, None, {"x": True}]) is None
+    assert first_code_name(["a:b", {"x": ("c:d",)}], ["a:b"]) == "c:d"
 
 
 # -- in the sources ---------------------------------------------------------------------------------------

@@ -88,7 +88,8 @@ def test_distribution_shows_the_shares_of_a_column(tree) -> None:
     assert two.get_xdata().tolist() == [1e-6, 1e-6, 3e-6] and two.get_ydata().tolist() == [0, 0.5, 0.75]
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert labels == [f"a (max {values[-1]:.3g})", "b (max 3e-06, 1 rejected)"]
-    assert axes.get_xlabel() == "stretch per work (s/Mflop)" and axes.get_ylabel() == "share of applications"
+    assert axes.get_xlabel() == "stretch per work (s/Mflop), log scale"
+    assert axes.get_ylabel() == "share of applications"
 
 
 @pytest.mark.parametrize(

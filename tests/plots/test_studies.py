@@ -12,7 +12,7 @@ import pytest
 
 from gridsim import plots
 from gridsim.errors import ScenarioError
-from gridsim.plots.scales import log_scale, short_number, time_unit
+from gridsim.plots.scales import log_scale, short_number
 from gridsim.plots.style import STYLE, legend_size, wrap_name
 from gridsim.reproduce.framework import Measurements, Run
 from gridsim.reproduce.others import waves
@@ -21,6 +21,7 @@ from gridsim.schedulers import MODES
 from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.replicate import Replicates
 from gridsim.studies.sweep_result import SweepResult
+from gridsim.support.text import time_unit
 
 pytestmark = pytest.mark.slow
 
@@ -99,13 +100,13 @@ def test_comparison_draws_means_and_paired_ratios() -> None:
     axes = plots.comparison(FOUND, axes=axes_of())
     middles = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1 and line.get_marker()]
     assert {2.0, 13.0 / 3} <= {float(x) for x in middles}
-    assert axes.get_xlabel() == "max stretch per work (s/Mflop)"
+    assert axes.get_xlabel() == "max stretch per work"
     figure = FOUND.figure()
     right = figure.axes[1]
     assert [label.get_text() for label in right.get_yticklabels()] == ["a", "b"]
     assert figure.axes[0].get_ylim() == right.get_ylim()  # rows of both panels are at the same heights
     assert [1.0, 2.0, 3.0] in [sorted(line.get_xdata()) for line in right.lines]  # the paired ratios b / a
-    assert right.get_xlabel() == "max stretch per work, relative to a\n(3 paired replications)"
+    assert right.get_xlabel() == "max stretch per work, relative to a, log scale\n(3 paired replications)"
     assert len(figure.axes) == 2
     alone = Replicates(FOUND.seeds, FOUND.values)
     assert len(alone.figure().axes) == 1
@@ -159,7 +160,7 @@ def test_scaling_draws_values_and_slopes() -> None:
     assert bar.get_segments()[0][:, 1].tolist() == [0.5, 2.0]
     slopes = [line for line in axes.lines if line.get_linestyle() == ":"]
     assert [line.get_ydata()[-1] / 2.0 for line in slopes] == pytest.approx([100.0, 300.0])
-    assert axes.get_xscale() == axes.get_yscale() == "log" and axes.get_ylabel() == "s"
+    assert axes.get_xscale() == axes.get_yscale() == "log" and axes.get_ylabel() == "s, log scale"
     plots.scaling([7], {"a": [1.0]}, axes=axes_of()).get_figure().canvas.draw()
 
 
@@ -314,7 +315,11 @@ def test_ratios_of_a_sweep_are_around_1_on_a_logarithmic_axis() -> None:
     actual = SweepResult(labels, ("a", "b"), 5, ("max_stretch",), "b", records)
     figure = actual.figure()
     means, ratios = figure.axes
-    assert (means.get_yscale(), means.get_xscale(), means.get_xlabel()) == ("log", "log", "latency")
+    assert (means.get_yscale(), means.get_xscale(), means.get_xlabel()) == (
+        "log",
+        "log",
+        "latency, log scale",
+    )
     assert [text.get_text() for text in means.get_xticklabels()] == ["50 ms", "1 s", "100 s"]
     assert ratios.get_yscale() == "log" and ratios.get_ylim()[0] < 0.5 < 1.0 < 2.0 < ratios.get_ylim()[1]
     assert [line.get_ydata().tolist() for line in ratios.lines[:1]] == [[0.5, 2.0, 2.0]]
@@ -336,3 +341,11 @@ def test_many_rows_have_one_colour() -> None:
         axes = plots.intervals(dict.fromkeys(few, [1.0, 2.0]), estimates, axes=axes_of())
         assert len({line.get_color() for line in axes.lines if len(line.get_xdata()) == 1}) == colours
         assert [text.get_text() for text in axes.texts] == [f"{1 + k}" for k in range(len(few))]
+
+
+def test_the_colours_of_a_tree_do_not_magnify_small_differences() -> None:
+    from gridsim.plots.trees import _colours
+
+    for values, limits in (([0.98, 1.0], (0.9, 1.0)), ([0.2, 1.0], (0.2, 1.0)), ([0.0, 0.0], (0.0, 1.0))):
+        options, _ = _colours(np.array(values))
+        assert (options["vmin"], options["vmax"]) == pytest.approx(limits)

@@ -24,6 +24,7 @@ from gridsim.report.draw import draw as plotly_draw
 from gridsim.report.figures import BACKGROUND, GRID, POINTS, TEXT
 from gridsim.results.metrics import series
 from gridsim.schedulers import MODES
+from gridsim.support.text import time_text
 from tests._helpers.report_pages import NAMES, bags, rigid
 
 
@@ -50,8 +51,8 @@ def test_report_of_a_run_has_its_printed_lines(single_run: gs.Result, write_repo
     for key, line in single_run.lines().items():
         if key in ("platform", "workload", "load", "makespan", "utilization", "digest"):
             assert line in actual.text, key
-    assert f"{single_run.max_stretch:.6g} s/Mflop" in actual.text
-    assert f"max stretch over the discrete bound, {single_run.bound().stretch:.6g} s/Mflop" in actual.text
+    assert f"{single_run.max_stretch:.4g} s/Mflop" in actual.text
+    assert f"max stretch over the discrete bound, {single_run.bound().stretch:.4g} s/Mflop" in actual.text
     messages = actual.tables["Messages"]
     assert messages[0] == ["kind", "sent", "delivered", "dropped", "in flight", "bytes B"]
     assert messages[1:] == [[str(cell) for cell in row.values()] for row in single_run.messages.rows()]
@@ -159,7 +160,7 @@ def test_axis_of_a_single_value_includes_zero(write_report: Any) -> None:
     # it never waits, and counts of one are in the singular
     assert "Waiting applications" not in actual.text and "Active applications" in actual.text
     assert (
-        "1 machine, 1000 Mflop/s" in actual.text and "1 application, 1 task, 1,000,000 Mflop" in actual.text
+        "1 machine, 1,000 Mflop/s" in actual.text and "1 application, 1 task, 1,000,000 Mflop" in actual.text
     )
 
 
@@ -246,7 +247,7 @@ def test_every_scheduler_has_a_report(kind: str, recorded: bool, write_report: A
         assert [name, result.scheduler["class"], result.digest] in actual.tables["Digests"]
         gs.write_report(result, tmp_path / "one.html")
         one = (tmp_path / "one.html").read_text(encoding="utf-8")
-        makespan = contents._convert_times(f"{result.makespan:.1f} s")
+        makespan = time_text(result.makespan)
         assert ("<h3>Schedule</h3>" in one) == recorded and f"<dd>{makespan}" in one
 
 
@@ -583,3 +584,12 @@ def test_a_single_recorded_run_is_animated(write_report: Any, single_run: gs.Res
     one, several = write_report(single_run), write_report(comparison)
     assert "gridsim-animation" in one.html and "Animation" in one.text
     assert "gridsim-animation" not in several.html
+
+
+def test_logarithmic_axes_are_labelled_at_1_2_and_5() -> None:
+    from gridsim.report.figures import ratio_axis, value_axis
+
+    for axis in (value_axis("size", [2.0, 80.0]), ratio_axis("ratio", [0.5, 30.0])):
+        labels = dict(zip(axis["tickvals"], axis["ticktext"], strict=True))
+        assert labels[20.0] == "20" and labels[0.5] == "0.5" and axis["title"]["text"].endswith(", log scale")
+    assert value_axis("size", [1.0, 1e4])["dtick"] == 1

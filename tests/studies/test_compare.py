@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated
 
 import msgspec
@@ -41,7 +42,7 @@ def test_the_baseline_depends_on_names_and_order_not_on_results(toy):
     assert compare(SCENARIO, {"quick": quick, "mincent": slow}).baseline == "mincent"
     assert compare(SCENARIO, {"b": apart, "a": ApartScheduler(pause=1.0)}).baseline == "b"
     actual = compare(SCENARIO, {"quick": quick, "mincent": slow})
-    assert "baseline  mincent (ratios are relative to it)" in str(actual).splitlines()
+    assert "baseline      mincent (ratios are relative to it)" in str(actual).splitlines()
     assert actual.to_dict()["baseline"] == "mincent"
 
 
@@ -49,8 +50,8 @@ def test_the_table_names_all_schedulers_at_any_width(toy):
     actual = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
     lines = str(actual).splitlines()
     lines = lines[lines.index("") - 2 :]
-    assert lines[0] == "load      1 (work submitted / capacity during submission)"
-    assert lines[1] == "baseline  quick (ratios are relative to it)"
+    assert lines[0] == "load          1 (work submitted / capacity during submission)"
+    assert lines[1] == "baseline      quick (ratios are relative to it)"
     assert lines[3].split("  ")[0] == "scheduler" and "s/Mflop" not in lines[4]
     assert lines[5].startswith("quick") and "not charged" in lines[5]
     assert " ".join(lines[-2:]).strip() == (
@@ -334,3 +335,13 @@ def test_tables_of_groups_are_those_of_each_scenario():
             f"queue {row['scenario']}": pytest.approx(row["jobs"] * 100 / (cores * 105))
         }
     assert all(f"Mean waiting time by site ({label})" in str(found) for label in scenarios)
+
+
+def test_waiting_times_have_one_unit_in_texts_tables_and_charts() -> None:
+    jobs = gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs(jobs=100, utilization=0.9, seed=1))
+    found = gs.compare(jobs, {"easy": gs.BatchQueue()})
+    (line,) = (line for line in found["easy"].format().splitlines() if line.startswith("waiting "))
+    (unit,) = set(re.findall(r"[\d,.]+ (\w+)(?:,|$)", line))
+    heads = [unit for title, unit in found.overview().tables[0].head if title == "waiting"]
+    assert unit in ("h", "days") and {head.split()[-1] for head in heads} == {unit}
+    assert found.charts()[0][0].x.title == f"waiting time ({unit})"

@@ -49,7 +49,7 @@ def test_the_row_of_the_log_has_its_waiting_times(path: Path) -> None:
     # work offered until 3 s: two machines from 0 s on, and one machine from 2 s on
     assert own.offered_utilization == (2 * 3 + 1) / (4 * 3)
     row = next(line.split() for line in str(found).splitlines() if line.startswith("log "))
-    assert row == ["log", "4", "unranked", "4.86", "3.5", "8.7", "1.1", "15.0", "58.3", "75.0"]
+    assert row == ["log", "4", "unranked", "4.86", "3.5", "8.7", "1.1", "15", "58.3", "75.0"]
 
 
 def test_the_log_is_neither_ranked_nor_among_the_schedulers(path: Path) -> None:
@@ -220,9 +220,9 @@ def _texts(path: Path, folder: Path) -> dict[str, str]:
 
 
 def test_texts_about_rigid_jobs_contain_no_terms_of_bags(path: Path, tmp_path: Path) -> None:
-    """Pages contain a program, a style sheet and the scenario, which are no texts on the run."""
+    """Pages contain programs, style sheets, data of an animation and the scenario, which are no texts on the run."""
     for name, text in _texts(path, tmp_path).items():
-        charts = "".join(re.findall(r'(?s)<script type="application/json"[^>]*>(.*?)</script>', text))
+        charts = "".join(re.findall(r'(?s)<script type="application/json" id="charts">(.*?)</script>', text))
         plain = re.sub(r"(?s)<script.*?</script>|<style.*?</style>|<details.*?</details>", "", text)
         words = _WORDS_OF_BAGS.findall(plain + charts)
         assert not words, (name, words)

@@ -273,7 +273,7 @@ def test_conclusion_separates_significant_from_other_differences() -> None:
     assert "; the difference to near +" in message and "broken" not in message
     assert message.endswith("] is not significant.")
     few = Replicates((0, 1), {"max_stretch": {"a": subset[:2], "b": 2 * subset[:2]}})
-    assert few.verdict() == "2 replications are too few for a conclusion."
+    assert few.verdict() == "2 replications allow no conclusion: at least 5 are needed."
     assert Replicates((0,), {"max_stretch": {"a": subset[:1]}}).verdict() == ""
     fixed = {"a": np.full(6, 1.0), "b": np.full(6, 1.5), "drawn": 2 + subset}
     assert (
@@ -322,7 +322,8 @@ def test_replications_of_which_none_differs_allow_no_conclusion(tmp_path: Path) 
     assert same["mean_waiting"]["easy"][0] < same["mean_waiting"]["fcfs"][0]
     assert same.verdict() == "All 5 replications have equal values, which allow no conclusion."
     assert "[" not in same.overview().tables[0].rows[0][1] and "resample=users" in same.about["sample"]
-    assert "lowest" in drawn.verdict() and "with replacement" in drawn.about["sample"]
+    assert "lowest" in drawn.verdict() and "sample" not in drawn.about
+    assert drawn.about["drawn anew"].startswith("users of the log (with replacement) and ")
     with pytest.raises(gs.ScenarioError, match='at least 2 weeks.*"users" has no such limit'):
         gs.Workload.jobs_from_log(log, resample="weeks").realize(gs.Platform.equal(4))
 

@@ -21,7 +21,7 @@ from gridsim.cli.options import (
     settings_option,
     verbose_option,
 )
-from gridsim.cli.output import file_name, print_text, progress_of, terminal_width
+from gridsim.cli.output import file_name, print_plan, print_text, progress_of, terminal_width
 from gridsim.cli.scenario_flags import (
     prepare,
     run_arguments,
@@ -111,6 +111,8 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
                 f"--schedulers must name different schedulers, got {label!r} twice; a variant has a label, "
                 f"LABEL={split_label(selection[i])[1]}"
             )
+    if baseline in selection:
+        baseline = split_label(baseline)[0]
     has_replications = flags["replicates"] is not None or flags["half_width"] is not None
     rows = [*labels, *([LOG] if flags["log"] and not has_replications else [])]
     if baseline is not None and baseline not in rows:
@@ -212,7 +214,7 @@ def _compare_runs(
         flags["settings"],
         [*(("--out", path) for path in outputs), *_outputs(flags)],
     )
-    with _run_executor(flags["workers"]) as executor:
+    with _run_executor(flags["workers"]) as executor, print_plan(flags["as_json"]) as plan:
         # `replicates` is not among the arguments, which the overloads cannot see
         comparison: Comparison = experiment.compare(  # type: ignore[assignment]
             {first: scenario, **further} if further else scenario,  # type: ignore[arg-type]
@@ -239,7 +241,7 @@ def _compare_runs(
         details = {"files": files, "report": flags["report"], "not_applicable": exclusions}
         click.echo(to_json({**comparison.to_dict(), **details}))
         return
-    print_text(comparison.format(width=terminal_width(), verbose=flags["verbose"]))
+    print_text(comparison.format(width=terminal_width(), verbose=flags["verbose"], plan=plan))
     for name, reason in exclusions.items():
         click.echo(f"not applicable: {name}: {reason}")
     for file in [*files.values(), *filter(None, [flags["report"]])]:
@@ -302,7 +304,7 @@ def _compare_replications(
     messages = [f"not applicable: {name}: {reason}" for name, reason in exclusions.items()]
     if flags["log"] and scenario.workload.recipe.__struct_config__.tag in ("job-log", "site-logs"):
         messages.append("no row for the log: its schedule is shown beside single runs, without --replicates")
-    with execution_arguments(flags) as execution:
+    with execution_arguments(flags) as execution, print_plan(flags["as_json"]) as plan:
         result = replicate(
             scenario,
             schedulers,
@@ -325,6 +327,7 @@ def _compare_replications(
         command=_command(names, result, flags),
         details={"scenario": scenario.to_toml(), "not_applicable": exclusions},
         messages=messages,
+        plan=plan,
     )
     if result.errors:
         sys.exit(1)

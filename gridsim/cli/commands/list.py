@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gridsim.cli.options import complete_schedulers, json_option
+from gridsim.cli.options import SentenceGroup, complete_schedulers, json_option
 from gridsim.cli.output import print_text, terminal_width
 
 Row = dict[str, Any]
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 _ROWS: dict[str, Callable[..., Iterator[Row]]] = {}
 
 
-@click.group("list", invoke_without_command=True)
+@click.group("list", cls=SentenceGroup, invoke_without_command=True)
 @click.pass_context
 @json_option
 def list_command(ctx: click.Context, as_json: bool) -> None:

@@ -30,6 +30,7 @@ from gridsim.cli.output import (
     check_distinct,
     check_output,
     output_file,
+    print_plan,
     progress_of,
     scenario_files,
     show_result,
@@ -96,9 +97,11 @@ def run(
     as_json: bool,
 ) -> None:
     """Run one scheduler on a scenario; flags override the scenario file or, without a file, the defaults."""
+    from gridsim.scheduling.registry import split_label
     from gridsim.simulation.simulate import CHECKPOINT_EVERY, simulate
 
-    out = output_file(out, name)
+    label = split_label(name)[0]
+    out = output_file(out, label)
     if checkpoint_every is not None and checkpoint is None:
         checkpoint = "gridsim.checkpoint"
     check_report(report, title=title)
@@ -110,18 +113,19 @@ def run(
     if animate is not None:
         events = arguments["record"] if "events" in arguments["record"] else ()
         arguments["record"] = tuple(dict.fromkeys((*events, "schedule", "messages"))) if events else "all"
-    result = simulate(
-        scenario,
-        next(iter(schedulers.values())),
-        progress=progress_of(progress, as_json),
-        **arguments,
-        checkpoint=checkpoint,
-        checkpoint_every=CHECKPOINT_EVERY if checkpoint_every is None else checkpoint_every,
-    )
+    with print_plan(as_json) as plan:
+        result = simulate(
+            scenario,
+            next(iter(schedulers.values())),
+            progress=progress_of(progress, as_json),
+            **arguments,
+            checkpoint=checkpoint,
+            checkpoint_every=CHECKPOINT_EVERY if checkpoint_every is None else checkpoint_every,
+        )
     save(save_scenario)
     show_result(
         result,
-        name,
+        label,
         out=out,
         report=report,
         title=title,
@@ -129,6 +133,7 @@ def run(
         bound=bound,
         as_json=as_json,
         verbose=verbose,
+        plan=plan,
     )
 
 
@@ -231,11 +236,14 @@ def emulate(
 ) -> None:
     """Emulate a scheduler: run its nodes in processes that send messages over sockets of this machine."""
     from gridsim.emulation.emulate import emulate as run_for_real
+    from gridsim.scheduling.registry import split_label
 
-    out = output_file(out, name)
+    label = split_label(name)[0]
+    out = output_file(out, label)
     check_report(report, title=title)
     outputs = [("--out", out), ("--save-scenario", save_scenario), ("--report", report)]
     scenario, schedulers, save = prepare([name], scenario_flags, settings, outputs)
-    result = run_for_real(scenario, next(iter(schedulers.values())), **options)
+    with print_plan(as_json) as plan:
+        result = run_for_real(scenario, next(iter(schedulers.values())), **options)
     save(save_scenario)
-    show_result(result, name, out=out, report=report, title=title, bound=bound, as_json=as_json)
+    show_result(result, label, out=out, report=report, title=title, bound=bound, as_json=as_json, plan=plan)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import NamingCommand, json_option
+from gridsim.cli.options import NamingCommand, SentenceGroup, json_option
 from gridsim.cli.output import check_distinct, check_table, print_text, save_table
 from gridsim.errors import ScenarioError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gridsim.studies.execution.store import Store
 
 
-@click.group("store")
+@click.group("store", cls=SentenceGroup)
 def store() -> None:
     """List, check, merge, shrink or export stores, the folders in which studies keep their runs (--store)."""
 

@@ -15,6 +15,7 @@ from gridsim.cli.options import (
     NamingCommand,
     complete_metrics,
     complete_schedulers,
+    import_option,
     json_option,
     progress_option,
     report_option,
@@ -22,6 +23,7 @@ from gridsim.cli.options import (
 from gridsim.cli.output import (
     check_distinct,
     check_table,
+    print_plan,
     print_text,
     progress_of,
     save_table,
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     "names",
     metavar="A,B,C",
     shell_complete=complete_schedulers,
-    help="Schedulers to compare.  [as in the file]",
+    help="Schedulers to compare: names, module:Class, or LABEL=NAME.  [as in the file]",
 )
 @click.option(
     "--replicates",
@@ -60,19 +62,20 @@ if TYPE_CHECKING:
 @click.option(
     "--baseline",
     metavar="NAME",
-    help="Scheduler to which ratios are relative.  [as in the file, else as for compare]",
+    help="Scheduler to which ratios are relative.  [as in the file, else none]",
 )
 @click.option(
     "--metrics",
     metavar="A,B,C",
     shell_complete=complete_metrics,
-    help="Metrics to report; the first one is shown and drawn.  [as in the file]",
+    help="Metrics to report; schedulers are compared by the first one.  [as in the file]",
 )
 @click.option(
     "--part",
     type=PART,
     help="Only run part K of N parts, which may share a store, or have stores that are merged.",
 )
+@import_option
 @execution_options
 @headline_option
 @report_option
@@ -87,6 +90,7 @@ def sweep(
     metrics: str | None,
     out: str | None,
     part: tuple[int, int] | None,
+    imports: tuple[str, ...],
     **flags: Any,
 ) -> None:
     """Run a sweep: schedulers over a grid of changes to a scenario, with replications of each point.
@@ -94,8 +98,9 @@ def sweep(
     Run records are kept in a store (--store, else SWEEP.store next to the file); a repeated sweep only
     computes the missing ones.  The exit code is 1 if runs failed.
     """
-    from gridsim.results.text import planned_lines
+    from gridsim.studies.replicate import plan_lines
     from gridsim.studies.sweep import Sweep
+    from gridsim.support.announcement import announce
     from gridsim.support.arguments import text
 
     if part is not None:
@@ -107,14 +112,20 @@ def sweep(
     changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}
     changes["metrics"] = names_of(metrics) or None
     overrides = {key: value for key, value in changes.items() if value is not None}
-    definition = Sweep.from_toml(text("SWEEP.toml", file), **overrides)
+    definition = Sweep.from_toml(text("SWEEP.toml", file), imports=imports, **overrides)
     # this also checks the points, before the store is created
     files = dict.fromkeys(name for cell in definition.cells for name in cell.scenario.files)
     outputs = [("--out", out), ("--figure", flags["figure"]), ("--report", flags["report"])]
     check_distinct([("SWEEP.toml", file), *scenario_files(files)], outputs)
-    if definition.cells:
-        planned_lines(definition.cells[0].scenario)  # an error in the plan would occur in every run
-    with execution_arguments(flags, f"{os.path.splitext(file)[0]}.store") as execution:
+    # an error in the plan would occur in every run
+    lines = plan_lines(definition.cells[0].scenario, definition.hold)
+    runs, points = len(definition.cells), len(list(definition.points()))
+    lines["runs"] = (
+        f"{runs:,} at {points:,} points; the lines above describe replication 0 of the first point"
+    )
+    arguments = execution_arguments(flags, f"{os.path.splitext(file)[0]}.store")
+    with arguments as execution, print_plan(flags["as_json"]) as plan:
+        announce(lambda: lines)
         execution["progress"] = progress_of(flags["progress"], flags["as_json"])
         if part is not None:
             records = definition.run_part(*part, **execution)
@@ -129,8 +140,9 @@ def sweep(
         flags,
         result.metrics,
         scenario=definition.scenario,
-        command=_command(file, overrides),
+        command=_command(file, overrides, imports),
         details={"store": str(store), "out": out},
+        plan=plan,
         messages=[f"kept in {store}", *([] if out is None else [f"saved {out}"])],
     )
     if result.errors:
@@ -159,9 +171,10 @@ def _show_part(
         sys.exit(1)
 
 
-def _command(file: str, overrides: dict[str, Any]) -> list[str]:
+def _command(file: str, overrides: dict[str, Any], imports: Sequence[str]) -> list[str]:
     """Return the command that repeats the sweep."""
     arguments = ["gridsim", "sweep", file]
     for flag, value in overrides.items():
         arguments += [f"--{flag}", ",".join(value) if isinstance(value, list) else str(value)]
+    arguments += [part for name in imports for part in ("--import", name)]
     return arguments

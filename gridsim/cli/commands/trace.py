@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import click
 
-from gridsim.cli.options import INT, json_option
+from gridsim.cli.options import INT, SentenceGroup, json_option
 from gridsim.cli.output import print_text, single_line
 from gridsim.errors import GridSimError
 
+#: Most characters of a value of a header in texts.
+_MAX_VALUE = 60
 
-@click.group()
+
+@click.group(cls=SentenceGroup)
 def trace() -> None:
     """Inspect and convert trace files: job logs, availability, host speeds (gridsim list traces)."""
 
@@ -35,10 +38,19 @@ def trace_info(file: str, kind: str | None, as_json: bool) -> None:
         return
     for key, value in properties.items():
         if isinstance(value, dict):
-            value = ", ".join(f"{name} {single_line(str(entry))}" for name, entry in value.items()) or "-"
-        if isinstance(value, list):
+            value = (
+                ", ".join(f"{name} {_cut(single_line(str(entry)))}" for name, entry in value.items()) or "-"
+            )
+        elif isinstance(value, list):
             value = "; ".join(value) or "-"
+        elif isinstance(value, float | int):
+            value = f"{value:,}"
         print_text(f"{key:<18}  {value}")
+
+
+def _cut(value: str) -> str:
+    """Return a value of a header, shortened with an ellipsis; ``--json`` has all of it."""
+    return value if len(value) <= _MAX_VALUE else f"{value[: _MAX_VALUE - 3].rstrip()}..."
 
 
 @trace.command("lint")

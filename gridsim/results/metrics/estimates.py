@@ -14,6 +14,7 @@ from gridsim.results.metrics.formulas import mean
 from gridsim.support.arrays import Floats
 from gridsim.support.imports import import_extra
 from gridsim.support.random_streams import Streams
+from gridsim.support.text import DIGITS, number_text
 
 RESAMPLES = 9999
 LEVEL = 0.95
@@ -55,11 +56,9 @@ class Estimate:
         """Return this estimate in another unit: all values times `factor`."""
         return replace(self, mean=factor * self.mean, low=factor * self.low, high=factor * self.high)
 
-    def format(self, digits: int = 4) -> str:
+    def format(self, digits: int = DIGITS) -> str:
         """Return the mean with the interval and the number of seeds; without an interval, with the note."""
-        mean, low, high = (
-            f"{float(f'{value:.{digits}g}'):.10g}" for value in (self.mean, self.low, self.high)
-        )
+        mean, low, high = (number_text(value, digits) for value in (self.mean, self.low, self.high))
         if math.isnan(self.low):
             return f"{mean} (no interval: {self.note})"
         count = f"n = {self.seeds}" + (f", {self.note}" if self.note else "")
