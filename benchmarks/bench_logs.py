@@ -1,9 +1,9 @@
 """Job logs of a million jobs: us of the processor and bytes of memory a job that reading takes.
 
 ``python benchmarks/bench_logs.py [JOBS]`` reads a drawn log in a process of its own, several times: of whole
-numbers, with fractions, as gzip, and with submissions out of order.  The memory is that of the process at its
-peak (of Linux) beyond what it had before; the jobs alone take 152 bytes each.  ``--rounds`` sets the number of readings, of
-which medians are printed.
+numbers, with fractions, with submissions out of order, and as gzip.  The memory is that of the process at its
+peak (of Linux) beyond what it had before; the jobs alone take 152 bytes each.  ``--rounds`` sets the number
+of readings, of which medians are printed.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from gridsim.traces._text import (
     truncate,
     warn_remarks,
 )
-from gridsim.traces.job_lines import place_parts, unknown_submissions
+from gridsim.traces.job_lines import column_of, place_parts, unknown_submissions
 
 # times and memory have fractions in some logs; identifiers and counts must be whole numbers
 _KINDS: dict[str, type[np.int64] | type[np.float64]] = {
@@ -592,9 +592,10 @@ class _JobReader:
 
     def _is_valid(self, table: NDArray[np.float64]) -> bool:
         """Return whether all fields are in range, and whole numbers if they have to be."""
-        in_range = (-self._limits <= table.min(axis=0)) & (table.max(axis=0) <= self._limits)  # False for NaN
-        is_whole = (table == np.floor(table)).all(axis=0) | ~self._is_integer
-        return bool((in_range & is_whole).all())
+        size, whole = np.abs(table), table == np.floor(table)
+        # most tables have no value beyond the least of the limits, and only whole numbers
+        in_range = size.max() <= self._limits.min() or (size.max(axis=0) <= self._limits).all()  # not for NaN
+        return bool(in_range and (whole.all() or whole.all(axis=0)[self._is_integer].all()))
 
 
 def _floats(lines: list[str], format: JobFormat) -> NDArray[np.float64]:
@@ -610,10 +611,10 @@ def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
     be changed; that of the log is read-only.
     """
     header, jobs = parsed_jobs.header, parsed_jobs.jobs
-    submit, run_time, line = jobs["submit"], jobs["run_time"], jobs["line"]
+    submit, run_time, line = column_of(jobs, "submit"), column_of(jobs, "run_time"), jobs["line"]
     wrong = (run_time < 0) & (run_time != -1)
-    run_time[wrong] = -1
-    unsorted = ~unknown_submissions(jobs) & (submit < np.maximum.accumulate(submit))
+    jobs["run_time"][wrong] = -1
+    unsorted = ~unknown_submissions(submit) & (submit < np.maximum.accumulate(submit))
     placed = place_parts(jobs)
     repairs = (
         *parsed_jobs.repairs,
@@ -621,6 +622,8 @@ def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
         Remark(line[wrong], "run times below -1, taken as unknown"),
         Remark(line[placed], "parts of unknown submission, taken as submitted after the part or line above"),
     )
+    if len(placed):
+        submit = column_of(jobs, "submit")
     if (submit[1:] < submit[:-1]).any():
         order = np.argsort(submit, kind="stable")
         moved = np.flatnonzero(order != np.arange(len(order)))
