@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import ItemsView, Iterator, KeysView, Mapping
 from typing import Any, overload
 
@@ -241,15 +242,14 @@ def digest(tables: Mapping[str, Table], facts: Mapping[str, Any]) -> str:
     for name in sorted(tables):
         table = tables[name]
         digest_state.update(f"table {name} {len(table)}\n".encode())
-        for key in sorted(table.keys()):
-            column = table[key]
-            little = column.dtype.newbyteorder("<")
+        for key, column in sorted(table.items()):
+            little = column.dtype if sys.byteorder == "little" else column.dtype.newbyteorder("<")
             digest_state.update(f"column {key} {little.str}\n".encode())
             for first in range(0, len(column), _PART):
                 part = column[first : first + _PART]
                 if part.dtype.kind == "f":
                     part = part + 0.0  # -0.0 becomes 0.0
                     part[np.isnan(part)] = np.nan
-                digest_state.update(part.astype(little, copy=False).data)
+                digest_state.update(part if part.dtype is little else part.astype(little, copy=False))
     digest_state.update(b"facts " + json.dumps(plain(facts), sort_keys=True).encode())
     return digest_state.hexdigest()
