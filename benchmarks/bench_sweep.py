@@ -102,7 +102,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> gs.Store:
     rows = {**texts, "key": keys, "digest": keys, "error": [""] * ROWS, **numbers, **times}
     table = pyarrow.table({name: rows[name] for name in (*_COLUMNS, *METRICS)})
     for begin in range(0, ROWS, ROWS // 10):
-        store._write("cells", table.slice(begin, ROWS // 10))
+        store._cells.write(table.slice(begin, ROWS // 10))
     return store
 
 

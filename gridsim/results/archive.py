@@ -104,7 +104,7 @@ class _Member(NamedTuple):
         """Return the member of a name and an array."""
         name, array = member
         array = np.ascontiguousarray(array)
-        header, content = io.BytesIO(), memoryview(array.reshape(-1).view(np.uint8))
+        header, content = io.BytesIO(), array.reshape(-1).view(np.uint8).data
         np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
         return cls.of_parts(name, [header.getvalue(), content], _is_compressible(content))
 
@@ -126,7 +126,8 @@ class _Member(NamedTuple):
 
 def _threads(sizes: Iterable[int]) -> int:
     """Return the number of threads for members of these sizes, bytes."""
-    return processors() if sum(sizes) >= _SAMPLED_SIZE else 1
+    members = list(sizes)
+    return min(processors(), len(members)) if sum(members) >= _SAMPLED_SIZE else 1
 
 
 def _is_compressible(content: memoryview) -> bool:

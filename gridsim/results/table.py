@@ -250,6 +250,6 @@ def digest(tables: Mapping[str, Table], facts: Mapping[str, Any]) -> str:
                 if part.dtype.kind == "f":
                     part = part + 0.0  # -0.0 becomes 0.0
                     part[np.isnan(part)] = np.nan
-                digest_state.update(part if part.dtype is little else part.astype(little, copy=False))
+                digest_state.update(part.astype(little, copy=False).data)
     digest_state.update(b"facts " + json.dumps(plain(facts), sort_keys=True).encode())
     return digest_state.hexdigest()

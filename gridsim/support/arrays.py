@@ -34,6 +34,6 @@ def is_constant(values: Any) -> bool:
     """
     if type(values) is not np.ndarray:
         return False
-    flags = values.flags
-    has_own_memory = flags.owndata or type(values.base) is bytes
+    flags, memory = values.flags, values.base
+    has_own_memory = flags.owndata or isinstance(memory, bytes)
     return has_own_memory and flags.c_contiguous and flags.aligned and not flags.writeable
