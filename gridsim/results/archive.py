@@ -69,12 +69,12 @@ class Writer:
         text = json.dumps(content, indent=1)
         if max_values is not None:
             parse_json(name, text, max_values)
-        content, compress = text.encode(), True
-        if len(content) > _SMALL_JSON:
+        member, compress = text.encode(), True
+        if len(member) > _SMALL_JSON:
             # the reader rejects JSON that is much larger than the archive
-            archive = self._stream.tell() + len(zlib.compress(content, _LEVEL))
-            compress = len(content) <= _MAX_EXPANSION * archive
-        self._add(_Member.of_parts(name, [content], compress))
+            archive = self._stream.tell() + len(zlib.compress(member, _LEVEL))
+            compress = len(member) <= _MAX_EXPANSION * archive
+        self._add(_Member.of_parts(name, [member], compress))
 
     def arrays(self, members: Sequence[tuple[str, NDArray[Any]]]) -> None:
         """Add arrays of plain values (no objects), each with the name of its member."""
