@@ -85,9 +85,9 @@ class MigrationSlots(Slots):
         return Fraction(count) / exact_sum(self._fastest[:count])
 
 
-def _exact_ratio(one: float, other: float) -> Fraction:
+def _exact_ratio(dividend: float, divisor: float) -> Fraction:
     """Return the exact ratio of two floats."""
-    (a, b), (c, d) = one.as_integer_ratio(), other.as_integer_ratio()
+    (a, b), (c, d) = dividend.as_integer_ratio(), divisor.as_integer_ratio()
     return Fraction(a * d, b * c)
 
 
