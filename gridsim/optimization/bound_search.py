@@ -39,9 +39,9 @@ class Slots:
     def exact_lower_end(self, count: int) -> Fraction:
         """Return the smallest exact end that rounds to `end`, a lower bound of the exact count-th end."""
         tasks, speeds, _ = self._window(count)
-        ties = np.flatnonzero(tasks / speeds == self.end(count))
+        ties = tasks / speeds == self.end(count)
         pairs = dict.fromkeys(zip(tasks[ties].tolist(), speeds[ties].tolist(), strict=True))
-        return min(Fraction(m) / Fraction(speed) for m, speed in pairs)
+        return min(_exact_ratio(m, speed) for m, speed in pairs)
 
     def _window(self, count: int) -> tuple[Floats, Floats, int]:
         """Return m and s_u of the ends in an interval around the count-th, and the latter's rank in it.
@@ -83,6 +83,12 @@ class MigrationSlots(Slots):
     def exact_lower_end(self, count: int) -> Fraction:
         """Return the exact earliest end of the count-th task, s/Mflop."""
         return Fraction(count) / exact_sum(self._fastest[:count])
+
+
+def _exact_ratio(dividend: float, divisor: float) -> Fraction:
+    """Return the exact ratio of two floats."""
+    (a, b), (c, d) = dividend.as_integer_ratio(), divisor.as_integer_ratio()
+    return Fraction(a * d, b * c)
 
 
 def exact_sum(values: Floats) -> Fraction:
@@ -128,6 +134,11 @@ class BoundSearch:
         Work of each application, Mflop, which takes work / speed; by default its size.
     floor
         A stretch, s/Mflop; the search stops if no set J has a larger value.
+
+    Attributes
+    ----------
+    value
+        The value of the J that `run` has returned, s/Mflop, up to rounding.
     """
 
     def __init__(
@@ -145,15 +156,16 @@ class BoundSearch:
         self.work = (size if work is None else work) / speed
         starts, self.group = np.unique(self.release, return_inverse=True)
         self.start = starts + latency
+        self.value = math.nan
 
     def run(self) -> tuple[Integers, float | None]:
         """Return J, ascending, and the task size of its bound; None if the bound is for divisible work."""
         order, stretch = np.lexsort((self.release, self.size)), math.inf
         while True:
-            value, members, threshold = self._largest_value(order)
-            if not self.floor < value < stretch:
+            self.value, members, threshold = self._largest_value(order)
+            if not self.floor < self.value < stretch:
                 return np.sort(members), threshold
-            stretch = value
+            stretch = self.value
             order = np.argsort(self.release + stretch * self.size, kind="stable")
 
     def _largest_value(self, order: Integers) -> tuple[float, Integers, float | None]:

@@ -46,13 +46,17 @@ from gridsim.optimization.bound_search import (
     single_application_bound,
     size_thresholds,
 )
-from gridsim.support.arrays import Floats, Integers
+from gridsim.support.arrays import Floats, Integers, first_true
 
 #: Maximum number of applications for which a summary contains the lower bound.
 BOUND_LIMIT = 5000
 #: Maximum number of pairs of an application and a machine for which "best" is the discrete bound; that many
 #: take about 0.2 s.
 DISCRETE_LIMIT = 2_000_000
+
+
+#: Relative difference from which on two bounds, as the search computes them, are known to differ.
+_TIE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,18 +231,24 @@ def discrete_bound(
         slots = MigrationSlots(machines) if migration else Slots(machines)
         whole_tasks_data = WholeTasks(lengths, counts, size_thresholds(lengths, int(thresholds)), slots)
         single, floor = single_application_bound(whole_tasks_data, sizes, wait)
-        members, threshold = BoundSearch(releases, sizes, slots.speed, wait, whole_tasks_data, floor).run()
-        if threshold is None:
-            time = exact_sum(sizes[members]) / exact_sum(machines)
-        else:
-            time = Fraction(threshold) * slots.exact_lower_end(
-                int(counts[members][lengths[members] >= threshold].sum())
-            )
-        bound = exact_bound(releases, sizes, members, time, wait, threshold, migration)
-        time = Fraction(float(lengths[single])) * slots.exact_lower_end(int(counts[single]))
-        member = np.array([single], dtype=np.int64)
-        single_bound = exact_bound(releases, sizes, member, time, wait, float(lengths[single]), migration)
-        return single_bound if single_bound.stretch > bound.stretch else bound
+        search = BoundSearch(releases, sizes, slots.speed, wait, whole_tasks_data, floor)
+        members, threshold = search.run()
+        bounds = []
+        # exact values take long, and only those of the largest bound are needed
+        if not search.value <= floor * (1 - _TIE):
+            if threshold is None:
+                time = exact_sum(sizes[members]) / exact_sum(machines)
+            else:
+                time = Fraction(threshold) * slots.exact_lower_end(
+                    int(counts[members][lengths[members] >= threshold].sum())
+                )
+            bounds.append(exact_bound(releases, sizes, members, time, wait, threshold, migration))
+        if not bounds or floor > bounds[0].stretch * (1 - _TIE):
+            time = Fraction(float(lengths[single])) * slots.exact_lower_end(int(counts[single]))
+            member = np.array([single], dtype=np.int64)
+            length = float(lengths[single])
+            bounds.append(exact_bound(releases, sizes, member, time, wait, length, migration))
+        return max(bounds, key=lambda bound: bound.stretch)
 
 
 def shared_discrete_bound(*columns: Any, migration: bool) -> Bound:
@@ -322,11 +332,11 @@ def _applications(release: Any, size: Any) -> tuple[Floats, Floats]:
 def _tasks(task_size: Any, tasks: Any, size: Floats) -> tuple[Floats, Floats]:
     lengths = _column("task_size", task_size, "Mflop", positive=True, rows=len(size))
     counts = _column("tasks", tasks, "tasks", positive=True, rows=len(size))
-    for i in np.flatnonzero(counts != np.floor(counts))[:1]:
+    for i in first_true(counts != np.floor(counts)):
         raise ValueError(f"tasks[{i}] must be a whole number, got {float(counts[i])!r}")
     if not counts.sum() <= 2**53:
         raise ValueError(f"the sum of tasks must be at most 2**53, got {float(counts.sum())!r}")
-    for i in np.flatnonzero(~(size >= counts * lengths * (1 - 1e-9)))[:1]:
+    for i in first_true(~(size >= counts * lengths * (1 - 1e-9))):
         expected = f"at least tasks * task_size = {float(counts[i] * lengths[i])!r} Mflop"
         raise ValueError(f"size[{i}] must be {expected}, got {float(size[i])!r}")
     return lengths, counts
@@ -343,7 +353,7 @@ def _column(name: str, values: Any, unit: str, *, positive: bool = False, rows: 
     if rows is not None and len(column) != rows:
         raise ValueError(f"{name} must have {rows} numbers, as release has, got {len(column)}")
     valid = np.isfinite(column) & (column > 0) if positive else np.isfinite(column)
-    for i in np.flatnonzero(~valid)[:1]:
+    for i in first_true(~valid):
         expected = f"a finite number{' > 0' if positive else ''} {unit}"
         raise ValueError(f"{name}[{i}] must be {expected}, got {float(column[i])!r}")
     return column

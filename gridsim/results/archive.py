@@ -9,22 +9,23 @@ import re
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from tokenize import TokenError
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.support.memory import memory, size_of
 from gridsim.support.references import Arrays, check_array
+from gridsim.support.threads import parallel_map, processors
 
 #: Level of compression by deflate.
 _LEVEL = 1
 #: An array of `_SAMPLED_SIZE` bytes or more is compressed only if a sample of it (`_SAMPLE_PARTS` parts of
 #: `_PART_SIZE` bytes) shrinks to less than `_MAX_RATIO` of its size.
 _SAMPLED_SIZE, _SAMPLE_PARTS, _PART_SIZE = 1 << 20, 16, 1 << 13
-_MAX_RATIO = 0.7
+_MAX_RATIO = 0.5
 #: JSON of more than `_SMALL_JSON` bytes may be at most `_MAX_EXPANSION` times as large as the archive, since
 #: an archive could be a zip bomb.
 _MAX_EXPANSION, _SMALL_JSON = 100, 1 << 20
@@ -35,6 +36,8 @@ _BYTES_PER_MARK = {"{": 80, "[": 96, ",": 40, ":": 110, '"': 40}
 #: A string in JSON; the closing quote may be missing.
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
+#: Window of deflate in a zip, without a header.
+_RAW = -15
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # a constant date, so that equal content gives equal files
 
 
@@ -66,33 +69,68 @@ class Writer:
         text = json.dumps(content, indent=1)
         if max_values is not None:
             parse_json(name, text, max_values)
-        member, method = text.encode(), zipfile.ZIP_DEFLATED
+        member, compress = text.encode(), True
         if len(member) > _SMALL_JSON:
             # the reader rejects JSON that is much larger than the archive
             archive = self._stream.tell() + len(zlib.compress(member, _LEVEL))
-            method = zipfile.ZIP_STORED if len(member) > _MAX_EXPANSION * archive else method
-        self._add(name, member, method)
+            compress = len(member) <= _MAX_EXPANSION * archive
+        self._add(_Member.of_parts(name, [member], compress))
 
-    def array(self, name: str, column: NDArray[Any]) -> None:
-        """Add an array of plain values (no objects)."""
-        member = io.BytesIO()
-        np.lib.format.write_array(member, column, allow_pickle=False)
-        content = member.getvalue()
-        self._add(name, content, zipfile.ZIP_DEFLATED if _is_compressible(content) else zipfile.ZIP_STORED)
+    def arrays(self, members: Sequence[tuple[str, NDArray[Any]]]) -> None:
+        """Add arrays of plain values (no objects), each with the name of its member."""
+        for member in parallel_map(_Member.of, members, _threads(array.nbytes for _, array in members)):
+            self._add(member)
 
-    def arrays(self, arrays: Arrays) -> None:
-        """Add the arrays to which a scenario refers, under their names."""
-        for name, array in arrays.items():
-            self.array(_array_member(name), array)
+    def _add(self, member: _Member) -> None:
+        """Add a member; its content is already compressed, which `zipfile` has no method for."""
+        info = member.info
+        info.header_offset = self._stream.tell()
+        self._stream.write(info.FileHeader())
+        for part in member.parts:
+            self._stream.write(part)
+        self._zip.start_dir = self._stream.tell()
+        self._zip.filelist.append(info)
+        self._zip.NameToInfo[info.filename] = info
 
-    def _add(self, name: str, content: Any, method: int) -> None:
+
+class _Member(NamedTuple):
+    """A member of an archive: its entry in the directory, and its content as in the file, in parts."""
+
+    info: zipfile.ZipInfo
+    parts: list[bytes | memoryview]
+
+    @classmethod
+    def of(cls, member: tuple[str, NDArray[Any]]) -> _Member:
+        """Return the member of a name and an array."""
+        name, array = member
+        array = np.ascontiguousarray(array)
+        header, content = io.BytesIO(), array.reshape(-1).view(np.uint8).data
+        np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
+        return cls.of_parts(name, [header.getvalue(), content], _is_compressible(content))
+
+    @classmethod
+    def of_parts(cls, name: str, parts: list[bytes | memoryview], compress: bool) -> _Member:
+        """Return the member of a name and a content in parts."""
         info = zipfile.ZipInfo(name, _EPOCH)
-        info.compress_type = method
         info.external_attr = 0o644 << 16
-        self._zip.writestr(info, content, compresslevel=_LEVEL)
+        info.file_size, info.CRC = sum(map(len, parts)), 0
+        for part in parts:
+            info.CRC = zlib.crc32(part, info.CRC)
+        if compress:
+            info.compress_type = zipfile.ZIP_DEFLATED
+            deflate = zlib.compressobj(_LEVEL, wbits=_RAW)
+            parts = [*map(deflate.compress, parts), deflate.flush()]
+        info.compress_size = sum(map(len, parts))
+        return cls(info, parts)
 
 
-def _is_compressible(content: bytes) -> bool:
+def _threads(sizes: Iterable[int]) -> int:
+    """Return the number of threads for members of these sizes, bytes."""
+    members = list(sizes)
+    return min(processors(), len(members)) if sum(members) >= _SAMPLED_SIZE else 1
+
+
+def _is_compressible(content: memoryview) -> bool:
     """Return whether deflating `content` is worthwhile, judged by evenly spaced parts of it."""
     if len(content) < _SAMPLED_SIZE:
         return True
@@ -169,33 +207,57 @@ class Reader:
         return parse_json(name, self._content(name).decode(), max_values)
 
     def array(self, name: str) -> NDArray[Any]:
-        """Read the member `name` as an array."""
-        content = self._content(name)
+        """Read the member `name` as an array, which is read-only."""
+        return next(self.arrays([name]))
+
+    def arrays(self, names: Sequence[str]) -> Iterator[NDArray[Any]]:
+        """Read members as arrays, which are read-only."""
+        return self._map(self._array, names)
+
+    def scenario_arrays(self, names: Iterable[str]) -> Arrays:
+        """Read the arrays to which a scenario refers, and check each against the SHA-256 in its name."""
+        name_of = {scenario_member(name): name for name in names}
+
+        def read(member: str) -> NDArray[Any]:
+            return check_array(name_of[member], self._array(member))
+
+        return dict(zip(name_of.values(), self._map(read, [*name_of]), strict=True))
+
+    def _map(self, read: Callable[[str], NDArray[Any]], names: Sequence[str]) -> Iterator[NDArray[Any]]:
+        threads = _threads(self._unread.get(name, 0) for name in names)
+        return parallel_map(read, map(self._take, names), threads)
+
+    def _array(self, name: str) -> NDArray[Any]:
+        content = self._zip.read(name)
         stream = io.BytesIO(content)
         shape, fortran, dtype = read_header(stream, name)
         offset, count = stream.tell(), math.prod(shape)
         size = len(content) - offset
         if min(shape, default=0) < 0 or count * dtype.itemsize != size or count > max(1, size):
             raise ValueError(f"size of {name} must match its header, {shape} of {dtype}, got {size_of(size)}")
-        array: NDArray[Any] = np.empty(shape, dtype, order="F" if fortran else "C")
-        if len(content) > offset:
-            array.ravel(order="K")[:] = np.frombuffer(content, dtype, offset=offset)
-        return array
-
-    def arrays(self, names: Iterable[str]) -> Arrays:
-        """Read the arrays to which a scenario refers, and check each against the SHA-256 in its name."""
-        return {name: check_array(name, self.array(_array_member(name))) for name in names}
+        if not size:
+            return np.empty(shape, dtype)
+        array: NDArray[Any] = np.frombuffer(content, dtype, offset=offset)
+        # a view of the array would not be known to be constant
+        return array if shape == (count,) else array.reshape(shape, order="F" if fortran else "C")
 
     def _content(self, name: str) -> bytes:
-        # each member is read only once, so the content is no larger than all members together
+        # zipfile verifies the checksum only at the end of a member
+        return self._zip.read(self._take(name))
+
+    def _take(self, name: str) -> str:
+        """Return the name of a member, which can be read only once.
+
+        So the content is no larger than all members together.
+        """
         if name not in self._unread:
             raise ValueError(f"the archive must have a member {name} that is referenced exactly once")
         del self._unread[name]
-        # zipfile verifies the checksum only at the end of a member
-        return self._zip.read(name)
+        return name
 
 
-def _array_member(name: str) -> str:
+def scenario_member(name: str) -> str:
+    """Return the name of the member of an array to which a scenario refers."""
     return f"scenario/{name}.npy"
 
 

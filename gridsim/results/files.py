@@ -5,7 +5,6 @@ Long lists of the scenario are members ``scenario/SHA256.npy``.  ``numpy.load`` 
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -13,9 +12,9 @@ from typing import Annotated, Any
 import msgspec
 
 from gridsim.errors import GridSimError
-from gridsim.results.archive import Reader, Writer
+from gridsim.results.archive import Reader, Writer, scenario_member
 from gridsim.results.schema import check_columns
-from gridsim.results.table import Table, frozen
+from gridsim.results.table import Table
 from gridsim.support.files import atomic_file, open_regular
 from gridsim.support.imports import current_name
 from gridsim.support.references import Arrays
@@ -131,10 +130,10 @@ def write(
     try:
         _check_displayable(rest)
         with atomic_file(path) as stream, Writer(stream) as archive:
-            archive.arrays(arrays)
+            members = [(scenario_member(name), array) for name, array in arrays.items()]
             for name, table in tables.items():
-                for key, column in table.items():
-                    archive.array(_member(name, key), column)
+                members += [(_member(name, key), column) for key, column in table.items()]
+            archive.arrays(members)
             archive.json(_METADATA, metadata, _MAX_VALUES)
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise unreadable_result_error(path, error) from error
@@ -158,21 +157,18 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
         If it cannot be read.
     """
     name = os.fspath(path)
-    with open_regular(path) as stream:
-        content = io.BytesIO(stream.read())
     try:
-        with Reader(content) as archive:
+        with open_regular(path) as stream, Reader(stream) as archive:
             metadata = archive.json(_METADATA, _MAX_VALUES)
             if type(metadata["format"]) is not int or metadata["format"] not in _READABLE_FORMATS:
                 formats = " or ".join(map(str, _READABLE_FORMATS))
                 raise GridSimError(
                     f"{name}: format of a result must be {formats}, got {metadata['format']!r}"
                 )
-            arrays = archive.arrays(metadata.get("arrays", ()))
-            tables = {
-                table: Table({key: frozen(archive.array(_member(table, key))) for key in keys})
-                for table, keys in metadata["tables"].items()
-            }
+            arrays = archive.scenario_arrays(metadata.get("arrays", ()))
+            names = metadata["tables"].items()
+            columns = archive.arrays([_member(table, key) for table, keys in names for key in keys])
+            tables = {table: Table({key: next(columns) for key in keys}) for table, keys in names}
         rest = {key: metadata[key] for key in ("facts", "scheduler", "provenance")}
         check_columns(tables)
         _check_displayable(rest)
@@ -196,8 +192,12 @@ def _check_displayable(rest: Mapping[str, Any]) -> None:
 
 
 def damaged_result_error(name: str, error: Exception) -> Exception:
-    """Return the error for a damaged file: errors of zip, npy, JSON and tables become a GridSimError."""
-    if isinstance(error, (GridSimError, MemoryError)):
+    """Return the error for a damaged file: errors of zip, npy, JSON and tables become a GridSimError.
+
+    Errors of the disk, which name the file, are returned unchanged.
+    """
+    is_read_error = isinstance(error, OSError) and error.filename is not None
+    if is_read_error or isinstance(error, (GridSimError, MemoryError)):
         return error
     return GridSimError(f"{name}: not a valid result file ({error})")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
 from typing import Any, overload
 
@@ -13,12 +14,15 @@ from numpy.typing import NDArray
 from gridsim.errors import one_line
 from gridsim.support import html
 from gridsim.support.arguments import short_repr, unknown_name_error
+from gridsim.support.arrays import is_constant
 from gridsim.support.columns import is_valid_unicode
 from gridsim.support.imports import import_extra
 from gridsim.support.text import align, check_name, plain
 
 Column = NDArray[Any]
 
+#: Number of rows of a column that are hashed at once; they stay in the cache of a processor.
+_PART = 1 << 14
 _REPR_ROWS = 10  # number of rows in the repr of a table
 
 
@@ -30,8 +34,7 @@ def frozen(column: Column) -> Column:
 
 def _column(name: str, values: Any) -> Column:
     """Return `values` as a column of a `Table`: read-only, contiguous, in the machine's byte order."""
-    flags = values.flags if type(values) is np.ndarray else None
-    column = values if flags and flags.owndata and not flags.writeable else np.array(values)
+    column = values if is_constant(values) else np.array(values)
     kind = column.dtype.kind
     if kind in "OT":
         for value in column.tolist():
@@ -42,7 +45,8 @@ def _column(name: str, values: Any) -> Column:
         column, kind = np.array(column.tolist(), dtype=np.str_), "U"
     if kind == "U":
         # use the shortest dtype, so that equal texts have equal dtypes
-        column = column.astype(f"U{max(1, max(map(len, column.tolist()), default=1))}")
+        longest = int(np.strings.str_len(column).max(initial=1))
+        column = column.astype(f"U{longest}", copy=False)
         if not is_valid_unicode(column):
             raise ValueError(f"column {name!r} must be valid Unicode text, got invalid characters")
     if kind not in "biufU" or column.ndim != 1:
@@ -270,13 +274,14 @@ def digest(tables: Mapping[str, Table], facts: Mapping[str, Any]) -> str:
     for name in sorted(tables):
         table = tables[name]
         digest_state.update(f"table {name} {len(table)}\n".encode())
-        for key in sorted(table.keys()):
-            column = table[key]
-            if column.dtype.kind == "f":
-                column = column + 0.0  # -0.0 becomes 0.0
-                column[np.isnan(column)] = np.nan
-            column = column.astype(column.dtype.newbyteorder("<"), copy=False)
-            digest_state.update(f"column {key} {column.dtype.str}\n".encode())
-            digest_state.update(column.data)
+        for key, column in sorted(table.items()):
+            little = column.dtype if sys.byteorder == "little" else column.dtype.newbyteorder("<")
+            digest_state.update(f"column {key} {little.str}\n".encode())
+            for first in range(0, len(column), _PART):
+                part = column[first : first + _PART]
+                if part.dtype.kind == "f":
+                    part = part + 0.0  # -0.0 becomes 0.0
+                    part[np.isnan(part)] = np.nan
+                digest_state.update(part.astype(little, copy=False).data)
     digest_state.update(b"facts " + json.dumps(plain(facts), sort_keys=True).encode())
     return digest_state.hexdigest()

@@ -379,7 +379,7 @@ def _run(
 ) -> Replicates:
     """Run all steps on all replications; return their values, and the lower bounds if they are a step."""
     runs = [step for step in steps if step.scheduler is not None]
-    cells, metrics = [], dict.fromkeys(measures)
+    cells, metrics = [], dict.fromkeys(measures if len(runs) == len(steps) else [*measures, "lower_bound"])
     for k in range(replicates):
         variants = {
             id(step.scenario): replication(step.scenario, k) for step in runs

@@ -25,3 +25,15 @@ def distinct_values(values: NDArray[Any]) -> NDArray[Any]:
     ordered: NDArray[Any] = np.sort(values, axis=None)
     distinct: NDArray[Any] = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
     return distinct
+
+
+def is_constant(values: Any) -> bool:
+    """Return whether `values` is an array that nothing can write to, so that it need not be copied.
+
+    It is contiguous and read-only, and owns its memory or has that of `bytes`.
+    """
+    if type(values) is not np.ndarray:
+        return False
+    flags, memory = values.flags, values.base
+    has_own_memory = flags.owndata or isinstance(memory, bytes)
+    return has_own_memory and flags.c_contiguous and flags.aligned and not flags.writeable

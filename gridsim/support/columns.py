@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.support.arrays import Integers
+from gridsim.support.arrays import Integers, is_constant
 
 #: Number of entries that the repr of a column shows.
 _REPR_ENTRIES = 3
@@ -338,12 +338,8 @@ def _read_only(values: Any, dtype: type[np.generic]) -> NDArray[Any]:
 
     A read-only array of this type that owns its memory is not copied, since nothing can write to it.
     """
-    flags = values.flags if type(values) is np.ndarray and values.dtype == dtype else None
-    array: NDArray[Any]
-    if flags and flags.owndata and flags.c_contiguous and not flags.writeable:
-        array = values
-    else:
-        array = np.array(values, dtype, order="C")
+    constant = is_constant(values) and values.dtype == dtype
+    array: NDArray[Any] = values if constant else np.array(values, dtype, order="C")
     if dtype is np.str_:
         longest = int(np.strings.str_len(array).max(initial=1)) if len(array) else 1
         array = array.astype(f"U{max(1, longest)}", copy=False)

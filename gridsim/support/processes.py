@@ -25,6 +25,7 @@ from typing import Any
 from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
 from gridsim.support.arguments import integer
 from gridsim.support.imports import import_extra, sleeping_thread_variables
+from gridsim.support.threads import processors
 
 #: Signals that a terminal sends to all processes of a command; only the parent process handles them.
 _TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -152,9 +153,7 @@ class Processes(Executor):
 
     def __init__(self, workers: int | None = None) -> None:
         _check_script()
-        self._max_workers = integer(
-            "workers", _processors() if workers is None else workers, low=1, high=4096
-        )
+        self._max_workers = integer("workers", processors() if workers is None else workers, low=1, high=4096)
         self._pool = self._new_pool()
 
     def _new_pool(self) -> ProcessPoolExecutor:
@@ -308,10 +307,6 @@ def _check_threads() -> None:
                 thread.join()
 
 
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _call(call: bytes) -> Any:
     fn, args, kwargs = pickle.loads(call)
     return fn(*args, **kwargs)
@@ -379,7 +374,7 @@ def executor_of(workers: int | None, dask: str | None = None) -> Iterator[Execut
         with client:
             yield client.get_executor()
         return
-    count = _processors() if workers is None else integer("--workers", workers, low=1, high=4096)
+    count = processors() if workers is None else integer("--workers", workers, low=1, high=4096)
     if count == 1:
         yield None
         return

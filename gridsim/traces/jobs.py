@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
@@ -19,7 +18,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.common.whole_numbers import whole_numbers
+from gridcore.common.decimal_numbers import decimal_numbers
 from gridsim.errors import TraceFormatError
 from gridsim.support.arrays import first_true
 from gridsim.support.files import StrPath
@@ -36,7 +35,7 @@ from gridsim.traces._text import (
     truncate,
     warn_remarks,
 )
-from gridsim.traces.job_lines import place_parts, unknown_submissions
+from gridsim.traces.job_lines import column_of, place_parts, unknown_submissions
 
 # times and memory have fractions in some logs; identifiers and counts must be whole numbers
 _KINDS: dict[str, type[np.int64] | type[np.float64]] = {
@@ -67,6 +66,8 @@ _OPTIONAL_FIELDS = _UNUSED_FIELDS | {"group", "queue", "preceding", "think_time"
 _COUNTS = ("used_procs", "req_procs")
 #: Largest number of comment lines of a log; they are kept in memory until its end.
 _MAX_COMMENTS = 100_000
+#: Share of the jobs so far, one of this many, for which a reader has spare memory.
+_SPARE_ROWS = 16
 #: Number of lines among which a field of the header is searched for.
 _HEAD_LINES = 1000
 #: Largest number of machines that is accepted from the header of a log, which may state any number.
@@ -442,35 +443,11 @@ def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | N
         an identifier or a count), or the file is missing, truncated, binary or without jobs.  The message
         begins with the file and any faulty line.
     """
-    unread: dict[str, list[int]] = defaultdict(list)
-    try:
-        comments, numbers, table = _columns(path, format, plain, unread)
-    except TraceFormatError:
-        raise
-    except ValueError as error:
-        raise _first_fault(path, format, str(error)) from error
-    line = np.frombuffer(numbers, np.int64)
-    for name, rows in _replace_unreadable(table, format.fields).items():
-        unread[name] += line[rows].tolist()
-    is_integer = [_KINDS[name] is np.int64 for name in format.fields]
-    limit = np.array([LARGEST_COUNT if name in _COUNTS else LARGEST_EXACT for name in format.fields])
-    in_range = ((-limit <= table.min(axis=0)) & (table.max(axis=0) <= limit)).all()  # False for NaN
-    fractions = table.dtype.kind == "f" and (table[:, is_integer] != np.floor(table[:, is_integer])).any()
-    if not in_range or fractions:
-        raise _first_fault(path, format, "a field must be a finite (whole) number")
-
-    jobs: NDArray[np.void] = np.empty(len(table), dtype=JOB_DTYPE)
-    # one copy sets all fields, as each takes 8 bytes; fields that differ from the table in type are set below
-    jobs.view(table.dtype).reshape(len(table), -1)[:, : len(format.fields)] = table
-    for k, name in enumerate(format.fields):
-        if JOB_DTYPE[name] != table.dtype:
-            jobs[name] = table[:, k]
-    for name in JOB_FIELDS[len(format.fields) :]:
-        jobs[name] = -1
-    jobs["line"] = line
-    unused = [number for name in _UNUSED_FIELDS for number in unread.get(name, ())]
-    lines = np.unique(np.array(unused, np.int64))
-    return ParsedJobs(header_of(comments), jobs, lines, repairs=_unread_remarks(unread))
+    reader = _JobReader(path, format, plain)
+    with closing(text_blocks(path)) as blocks:
+        for block in blocks:
+            reader.read(block)
+    return reader.parsed_jobs()
 
 
 def _unread_remarks(unread: Mapping[str, Iterable[int]]) -> tuple[Remark, ...]:
@@ -513,105 +490,117 @@ def _replace_unreadable(table: NDArray[Any], fields: tuple[str, ...]) -> dict[st
     return rows
 
 
-def _columns(
-    path: StrPath, format: JobFormat, plain: Callable[[str], str] | None, unread: dict[str, list[int]]
-) -> tuple[list[str], array[int], NDArray[Any]]:
-    """Return the comments, the line of each job, and the fields; raise ValueError for an invalid number.
+class _JobReader:
+    """Reader of a log in blocks, which parses the lines of jobs and keeps the comments.
 
-    Lines with a word of `_OPTIONAL_FIELDS` that is not a number are appended to `unread` of the field.
+    A block takes several times the memory of its jobs until it is parsed; of the blocks before, only the jobs
+    and the comments are in memory.
     """
-    if plain is None and (columns := _integer_columns(path, format)) is not None:
-        return columns
-    reader, tables = _JobLineReader(path, format), []
-    with closing(text_blocks(path)) as blocks:
-        for block in blocks:
-            lines = reader.jobs(block)
-            if lines:
-                if plain is not None:
-                    lines = [*map(plain, lines)]
-                try:
-                    tables.append(_floats(lines, format))
-                except ValueError:
-                    readable = [*map(format.readable_line, lines)]
-                    tables.append(_floats(readable, format))
-                    numbers = reader.numbers[-len(lines) :]
-                    for number, line, text in zip(numbers, lines, readable, strict=True):
-                        words = zip(format.fields, line.split(), text.split(), strict=False)
-                        for name, word, readable_word in words:
-                            if word != readable_word:
-                                unread[name].append(number)
-    return reader.comments, reader.numbers, reader.concatenate(tables)
+
+    def __init__(self, path: StrPath, format: JobFormat, plain: Callable[[str], str] | None) -> None:
+        self._path, self._format, self._plain = path, format, plain
+        self._comments: list[str] = []
+        self._unread: dict[str, list[int]] = defaultdict(list)
+        self._jobs: NDArray[np.void] = np.empty(0, JOB_DTYPE)
+        self._count = 0  # of the jobs so far; `_jobs` has more rows
+        self._at_start, self._last_line = True, 0
+        self._is_integer = np.array([_KINDS[name] is np.int64 for name in format.fields])
+        counts = [LARGEST_COUNT if name in _COUNTS else LARGEST_EXACT for name in format.fields]
+        self._limits = np.array(counts, np.float64)
+
+    def read(self, block: str) -> None:
+        """Read the next block of lines."""
+        columns = len(self._format.fields)
+        if self._plain is None and (table := decimal_numbers(block, columns)) is not None:
+            first = self._last_line + 1
+            self._at_start, self._last_line = False, self._last_line + len(table)
+            self._add(table, np.arange(first, first + len(table)))
+            return
+        lines, line_numbers = self._job_lines(block)
+        if not lines:
+            return
+        if self._plain is not None:
+            lines = [*map(self._plain, lines)]
+        if (table := decimal_numbers("\n".join(lines), columns)) is None:
+            try:
+                table = _floats(lines, self._format)
+            except ValueError:
+                table = self._readable_floats(lines, line_numbers)
+        self._add(table, np.array(line_numbers, np.int64))
+
+    def parsed_jobs(self) -> ParsedJobs:
+        """Return the jobs of all blocks, or raise TraceFormatError if there are none."""
+        if not self._count:
+            raise format_error(self._path, max(1, len(self._comments)), "no jobs in this log")
+        self._jobs.resize(self._count, refcheck=False)
+        unused = [number for name in _UNUSED_FIELDS for number in self._unread.get(name, ())]
+        unread_lines = np.unique(np.array(unused, np.int64))
+        return ParsedJobs(
+            header_of(self._comments), self._jobs, unread_lines, repairs=_unread_remarks(self._unread)
+        )
+
+    def _job_lines(self, block: str) -> tuple[list[str], list[int]]:
+        """Return the lines of jobs of a block, stripped of blanks, with their numbers; keep its comments."""
+        jobs, numbers, comment = [], [], self._format.comment
+        for number, line in enumerate(block.split("\n"), self._last_line + 1):
+            self._last_line = number
+            text = line.strip()
+            if text.startswith(comment):
+                self._comments.append(line.lstrip().removeprefix(comment))
+                if len(self._comments) > _MAX_COMMENTS:
+                    message = f"a log must have at most {_MAX_COMMENTS} lines of comments, got more"
+                    raise format_error(self._path, number, message)
+            elif text:
+                if not (self._at_start and is_column_header(self._format.words(text))):
+                    numbers.append(number)
+                    jobs.append(text)
+                self._at_start = False
+        return jobs, numbers
+
+    def _readable_floats(self, lines: list[str], line_numbers: list[int]) -> NDArray[np.float64]:
+        """Return the fields of lines, with -1 for words of `_OPTIONAL_FIELDS` that are not numbers."""
+        readable = [*map(self._format.readable_line, lines)]
+        try:
+            table = _floats(readable, self._format)
+        except ValueError as error:
+            raise _first_fault(self._path, self._format, str(error)) from error
+        for number, line, text in zip(line_numbers, lines, readable, strict=True):
+            words = zip(self._format.fields, line.split(), text.split(), strict=False)
+            for name, word, readable_word in words:
+                if word != readable_word:
+                    self._unread[name].append(number)
+        return table
+
+    def _add(self, table: NDArray[np.float64], line: NDArray[np.int64]) -> None:
+        """Add jobs with these fields and lines."""
+        fields = self._format.fields
+        if not self._is_valid(table):
+            for name, rows in _replace_unreadable(table, fields).items():
+                self._unread[name] += line[rows].tolist()
+            if not self._is_valid(table):
+                raise _first_fault(self._path, self._format, "a field must be a finite (whole) number")
+        first, self._count = self._count, self._count + len(table)
+        if self._count > len(self._jobs):
+            # in place, as a copy would take the memory of all jobs so far; no view of the array is in use
+            self._jobs.resize(self._count + self._count // _SPARE_ROWS, refcheck=False)
+        jobs = self._jobs[first : self._count]
+        for k, name in enumerate(fields):
+            jobs[name] = table[:, k]
+        for name in JOB_FIELDS[len(fields) :]:
+            jobs[name] = -1
+        jobs["line"] = line
+
+    def _is_valid(self, table: NDArray[np.float64]) -> bool:
+        """Return whether all fields are in range, and whole numbers if they have to be."""
+        size, whole = np.abs(table), table == np.floor(table)
+        # most tables have no value beyond the least of the limits, and only whole numbers
+        in_range = size.max() <= self._limits.min() or (size.max(axis=0) <= self._limits).all()  # not for NaN
+        return bool(in_range and (whole.all() or whole.all(axis=0)[self._is_integer].all()))
 
 
 def _floats(lines: list[str], format: JobFormat) -> NDArray[np.float64]:
     table: NDArray[np.float64] = np.loadtxt(lines, comments=None, usecols=range(len(format.fields)), ndmin=2)
     return table
-
-
-def _integer_columns(
-    path: StrPath, format: JobFormat
-) -> tuple[list[str], array[int], NDArray[np.int64]] | None:
-    """Return the result of `_columns`, parsed fast, for a log of whole numbers; None for other logs."""
-    reader, tables = _JobLineReader(path, format), []
-    with closing(text_blocks(path)) as blocks:
-        for block in blocks:
-            table = whole_numbers(block, len(format.fields))
-            if table is not None:
-                reader.skip_jobs(len(table))
-            elif lines := reader.jobs(block):
-                table = whole_numbers("\n".join(lines), len(format.fields))
-                if table is None:
-                    return None
-            if table is not None:
-                tables.append(table)
-    return reader.comments, reader.numbers, reader.concatenate(tables)
-
-
-class _JobLineReader:
-    """Reader of a log in blocks that separates the lines of jobs from the other lines.
-
-    Attributes
-    ----------
-    comments
-        Comments of the blocks so far.
-    numbers
-        Line number of each job of the blocks so far.
-    """
-
-    def __init__(self, path: StrPath, format: JobFormat) -> None:
-        self.comments: list[str] = []
-        self.numbers = array("q")
-        self._path, self._format = path, format
-        self._at_start, self._last_line = True, 0
-
-    def jobs(self, block: str) -> list[str]:
-        """Return the lines of jobs of the next block, stripped of blanks."""
-        jobs, comment = [], self._format.comment
-        for number, line in enumerate(block.split("\n"), self._last_line + 1):
-            self._last_line = number
-            text = line.strip()
-            if text.startswith(comment):
-                self.comments.append(line.lstrip().removeprefix(comment))
-                if len(self.comments) > _MAX_COMMENTS:
-                    message = f"a log must have at most {_MAX_COMMENTS} lines of comments, got more"
-                    raise format_error(self._path, number, message)
-            elif text:
-                if not (self._at_start and is_column_header(self._format.words(text))):
-                    self.numbers.append(number)
-                    jobs.append(text)
-                self._at_start = False
-        return jobs
-
-    def skip_jobs(self, count: int) -> None:
-        """Count the `count` lines of the next block as jobs, without reading them."""
-        self.numbers.frombytes(np.arange(self._last_line + 1, self._last_line + count + 1).tobytes())
-        self._at_start, self._last_line = False, self._last_line + count
-
-    def concatenate(self, tables: list[NDArray[Any]]) -> NDArray[Any]:
-        """Return the fields of all blocks, or raise TraceFormatError if there are no jobs."""
-        if not tables:
-            raise format_error(self._path, max(1, len(self.comments)), "no jobs in this log")
-        return np.concatenate(tables)
 
 
 def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
@@ -622,10 +611,10 @@ def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
     be changed; that of the log is read-only.
     """
     header, jobs = parsed_jobs.header, parsed_jobs.jobs
-    submit, run_time, line = jobs["submit"], jobs["run_time"], jobs["line"]
+    submit, run_time, line = column_of(jobs, "submit"), column_of(jobs, "run_time"), jobs["line"]
     wrong = (run_time < 0) & (run_time != -1)
-    run_time[wrong] = -1
-    unsorted = ~unknown_submissions(jobs) & (submit < np.maximum.accumulate(submit))
+    jobs["run_time"][wrong] = -1
+    unsorted = ~unknown_submissions(submit) & (submit < np.maximum.accumulate(submit))
     placed = place_parts(jobs)
     repairs = (
         *parsed_jobs.repairs,
@@ -633,8 +622,12 @@ def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
         Remark(line[wrong], "run times below -1, taken as unknown"),
         Remark(line[placed], "parts of unknown submission, taken as submitted after the part or line above"),
     )
-    if (np.diff(submit) < 0).any():
-        jobs = jobs[np.argsort(submit, kind="stable")]
+    if len(placed):
+        submit = column_of(jobs, "submit")
+    if (submit[1:] < submit[:-1]).any():
+        order = np.argsort(submit, kind="stable")
+        moved = np.flatnonzero(order != np.arange(len(order)))
+        jobs[moved] = jobs[order[moved]]  # in most logs few jobs move, so that this takes little memory
     jobs.flags.writeable = False
     return JobLog(
         os.fspath(path),

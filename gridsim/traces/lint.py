@@ -156,7 +156,7 @@ def _lint_jobs(path: StrPath, format: JobLogFormat) -> list[Finding]:
     log, lines = JobLog(os.fspath(path), header, jobs), lines_of(jobs)
     submit, run_time = jobs["submit"], jobs["run_time"]
     used_procs, req_procs, req_time = jobs["used_procs"], jobs["req_procs"], jobs["req_time"]
-    whole_job, unknown = ~np.isin(jobs["status"], PARTS), unknown_submissions(jobs)
+    whole_job, unknown = ~np.isin(jobs["status"], PARTS), unknown_submissions(jobs["submit"])
     job = whole_job & ~lines.never_ran
     duplicates = np.flatnonzero(whole_job)[_duplicates(jobs["job"][whole_job])]
     unused = {

@@ -49,7 +49,7 @@ BUSY = "tables/machines/busy.npy"
         (npy([1.0], descr=[("a", "<f8")]), "must be one-dimensional and contain numbers or text"),
         (npy([1.0, 2.0], shape=(1, 2)), "must be one-dimensional and contain numbers or text"),
         (npy([1.0, 2.0], descr="<M8[s]"), "must be one-dimensional and contain numbers or text"),
-        (npy([1.0]).replace(b"'<f8'", b"exit()"), "machines/busy must have a valid header"),
+        (npy([1.0]).replace(b"'<f8'", b"exit()"), "machines/busy.npy must have a valid header"),
         (npy([1.0]).replace(b"'<f8'", b"(((((("), "not a valid result file"),
         (npy([1.0]).replace(b"NUMPY\x01", b"NUMPY\x03"), "must be 1.0 or 2.0, got (3, 0)"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "not a valid result file"),
@@ -282,7 +282,7 @@ def test_members_with_an_unsupported_compression_are_rejected(file: Path) -> Non
     """Other methods than deflate may unpack to millions of times the size."""
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("more/a.npy", bytes(1 << 24), zipfile.ZIP_BZIP2)
-    with pytest.raises(GridSimError, match="^more/a.npy"):
+    with pytest.raises(GridSimError, match="more/a.npy must be stored or deflated"):
         gs.Result.load(file)
 
 

@@ -46,7 +46,7 @@ PARTS = [
         "task_numbers",
         "transit",
         "exchange",
-        "whole_numbers",
+        "decimal_numbers",
         "runs",
         "ordered_queue",
         "scalars",
@@ -342,7 +342,7 @@ def test_validation_imports_no_code_of_the_simulator() -> None:
     simulator = "engine", *ORDER[ORDER.index("scheduling") :]
     assert not {name for name in visited for part in simulator if is_inside(name, f"gridsim.{part}")}
     # modules that these may import: types, errors about names, and tables of numbers as text
-    words = {f"gridcore.common.{name}" for name in ("arrays", "names", "whole_numbers")}
+    words = {f"gridcore.common.{name}" for name in ("arrays", "names", "decimal_numbers")}
     assert not {name for name in visited - words if is_inside(name, "gridcore")}
 
 

@@ -693,14 +693,15 @@ def check_bound(kind: BoundKind) -> BoundKind:
 def metric_values(result: Metrics, functions: Mapping[str, MetricFunction | None]) -> dict[str, float]:
     """Return the values of all `METRICS` and of the functions in `functions`.
 
-    The lower bound and the optimality gap of more than `BOUND_LIMIT` applications take long to compute and
-    are included only if they are requested.
+    The lower bound and the optimality gap, which take long to compute, are included if one of them is among
+    `functions`, and, without functions, for bags of at most `BOUND_LIMIT` applications.
     """
-    costly = len(result.applications) > BOUND_LIMIT
+    is_default = not functions and not result.rigid and len(result.applications) <= BOUND_LIMIT
+    with_bounds = is_default or any(name in functions for name in _QUADRATIC_METRICS)
     values = {
         name: float(metric(result))
         for name, metric in METRICS.items()
-        if not (costly and name in _QUADRATIC_METRICS and name not in functions)
+        if with_bounds or name not in _QUADRATIC_METRICS
     }
     return values | {
         name: _number(name, metric, metric(result))

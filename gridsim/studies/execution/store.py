@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError, TraceFormatError
 from gridsim.model.scenario import ArchivedScenario, Scenario
-from gridsim.results.archive import Reader, Writer
+from gridsim.results.archive import Reader, Writer, scenario_member
 from gridsim.results.metrics.registry import METRICS
 from gridsim.results.result import Result
 from gridsim.results.table import ArrowStream
@@ -296,7 +296,7 @@ class Store(ArrowStream):
             if not file.exists():
                 file.parent.mkdir(exist_ok=True)
                 with atomic_file(file) as stream, Writer(stream) as archive:
-                    archive.arrays({name: array})
+                    archive.arrays([(scenario_member(name), array)])
 
     # -- tables ---------------------------------------------------------------------------------------
 
@@ -557,7 +557,7 @@ class _Arrays(Mapping[str, NDArray[Any]]):
         file = no_link(self._folder / f"{name}.npz")
         try:
             with open_regular(file) as stream, Reader(stream) as archive:
-                return archive.arrays([name])[name]
+                return archive.scenario_arrays([name])[name]
         except FileNotFoundError:
             raise KeyError(name) from None
         except MemoryError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -300,8 +299,11 @@ def _bare_digest(module: ModuleSource) -> str:
 
 
 def _version(package: str) -> str:
-    with suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(package)
+    # imported here, since workers do not need it
+    from importlib.metadata import PackageNotFoundError, version
+
+    with suppress(PackageNotFoundError):
+        return version(package)
     return str(getattr(sys.modules.get(package), "__version__", "unknown"))
 
 

@@ -113,7 +113,14 @@ def test_bounds_of_many_applications_are_computed_only_on_request(toy, monkeypat
     assert costly <= {*metric_values(result, {})}
     monkeypatch.setattr(measures, "BOUND_LIMIT", 1)
     assert {*METRICS} - {*metric_values(result, {})} == costly
-    assert {*METRICS} - {*metric_values(result, {"gap": None})} == {"lower_bound"}
+    for name in costly:
+        assert {*METRICS} == {*metric_values(result, {name: None})}
+
+
+def test_bounds_are_left_out_if_only_other_metrics_are_requested(toy):
+    result, costly = simulate(SCENARIO, toy()), {"gap", "lower_bound"}
+    for functions in ({"makespan": None}, {"twice": lambda result: 2 * result.makespan}):
+        assert {*METRICS} - {*metric_values(result, functions)} == costly
 
 
 @pytest.mark.parametrize(
