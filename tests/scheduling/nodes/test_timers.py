@@ -34,7 +34,8 @@ class TimerNode(gs.NodeProgram):
 
     def set_or_cancel(self, view: Any) -> None:
         draw, delay = view.random.integers(11), float(view.random.integers(3))
-        a, x = view.random.integers(self.parameters.values), view.random.integers(self.parameters.values) / 2.0
+        values = self.parameters.values
+        a, x = view.random.integers(values), view.random.integers(values) / 2.0
         if x == 0.0:
             x = 0.0 * view.random.integers(-1, 1)  # both zeros, which are equal
         if draw < 2:
