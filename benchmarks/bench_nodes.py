@@ -3,11 +3,12 @@
 ``python benchmarks/bench_nodes.py`` prints a table: medians over rounds, in each of which all run one after
 another, each in a process of its own.  ``--nodes``, ``--rounds``, ``--programs`` and ``--how`` choose.
 
-Four programs.  *tokens*: each node sends a token to its first neighbour, and whoever gets one passes it on.
+Five programs.  *tokens*: each node sends a token to its first neighbour, and whoever gets one passes it on.
 *choices*: of two random machines the one with less work gets each share of an application (power of two
 choices), by probes, answers and shares, with task queues; in SimPy a queue is one number, ours is a real one.
 *gossip*: push-sum, a node sends half of its sum and of its weight to a random neighbour every second.
-*pigeon*: ``examples/pigeon.py`` at a load of 0.8, with queues of any length at the masters.
+*pigeon*: ``examples/pigeon.py`` at a load of 0.8, with queues of any length at the masters.  *stations*: each
+node is an M/M/1 queue at a load of 0.9, with two timers for each customer; times are us a customer.
 
 Three networks: delays that differ (30 to 70 ms), FIFO interfaces, and equal delays.  SimPy (4.1) twice: with
 callbacks of timeouts, and with a process and a store a node.
@@ -38,7 +39,9 @@ NETWORKS = ("differing", "fifo", "equal")
 DEGREE, GAP, SHARES = 8, 10.0, 64
 #: Of Pigeon: workers of a group, those reserved for short tasks, distributors, and the load.
 GROUP, RESERVED, DISTRIBUTORS, LOAD = 25, 1, 4, 0.8
-PROGRAMS = ("tokens", "choices", "gossip", "pigeon")
+PROGRAMS = ("tokens", "choices", "gossip", "pigeon", "stations")
+#: Of stations: arrivals per s; customers are served in 1 s on average.
+ARRIVALS = 0.9
 
 # -- ours --------------------------------------------------------------------------------------------------
 
@@ -133,6 +136,38 @@ class Gossip(gs.NodeScheduler, frozen=True, kw_only=True):
     messages: ClassVar[dict[str, gs.Message]] = {"half": gs.Message(NBYTES["half"], sum=float, weight=float)}
 
 
+class StationNode(gs.NodeProgram):
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.queue = gs.Fifo(arrival=float)
+        self.left, self.total_time = parameters.customers, 0.0
+
+    def on_start(self, view: Any) -> None:
+        view.timer(view.random.exponential(1.0 / ARRIVALS), "arrival")
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+
+    def on_arrival(self, view: Any) -> None:
+        if not self.queue:
+            view.timer(view.random.exponential(1.0), "departure")
+        self.queue.push(view.now)
+        self.left -= 1
+        if self.left > 0:
+            view.timer(view.random.exponential(1.0 / ARRIVALS), "arrival")
+
+    def on_departure(self, view: Any) -> None:
+        self.total_time += view.now - self.queue.pop()
+        if self.queue:
+            view.timer(view.random.exponential(1.0), "departure")
+
+
+class Stations(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = StationNode
+    degree: int = 0
+    customers: int = 1000
+
+
 def pigeon() -> gs.NodeScheduler:
     """Return Pigeon, of the examples."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
@@ -154,12 +189,14 @@ def submissions(nodes: int, messages: int) -> list[tuple[float, int]]:
 
 
 def ours(program: str, nodes: int, network: str, messages: int, form: str) -> tuple[float, int]:
-    """Return s of a processor and messages, with all that a run of the library has around it."""
+    """Return s of a processor and messages or customers, with all that a run of the library has around it."""
     scheduler: gs.NodeScheduler
-    if program in ("tokens", "gossip"):
-        rounds = max(1, messages // nodes)
+    rounds = max(1, messages // nodes)
+    if program in ("tokens", "gossip", "stations"):
         scheduler = Tokens(hops=rounds, degree=DEGREE) if program == "tokens" else Gossip(degree=DEGREE)
         end = 1e6 if program == "tokens" else float(rounds)
+        if program == "stations":
+            scheduler, end = Stations(customers=rounds), 2.0 * rounds + 100.0
         workload = gs.Workload.of(release=[end], tasks=[1], task_size=[SIZE], submitter=[0], origin=0.0)
     else:
         scheduler, submitted = Choices(degree=1), submissions
@@ -185,7 +222,8 @@ def ours(program: str, nodes: int, network: str, messages: int, form: str) -> tu
     )
     begin = time.process_time()
     result = gs.simulate(scenario, scheduler, nodes=form)
-    return time.process_time() - begin, int(result.messages["sent"].sum())
+    sent = nodes * rounds if program == "stations" else int(result.messages["sent"].sum())
+    return time.process_time() - begin, sent
 
 
 # -- SimPy -------------------------------------------------------------------------------------------------
@@ -263,6 +301,51 @@ def by_simpy(design: str, program: str, nodes: int, network: str, messages: int)
 
         for node in range(nodes):
             env.timeout(draw.random(), node).callbacks.append(halve)
+    elif program == "stations":
+        customers, queue_of = [max(1, messages // nodes)] * nodes, [deque[float]() for _ in range(nodes)]
+        sent, total_time = nodes * customers[0], [0.0] * nodes
+
+        def enter(node: int) -> bool:
+            """Let a customer arrive; return whether another one will."""
+            queue_of[node].append(env.now)
+            customers[node] -= 1
+            return customers[node] > 0
+
+        def leave(node: int) -> bool:
+            """Let the first customer leave; return whether another one waits."""
+            total_time[node] += env.now - queue_of[node].popleft()
+            return bool(queue_of[node])
+
+        def arrival(event: Any) -> None:
+            node = event._value
+            if not queue_of[node]:
+                env.timeout(draw.expovariate(1.0), node).callbacks.append(departure)
+            if enter(node):
+                env.timeout(draw.expovariate(ARRIVALS), node).callbacks.append(arrival)
+
+        def departure(event: Any) -> None:
+            if leave(event._value):
+                env.timeout(draw.expovariate(1.0), event._value).callbacks.append(departure)
+
+        def source(node: int) -> Any:
+            is_open = True
+            while is_open:
+                yield env.timeout(draw.expovariate(ARRIVALS))
+                is_open = enter(node)
+                stores[node].put(None)
+
+        def server(node: int) -> Any:
+            while True:
+                yield stores[node].get()
+                yield env.timeout(draw.expovariate(1.0))
+                leave(node)
+
+        for node in range(nodes):
+            if design == "callbacks":
+                env.timeout(draw.expovariate(ARRIVALS), node).callbacks.append(arrival)
+            else:
+                env.process(source(node))
+                env.process(server(node))
     elif program == "pigeon":
         speed = [float(draw.randrange(1000, 3001, 200)) for _ in range(nodes)]
         waiting_of: list[deque[int]] = [deque() for _ in range(masters)]
@@ -333,7 +416,7 @@ def by_simpy(design: str, program: str, nodes: int, network: str, messages: int)
 
         for at, node in submissions(nodes, messages):
             env.timeout(at, node).callbacks.append(release)
-    if design == "processes":
+    if design == "processes" and program != "stations":
         for node in range(ends):
             env.process(life(node))
     env.run(None if limit == float("inf") else limit)

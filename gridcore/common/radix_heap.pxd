@@ -16,13 +16,14 @@ from libc.string cimport memset
 
 from gridcore.common.bits cimport highest_bit, lowest_bit
 from gridcore.common.heap cimport Event, heap_make, heap_pop, heap_push
-from gridcore.common.memory cimport reallocate
+from gridcore.common.memory cimport prefetch_at, reallocate
 
 cdef enum:
     DIGIT = 6                           # bits of a digit
     DIGITS = 11                         # digits of an instant
     BATCH_SIZE = 16                     # events of a full batch
     MAX_FRONT = 48                      # `front` is filled up to this many events; a bucket with more is divided
+    LINE = 64                           # bytes of a cache line
     MIN_FRONT = 8                       # `front` is refilled below this many events, so that its owner can prefetch
 
 
@@ -107,6 +108,9 @@ cdef inline void _radix_empty(RadixHeap* q, int level, int digit, bint fits) noe
     q.used[level] &= ~(<unsigned long long> 1 << digit)
     q.n_far -= n
     while n > 0:
+        next_batch = q.next[batch]
+        for k in range(<Py_ssize_t> sizeof(Batch) // LINE):
+            prefetch_at(&q.batch[next_batch], k * LINE)
         for k in range((n - 1) % BATCH_SIZE + 1):
             event = q.batch[batch].item[k]
             if fits and event.time > q.base:
@@ -117,7 +121,6 @@ cdef inline void _radix_empty(RadixHeap* q, int level, int digit, bint fits) noe
                 q.front[q.n_front] = event
                 q.n_front += 1
         n = (n - 1) // BATCH_SIZE * BATCH_SIZE
-        next_batch = q.next[batch]
         q.next[batch] = q.unused
         q.unused = batch
         batch = next_batch

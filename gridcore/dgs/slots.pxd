@@ -2,6 +2,13 @@
 
 from gridcore.dgs.released cimport Released
 
+cdef extern from "gaps.h":
+    enum:
+        LONGEST_GAP "GRIDCORE_LONGEST_GAP"
+        GAP_PADDING "GRIDCORE_GAP_PADDING"
+    Py_ssize_t first_gap "gridcore_first_gap"(const unsigned short* gap, Py_ssize_t k, Py_ssize_t n,
+                                              unsigned short least) noexcept nogil
+
 cdef struct Span:                       # the slots of a reservation; searches need not read its other data
     long long start, end
 
@@ -12,6 +19,7 @@ cdef struct ReservationInfo:            # the other data of a reservation
 cdef struct Node:
     Span* row                           # the reservations in order; those before `first` are forgotten
     ReservationInfo* info
+    unsigned short* gap                 # the slots between each reservation and the one before, at most LONGEST_GAP
     Released released
     long long latest                    # when the newest reservation was made, ns
     int first, n, capacity
@@ -48,6 +56,7 @@ cdef class SlotSchedules:
     cdef long long* low                     # scratch
     cdef int[WINDOW + 1] fits_change        # scratch: at each slot of a window, the change in the number of fitting candidates
     cdef Py_ssize_t n_candidates, room_candidates
+    cdef bint has_counted                   # whether counting has moved the intervals of candidates beyond the result
     # the nodes visited by the current search, in order; unsuitable nodes are not candidates
     cdef int* visited
     cdef Py_ssize_t n_visited
@@ -58,6 +67,8 @@ cdef class SlotSchedules:
 
     cdef bint _reserve(self, Node* node, long long start, long long end, long long job, long long now) except -1
     cdef int _make_room(self, Node* node, Py_ssize_t* k) except -1
+    cdef void _set_gap(self, Node* node, Py_ssize_t k) noexcept nogil
+    cdef Py_ssize_t _next_gap(self, const Node* node, Py_ssize_t k, long long slots) noexcept nogil
     cdef Py_ssize_t _first_after(self, const Node* node, long long slot) noexcept nogil
     cdef Py_ssize_t _first_after_hint(self, Node* node, long long slot) noexcept nogil
     cdef bint _release(self, Node* node, long long start, long long end, long long job, bint any_job,
@@ -71,7 +82,7 @@ cdef class SlotSchedules:
     cdef int _open(self, const SearchQuery* query, const int[:, :] views, const unsigned char[::1] known_down,
                    const long long[::1] instants, Py_ssize_t searcher, Py_ssize_t u, long long* free_now) except -1 nogil
     cdef void _begin_search(self) noexcept nogil
-    cdef int _visit(self, int u, long long as_of, bint suits) except -1 nogil
+    cdef bint _visit(self, int u, long long as_of, bint suits) noexcept nogil
     cdef int _make_room_for(self, Py_ssize_t n) except -1 nogil
     cdef int _set_own_job(self, job) except -1
     cdef bint _counts_all(self, const Node* node, long long as_of) noexcept nogil

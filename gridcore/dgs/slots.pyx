@@ -15,6 +15,8 @@ Source: Vasilakos, Sacha and Pierre, DGS_ASAP: ``Search`` in its three steps.  T
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove, memset
 
+cimport cython
+
 from gridcore.common.arguments cimport _Guard, guard, indices, integers, plain
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.memory cimport reallocate, prefetch, prefetch_at
@@ -62,6 +64,7 @@ cdef long long smallest(long long* values, Py_ssize_t n, Py_ssize_t k) noexcept 
     return values[k]
 
 
+@cython.final
 cdef class SlotSchedules:
     """The reservations of `nodes` nodes.
 
@@ -93,6 +96,7 @@ cdef class SlotSchedules:
             for u in range(self.nodes):
                 free(self.node[u].row)
                 free(self.node[u].info)
+                free(self.node[u].gap)
                 free(self.node[u].released.item)
         free(self.node)
         free(self.last_search)
@@ -127,9 +131,12 @@ cdef class SlotSchedules:
             self._make_room(node, &k)
         memmove(&node.row[k + 1], &node.row[k], (node.n - k) * sizeof(Span))
         memmove(&node.info[k + 1], &node.info[k], (node.n - k) * sizeof(ReservationInfo))
+        memmove(&node.gap[k + 1], &node.gap[k], (node.n - k) * sizeof(unsigned short))
         node.row[k].start, node.row[k].end, node.info[k].made_at, node.info[k].job = start, end, now, job
         node.latest = max(node.latest, now)
         node.n += 1
+        self._set_gap(node, k)
+        self._set_gap(node, k + 1)
         return True
 
     cdef int _make_room(self, Node* node, Py_ssize_t* k) except -1:
@@ -138,6 +145,7 @@ cdef class SlotSchedules:
         if 2 * node.first > node.capacity:
             memmove(node.row, &node.row[node.first], (node.n - node.first) * sizeof(Span))
             memmove(node.info, &node.info[node.first], (node.n - node.first) * sizeof(ReservationInfo))
+            memmove(node.gap, &node.gap[node.first], (node.n - node.first) * sizeof(unsigned short))
             k[0] -= node.first
             node.n -= node.first
             node.first = 0
@@ -147,15 +155,30 @@ cdef class SlotSchedules:
             raise MemoryError(f"a node must have at most {2**31 - 1} reservations")
         node.row = <Span*> reallocate(node.row, capacity * sizeof(Span))
         node.info = <ReservationInfo*> reallocate(node.info, capacity * sizeof(ReservationInfo))
+        node.gap = <unsigned short*> reallocate(node.gap, (capacity + GAP_PADDING) * sizeof(unsigned short))
+        memset(&node.gap[node.capacity], 0, (capacity + GAP_PADDING - node.capacity) * sizeof(unsigned short))
         node.capacity = <int> capacity
         return 0
+
+    cdef inline void _set_gap(self, Node* node, Py_ssize_t k) noexcept nogil:
+        """Set the length of the gap before the k-th reservation, if there are both."""
+        if 0 < k < node.n:
+            node.gap[k] = <unsigned short> min(node.row[k].start - node.row[k - 1].end, <long long> LONGEST_GAP)
+
+    cdef inline Py_ssize_t _next_gap(self, const Node* node, Py_ssize_t k, long long slots) noexcept nogil:
+        """Return the first reservation from the k-th on (k > 0) with a gap of at least `slots` before it; `n` for none."""
+        cdef unsigned short least = <unsigned short> min(slots, <long long> LONGEST_GAP)
+        k = first_gap(node.gap, k, node.n, least)
+        while slots > LONGEST_GAP and k < node.n and node.row[k].start - node.row[k - 1].end < slots:
+            k = first_gap(node.gap, k + 1, node.n, least)
+        return k
 
     cdef Py_ssize_t _first_after(self, const Node* node, long long slot) noexcept nogil:
         """Return the index of the first reservation that ends after `slot`."""
         cdef Py_ssize_t low = node.first, n = node.n - node.first, half
         # a binary search without branches, since the processor could not predict them
         while n > 0:
-            half = (n + 1) // 2
+            half = (n + 1) >> 1
             low += half if node.row[low + half - 1].end <= slot else 0
             n -= half
         return low
@@ -272,6 +295,8 @@ cdef class SlotSchedules:
         node.n -= 1
         memmove(&node.row[i], &node.row[i + 1], (node.n - i) * sizeof(Span))
         memmove(&node.info[i], &node.info[i + 1], (node.n - i) * sizeof(ReservationInfo))
+        memmove(&node.gap[i], &node.gap[i + 1], (node.n - i) * sizeof(unsigned short))
+        self._set_gap(node, i)
         return 0
 
     def lose(self, nodes: ArrayLike, long long slot, long long now) -> tuple[Integers, Integers, Integers, Integers]:
@@ -388,6 +413,7 @@ cdef class SlotSchedules:
         cdef long long start
         self._check_job(n_nodes, slots, not_before)
         self._begin_search()
+        self._make_room_for(u.shape[0])
         for k in range(u.shape[0]):
             if not self._visit(<int> u[k], instant_of(instants, k), True):
                 raise ValueError(f"candidates[{k}] must differ from the candidates before it, got {u[k]}")
@@ -555,6 +581,7 @@ cdef class SlotSchedules:
         if query.poll_period:
             # the last instant up to `until` at which `u` polled its neighbours
             at = at + (query.until - at) // query.poll_period * query.poll_period if query.until >= at else -1
+        self._make_room_for(self.n_visited + views.shape[1])
         for j in range(views.shape[1]):
             neighbour = views[u, j]
             if neighbour < 0:
@@ -577,19 +604,22 @@ cdef class SlotSchedules:
         """Begin a new search: mark all nodes as not visited."""
         cdef Py_ssize_t u
         self.n_candidates = self.n_visited = 0
+        self.has_counted = False
         self.searches += 1
         if self.searches == 2147483647:
             self.searches = 1
             for u in range(self.nodes):
                 self.last_search[u] = 0
 
-    cdef int _visit(self, int u, long long as_of, bint suits) except -1 nogil:
-        """Visit node `u`, which becomes a candidate if it `suits` the job; return False if it was visited before."""
+    cdef inline bint _visit(self, int u, long long as_of, bint suits) noexcept nogil:
+        """Visit node `u`, which becomes a candidate if it `suits` the job; return False if it was visited before.
+
+        Call `_make_room_for` before.
+        """
         cdef Candidate* candidate
         if self.last_search[u] == self.searches:
             return False
         self.last_search[u] = self.searches
-        self._make_room_for(self.n_visited + 1)
         self.visited[self.n_visited] = u
         self.n_visited += 1
         if not suits:
@@ -633,16 +663,15 @@ cdef class SlotSchedules:
             while k < n and row[k].end <= at:
                 k += 1
             # find the first long enough gap between the reservations that count
-            if not counts_all:
+            if counts_all:
+                if k < n and row[k].start - at < slots:
+                    k = self._next_gap(node, k + 1, slots)
+                    at = row[k - 1].end
+            else:
                 while k < n and (not self._counts(&node.info[k], candidate.as_of) or row[k].start - at < slots):
                     if self._counts(&node.info[k], candidate.as_of):
                         at = max(at, row[k].end)
                     k += 1
-            elif k < n and row[k].start - at < slots:
-                k += 1
-                while k < n and row[k].start - row[k - 1].end < slots:
-                    k += 1
-                at = max(at, row[k - 1].end)
             candidate.high = row[k].start - slots if k < n else NEVER
             # the reader does not know that these reservations have been released
             repeat = False
@@ -697,46 +726,51 @@ cdef class SlotSchedules:
             for k in range(WINDOW):
                 fits += self.fits_change[k]
                 if fits >= n_nodes:
+                    self.has_counted = True
                     return at + k
             for k in range(self.n_candidates):
                 if self.candidates[k].low < end:
                     self.candidates[k].low = end
 
     cdef void _count_starts(self, Candidate* candidate, long long at, long long slots) noexcept nogil:
-        """Add the possible starts of a candidate to the window at `at`, gap by gap.
-
-        Whether the job fits a gap is computed without a branch, which could not be predicted.
-        """
+        """Add the possible starts of a candidate to the window at `at`, gap by gap."""
         cdef const Node* node = &self.node[candidate.node]
         cdef const ReservationInfo* info = NULL if self._counts_all(node, candidate.as_of) else node.info
-        cdef Py_ssize_t k = candidate.row
-        cdef long long low = max(candidate.low - at, 0), high = WINDOW
-        cdef bint fits, is_seen = True
-        while low < WINDOW:
-            high = NEVER
-            if k < node.n:
-                high = node.row[k].start - slots - at
-                is_seen = info == NULL or self._counts(&info[k], candidate.as_of)
-            if high >= WINDOW - 1:
-                # the gap reaches beyond the window; its end is unknown (-1) if the next reservation is not seen
-                self.fits_change[low] += 1
-                candidate.high = high + at if is_seen and high != NEVER else NEVER if is_seen else -1
+        cdef const Span* row = node.row
+        cdef Py_ssize_t k = candidate.row, n = node.n
+        cdef long long low = max(candidate.low, at), high, end = at + WINDOW
+        while True:
+            if info != NULL:
+                while k < n and low < end and (row[k].start - low < slots or not self._counts(&info[k], candidate.as_of)):
+                    if self._counts(&info[k], candidate.as_of):
+                        low = max(low, row[k].end)
+                    k += 1
+            elif k < n and row[k].start - low < slots:
+                k = self._next_gap(node, k + 1, slots)
+                low = row[k - 1].end
+            if low >= end:
+                high = -1               # it may be unknown
                 break
-            fits = is_seen & (high >= low)
-            self.fits_change[low] += fits
-            self.fits_change[max(high + 1, 0)] -= fits
-            low = max(low, node.row[k].end - at) if is_seen else low
+            high = row[k].start - slots if k < n else NEVER
+            self.fits_change[low - at] += 1
+            if high >= end - 1:
+                break
+            self.fits_change[high + 1 - at] -= 1
+            low = row[k].end
             k += 1
-            candidate.high = -1
-        candidate.low, candidate.row = low + at, <int> k
+        candidate.low, candidate.high, candidate.row = low, high, <int> k
 
     cdef void _choose(self, long long n_nodes, long long start, long long slots, long long* out) noexcept nogil:
-        """Write the first `n_nodes` candidates that are free from `start` on to `out`."""
+        """Write the first `n_nodes` candidates that are free from `start`, the result of the search, on to `out`."""
         cdef Py_ssize_t k = 0, n = 0
+        cdef const Candidate* candidate
         while n < n_nodes:
+            candidate = &self.candidates[k]
             self._prefetch(k + AHEAD)
-            if self._is_free(&self.node[self.candidates[k].node], self.candidates[k].as_of, start, slots):
-                out[n] = self.candidates[k].node
+            # most intervals contain `start`, or begin after it and are then the first, unless starts were counted
+            if (candidate.low <= start <= candidate.high or (candidate.low <= start or self.has_counted)
+                    and self._is_free(&self.node[candidate.node], candidate.as_of, start, slots)):
+                out[n] = candidate.node
                 n += 1
             k += 1
 

@@ -42,7 +42,7 @@ from gridcore.nodes.roles cimport ON_START, ON_TIMER, WITH_VALUE, Role, role_of
 from gridcore.nodes.rows cimport map_put, rows_clear
 from gridcore.nodes.shared_events cimport SharedEvents
 from gridcore.nodes.timers cimport (
-    Timer, Timers, timers_add, timers_cancel, timers_fields, timers_free, timers_make, timers_set,
+    Timer, Timers, timers_add, timers_cancel, timers_fields, timers_free, timers_identify, timers_make, timers_set,
 )
 from gridcore.nodes.active_set cimport ActiveSet, active_add, active_clear, active_make
 from gridcore.queues.task_queues cimport TaskQueues
@@ -627,6 +627,7 @@ cdef class NodeCore(SharedEvents):
         """Restore all timers of a state."""
         cdef Py_ssize_t k, i, words = self.timers.words
         cdef int slot
+        cdef TimerKind kind
         cdef const long long[:, ::1] timers = entries["timers"]
         cdef const double[::1] values = entries["values"]
         cdef const long long[::1] fields = entries["fields"]
@@ -645,6 +646,9 @@ cdef class NodeCore(SharedEvents):
                 timers_fields(&self.timers, slot)[i] = fields[ends[k] - counts[k] + i]
             if timers[k, 3] == self.request_timer:
                 map_put(&self.pending_requests, timers_fields(&self.timers, slot)[REQUEST_NUMBER], 2)[1] = slot
+            else:
+                kind = <TimerKind> self.timer_kinds[timers[k, 3]]
+                timers_identify(&self.timers, slot, kind.type_codes, kind.n)
         self.timers.number = entries["number"]
         return 0
 

@@ -28,8 +28,8 @@ cdef class MachineQueues:
     cdef TaskNumbers numbers            # of tasks that differ in size; None if the tasks of an application are equal
     cdef bint own_sizes
     cdef long long[::1] first_start, finish, completed, nodes_used
-    # for each machine, the applications of which tasks have started or been lost there: bits or, if these take too
-    # much memory, pairs with a mark
+    # for each application, the machines on which tasks of it have started or been lost: bits, since applications that
+    # run at the same time are neighbours in memory, or, if these take too much memory, pairs with a mark
     cdef unsigned char[:, ::1] used
     cdef bint sparse
     cdef Pairs pairs

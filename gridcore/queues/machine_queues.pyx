@@ -46,7 +46,7 @@ _JOURNAL = TableEntry({
 })
 _STATE = {
     "shares": TableEntry({"application": (0, "applications"), "tasks": (1, 2**31)}),
-    "count": ArrayEntry(np.int32, ("machines",), total="shares"), "used": ArrayEntry(np.uint8, ("machines", "bytes")),
+    "count": ArrayEntry(np.int32, ("machines",), total="shares"), "used": ArrayEntry(np.uint8, ("rows", "bytes")),
     "pairs": TableEntry({"machine": (0, "machines"), "application": (0, "applications")}),
     "ended": _JOURNAL, "ran": _JOURNAL, "came": _JOURNAL,
     "enqueued": NumberEntry(0, LATEST + 1), "tasks_done": NumberEntry(0, LATEST + 1),
@@ -103,7 +103,7 @@ cdef class MachineQueues:
         self.finish = np.zeros(0, np.int64)
         self.completed = np.zeros(0, np.int64)
         self.nodes_used = np.zeros(0, np.int64)
-        self.used = np.zeros((n, 0), np.uint8)
+        self.used = np.zeros((0, (n + 7) // 8), np.uint8)
         self.change = np.full(n, NEVER, np.int64)
         self.heap = np.arange(n, dtype=np.int32)
         self.position = np.arange(n, dtype=np.int32)
@@ -178,12 +178,12 @@ cdef class MachineQueues:
         self.first_start, self.finish = _concatenate(self.first_start, never), _concatenate(self.finish, never)
         self.completed, self.nodes_used = _concatenate(self.completed, zeros), _concatenate(self.nodes_used, zeros)
         self.n_applications += k
-        if not self.sparse and self.machines * ((self.n_applications + 7) // 8) > _MAX_DENSE_BITS // 8:
+        if not self.sparse and self.n_applications * self.used.shape[1] > _MAX_DENSE_BITS // 8:
             self._make_sparse()
-        elif not self.sparse and 8 * self.used.shape[1] < self.n_applications:
-            wider = np.zeros((self.machines, (self.n_applications + 7) // 8), np.uint8)
-            wider[:, :self.used.shape[1]] = self.used
-            self.used = wider
+        elif not self.sparse and self.used.shape[0] < self.n_applications:
+            longer = np.zeros((max(self.n_applications, 2 * n), self.used.shape[1]), np.uint8)
+            longer[:n] = self.used[:n]
+            self.used = longer
 
     def follow(self, releases, tasks: ArrayLike):
         """Report the end of each application to `releases`: it ends when its `tasks`, int64[k], are completed.
@@ -362,6 +362,7 @@ cdef class MachineQueues:
             is_merged[u] = not self._has_row_per_task(u)
         return journal_tables.schedule(_rows(&self.run_log), merges.view(np.bool_))
 
+    @cython.final
     cdef bint _has_row_per_task(self, Py_ssize_t u) noexcept nogil:
         """Return whether the record of `u` has a row for each task: tasks have sizes of their own, or overlap."""
         return self.own_sizes or self._cores(u) > 1
@@ -400,7 +401,8 @@ cdef class MachineQueues:
         return read_only({
             **{name: np.asarray(column) for name, column in self._columns().items()},
             "shares": np.asarray(self.share)[self._places()].astype(np.int64), "count": np.asarray(self.count),
-            "used": np.asarray(self.used), "pairs": self._read_pairs(), "ended": _rows(&self.completion_log), "ran": _rows(&self.run_log), "came": _rows(&self.arrival_log),
+            "used": np.asarray(self.used)[:self.n_applications], "pairs": self._read_pairs(),
+            "ended": _rows(&self.completion_log), "ran": _rows(&self.run_log), "came": _rows(&self.arrival_log),
             "enqueued": self.enqueued, "tasks_done": self.tasks_done,
             **(self.numbers.getstate() if self.own_sizes else {}),
         })
@@ -421,7 +423,8 @@ cdef class MachineQueues:
         known = {name: np.asarray(column) for name, column in self._columns().items()}
         entries = read(state, {
             **array_entries(known, INSTANT_OR_NEVER, running=(-1, "applications"), free_at=INSTANT), **_STATE,
-        }, machines=n, applications=self.n_applications, bytes=self.used.shape[1])
+        }, machines=n, applications=self.n_applications, rows=0 if self.sparse else self.n_applications,
+            bytes=self.used.shape[1])
         count, shares, running = entries["count"], entries["shares"], entries["running"]
         machine = np.repeat(np.arange(n), count)
         waiting = np.zeros(n, np.int64)
@@ -547,11 +550,11 @@ cdef class MachineQueues:
         """Replace the bits that mark used machines by (machine, application) pairs."""
         cdef Py_ssize_t u, k, f
         self.sparse = True
-        for u in range(self.machines):
-            for k in np.flatnonzero(np.unpackbits(np.asarray(self.used[u]), bitorder="little")):
+        for k in range(self.used.shape[0]):
+            for u in np.flatnonzero(np.unpackbits(np.asarray(self.used[k]), bitorder="little")):
                 pairs_add(&self.pairs, pair_of(u, k))
                 pairs_mark(&self.pairs, pair_of(u, k))
-        self.used = np.zeros((self.machines, 0), np.uint8)
+        self.used = np.zeros((0, self.used.shape[1]), np.uint8)
         return self._add_pairs()
 
     cdef int _add_pairs(self) except -1:
@@ -564,18 +567,20 @@ cdef class MachineQueues:
                 pairs_add(&self.pairs, pair_of(u, self.owner[self.running[u]]))
         return 0
 
+    @cython.final
     cdef bint _is_used(self, Py_ssize_t u, long long application) noexcept nogil:
         if self.sparse:
             return pairs_marked(&self.pairs, pair_of(u, application))
-        return self.used[u, application // 8] >> application % 8 & 1
+        return self.used[application, u >> 3] >> (u & 7) & 1
 
+    @cython.final
     cdef void _mark_used(self, Py_ssize_t u, int application) noexcept nogil:
         """Record that tasks of `application`, not a resubmitted bag, have started or were lost on `u`."""
         if self.sparse:
             self.nodes_used[application] += pairs_mark(&self.pairs, pair_of(u, application))
             return
-        cdef unsigned char* bits = &self.used[u, application // 8]
-        cdef unsigned char bit = <unsigned char> (1 << application % 8)
+        cdef unsigned char* bits = &self.used[application, u >> 3]
+        cdef unsigned char bit = <unsigned char> (1 << (u & 7))
         if not bits[0] & bit:
             bits[0] |= bit
             self.nodes_used[application] += 1
@@ -676,6 +681,7 @@ cdef class MachineQueues:
             time += self._length(u, self.numbers.release_last(u, self.owner[application]))
         return time
 
+    @cython.final
     cdef int _make_room(self, Py_ssize_t u) except -1:
         """Move the queue of `u` to the front of its row, or double the rows of all machines."""
         cdef Py_ssize_t f = self.first[u], n = self.count[u], k
@@ -783,14 +789,17 @@ cdef class MachineQueues:
                 self._update(k)
         return 0
 
+    @cython.final
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil:
         """Return the time (ns) that a task of `application` takes on `u` by its estimated size."""
         return _nanoseconds(self.task_size[application] / self.speed[u])
 
+    @cython.final
     cdef long long _length(self, Py_ssize_t u, int task) noexcept nogil:
         """Return the time (ns) that task number `task` takes on `u` by its true size."""
         return _nanoseconds(self.numbers.size[task] / self.speed[u])
 
+    @cython.final
     cdef long long _longest_length(self, Py_ssize_t u, int application) noexcept nogil:
         """Return the longest time (ns) that a task of `application` can take on `u` by its true size."""
         return _nanoseconds(self.numbers.largest_size / self.speed[u]) if self.own_sizes else self._duration(u, application)
@@ -854,6 +863,7 @@ cdef class MachineQueues:
                 if self.count[u] == 0:
                     self.first[u] = 0
 
+    @cython.final
     cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long start,
                         long long end, long long arrival) noexcept nogil:
         """Count tasks that ran from `start` to `end`; the output of the last task arrives at `arrival`."""
@@ -926,9 +936,11 @@ cdef class MachineQueues:
             k = child
         self._place(u, k)
 
+    @cython.final
     cdef bint _precedes(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
         return self.change[a] < self.change[b] or (self.change[a] == self.change[b] and a < b)
 
+    @cython.final
     cdef void _place(self, Py_ssize_t u, Py_ssize_t k) noexcept nogil:
         self.heap[k] = <int> u
         self.position[u] = <int> k

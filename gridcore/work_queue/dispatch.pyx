@@ -20,9 +20,10 @@ from gridcore.work_queue.uptime_prediction cimport (
 from gridcore.common.instants cimport NEVER
 from gridcore.work_queue.progress cimport Copy, copy_begin, copy_duration
 from gridcore.work_queue.selection cimport next_bag, pick_machine, pick_task
+from gridcore.work_queue.task_order cimport order_by_size
 from gridcore.work_queue.tournament cimport OUT, tournament_best, tournament_free, tournament_make, tournament_set
 from gridcore.work_queue.work cimport (
-    ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task, Work,
+    ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, GREAT, NO_MEMORY, SMALL, TOO_LATE, Bag, Machine, Row, Task, Work,
     work_change, work_clear, work_complete, work_drop_ranking, work_due, work_enrank, work_forget_ranking,
     work_is_idle, work_link, work_make_ranking, work_next, work_prefetch_copy, work_prefetch_machine,
     work_queue_failed, work_rate, work_room_for_machines, work_room_for_rows, work_save, work_saved, work_set_idle,
@@ -323,34 +324,41 @@ cdef class WorkQueue:
 
     # -- input ------------------------------------------------------------------------------------------
 
-    def submit(self, Py_ssize_t bag, sequence: ArrayLike):
+    def submit(self, Py_ssize_t bag, sequence: ArrayLike | None = None):
         """Release `bag` now.
 
         Parameters
         ----------
         sequence
-            int64[tasks of the bag], its tasks, numbered from 0, in the order in which they are first started.
+            int64[tasks of the bag], its tasks, numbered from 0, in the order in which they are first started.  None, if
+            `order` is "small" or "great": the smallest or the greatest first, ties by number.
         """
         cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Bag* b
         cdef const long long[::1] order
+        cdef unsigned char[::1] is_listed
         cdef Py_ssize_t k
         if not 0 <= bag < w.bags:
             raise ValueError(f"bag must be in 0..{w.bags - 1}, got {bag}")
         b = &w.bag[bag]
-        order = indices(sequence, "sequence", 0, b.tasks)
-        check_lengths(b.tasks, order.shape[0], "tasks of the bag", "sequence")
+        if sequence is not None:
+            order = indices(sequence, "sequence", 0, b.tasks)
+            check_lengths(b.tasks, order.shape[0], "tasks of the bag", "sequence")
+        elif w.order != SMALL and w.order != GREAT:
+            raise ValueError("submit without sequence requires order 'small' or 'great'")
         if b.place >= 0:
             raise ValueError(f"bag must not be released yet, got {bag}")
-        listed_array = np.zeros(b.tasks, np.uint8)
-        cdef unsigned char[::1] is_listed = listed_array
-        for k in range(b.tasks):
-            if is_listed[order[k]]:
-                raise ValueError(f"sequence[{k}] must differ from the entries before it, got {order[k]}")
-            is_listed[order[k]] = True
-        for k in range(b.tasks):
-            w.sequence[b.first + k] = <int> (b.first + order[k])
+        if sequence is None:
+            order_by_size(w, b)
+        else:
+            is_listed = np.zeros(b.tasks, np.uint8)
+            for k in range(b.tasks):
+                if is_listed[order[k]]:
+                    raise ValueError(f"sequence[{k}] must differ from the entries before it, got {order[k]}")
+                is_listed[order[k]] = True
+            for k in range(b.tasks):
+                w.sequence[b.first + k] = <int> (b.first + order[k])
         b.unstarted, b.open, b.release, b.place = b.tasks, b.tasks, w.now, w.released
         w.by_place[w.released] = <int> bag
         w.released += 1

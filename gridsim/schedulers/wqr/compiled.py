@@ -72,8 +72,11 @@ class CompiledWorkQueue(Policy):
         """Run all events before now, then submit the tasks of `applications`."""
         self._advance(self.run.engine.now)
         for i in applications:
-            sizes = self.sizes[self.offsets[i] : self.offsets[i + 1]]
-            self.queue.submit(i, sequence(self.rules.order, sizes, self.order_chance))
+            if self.rules.order in ("small", "great"):
+                self.queue.submit(i)
+            else:
+                sizes = self.sizes[self.offsets[i] : self.offsets[i + 1]]
+                self.queue.submit(i, sequence(self.rules.order, sizes, self.order_chance))
 
     def advance(self, limit: int) -> int:
         """Run up to `limit` ns, and return when the run or, if some follow others, an application ends.

@@ -292,3 +292,21 @@ def test_defaults_of_a_work_queue_equal_the_stated_values() -> None:
             assert queue.run(NEVER) == "done" and len(queue.copies()["task"]) == 0
             seen.append({name: column.tolist() for name, column in queue.totals().items()})
         assert seen[0] == seen[1]
+
+
+@given(
+    st.lists(st.sampled_from((1.0, 2.0, 1e-300, 1e300)) | st.floats(1e-3, 1e6), min_size=1, max_size=600),
+    st.sampled_from(("small", "great")),
+)
+def test_without_a_sequence_tasks_start_by_size_ties_by_number(sizes: list[float], order: str) -> None:
+    bags, rules = [1, len(sizes)], {"order": order, "choice": "none", "max_replicas": 1}
+    queue = dispatch.WorkQueue([1.0], bags, [1.0, *sizes], [NEVER], **rules)
+    queue.submit(1)
+    expected = np.argsort(sizes if order == "small" else -np.array(sizes), kind="stable") + 1
+    assert queue.getstate()["sequence"].tolist() == [0, *expected]
+
+
+def test_a_random_order_requires_a_sequence() -> None:
+    queue = dispatch.WorkQueue([1.0], [1], [1.0], [NEVER], order="random", choice="none", max_replicas=1)
+    with pytest.raises(ValueError, match="submit without sequence requires order 'small' or 'great'"):
+        queue.submit(0)

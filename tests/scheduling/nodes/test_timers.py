@@ -24,17 +24,20 @@ class TimerNode(gs.NodeProgram):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.left = 60
+        self.left = parameters.calls
 
     def act(self, view: Any) -> None:
-        for _ in range(view.random.integers(4)):
+        for _ in range(view.random.integers(self.parameters.burst)):
             self.left -= 1
             if self.left > 0:
                 self.set_or_cancel(view)
 
     def set_or_cancel(self, view: Any) -> None:
         draw, delay = view.random.integers(11), float(view.random.integers(3))
-        a, x = view.random.integers(2), view.random.integers(2) / 2.0
+        values = self.parameters.values
+        a, x = view.random.integers(values), view.random.integers(values) / 2.0
+        if x == 0.0:
+            x = 0.0 * view.random.integers(-1, 1)  # both zeros, which are equal
         if draw < 2:
             view.timer(delay, "plain", x)
             self.note(view, 0, 0, delay, 0, x)
@@ -100,6 +103,13 @@ class TimerScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         }
     }
     degree: int = 1
+    calls: int = 60  # of timers and cancels, of a node
+    burst: int = 4  # above the number of them in a handler
+    values: int = 2  # of a field
+
+
+#: Each node has some hundred timers at a time.
+MANY = TimerScheduler(calls=2000, burst=400, values=12)
 
 
 def check_calls(table: Any, nodes: int) -> None:
@@ -136,14 +146,24 @@ def check_calls(table: Any, nodes: int) -> None:
 @given(scenario=scenarios())
 def test_timers_with_fields_fire_once_in_order_in_all_forms(scenario: gs.Scenario) -> None:
     pytest.importorskip("numba", reason="needs the extra jit")
-    results = [gs.simulate(scenario, TimerScheduler(), nodes=form) for form in ("interpreted", "compiled")]
+    check_forms(scenario, TimerScheduler())
+
+
+def check_forms(scenario: gs.Scenario, scheduler: TimerScheduler) -> None:
+    results = [gs.simulate(scenario, scheduler, nodes=form) for form in ("interpreted", "compiled")]
     check_calls(results[0].tables["calls"], scenario.platform.nodes)
     assert results[0].tables == results[1].tables
     assert results[0].digest == results[1].digest
 
 
+def test_many_timers_fire_once_in_order_in_all_forms() -> None:
+    pytest.importorskip("numba", reason="needs the extra jit")
+    check_forms(gs.Scenario(gs.Platform.of([1000.0] * 2), gs.Workload.of([0.0], [2], [9000.0]), seed=1), MANY)
+
+
+@pytest.mark.parametrize("scheduler", [TimerScheduler(), MANY], ids=["few", "many"])
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
-def test_pending_timers_continue_from_a_checkpoint(form: Any) -> None:
+def test_pending_timers_continue_from_a_checkpoint(form: Any, scheduler: TimerScheduler) -> None:
     if form == "compiled":
         pytest.importorskip("numba", reason="needs the extra jit")
     scenario = gs.Scenario(
@@ -152,8 +172,8 @@ def test_pending_timers_continue_from_a_checkpoint(form: Any) -> None:
         faults=gs.Faults.of([1, 4], [3.0, 7.0], [4.0, 7.0]),
         seed=4,
     )
-    result = gs.simulate(scenario, TimerScheduler(), nodes=form)
-    assert resume_difference(scenario, TimerScheduler(), result, record=False, nodes=form) is None
+    result = gs.simulate(scenario, scheduler, nodes=form)
+    assert resume_difference(scenario, scheduler, result, record=False, nodes=form) is None
 
 
 def test_timers_with_fields_keep_the_invariants(tmp_path: Any) -> None:
