@@ -220,7 +220,7 @@ def _texts(path: Path, folder: Path) -> dict[str, str]:
 
 
 def test_texts_about_rigid_jobs_contain_no_terms_of_bags(path: Path, tmp_path: Path) -> None:
-    """Pages contain programs, styles, data of an animation and the scenario, which are no texts on the run."""
+    """Pages contain programs, styles, data of animations and the scenario, which are no texts on the run."""
     for name, text in _texts(path, tmp_path).items():
         charts = "".join(re.findall(r'(?s)<script type="application/json" id="charts">(.*?)</script>', text))
         plain = re.sub(r"(?s)<script.*?</script>|<style.*?</style>|<details.*?</details>", "", text)
