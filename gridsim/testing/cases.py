@@ -37,6 +37,8 @@ _INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 60.0)
 _FAILURE_OFFSETS = (-1.0, -0.05, -1e-9, 0.0, 0.0, 0.0, 1e-9, 0.05)
 #: Times (s) from the end of an application to the next release, and from a failure to the next one.
 _SHORT_GAPS = (1e-9, 0.05, 0.3, 1.0)
+#: Memory (bytes) of tasks of bags that share it: parts of that of a machine, and a little more.
+_BYTES_OF_TASKS = (0.0, 2e9, 2.7e9, 4e9, 4.1e9, 8e9)
 #: Delay (s) of the releases of some applications, so that machines are idle for hours.
 PAUSE = 7300.0
 
@@ -360,7 +362,7 @@ def _with_cores(
         if capacity["gpus"] is not None:
             needs["gpus"] = column((0, 0, 1))
         if capacity["attributes"] is not None:
-            needs["memory"] = column((0.0, 1e9, 3e9, 8e9))
+            needs["memory"] = column((0.0, 1e9, 2.6e9, 3e9, 8e9))
     nodes = [tasks * k for tasks, k in zip(jobs.nodes, column((1, 1, 2, 4)), strict=True)]
     shared = _replace_recipes(scenario, capacity, {})
     room = _rooms(shared, needs)
@@ -381,7 +383,7 @@ def _with_shared_memory(draw: st.DrawFn, scenario: Scenario) -> Scenario:
     nodes, count = scenario.platform.nodes, len(recipe.release)
     capacity, needs = (
         tuple(draw(st.lists(st.sampled_from(values), min_size=length, max_size=length)))
-        for values, length in (((8e9, 12e9, 16e9), nodes), ((0.0, 2e9, 4e9, 8e9), count))
+        for values, length in (((8e9, 12e9, 16e9), nodes), (_BYTES_OF_TASKS, count))
     )
     return _replace_recipes(scenario, {"attributes": ListedAttributes(memory=capacity)}, {"memory": needs})
 
@@ -568,6 +570,10 @@ def _with_dependencies(draw: st.DrawFn, scenario: Scenario) -> Scenario:
         after[i] = draw(st.lists(st.sampled_from(order[:place]), max_size=2))
     times = st.lists(st.sampled_from((0.0, 0.0, 0.05136, 1.0, 60.0)), min_size=count, max_size=count)
     new_recipe = msgspec.structs.replace(recipe, after=after, think_time=draw(times))
+    if draw(st.booleans()):  # several applications end at one instant
+        sizes = [name for name in ("task_size", "run_time") if hasattr(recipe, name)]
+        equal = {name: (getattr(recipe, name)[0],) * count for name in sizes}
+        new_recipe = msgspec.structs.replace(new_recipe, **equal)
     return dataclasses.replace(scenario, workload=Workload(new_recipe))
 
 

@@ -48,6 +48,9 @@ PLANTED = {
     **import_module("planted_future").PLANTED_FUTURE,
     **import_module("planted_reports").PLANTED_REPORTS,
     **import_module("planted_rare").PLANTED_RARE,
+    **import_module("planted_roles").PLANTED_ROLES,
+    **import_module("planted_shared").PLANTED_SHARED,
+    **import_module("planted_jobs").PLANTED_JOBS,
 }
 sys.path.remove(str(HELPERS))
 
