@@ -418,6 +418,12 @@ def with_cores_anywhere(scenario: Scenario) -> Scenario:
     return _replace_recipes(scenario, {"gpus": None, "attributes": None}, needs | anywhere)
 
 
+def with_equal_delays(scenario: Scenario) -> Scenario:
+    """Return the scenario in which all messages take the latency, so that many arrive at one instant."""
+    network = msgspec.structs.replace(scenario.network, jitter=0.0, bandwidth=inf)
+    return dataclasses.replace(scenario, network=network)
+
+
 def with_one_core(scenario: Scenario) -> Scenario:
     """Return the scenario on machines of one core, with rigid jobs of at most as many tasks as machines."""
     scenario, workload = with_cores_anywhere(scenario), dict[str, Any]()
