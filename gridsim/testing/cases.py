@@ -355,14 +355,15 @@ def _with_cores(
     needs: dict[str, Any] = {"tasks_per_machine": [0] * count}
     if shares:
         capacity["gpus"] = draw(st.none() | st.just(column((0, 1, 2), machines)))
-        memory = [8e9, *column((4e9, 8e9), machines - 1)]
+        memory = [8e9, *column((4e9, 5e9, 8e9), machines - 1)]
         capacity["attributes"] = draw(st.none() | st.just(ListedAttributes(memory=tuple(memory))))
         needs = {"cores": column((1, 1, 2, 4)), "tasks_per_machine": column((0, 0, 1, 2))}
         needs["exclusive"] = column((0, 0, 0, 1))
         if capacity["gpus"] is not None:
             needs["gpus"] = column((0, 0, 1))
         if capacity["attributes"] is not None:
-            needs["memory"] = column((0.0, 1e9, 2.6e9, 3e9, 8e9))
+            task_bytes = draw(st.sampled_from((1e9, 2.6e9, 3e9)))  # many tasks need the same
+            needs["memory"] = column((0.0, task_bytes, task_bytes, 8e9))
     nodes = [tasks * k for tasks, k in zip(jobs.nodes, column((1, 1, 2, 4)), strict=True)]
     shared = _replace_recipes(scenario, capacity, {})
     room = _rooms(shared, needs)
@@ -376,7 +377,7 @@ def _with_cores(
 @st.composite
 def _with_shared_memory(draw: st.DrawFn, scenario: Scenario) -> Scenario:
     """Draw the memory of machines, and that of tasks, of which each fits on all machines."""
-    if draw(st.booleans()):
+    if draw(st.sampled_from((False, False, False, True))):
         return scenario
     recipe = scenario.workload.recipe
     assert isinstance(recipe, ListRecipe)

@@ -291,10 +291,10 @@ _KINDS: dict[tuple[str, str], dict[type[gs.Scheduler], tuple[str, ...]]] = {
     },
     ("forgets in a checkpoint", "jobs"): {KeptJobObjects: ("resumed",)},
     ("knows the future", "jobs"): {TrueTimes: ("foresight",)},
-    ("remembers beyond the run", "jobs"): {ClassCount: ("repeatable", "cohorts", "resumed")},
+    ("remembers beyond the run", "jobs"): {ClassCount: ("repeatable", "cohorts", "resumed", "foresight")},
     ("depends on an order", "jobs"): {
         NamedQueue: ("hash seed",),
-        AddressedQueue: ("repeatable", "cohorts", "resumed", "hash seed"),
+        AddressedQueue: ("repeatable", "cohorts", "resumed", "hash seed", "foresight"),
     },
     ("fails on unusual jobs", "jobs"): {OverdueWake: ("runs", "foresight")},
     ("knows what no message told", "rigid nodes"): {SharedClaims: ("isolated", "locality", "resumed")},

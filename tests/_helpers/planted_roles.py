@@ -586,9 +586,9 @@ class NewestOnly(Choices, frozen=True, kw_only=True):
 
 _KINDS: dict[tuple[str, str], dict[type[gs.Scheduler], tuple[str, ...]]] = {
     ("knows what no message told", "roles"): {
-        SharedIdle: ("isolated", "resumed", "locality"),
+        SharedIdle: ("isolated", "resumed", "locality", "repeatable"),
         PeekingRoles: ("isolated", "resumed", "locality", "repeatable"),
-        FutureRoles: ("isolated", "resumed", "locality", "foresight"),
+        FutureRoles: ("isolated", "resumed", "locality", "foresight", "runs"),
     },
     ("depends on an order", "roles"): {PlainSet: ("resumed", "forms")},
     ("depends on its surroundings", "roles"): {MastersOfProcessors: ("hash seed",)},

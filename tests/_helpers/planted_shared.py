@@ -467,7 +467,7 @@ def _scheduler(policy: type[Policy]) -> type[Scheduler]:
 _KINDS: dict[tuple[str, str], dict[type[Policy], tuple[str, ...]]] = {
     ("exceeds what machines have", "memory"): {_MixedUnits: ("sound",), _LateEnd: ("sound", "runs")},
     ("leaves room unused", "memory"): {
-        _LeakedMemory: ("runs",),
+        _LeakedMemory: ("runs", "foresight"),
         _PartOfACore: ("runs",),
         _ForgottenCore: ("order",),
     },
@@ -475,7 +475,7 @@ _KINDS: dict[tuple[str, str], dict[type[Policy], tuple[str, ...]]] = {
         _CoresOnce: ("sound", "runs"),
         _WholeGigabytes: ("sound",),
         _SharedExclusively: ("sound",),
-        _EmptiedMachine: ("sound", "runs"),
+        _EmptiedMachine: ("sound", "runs", "foresight"),
     },
     ("ignores what must end before", "after"): {
         _EarlyEnd: ("sound", "runs"),
