@@ -254,10 +254,10 @@ def _explore(
         settings_of_kind = hypothesis_settings(count, Phase.generate, Phase.shrink)
         _run_trial(trial, cases.map(with_equal_delays), strategy, settings_of_kind, number)
     trial.is_exploring = False
-    if not trial.unexplored:
+    if not trial.left_order_count:
         return ""
-    known_count = trial.explored + trial.unexplored
-    return f"{trial.unexplored} of {known_count} known orders of events were not run"
+    known_count = trial.run_order_count + trial.left_order_count
+    return f"{trial.left_order_count} of {known_count} known orders of events were not run"
 
 
 def _limit_of_examples(examples: int | None, seconds: float | None) -> int:
@@ -420,7 +420,7 @@ class _ConformanceTrial:
         self.display: Bar | None = None
         #: Whether calls explore orders of events; the numbers of orders that were run, and that were left.
         self.is_exploring = False
-        self.explored = self.unexplored = 0
+        self.run_order_count = self.left_order_count = 0
 
     @property
     def is_over(self) -> bool:
@@ -502,8 +502,8 @@ class _ConformanceTrial:
         """Run the nodes in other orders of the events of one instant."""
         with limit_wall_time(10 * WALL_TIME_LIMIT, self.handlers_until):
             run_count, left_count = explore_orders(scenario, scheduler, _EXPLORED_ORDERS)
-        self.explored += run_count
-        self.unexplored += left_count
+        self.run_order_count += run_count
+        self.left_order_count += left_count
 
     def check_large_bag(self) -> str:
         """Check a bag of more than 2**16 tasks; return the reason why it was not checked, or ""."""

@@ -65,15 +65,15 @@ class Choices:
         places: dict[int, list[int]] = {}
         for place, event in enumerate(events):
             places.setdefault(node_of(event), []).append(place)
-        arranged = [*events]
-        for places_of_node in places.values():
-            left = [events[place] for place in places_of_node]
-            for place in places_of_node:
+        sequence = [*events]
+        for own_places in places.values():
+            left = [events[place] for place in own_places]
+            for place in own_places:
                 keys = [key_of(event) for event in left]
                 alternatives = [k for k, key in enumerate(keys) if key not in keys[:k]]
                 has_choice = len(alternatives) > 1
-                arranged[place] = left.pop(alternatives[self.choose(len(alternatives)) if has_choice else 0])
-        return arranged
+                sequence[place] = left.pop(alternatives[self.choose(len(alternatives)) if has_choice else 0])
+        return sequence
 
 
 class _OrderedTimers(Timers):
