@@ -615,7 +615,7 @@ _KINDS: dict[tuple[str, str], dict[type[gs.Scheduler], tuple[str, ...]]] = {
         RoundedShares: ("runs",),
     },
     ("remembers beyond the run", "boards"): {
-        OldBoard: ("repeatable", "isolated", "resumed", "forms"),
+        OldBoard: ("repeatable", "isolated", "resumed", "forms", "runs"),
     },
     ("ignores what must end before", "after"): {NewestOnly: ("runs", "locality")},
 }

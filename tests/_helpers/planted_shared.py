@@ -472,7 +472,7 @@ _KINDS: dict[tuple[str, str], dict[type[Policy], tuple[str, ...]]] = {
         _ForgottenCore: ("order",),
     },
     ("exceeds what machines have", "shared machines"): {
-        _CoresOnce: ("sound", "runs"),
+        _CoresOnce: ("sound", "runs", "foresight"),
         _WholeGigabytes: ("sound",),
         _SharedExclusively: ("sound",),
         _EmptiedMachine: ("sound", "runs", "foresight"),
