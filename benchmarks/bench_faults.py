@@ -84,6 +84,9 @@ def main() -> None:
         **import_module("planted_future").PLANTED_FUTURE,
         **import_module("planted_reports").PLANTED_REPORTS,
         **import_module("planted_rare").PLANTED_RARE,
+        **import_module("planted_roles").PLANTED_ROLES,
+        **import_module("planted_shared").PLANTED_SHARED,
+        **import_module("planted_jobs").PLANTED_JOBS,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gridsim.testing.conformance import check_scheduler
     from gridsim.testing.differential_check import differential
     from gridsim.testing.drawn_parameters import parameters
+    from gridsim.testing.exploration import run_in_order
     from gridsim.testing.strategies import QueueCase, batches, grids, quarters, queues, summaries
     from gridsim.testing.violation import ConformanceError
 
@@ -35,6 +36,7 @@ _MODULES = {
     "violation": ("ConformanceError",),
     "differential_check": ("differential",),
     "drawn_parameters": ("parameters",),
+    "exploration": ("run_in_order",),
     "cases": ("fault_schedules", "networks", "scenarios"),
     "strategies": ("QueueCase", "batches", "grids", "quarters", "queues", "summaries"),
 }
@@ -53,6 +55,7 @@ __all__ = [
     "parameters",
     "quarters",
     "queues",
+    "run_in_order",
     "scenarios",
     "summaries",
 ]

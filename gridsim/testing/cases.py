@@ -37,6 +37,8 @@ _INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 60.0)
 _FAILURE_OFFSETS = (-1.0, -0.05, -1e-9, 0.0, 0.0, 0.0, 1e-9, 0.05)
 #: Times (s) from the end of an application to the next release, and from a failure to the next one.
 _SHORT_GAPS = (1e-9, 0.05, 0.3, 1.0)
+#: Memory (bytes) of tasks of bags that share it: parts of that of a machine, and a little more.
+_BYTES_OF_TASKS = (0.0, 2e9, 2.7e9, 4e9, 4.1e9, 8e9)
 #: Delay (s) of the releases of some applications, so that machines are idle for hours.
 PAUSE = 7300.0
 
@@ -353,14 +355,15 @@ def _with_cores(
     needs: dict[str, Any] = {"tasks_per_machine": [0] * count}
     if shares:
         capacity["gpus"] = draw(st.none() | st.just(column((0, 1, 2), machines)))
-        memory = [8e9, *column((4e9, 8e9), machines - 1)]
+        memory = [8e9, *column((4e9, 5e9, 8e9), machines - 1)]
         capacity["attributes"] = draw(st.none() | st.just(ListedAttributes(memory=tuple(memory))))
         needs = {"cores": column((1, 1, 2, 4)), "tasks_per_machine": column((0, 0, 1, 2))}
         needs["exclusive"] = column((0, 0, 0, 1))
         if capacity["gpus"] is not None:
             needs["gpus"] = column((0, 0, 1))
         if capacity["attributes"] is not None:
-            needs["memory"] = column((0.0, 1e9, 3e9, 8e9))
+            task_bytes = draw(st.sampled_from((1e9, 2.6e9, 3e9)))  # many tasks need the same
+            needs["memory"] = column((0.0, task_bytes, task_bytes, 8e9))
     nodes = [tasks * k for tasks, k in zip(jobs.nodes, column((1, 1, 2, 4)), strict=True)]
     shared = _replace_recipes(scenario, capacity, {})
     room = _rooms(shared, needs)
@@ -374,14 +377,14 @@ def _with_cores(
 @st.composite
 def _with_shared_memory(draw: st.DrawFn, scenario: Scenario) -> Scenario:
     """Draw the memory of machines, and that of tasks, of which each fits on all machines."""
-    if draw(st.booleans()):
+    if draw(st.sampled_from((False, False, False, True))):
         return scenario
     recipe = scenario.workload.recipe
     assert isinstance(recipe, ListRecipe)
     nodes, count = scenario.platform.nodes, len(recipe.release)
     capacity, needs = (
         tuple(draw(st.lists(st.sampled_from(values), min_size=length, max_size=length)))
-        for values, length in (((8e9, 12e9, 16e9), nodes), ((0.0, 2e9, 4e9, 8e9), count))
+        for values, length in (((8e9, 12e9, 16e9), nodes), (_BYTES_OF_TASKS, count))
     )
     return _replace_recipes(scenario, {"attributes": ListedAttributes(memory=capacity)}, {"memory": needs})
 
@@ -414,6 +417,12 @@ def with_cores_anywhere(scenario: Scenario) -> Scenario:
     needs = {"cores": None, "gpus": None, "exclusive": None, "memory": None}
     anywhere = {"tasks_per_machine": (0,) * len(jobs.release)}
     return _replace_recipes(scenario, {"gpus": None, "attributes": None}, needs | anywhere)
+
+
+def with_equal_delays(scenario: Scenario) -> Scenario:
+    """Return the scenario in which all messages take the latency, so that many arrive at one instant."""
+    network = msgspec.structs.replace(scenario.network, jitter=0.0, bandwidth=inf)
+    return dataclasses.replace(scenario, network=network)
 
 
 def with_one_core(scenario: Scenario) -> Scenario:
@@ -568,6 +577,10 @@ def _with_dependencies(draw: st.DrawFn, scenario: Scenario) -> Scenario:
         after[i] = draw(st.lists(st.sampled_from(order[:place]), max_size=2))
     times = st.lists(st.sampled_from((0.0, 0.0, 0.05136, 1.0, 60.0)), min_size=count, max_size=count)
     new_recipe = msgspec.structs.replace(recipe, after=after, think_time=draw(times))
+    if draw(st.booleans()):  # several applications end at one instant
+        sizes = [name for name in ("task_size", "run_time") if hasattr(recipe, name)]
+        equal = {name: (getattr(recipe, name)[0],) * count for name in sizes}
+        new_recipe = msgspec.structs.replace(new_recipe, **equal)
     return dataclasses.replace(scenario, workload=Workload(new_recipe))
 
 

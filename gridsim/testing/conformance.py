@@ -30,6 +30,7 @@ from gridsim.model.bag_workloads import ListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Order, Scheduler
+from gridsim.scheduling.nodes.adapter import ProgramScheduler
 from gridsim.simulation.options import Record, Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import integer, real
@@ -43,12 +44,14 @@ from gridsim.testing.cases import (
     scenarios,
     with_cores_anywhere,
     with_deadline_after,
+    with_equal_delays,
     without_dependencies,
     without_needs,
 )
 from gridsim.testing.clairvoyance import FORESIGHT_KINDS, foresight_violation
 from gridsim.testing.coverage import Coverage
 from gridsim.testing.decision_checks import false_decision, wrong_verb
+from gridsim.testing.exploration import explore_orders
 from gridsim.testing.failure_injection import failures_at_events, failures_during_job, repeated_requests
 from gridsim.testing.introspection import (
     OwnCode,
@@ -88,6 +91,9 @@ _REPORTED_BY_OTHER_RUNS = (("runs", "sound"), ("runs", "closed"))
 _FIRST_ROUND, _MAX_ROUND = 3, 48
 #: Default number of scenarios, and a number that no check reaches.
 _EXAMPLES, _MANY_EXAMPLES = 100, 10**9
+#: Maximum numbers of machines of a scenario whose orders of events are explored, and of such orders; minimum
+#: number of such scenarios.
+_EXPLORED_NODES, _EXPLORED_ORDERS, _MIN_EXPLORED = 4, 200, 6
 #: Multiple of the time of a check after which a call of a handler may last only a few seconds.
 OVERTIME = 2.0
 #: The scenarios of each kind that the rounds of the search for new lines try.  The first
@@ -105,6 +111,7 @@ def check_scheduler(
     faults: bool | None = None,
     max_nodes: int = 20,
     hash_seeds: bool = True,
+    explore: bool = False,
     seed: int = 0,
     shrink: bool = True,
     folder: str | os.PathLike[str] = "gridsim-check",
@@ -137,6 +144,11 @@ def check_scheduler(
         Maximum number of machines of the random scenarios; two further ones have 27 and 40.
     hash_seeds
         Whether to run everything in two further interpreters, which must be able to import the scheduler.
+    explore
+        Whether to run node programs in other orders of the messages and timers that reach a node at one
+        instant, on a tenth as many scenarios of at most 4 machines, in up to 200 orders each.  The report has
+        the number of orders that were left.  `ConformanceError.order` has the order of a violation, which
+        `run_in_order` repeats in plain Python.
     seed
         Seed of the random scenarios; the same seed gives the same scenarios.
     shrink
@@ -209,6 +221,8 @@ def check_scheduler(
                     _run_trial(trial, cases, strategy, hypothesis_settings(count, *phases), number)
                     number += 1
             trial.is_interrupted = trial.example_count < (limit if limit < _MANY_EXAMPLES else 1)
+            if explore and (reason := _explore(trial, strategy, features, min(max_nodes, _EXPLORED_NODES))):
+                left_out["orders"] = reason
             if not (features["rigid"] or trial.is_over) and (too_long := trial.check_large_bag()):
                 left_out["a large bag"] = too_long
             if not trial.is_over and (too_long := trial.check_large_grids(features["rigid"])):
@@ -221,6 +235,29 @@ def check_scheduler(
             trial.is_interrupted = True
             raise KeyboardInterrupt(f"\n{_report(trial, left_out, features)}") from None
     return _report(trial, left_out, features)
+
+
+def _explore(
+    trial: _ConformanceTrial,
+    strategy: st.SearchStrategy[Scheduler],
+    features: dict[str, Any],
+    max_nodes: int,
+) -> str:
+    """Explore orders of events in small scenarios; return what was not explored, or ""."""
+    if not isinstance(trial.scheduler, ProgramScheduler) or "interpreted" not in trial.scheduler.node_forms:
+        return "the scheduler has no node programs"
+    trial.is_exploring = True
+    kinds = (False, True) if trial.can_fail else (False,)
+    count = max(_MIN_EXPLORED, trial.example_count // 10) // len(kinds)
+    for number, has_failures in enumerate(kinds):
+        cases = scenarios(max_nodes=max_nodes, faults=has_failures, horizon=trial.horizon, **features)
+        settings_of_kind = hypothesis_settings(count, Phase.generate, Phase.shrink)
+        _run_trial(trial, cases.map(with_equal_delays), strategy, settings_of_kind, number)
+    trial.is_exploring = False
+    if not trial.left_order_count:
+        return ""
+    known_count = trial.run_order_count + trial.left_order_count
+    return f"{trial.left_order_count} of {known_count} known orders of events were not run"
 
 
 def _limit_of_examples(examples: int | None, seconds: float | None) -> int:
@@ -381,6 +418,9 @@ class _ConformanceTrial:
         self.quota: dict[bool, int] = {}
         self.checked_counts = {False: 0, True: 0}
         self.display: Bar | None = None
+        #: Whether calls explore orders of events; the numbers of orders that were run, and that were left.
+        self.is_exploring = False
+        self.run_order_count = self.left_order_count = 0
 
     @property
     def is_over(self) -> bool:
@@ -396,11 +436,14 @@ class _ConformanceTrial:
         if self.is_over or self.findings.is_shrinking_over(scenario, scheduler):
             return
         self.name, self.scheduler = scheduler.name, scheduler
-        is_search = self.is_searching and self.findings.first is None
+        is_search = self.is_searching and self.findings.first is None and not self.is_exploring
         if is_search and not self.reaches_new_lines(scenario, scheduler):
             return
         try:
-            self.check_all(scenario, scheduler)
+            if self.is_exploring:
+                self.explore(_drop_unsupported_features(scenario, scheduler), scheduler)
+            else:
+                self.check_all(scenario, scheduler)
         except ConformanceError as error:
             self.examples_until_violation = self.examples_until_violation or self.example_count
             self.findings.add(error, scenario, scheduler)
@@ -454,6 +497,13 @@ class _ConformanceTrial:
                 self.check_hash_seed([process.result() for process in outcomes], result, scenario, scheduler)
             else:
                 self.check_invariant(invariant, result, scenario, scheduler)
+
+    def explore(self, scenario: Scenario, scheduler: Scheduler) -> None:
+        """Run the nodes in other orders of the events of one instant."""
+        with limit_wall_time(10 * WALL_TIME_LIMIT, self.handlers_until):
+            run_count, left_count = explore_orders(scenario, scheduler, _EXPLORED_ORDERS)
+        self.run_order_count += run_count
+        self.left_order_count += left_count
 
     def check_large_bag(self) -> str:
         """Check a bag of more than 2**16 tasks; return the reason why it was not checked, or ""."""

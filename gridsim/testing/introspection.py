@@ -25,7 +25,8 @@ from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.scheduling.contract import Policy, Scheduler
-from gridsim.scheduling.nodes.adapter import NodeScheduler
+from gridsim.scheduling.jobs import JobPolicy
+from gridsim.scheduling.nodes.adapter import ProgramScheduler
 from gridsim.scheduling.nodes.roles import role_classes
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.random_streams import Streams
@@ -57,7 +58,7 @@ class OwnCode:
     """The scheduler's own code: the modules of its package, and all modules that are not installed."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        programs = role_classes(scheduler).values() if isinstance(scheduler, NodeScheduler) else ()
+        programs = role_classes(scheduler).values() if isinstance(scheduler, ProgramScheduler) else ()
         classes = [cls for program in (type(scheduler), *programs) for cls in program.__mro__]
         self.roots = {item.__module__.partition(".")[0] for item in classes} - _BASES
 
@@ -293,8 +294,10 @@ def inspect_scheduler(
                 programs = [role.program for role in getattr(scheduler, "roles", {}).values()]
                 programs = programs or [getattr(scheduler, "policy", None)]
                 classes = [*type(policy).__mro__]
-                for program in programs if "interpreted" in scheduler.node_forms else ():
-                    classes += program.__mro__ if isinstance(program, type) else ()
+                for program in programs:
+                    is_job_policy = isinstance(program, type) and issubclass(program, JobPolicy)
+                    if is_job_policy or "interpreted" in scheduler.node_forms:
+                        classes += program.__mro__ if isinstance(program, type) else ()
                 handles_failures = policy.takes_blocks or type(policy).on_faults is not Policy.on_faults
                 can_fail = (scheduler.failures and handles_failures) or features["reachable"]
                 policies.append((type(policy), features, can_fail, Coverage(classes)))

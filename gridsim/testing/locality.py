@@ -29,7 +29,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
-from gridsim.scheduling.nodes.adapter import NodeScheduler
+from gridsim.scheduling.nodes.adapter import ProgramScheduler
 from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arrays import Integers
@@ -533,7 +533,7 @@ def _next_news(run: ObservedRun, failed: list[int], since: int) -> dict[int, int
 def can_isolate_nodes(scheduler: Scheduler) -> bool:
     """Return whether the scheduler has node programs of a module that can be imported again."""
     kind = type(scheduler)
-    if not isinstance(scheduler, NodeScheduler) or "interpreted" not in scheduler.node_forms:
+    if not isinstance(scheduler, ProgramScheduler) or "interpreted" not in scheduler.node_forms:
         return False
     packages = OwnCode(scheduler).roots
     if kind.__module__.partition(".")[0] not in packages or kind.__module__ == "__main__":
@@ -556,7 +556,7 @@ def isolate_nodes(scheduler: Scheduler) -> Iterator[None]:
     def program(self: Any, node: int) -> Any:
         scheduler_class = _class_from_copy(self, own_code)
         assert scheduler_class is not None
-        if scheduler_class.program is NodeScheduler.program:
+        if scheduler_class.program is ProgramScheduler.program:
             return scheduler_class.policy(self)
         return scheduler_class.program(self, node)
 

@@ -36,6 +36,8 @@ INVARIANTS = {
     "none is before its release, about more tasks than it has, or by a machine that cannot know of it",
     "resumed": "a run resumed from a checkpoint has the same result as an uninterrupted one",
     "locality": "the messages and starts of a machine depend only on information that messages have brought",
+    "orders": "node programs end without an error, and each task is completed once, in whatever order the "
+    "messages and timers of one instant reach a node",
     "foresight": "decisions do not depend on later applications and failures, nor on run times of jobs with "
     "estimates, except for those that `Scheduler.foresees` names",
 }
@@ -55,6 +57,8 @@ class ConformanceError(AssertionError):
         The smallest scenario found that breaks it.
     scheduler
         The scheduler in that run.
+    order
+        The order of events in that run, as in `run_in_order`; None for the usual one.
 
     Attributes
     ----------
@@ -66,9 +70,17 @@ class ConformanceError(AssertionError):
         Reason why the file lacks the scheduler's parameters; "" if it does not.
     """
 
-    def __init__(self, law: str, message: str, scenario: Scenario, scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        law: str,
+        message: str,
+        scenario: Scenario,
+        scheduler: Scheduler,
+        *,
+        order: tuple[int, ...] | None = None,
+    ) -> None:
         super().__init__(message)
-        self.law, self.scenario, self.scheduler = law, scenario, scheduler
+        self.law, self.scenario, self.scheduler, self.order = law, scenario, scheduler, order
         self.examples = 0
         self.file: str | None = None
         self.left_out = ""
@@ -80,6 +92,8 @@ class ConformanceError(AssertionError):
             else self.law
         )
         text = f"{self.scheduler.name} {invariant}: {self.args[0]}"
+        if self.order is not None:
+            text += f"\nrun_in_order(scenario, scheduler, {self.order}) repeats the run"
         if self.file is None:
             return text
         left_out = f" (without parameters of the scheduler: {self.left_out})" if self.left_out else ""

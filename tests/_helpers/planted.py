@@ -603,7 +603,7 @@ def scheduler_of(policy: type[SharesPolicy], module: dict[str, Any]) -> type[Sha
 class Fault(NamedTuple):
     """A faulty scheduler.
 
-    kind : kind of the fault.  tier : tier of the scheduler, cohorts or nodes.
+    kind : kind of the fault.  tier : tier of the scheduler, such as cohorts, nodes or roles.
     laws : invariants, one of which is reported as broken.
     """
 
