@@ -68,10 +68,10 @@ class BoardNode(PlacingNode):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         load = view.board.values.copy()
         for _ in range(tasks):
-            machine, among = self.least_loaded(view, load), self.parameters.choices
-            self.place(
-                view, application.number, machine, among if among > 0 else view.machines, load[machine]
-            )
+            machine, among = self.least_loaded(view, load), view.machines
+            if self.parameters.choices > 0:
+                among = min(among, self.parameters.choices)  # one may be drawn twice
+            self.place(view, application.number, machine, among, load[machine])
             load[machine] += self.size(view, application)
             if self.parameters.refresh == "decisions":
                 view.board.add(machine, self.size(view, application))
