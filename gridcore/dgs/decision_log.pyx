@@ -48,6 +48,7 @@ cdef class DgsDecisionLog:
         cdef long long first
         self.schedules._check_job(tasks, length, start)
         self.schedules._begin_search()
+        self.schedules._make_room_for(nodes.shape[0])
         for k in range(nodes.shape[0]):
             # a state from a file may have any values here
             if not 0 <= nodes[k] < self.schedules.nodes:
