@@ -71,7 +71,7 @@ def resample(blocks: Blocks, release: Floats, user: Integers, random: np.random.
         if weeks < 2:
             raise ScenarioError(
                 'workload.resample = "weeks" requires a log of at least 2 weeks, got '
-                f'{since.max() / WEEK:.3g} weeks; "users" has no such limit'
+                f'{np.floor(since.max() / WEEK * 100) / 100:g} weeks; "users" has no such limit'
             )
         return _draw_weeks(since, user, weeks, random)
     if len(np.unique(user)) < 2:

@@ -290,7 +290,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
     def nodes(self) -> str:
         """A sentence on the processors of the nodes of the sites; "" if machines are processors."""
         procs = self.cores_per_node
-        if procs is None:
+        if procs is None or max(procs) == 1:
             return ""
         if len(set(procs)) == 1:
             return f"each machine is a node of {procs[0]} processors, so sizes of jobs are in nodes"

@@ -253,6 +253,13 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
         for name, result in results.items()
         if _reserves_at_sites(result)
     ]
+    sharing = [name for name, result in results.items() if _shares_machines(result)]
+    lines += [
+        f"{name}: each core is a machine of its own, on which a job of several cores may be anywhere, so it "
+        f"cannot be ranked with {', '.join(sharing)}, where the parts of jobs have to fit on machines"
+        for name, result in results.items()
+        if sharing and result.rigid and not (result.of_log or _shares_machines(result))
+    ]
     if any("mean_slowdown" in row for row in rows):
         lines.append(_SLOWDOWN)
     lines += [_reference_line(name, result) for name, result in results.items() if result.of_log]
@@ -381,6 +388,11 @@ def _decision_line(name: str, facts: Mapping[str, Any]) -> str:
         f"{name}: {' and '.join(shares)} are decided at the root{load}; a decision takes {mean:.3g} s on "
         f"average and {most:.3g} s at most"
     )
+
+
+def _shares_machines(result: Result) -> bool:
+    """Return whether jobs shared machines in a run."""
+    return "cores" in result.machines and not result.of_log
 
 
 def _reserves_at_sites(result: Result) -> bool:

@@ -116,7 +116,8 @@ def _command(log: JobLog, output: str) -> str:
     """Return a command that compares schedulers on the written log; "" if no job ran."""
     if not lines_of(log.jobs).ran.any():
         return ""
-    return shlex.join(["gridsim", "compare", "--job-log", output, "--rigid", *log.node_flags])
+    schedulers = ["--schedulers", "backfill,backfill-fcfs"]
+    return shlex.join(["gridsim", "compare", "--job-log", output, "--rigid", *log.node_flags, *schedulers])
 
 
 def _in_zone(log: JobLog, zone: str) -> JobLog:
@@ -132,7 +133,10 @@ def _in_zone(log: JobLog, zone: str) -> JobLog:
     try:
         origin = float(np.datetime64(log.header["StartTime"], "s").astype(np.int64))
     except (KeyError, ValueError) as error:
-        raise ScenarioError("zone requires a log whose times have no time zone") from error
+        raise ScenarioError(
+            "zone requires a log with local times: the times of this one are on the clock of UTC, or the log "
+            "states none; leave out the zone"
+        ) from error
     jobs = log.jobs.copy()
     # unknown submissions and waits stay -1
     known = jobs["submit"] >= 0

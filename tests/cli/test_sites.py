@@ -208,7 +208,9 @@ def test_a_suggested_command_can_be_run(tmp_path: Path) -> None:
     output = tmp_path / "own log.swf"
     printed = invoke("trace", "convert", tmp_path / "own table.txt", output).stdout.splitlines()[-1]
     gridsim, *arguments = shlex.split(printed)
+    *arguments, option, schedulers = arguments
     assert gridsim == "gridsim" and arguments[-3:] == ["--cores-per-node", "2", "--shared"]
+    assert (option, schedulers) == ("--schedulers", "backfill,backfill-fcfs")
     found = invoke(*arguments)
     # three jobs use at most 5 cores at once, which are whole nodes without --shared
     assert "4 machines, as many as jobs used at once" in found.stderr

@@ -69,8 +69,7 @@ NOT_RUN = {
         "backfill-conservative": "a log of the archive",
         "scheduler              waiting     relative      waiting    waiting  waiting  slowdown  "
         "offered": "what it prints",
-        "gridsim trace convert sacct.txt own.swf --max-procs 14400 "
-        "--zone Europe/Berlin": "a log of the reader",
+        "gridsim trace convert sacct.txt own.swf --max-procs 14400": "a log of the reader",
     },
     "docs/guides/cluster.md": {
         "#!/bin/bash": "a job of Slurm; run by tests/cli/test_slurm.py",

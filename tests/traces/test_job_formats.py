@@ -312,7 +312,7 @@ def test_a_zone_corrects_waits_at_a_change_of_clocks(write, tmp_path):
     assert convert(skipped, tmp_path / "skipped.swf", zone="Europe/Berlin")["repairs"] == {text: 1}
     with pytest.raises(ScenarioError, match=r"zone must be .* got 'Europe/Berln'; did you mean Eu"):
         convert(path, output, zone="Europe/Berln")
-    with pytest.raises(ScenarioError, match="zone requires a log whose times have no time zone"):
+    with pytest.raises(ScenarioError, match="zone requires a log with local times"):
         convert(write("history", history("json")), output, zone="Europe/Berlin")
 
 
