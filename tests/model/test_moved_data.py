@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 import pickle
+import re
 
 import numpy as np
 import pytest
