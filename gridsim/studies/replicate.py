@@ -614,6 +614,10 @@ def replicate(
     for name in selection:
         if not name or not name.isprintable():
             raise ScenarioError(f"metrics must have names that can be printed, got {name!r}")
+        if name in ("replicate", "scheduler"):
+            raise ScenarioError(
+                f"metrics must not have a function {name!r}, which is a column of the table; rename it"
+            )
     if errors not in ("raise", "record"):
         raise ScenarioError(f"errors must be raise or record, got {errors!r}")
     if baseline is not None and baseline not in schedulers:

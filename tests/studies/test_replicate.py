@@ -232,6 +232,14 @@ def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert actual.out == "" and "3/3" in actual.err
 
 
+@pytest.mark.parametrize("name", ["replicate", "scheduler"])
+def test_a_metric_cannot_replace_a_column(name: str) -> None:
+    with pytest.raises(
+        gs.ScenarioError, match=f"^metrics must not have a function '{name}', which is a column"
+    ):
+        replicate(small_scenario, SCHEDULERS, [1], metrics={name: lambda result: 1.0})
+
+
 def test_a_metric_of_the_user_has_no_unit() -> None:
     """A function called ``makespan`` need not measure seconds."""
     replicates = gs.replicate(

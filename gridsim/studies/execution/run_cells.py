@@ -7,7 +7,7 @@ and each is reported with its number.
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from itertools import islice
@@ -26,6 +26,9 @@ from gridsim.support.provenance import code_version
 TASK_SECONDS = 0.5
 #: Minimum duration of a task, s, even at the end, where smaller tasks would divide the rest evenly.
 _LEAST_SECONDS = 0.1
+
+#: Number of cancellations of a run after which it is tried a last time, alone.
+_MAX_CANCELLATIONS = 10
 
 Report = Callable[[list[tuple[int, RunRecord]]], None]
 
@@ -99,8 +102,8 @@ class _Tasks:
         self._todo = deque(range(len(cells)))
         #: Runs of lost tasks, which are executed alone to identify the cause.
         self._suspects: deque[int] = deque()
-        #: Runs of tasks that were cancelled once.
-        self._cancelled: set[int] = set()
+        #: Run -> how often its task was cancelled.
+        self._cancellations: Counter[int] = Counter()
         self._running: dict[Future[list[RunRecord]], list[int]] = {}
         self._is_exclusive = False
         #: Total time (s) and number of finished runs, halved after each task, since the first run of a worker
@@ -205,12 +208,13 @@ class _Tasks:
         """Repeat the runs of a lost task, or report the error of a run that was alone.
 
         They are repeated alone, unless the task was cancelled: then another client may have cancelled all
-        tasks of the executor.
+        tasks of the executor, perhaps several times.
         """
-        if isinstance(error, CancelledError) and self._cancelled.isdisjoint(numbers):
-            self._cancelled.update(numbers)
-            self._todo.extendleft(reversed(numbers))
-            return
+        if isinstance(error, CancelledError):
+            self._cancellations.update(numbers)
+            if max(self._cancellations[number] for number in numbers) < _MAX_CANCELLATIONS:
+                self._todo.extendleft(reversed(numbers))
+                return
         lost = isinstance(error, (BrokenExecutor, WorkerLost))
         if lost:
             self._executor.lost_run = self._description(numbers)
@@ -218,6 +222,8 @@ class _Tasks:
             self._suspects.extend(numbers)
             return
         event = "the worker was lost" if lost else "the worker failed to run it"
+        if isinstance(error, CancelledError):
+            event = f"the executor cancelled it {self._cancellations[numbers[0]]} times"
         # Dask wraps the original error; in the standard library the cause is only the worker's traceback
         cause = error.__cause__
         is_own = isinstance(error, WorkerLost)

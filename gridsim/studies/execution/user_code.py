@@ -325,7 +325,10 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _imported_names(text: str, package: str) -> list[str]:
-    """Return the absolute names of the modules that the import statements of a source may name."""
+    """Return the absolute names of the modules that the imports of a source may name.
+
+    These are import statements, and calls such as ``import_module("name")`` with the name as a literal.
+    """
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):  # the error of the import is reported by the run
@@ -340,6 +343,11 @@ def _imported_names(text: str, package: str) -> list[str]:
                 parents = package.split(".")
                 base = ".".join([*parents[: len(parents) - node.level + 1], *filter(None, [base])])
             names |= dict.fromkeys([base, *(f"{base}.{alias.name}" for alias in node.names)])
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            function, name = node.func, node.args[0].value
+            called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            if called in ("import_module", "__import__") and isinstance(name, str):
+                names[name] = None
     return [name for name in names if name and not name.startswith(".")]
 
 

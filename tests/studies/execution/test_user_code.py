@@ -123,6 +123,23 @@ def test_modules_are_sent_with_all_that_they_import(tmp_path: Path, monkeypatch:
     assert result_of(*parcel) == ["module", "help", "part", "part", "late", "part"]
 
 
+def test_modules_imported_by_calls_with_literal_names_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "literal_names.py": (
+            "import importlib\n"
+            "ONE, TWO = importlib.import_module('literal_one').ONE, __import__('literal_two').TWO\n"
+            "def value():\n"
+            "    return ONE + TWO\n"
+        ),
+        "literal_one.py": "ONE = 1\n",
+        "literal_two.py": "TWO = 2\n",
+    }
+    _, modules = packed(imported(tmp_path, files, "literal_names", monkeypatch).value)
+    assert set(modules) == {"literal_names", "literal_one", "literal_two"}
+
+
 def test_installed_modules_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "some-1.0.dist-info").mkdir()
     files = {"installed_metric.py": "def value():\n    return 1\n"}
