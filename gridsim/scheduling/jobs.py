@@ -403,11 +403,15 @@ class JobView:
     def _remove(self, job: Job) -> None:
         del self._waiting[bisect_left(self._waiting, _place(job), key=_place)]
 
+    def _wait(self, job: Job) -> None:
+        """Add a job to the queue at its place, which need not be the last one among jobs of one instant."""
+        self._waiting.insert(bisect_left(self._waiting, _place(job), key=_place), job)
+
     def _wait_again(self, job: Job) -> None:
         """Return a job that has lost a machine to its place in the queue."""
         del self._running[job.number]
         job.started, job._expected_end = None, math.inf
-        self._waiting.insert(bisect_left(self._waiting, _place(job), key=_place), job)
+        self._wait(job)
 
     def _update(self, changed: list[int]) -> None:
         """Handle the jobs that have ended or were released now."""
@@ -419,7 +423,7 @@ class JobView:
                 del self._jobs[number]
             else:
                 job = self._jobs[number] = self._adapter.make_job(number)
-                self._waiting.append(job)
+                self._wait(job)
                 self.released.append(job)
 
     def _set_clock(self) -> None:

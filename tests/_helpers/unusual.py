@@ -218,7 +218,7 @@ class HourlyJobs(FirstFitJobs):
         hour = 3600 * 10**9
         if view.now_ns % hour == 0:
             super().decide(view)
-        if view.waiting:
+        if any(job.nodes <= view.free for job in view.waiting):  # machines may be down for ages
             view.wake((view.now_ns // hour + 1) * 3600.0)
 
 

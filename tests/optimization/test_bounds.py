@@ -646,8 +646,8 @@ def test_a_result_has_its_gap(tmp_path):
     assert (summary["lower_bound_kind"], summary["lower_bound"]) == ("discrete", result.bound().stretch)
     assert summary["gap"] == result.gap()
     assert result.summary("fluid")["lower_bound"] == bound.stretch
-    assert f"{result.gap():.4f} (max stretch over the discrete bound" in result.format()
-    loose = f"over the fluid bound, {bound.stretch:.6g} s/Mflop; it cuts tasks at will"
+    assert f"{result.gap():.3f} (max stretch over the discrete bound" in result.format()
+    loose = f"over the fluid bound, {bound.stretch:.4g} s/Mflop; it cuts tasks at will"
     assert loose in result.format(bound="fluid", width=1000)
     result.bound("discrete").verify(
         table["release"],

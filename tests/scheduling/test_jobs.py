@@ -158,6 +158,22 @@ def test_a_policy_chooses_machines_and_rejects_jobs() -> None:
     assert result.why(1).decisions["action"].tolist() == ["rejected"]
 
 
+def test_a_job_released_by_a_rejection_takes_its_place_in_the_queue() -> None:
+    orders = []
+
+    def decide(_: Any, view: gs.JobView) -> None:
+        for job in view.released:
+            if job.number == 2:
+                view.reject(job)  # which releases job 1 at this instant
+        orders.append([job.number for job in view.waiting])
+        if view.free and view.waiting:
+            view.start(view.waiting[0])
+
+    jobs = gs.Workload.jobs_of([0.0] * 4, 1, 1.0, after=[(), (2,), (), ()])
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(1), jobs), scheduler_with(decide))
+    assert orders[:3] == [[0, 3], [1, 3], [1, 3]] and result.failed == 1
+
+
 def test_a_program_that_asks_to_be_woken_for_ever_ends() -> None:
     """With its last job, or at the time limit."""
 
