@@ -81,8 +81,8 @@ class Table(ArrowStream):
     arrays that own their memory, which cannot change.
 
     With the extra ``data`` other libraries take it as it is: ``polars.DataFrame(table)``,
-    ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``, and the variable's name in a query of
-    DuckDB.
+    ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``, ``narwhals.from_arrow(table,
+    backend="polars")``, and the variable's name in a query of DuckDB.
 
     Raises
     ------
