@@ -24,6 +24,7 @@ SOURCES = {
     ".pyx",
     ".pxd",
     ".h",
+    ".html",
     ".j2",
     ".css",
     ".js",
