@@ -27,7 +27,7 @@ TASK_SECONDS = 0.5
 #: Minimum duration of a task, s, even at the end, where smaller tasks would divide the rest evenly.
 _LEAST_SECONDS = 0.1
 
-#: Number of cancellations of a run after which it is tried a last time, alone.
+#: Number of cancellations after which a run is reported; from the second one on it is executed alone.
 _MAX_CANCELLATIONS = 10
 
 Report = Callable[[list[tuple[int, RunRecord]]], None]
@@ -212,8 +212,9 @@ class _Tasks:
         """
         if isinstance(error, CancelledError):
             self._cancellations.update(numbers)
-            if max(self._cancellations[number] for number in numbers) < _MAX_CANCELLATIONS:
-                self._todo.extendleft(reversed(numbers))
+            limit, queue = (_MAX_CANCELLATIONS, self._suspects) if self._is_exclusive else (2, self._todo)
+            if max(self._cancellations[number] for number in numbers) < limit:
+                queue.extendleft(reversed(numbers))
                 return
         lost = isinstance(error, (BrokenExecutor, WorkerLost))
         if lost:

@@ -563,7 +563,7 @@ def test_runs_dropped_by_an_executor_are_repeated() -> None:
     cells = [Cell(replication(small_scenario(), k), gs.Fcfs()) for k in range(5)]
     actual = collected_runs(cells, executor=DroppingExecutor(always=3), batch=1)
     assert [k for k, item in enumerate(actual) if item.error] == [3]
-    assert actual[3].error == "the executor cancelled it 11 times: CancelledError"
+    assert actual[3].error == "the executor cancelled it 10 times: CancelledError"
 
 
 class CancellingExecutor(CountingExecutor):
