@@ -207,8 +207,8 @@ class _Tasks:
     def _retry_or_report(self, numbers: list[int], error: BaseException) -> None:
         """Repeat the runs of a lost task, or report the error of a run that was alone.
 
-        They are repeated alone, unless the task was cancelled for the first time: then another client may have
-        cancelled all tasks of the executor.
+        They are repeated alone, unless the task was cancelled for the first time: then another client may
+        have cancelled all tasks of the executor.
         """
         if isinstance(error, CancelledError):
             self._cancellations.update(numbers)
