@@ -279,7 +279,7 @@ def _supermarket(
     return QueueModel(
         f"supermarket-{load:g}",
         f"supermarket model, d = 2, load {load:g}",
-        lambda _: PowerOfD(instant=True, room=1),
+        lambda _: PowerOfD(instant=True),
         load,
         (
             QueueQuantity("mean response, s", mean_response, lambda x, n: formulas.supermarket(x, 2, n)),

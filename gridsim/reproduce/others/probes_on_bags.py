@@ -39,8 +39,6 @@ EAGLE_SHORT = "Eagle completes short jobs earlier than Hawk"
 LOAD = 0.8
 #: Task size above which a bag is long, Mflop: the default of `Hawk`, to which task sizes are scaled.
 CUTOFF = 1e6
-#: Maximum number of tasks of a bag in one request of a node (`PowerOfD.capacity`).
-REQUEST_CAPACITY = 4096
 #: Time after which an idle machine requests work again, s.
 PAUSE = 60.0
 
@@ -218,7 +216,7 @@ def schedulers_for(reserved: float) -> dict[str, gs.Scheduler]:
         "hawk": gs.Hawk(cutoff=CUTOFF, reserved=reserved),
         "sparrow": gs.Sparrow(),
         "work-stealing": _Stealing(pause=PAUSE),
-        "power-of-d": gs.PowerOfD(room=REQUEST_CAPACITY),
+        "power-of-d": gs.PowerOfD(),
         "join-idle-queue": gs.JoinIdleQueue(),
     }
 
@@ -312,7 +310,7 @@ REMARKS = (
     "Stretch: (C - r) / (w / aggregate speed); on machines of one speed a bag of one task has at least "
     "the number of machines.",
     "Defaults of all schedulers, but for `reserved` (hawk, eagle, lwl), about the share of short bags in the "
-    f"work, `capacity` {REQUEST_CAPACITY} (power-of-d), and `pause` {PAUSE:g} s (work-stealing): with 5 s, "
+    f"work, and `pause` {PAUSE:g} s (work-stealing): with 5 s, "
     "the default, machines that are idle send most of the messages of a run.",
 )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gridcore.nodes.containers import Fifo, IntMap
 from gridsim.scheduling.nodes.program import NodeProgram
 
 __all__ = ["IdleNode", "PowerNode", "RandomNode", "RoundRobinNode", "StealingNode"]
@@ -123,43 +124,43 @@ class PowerNode(PlacingNode):
     """A node that asks d random machines how many tasks they have, and picks the one with the fewest.
 
     With a memory it also probes the machines that had the fewest tasks at the last decision (Mitzenmacher,
-    Prabhakar and Shah 2002).  Request r is stored in slot r % room.  Without answers the task stays here.
+    Prabhakar and Shah 2002).  At most `window` requests are undecided at once, so that the probes for a large
+    bag do not hold up their own answers at the interface.  Without answers a task stays here.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        room, width = parameters.room, parameters.choices + parameters.memory
-        # for each slot: the number of its undecided request (`request`), or -1
-        self.next_request, self.request = room, np.full(room, -1)
-        self.application, self.answers = np.zeros(room, int), np.zeros(room, int)
-        self.machine, self.load = np.zeros((room, width), int), np.zeros((room, width))  # inf: no answer
+        self.width, self.next_request = parameters.choices + parameters.memory, 0
+        self.waiting = Fifo(application=int)
+        self.requests = IntMap(application=int, answers=int)  # the undecided ones
+        self.answers = IntMap(machine=int, load=float)  # answer k to request r has the key r x width + k
         self.memory = np.full(parameters.memory + 1, -1)
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        room, choices = self.parameters.room, self.parameters.choices
-        for number in range(self.next_request, self.next_request + tasks):
-            self.decide(view, number - room)  # free the slot of the oldest request
-            slot, self.next_request = number % room, number + 1
-            self.request[slot], self.application[slot], self.answers[slot] = number, application.number, 0
-            self.load[slot, :], self.machine[slot, 0] = np.inf, view.node
-            for k in range(-choices, self.parameters.memory):
-                is_known = k >= 0 and self.memory[k] >= 0
-                view.send(self.memory[k] if is_known else self.choose(view), "probe", request=number)
-            view.timer(self.parameters.patience, "late", number)
+        for _ in range(tasks):
+            self.waiting.push(application.number)
+        self.probe(view)
+
+    def probe(self, view: Any) -> None:
+        """Probe machines for the waiting tasks, as far as the window allows."""
+        while self.waiting and len(self.requests) < self.parameters.window:
+            self.requests[self.next_request] = (self.waiting.pop(), 0)
+            for k in range(-self.parameters.choices, self.parameters.memory):
+                machine = self.memory[k] if k >= 0 and self.memory[k] >= 0 else self.choose(view)
+                view.send(machine, "probe", request=self.next_request)
+            view.timer(self.parameters.patience, "late", self.next_request)
+            self.next_request += 1
 
     def on_probe(self, view: Any, message: Any) -> None:
         view.send(message.sender, "answer", request=message.request, load=view.tasks)
 
     def on_answer(self, view: Any, message: Any) -> None:
-        slot = message.request % self.parameters.room
-        if self.request[slot] == message.request:
-            k, tie = self.answers[slot], 0.5 * view.random.random()
-            self.machine[slot, k], self.load[slot, k], self.answers[slot] = (
-                message.sender,
-                message.load + tie,
-                k + 1,
-            )
-            if self.answers[slot] == self.parameters.choices + self.parameters.memory:
+        if message.request in self.requests:
+            application, answers = self.requests[message.request]
+            load = message.load + 0.5 * view.random.random()
+            self.answers[message.request * self.width + answers] = (message.sender, load)
+            self.requests[message.request] = (application, answers + 1)
+            if answers + 1 == self.width:
                 self.decide(view, message.request)
 
     def on_timer(self, view: Any, name: str, value: float) -> None:  # type: ignore[override]
@@ -167,34 +168,28 @@ class PowerNode(PlacingNode):
 
     def decide(self, view: Any, number: int) -> None:
         """Place the task of a request by the answers received so far, unless it has been placed."""
-        slot = number % self.parameters.room
-        if self.request[slot] == number:
-            load, self.request[slot] = self.load[slot], -1
-            best = np.argmin(load)
-            self.place(
-                view,
-                self.application[slot],
-                self.machine[slot, best],
-                self.answers[slot],
-                np.floor(load[best]),
-            )
+        if number in self.requests:
+            application, answers = self.requests.pop(number)
+            machine, load = np.full(self.width, view.node), np.full(self.width, np.inf)
+            for k in range(answers):
+                machine[k], load[k] = self.answers.pop(number * self.width + k)
+            best, among = np.argmin(load), min(answers, view.machines)
+            self.place(view, application, machine[best], among, np.floor(load[best]))
             load[best] += 1.0
-            for k in range(min(self.parameters.memory, self.answers[slot])):
-                best = np.argmin(load)
-                self.memory[k], load[best] = self.machine[slot, best], np.inf
+            least = np.argsort(load)[: min(self.parameters.memory, answers)]
+            self.memory[: len(least)] = machine[least]
+            self.probe(view)
 
 
 class IdleNode(PlacingNode):
     """A node that reports to a random dispatcher when idle, and places tasks on machines that reported to it.
 
-    Reports are used in order of arrival; without a report, a task goes to a random machine.  Report r is
-    stored in slot r % room.
+    Reports are used in order of arrival; without a report, a task goes to a random machine.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.idle_machines = np.zeros(parameters.room, int)
-        self.first, self.end = 0, 0  # range of the unused reports
+        self.idle_machines = Fifo(machine=int)
 
     def on_start(self, view: Any) -> None:
         self.on_idle(view)
@@ -204,15 +199,10 @@ class IdleNode(PlacingNode):
         view.send(view.random.integers(min(count, view.machines) if count > 0 else view.machines), "free")
 
     def on_free(self, view: Any, message: Any) -> None:
-        self.idle_machines[self.end % self.parameters.room] = message.sender
-        self.end += 1
-        self.first = max(self.first, self.end - self.parameters.room)
+        self.idle_machines.push(message.sender)
 
     def choose(self, view: Any) -> int:
-        if self.first == self.end:
-            return int(view.random.integers(view.machines))
-        self.first += 1
-        return int(self.idle_machines[(self.first - 1) % self.parameters.room])
+        return self.idle_machines.pop() if self.idle_machines else int(view.random.integers(view.machines))
 
 
 class StealingNode(PlacingNode):

@@ -111,8 +111,8 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
         (Mitzenmacher, Prabhakar and Shah 2002).
     patience
         Time, in s, after which a task is placed by the answers received so far.
-    room
-        Number of requests that a node stores; a further request makes it decide the oldest one at once.
+    window
+        Number of tasks for which a node probes machines at once; further tasks wait at the node.
     """
 
     name: ClassVar[str] = "power-of-d"
@@ -127,7 +127,7 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
     choices: _Count = 2
     memory: _Number = 0
     patience: _Time = 2.0
-    room: _Count = 128
+    window: _Count = 128
 
 
 class BoardPlacement(BoardScheduler, frozen=True, kw_only=True):
@@ -192,8 +192,6 @@ class JoinIdleQueue(Classic, frozen=True, kw_only=True):
     dispatchers
         Number of machines that receive reports: machines 0 to `dispatchers` - 1, at which applications are
         submitted; 0 for all machines.
-    room
-        Number of reports that a dispatcher stores; a further report replaces the oldest one.
     """
 
     name: ClassVar[str] = "join-idle-queue"
@@ -202,7 +200,6 @@ class JoinIdleQueue(Classic, frozen=True, kw_only=True):
     cores: ClassVar[bool | Literal["separate"]] = "separate"
 
     dispatchers: _Number = 0
-    room: _Count = 256
 
 
 class WorkStealing(Classic, frozen=True, kw_only=True):
