@@ -33,6 +33,9 @@ _RECONNECTION = 10.0
 _WITHOUT_WORKERS = 60.0
 #: Number of workers that a task may lose; the scheduler itself allows more (`allowed-failures`).
 _MAX_LOSSES = 2
+#: Number of successive answers that do not know a task after which it counts as lost: one that was submitted
+#: while the cluster was restarted may be unknown to the scheduler, and is never over.
+_MAX_UNKNOWN = 5
 #: Log of clients, which has a line for each result that is lost with a worker, and for each attempt to reach
 #: the scheduler; the study reports what is lost.
 _CLIENT_LOG = logging.getLogger("distributed.client")
@@ -82,6 +85,8 @@ class DaskExecutor(RunExecutor):
         self._losses: deque[list[str]] = deque()
         #: Key of a task -> number of workers that were lost with it.
         self._loss_counts: Counter[str] = Counter()
+        #: Key of a task -> number of successive answers in which the scheduler does not know it.
+        self._unknown: Counter[str] = Counter()
         #: Tasks that ended too many workers and were cancelled.
         self._killers: set[Future[Any]] = set()
         #: Filter of the log of the client, an object of its own for each executor.
@@ -229,13 +234,15 @@ class DaskExecutor(RunExecutor):
             request, self._request = self._request, None
             if request.exception() is None:
                 self._last_answer, self._silent_since = now, None
-                self._take(request.result())
+                state, tasks = request.result()
+                self._take(state)
+                self._cancel_unknown(tasks)
         is_due = self._request is None and now - self._last_request >= _INTERVAL
         if is_due and self._client.status == "running":
             self._last_request = now
             self._silent_since = now if self._silent_since is None else self._silent_since
             self._request = asyncio.run_coroutine_threadsafe(
-                self._client.scheduler.identity(), self._client.loop.asyncio_loop
+                _state_of(self._client.scheduler, list(self._tasks)), self._client.loop.asyncio_loop
             )
 
     def _take_losses(self) -> None:
@@ -246,6 +253,15 @@ class DaskExecutor(RunExecutor):
                 future = self._tasks.get(key)
                 if future is not None and self._loss_counts[key] == _MAX_LOSSES and future.cancel():
                     self._killers.add(future)
+
+    def _cancel_unknown(self, tasks: dict[str, str | None]) -> None:
+        """Cancel the tasks that the scheduler does not know; `tasks` has their states, by key."""
+        self._unknown = Counter(
+            {key: self._unknown[key] + 1 for key, state in tasks.items() if state is None}
+        )
+        for key, answers in self._unknown.items():
+            if answers >= _MAX_UNKNOWN and (future := self._tasks.get(key)) is not None:
+                future.cancel()
 
     def _take(self, state: dict[str, Any]) -> None:
         """Take the state of the cluster: its scheduler and its workers."""
@@ -267,3 +283,8 @@ class DaskExecutor(RunExecutor):
                 self._versions[worker] = self._executor.submit(
                     eval, _VERSION, workers=[worker], allow_other_workers=False, pure=False, priority=1
                 )
+
+
+async def _state_of(scheduler: Any, keys: list[str]) -> tuple[dict[str, Any], dict[str, str | None]]:
+    """Return the state of a cluster, and that of the tasks `keys`: None for those that it does not know."""
+    return await scheduler.identity(), await scheduler.get_task_status(keys=keys)
