@@ -11,11 +11,12 @@ from sphinx.util.nodes import make_refnode
 
 import gridsim
 
-#: Files at the top of the repository -> the pages that include them.
+#: Files of the repository outside of docs/ -> the pages that include them.
 PAGES = {
     "CONTRIBUTING.md": "project/contributing.md",
     "CHANGELOG.md": "project/changes.md",
     "SECURITY.md": "project/security.md",
+    "benchmarks/measurements.md": "project/measurements.md",
 }
 BELOW = re.compile(r"<!-- pages: (\S+) -->")
 
@@ -32,7 +33,7 @@ def inward(app: Any, page: str, source: list[str]) -> None:
         return f"]({up or './'}{PAGES[name]}" if name in PAGES else match[0]
 
     source[0] = BELOW.sub(r"```{toctree}\n:hidden:\n:glob:\n\n\1\n```", source[0])
-    source[0] = re.sub(r"\]\(((?:\.\./)+)([\w.]+)", target, source[0])
+    source[0] = re.sub(r"\]\(((?:\.\./)+)([\w./]+)", target, source[0])
 
 
 def exact(app: Any, doctree: Any) -> None:
