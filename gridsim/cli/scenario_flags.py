@@ -78,7 +78,8 @@ _scenario_options: tuple[Decorator, ...] = (
     click.option(
         "--power",
         metavar="IDLE,BUSY[,OFF]",
-        help="Count the energy of machines of this power in W, such as 95,190; OFF if down.  [not counted]",
+        help="Count the energy of machines of this power in W, such as 95,190; OFF if down.  Of sites: "
+        "delft=95,190,leiden=80,250.  [not counted]",
     ),
     click.option(
         "--applications",
@@ -321,8 +322,6 @@ def scenario_of(flags: Flags) -> Scenario:
     load = values.pop("load") if isinstance(values.get("load"), Multiple) else None
     if "task_size" in values:
         values["task_size"] = _parse_task_size(values["task_size"])
-    if "power" in values:
-        values["power"] = _parse_power(values["power"], base.platform.recipe.power)
     seed = {"seed": values["seed"]} if "seed" in values else {}
 
     if {"hosts", "speeds"} & set(values):
@@ -335,6 +334,9 @@ def scenario_of(flags: Flags) -> Scenario:
         platform = sites
     elif (rigid or values.get("speeds") == "equal") and not isinstance(platform, EqualSpeeds | SiteSpeeds):
         platform = EqualSpeeds(nodes=base.platform.nodes)
+    if "power" in values:
+        names = Platform(platform).site_names
+        values["power"] = _parse_power(values["power"], base.platform.recipe.power, names)
     platform = _with_flags("platform", platform, values, _PLATFORM_FLAGS, seed)
     if "shared" in values:
         platform = share_nodes(platform, values, is_rigid=rigid, has_logs=bool(logs))
@@ -455,20 +457,45 @@ def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], 
         return msgspec.structs.replace(recipe, **changes)
 
 
-def _parse_power(text: str, earlier: Power | None) -> Power:
-    """Return the power that --power states, with the carbon intensity of the scenario file."""
+def _parse_power(text: str, earlier: Power | None, sites: Sequence[str]) -> Power:
+    """Return the power that --power states, with the carbon intensity of the scenario file.
+
+    Parameters
+    ----------
+    sites
+        Names of the sites; empty for a platform without sites.
+    """
     from gridsim.model.power import Power
 
-    parts = [part.strip() for part in text.split(",")]
-    if not 2 <= len(parts) <= 3:
-        raise ScenarioError(f"--power must be IDLE,BUSY or IDLE,BUSY,OFF, got {text!r}")
-    try:
-        watts = [float(part) for part in parts]
-    except ValueError:
-        raise ScenarioError(f"--power must be numbers in W, such as 95,190, got {text!r}") from None
+    watts_of: dict[str, list[float]] = {}
+    name = ""
+    for part in text.split(","):
+        site, equals, number = part.rpartition("=")
+        if equals:
+            name = site.strip()
+            if name in watts_of:
+                raise ScenarioError(f"--power must have each site once, got {name} twice")
+        try:
+            watts_of.setdefault(name, []).append(float(number))
+        except ValueError:
+            raise ScenarioError(f"--power must be numbers in W, such as 95,190, got {text!r}") from None
+    if any(not 2 <= len(watts) <= 3 for watts in watts_of.values()):
+        raise ScenarioError(
+            f"--power must be IDLE,BUSY or IDLE,BUSY,OFF, or these of each site, NAME=IDLE,BUSY,..., got {text!r}"
+        )
+    columns = zip(*(watts if len(watts) == 3 else [*watts, 0.0] for watts in watts_of.values()), strict=True)
+    power = dict(zip(("idle", "busy", "off"), columns, strict=True))
+    if [*watts_of] == [""]:
+        power = {name: value for name, (value,) in power.items()}
+    elif set(watts_of) != set(sites):
+        expected = f"the sites {', '.join(sites)}" if sites else "no sites, since the platform has none"
+        raise ScenarioError(f"--power must name {expected}, got {text!r}")
+    else:
+        order = [[*watts_of].index(site) for site in sites]
+        power = {name: [values[k] for k in order] for name, values in power.items()}
     carbon = None if earlier is None else earlier.carbon
     with flags_in_errors({f"platform.power.{name}": "--power" for name in ("idle", "busy", "off")}):
-        return Power(carbon=carbon, **dict(zip(("idle", "busy", "off"), watts, strict=False)))
+        return Power(carbon=carbon, **power)
 
 
 def _parse_task_size(value: Any) -> Any:

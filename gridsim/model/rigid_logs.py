@@ -31,7 +31,7 @@ _DAY = 86_400.0
 #: Column that groups the jobs of a log -> its field in the log, which is also its key in the header.
 _GROUPS = {"user": "user", "queue": "queue", "account": "group"}
 #: The columns of the jobs of a log besides those that recipes compute.
-_LOG_COLUMNS = ("tasks", "requested", "job", *_GROUPS)
+_LOG_COLUMNS = ("tasks", "requested", "job", "core_share", *_GROUPS)
 
 
 class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
@@ -456,6 +456,7 @@ def _jobs_of_log(
         "run_time": jobs.run_time,
         "requested": jobs.requested,
         "job": jobs.job,
+        "core_share": jobs.core_share,
         **{name: log.jobs[field][jobs.row].astype(np.int64) for name, field in _GROUPS.items()},
         "unix_start": np.array([unix_start(log.header)]),
     }

@@ -37,6 +37,8 @@ class RigidJobs:
         int64; number of the job in the log.
     row
         int64; row in `JobLog.jobs`.
+    core_share
+        float64; processors of a job over all those of its nodes, from 0 to 1.
     """
 
     release: NDArray[np.float64]
@@ -46,6 +48,7 @@ class RigidJobs:
     user: NDArray[np.int64]
     job: NDArray[np.int64]
     row: NDArray[np.int64]
+    core_share: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.release)
@@ -143,6 +146,7 @@ def derive_jobs(
         user=log.jobs["user"][row],
         job=log.jobs["job"][row],
         row=row,
+        core_share=log.procs[row] / (nodes[order] * cores_per_node),
     )
 
 
