@@ -481,8 +481,10 @@ def _parse_power(text: str, earlier: Power | None, sites: Sequence[str]) -> Powe
             raise ScenarioError(f"--power must be numbers in W, such as 95,190, got {text!r}") from None
     if any(not 2 <= len(watts) <= 3 for watts in watts_of.values()):
         raise ScenarioError(
-            f"--power must be IDLE,BUSY or IDLE,BUSY,OFF, or these of each site, NAME=IDLE,BUSY,..., got {text!r}"
+            f"--power must be IDLE,BUSY[,OFF], or NAME=IDLE,BUSY[,OFF] of each site, got {text!r}"
         )
+    if any(watts[1] < watts[0] for watts in watts_of.values()):
+        raise ScenarioError(f"--power must have a BUSY of at least IDLE, got {text!r}")
     columns = zip(*(watts if len(watts) == 3 else [*watts, 0.0] for watts in watts_of.values()), strict=True)
     power = dict(zip(("idle", "busy", "off"), columns, strict=True))
     if [*watts_of] == [""]:

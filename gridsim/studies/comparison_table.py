@@ -10,6 +10,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.optimization.bounds import BOUND_LIMIT
+from gridsim.results.metrics.energy import JOULES_PER_KWH
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun, waiting_unit
@@ -39,6 +40,8 @@ _Cells = tuple[str, str, Callable[[Row], str]]
 BY_JOBS, BY_CORES = "mean_waiting", "mean_waiting_by_cores"
 #: Largest number of decisions without summaries that is normal: the first ones precede any summary.
 _STARTING = 4
+#: Largest relative difference of the ends of runs whose energies are compared without a remark.
+_SMALL_DIFFERENCE = 0.01
 #: Resubmissions per task from which on an application is named: its tasks take longer than machines stay up.
 _MANY_RESUBMISSIONS = 100
 #: Columns that are left out first, in this order, where the terminal is too narrow for all; those of rigid
@@ -260,6 +263,7 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
         for name, result in results.items()
         if sharing and result.rigid and not (result.of_log or _shares_machines(result))
     ]
+    lines += _energy_lines(results)
     if any("mean_slowdown" in row for row in rows):
         lines.append(_SLOWDOWN)
     lines += [_reference_line(name, result) for name, result in results.items() if result.of_log]
@@ -388,6 +392,27 @@ def _decision_line(name: str, facts: Mapping[str, Any]) -> str:
         f"{name}: {' and '.join(shares)} are decided at the root{load}; a decision takes {mean:.3g} s on "
         f"average and {most:.3g} s at most"
     )
+
+
+def _energy_lines(results: Mapping[str, Result]) -> list[str]:
+    """Return a line with the energy until a common end, if runs of machines that never fail end apart."""
+    known = {name: result for name, result in results.items() if not math.isnan(result.energy)}
+    ends = {name: result.makespan for name, result in known.items()}
+    if len(known) < 2 or any(result.has_faults for result in known.values()):
+        return []
+    last = max(ends, key=ends.__getitem__)
+    if min(ends.values()) > (1.0 - _SMALL_DIFFERENCE) * ends[last]:
+        return []
+    parts = []
+    for name, result in known.items():
+        power = result.scenario.platform.power
+        assert power is not None
+        idle = float(power.idle.sum()) * (ends[last] - ends[name])
+        parts.append(f"{name} {number_text(result.energy + idle / JOULES_PER_KWH)}")
+    return [
+        f"energy counts until the last job of a run ends; until that of {last}, with idle machines, it is "
+        f"{', '.join(parts)} kWh"
+    ]
 
 
 def _shares_machines(result: Result) -> bool:
