@@ -30,6 +30,7 @@ from gridsim.studies.verdicts import (
     rejection_reasons,
     wait_limit,
 )
+from gridsim.support.arrays import Integers
 from gridsim.support.text import DIGITS, number_text, time_text
 
 Row = dict[str, Any]
@@ -179,7 +180,12 @@ def comparison_table(
     measure = measure_of(results)
     rigid = measure == "mean_waiting"
     references = {name for name, result in results.items() if result.of_log}
-    exclusions = {*references, *_exclusions(results, rows)}
+    reference = results[baseline]
+    exclusions = {
+        *references,
+        *(name for name, result in results.items() if _rejects_others(result, reference)),
+        *_exclusions(results, rows),
+    }
     short = [row["name"] for row in rows if rigid and row[BY_JOBS] < _wait_limit(results[row["name"]])[0]]
     without_ratio = short if baseline in short else []
     cells: list[_Cells] = [
@@ -263,6 +269,7 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
         for name, result in results.items()
         if sharing and result.rigid and not (result.of_log or _shares_machines(result))
     ]
+    lines += _lines_of_common_jobs(results, rows)
     lines += _energy_lines(results)
     if any("mean_slowdown" in row for row in rows):
         lines.append(_SLOWDOWN)
@@ -350,9 +357,7 @@ def _verdict_of_equal_jobs(
 def _log_text(reference: Row, rows: Sequence[Row], unit: tuple[float, str]) -> str:
     """Return the sentence that compares the mean waiting times of `rows` with that of a job log."""
     values = {
-        row["name"] + (f" (which rejected {row['failed']:,} jobs)" if row["failed"] else ""): row[BY_JOBS]
-        for row in rows
-        if not math.isnan(row[BY_JOBS])
+        row["name"]: row[BY_JOBS] for row in rows if not (row["failed"] or math.isnan(row[BY_JOBS]))
     }
     if not values or not (waiting := reference[BY_JOBS]) > 0.0:
         return ""
@@ -371,7 +376,15 @@ def _exclusions(results: Mapping[str, Result], rows: Sequence[Row]) -> dict[str,
     rows = [row for row in rows if not results[row["name"]].of_log]
     exclusions: dict[str, str] = {}
     for group in _comparable_rows(results, rows):
-        exclusions |= rejection_reasons({row["name"]: row.get("failed", 0) for row in group})
+        counts = {row["name"]: row.get("failed", 0) for row in group}
+        exclusions |= rejection_reasons(counts)
+        ranked_names = [name for name in counts if name not in exclusions]
+        first = ranked_names[0]
+        exclusions |= {
+            name: f"it rejected other jobs than {first}"
+            for name in ranked_names
+            if _rejects_others(results[name], results[first])
+        }
     for row in rows:
         if (
             row["name"] not in exclusions
@@ -394,6 +407,43 @@ def _decision_line(name: str, facts: Mapping[str, Any]) -> str:
     )
 
 
+def _rejected_jobs(result: Result) -> Integers:
+    """Return the numbers of the rigid jobs that a scheduler rejected: int64[k]."""
+    if not result.rigid or result.of_log:
+        return np.zeros(0, np.int64)
+    is_rejected = np.isnan(result.applications["finish"])
+    if "cancelled" in result.applications:
+        is_rejected &= result.applications["cancelled"] == 0
+    return np.flatnonzero(is_rejected)
+
+
+def _rejects_others(result: Result, reference: Result) -> bool:
+    """Return whether two runs of the same jobs on the same machines rejected different ones."""
+    is_different = not np.array_equal(_rejected_jobs(result), _rejected_jobs(reference))
+    return is_different and _is_comparable(result, reference)
+
+
+def _lines_of_common_jobs(results: Mapping[str, Result], rows: Sequence[Row]) -> list[str]:
+    """Return a line for each group of runs of equal jobs that rejected different ones of these.
+
+    It has the mean waiting times of the jobs that all of them ran.
+    """
+    lines, unit = [], waiting_unit(results.values())
+    for group in _comparable_rows(results, rows):
+        names = [row["name"] for row in group]
+        if not any(_rejects_others(results[name], results[names[0]]) for name in names):
+            continue
+        waits = np.array([results[name].applications["waiting"] for name in names])
+        is_common = ~np.isnan(waits).any(axis=0)
+        means = waits[:, is_common].mean(axis=1) if is_common.any() else []
+        parts = (f"{name} {value_text(mean, unit)}" for name, mean in zip(names, means, strict=False))
+        lines.append(
+            f"mean waiting time of the {is_common.sum():,} jobs that each of these ran: {', '.join(parts)}; "
+            "a run that rejected jobs had less work"
+        )
+    return lines
+
+
 def _energy_lines(results: Mapping[str, Result]) -> list[str]:
     """Return a line with the energy until a common end, if runs of machines that never fail end apart."""
     known = {name: result for name, result in results.items() if not math.isnan(result.energy)}
@@ -410,7 +460,7 @@ def _energy_lines(results: Mapping[str, Result]) -> list[str]:
         idle = float(power.idle.sum()) * (ends[last] - ends[name])
         parts.append(f"{name} {number_text(result.energy + idle / JOULES_PER_KWH)}")
     return [
-        f"energy counts until the last job of a run ends; until that of {last}, with idle machines, it is "
+        f"energy counts until the end of each run; with machines that idle until the end of {last} it is "
         f"{', '.join(parts)} kWh"
     ]
 

@@ -125,7 +125,8 @@ def derive_jobs(
     used = lines.in_window(log.jobs, (elapsed >= start) & (elapsed < end))
     if max_nodes is not None:
         wide = used & (nodes > max_nodes) & ~lines.part & ~lines.never_ran
-        remark = Remark(log.jobs["line"][wide], f"jobs of more than {max_nodes} nodes, left out")
+        noun = "nodes" if cores_per_node > 1 or log.has_nodes_only else "processors"
+        remark = Remark(log.jobs["line"][wide], f"jobs of more than {max_nodes} {noun}, left out")
         warn_remarks(log.path, [remark], 3)
         used &= nodes <= max_nodes
     report(log, lines, used, zero_run_time, uses_preceding=uses_preceding)

@@ -19,6 +19,7 @@ from gridsim.support.arguments import hint
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS
 from gridsim.support.parameters import MACHINES_OR_CORES, Limits
+from gridsim.support.text import number_text
 
 _Weight = Annotated[float, Limits(low=0)]
 _Limit = Annotated[int, Limits(low=0, unit=MACHINES_OR_CORES)]
@@ -462,10 +463,17 @@ class BatchQueuePolicy(JobQueuePolicy):
                 )
         self.rejected |= wide
         first = int(np.argmax(wide))
-        number = first if jobs.job is None else f"{jobs.job[first]} of the log"
+        number, remedy = str(first), ""
+        if jobs.job is not None:
+            number = f"{jobs.job[first]} of the log"
+            if field == "user_limit":
+                key = f"workload.max_nodes={widest[first]}"
+                remedy = f"; {key} (in the shell --change {key}) leaves them out of all runs"
+        hours = jobs.width * (self.durations / NS / 3600.0)
         warn(
-            f"{path}: {wide.sum()} of {len(jobs)} jobs request more {unit} than it allows, rejected (the "
-            f"first is job {number}, which requests {jobs.width[first]})",
+            f"{path}: {wide.sum()} of {len(jobs)} jobs, {number_text(hours[wide].sum())} of "
+            f"{number_text(hours.sum())} {unit[:-1]}-hours, request more {unit} than it allows, rejected (the "
+            f"first is job {number}, which requests {jobs.width[first]}){remedy}",
             SchedulerWarning,
         )
 
