@@ -689,6 +689,7 @@ class Simulation(Stateful):
                 "origin": scenario.workload.origin,
                 "decentralized": self.scheduler.decentralized,
                 "migrates": self.scheduler.migrates,
+                "separate_cores": self.machines.platform_machine is not None,
                 "servers": servers,
                 "drawn": self._random_parts(),
                 **records,

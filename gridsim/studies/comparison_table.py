@@ -267,8 +267,15 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
         f"{name}: each core is a machine of its own, on which a job of several cores may be anywhere, so it "
         f"cannot be ranked with {', '.join(sharing)}, where the parts of jobs have to fit on machines"
         for name, result in results.items()
-        if sharing and result.rigid and not (result.of_log or _shares_machines(result))
+        if sharing and result.rigid and not (result.of_log or "cores" in result.machines)
     ]
+    separate = [name for name, result in results.items() if result.rigid and result.has_separate_cores]
+    if separate:
+        others = f"; {enumeration(sharing)}: jobs share machines, and reservations are of particular ones"
+        lines.append(
+            f"{enumeration(separate)}: each core is a machine of its own, so jobs use and reserve any "
+            f"cores{others if sharing else ''}"
+        )
     lines += _lines_of_common_jobs(results, rows)
     lines += _energy_lines(results)
     if any("mean_slowdown" in row for row in rows):
@@ -467,7 +474,7 @@ def _energy_lines(results: Mapping[str, Result]) -> list[str]:
 
 def _shares_machines(result: Result) -> bool:
     """Return whether jobs shared machines in a run."""
-    return "cores" in result.machines and not result.of_log
+    return "cores" in result.machines and not (result.of_log or result.has_separate_cores)
 
 
 def _reserves_at_sites(result: Result) -> bool:

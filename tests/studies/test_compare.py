@@ -332,6 +332,24 @@ def test_runs_that_reject_different_jobs_are_not_compared():
     assert [row[2] for row in found.overview().tables[0].rows] == ["unranked", "1.000"]
 
 
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        (["backfill-conservative"], "backfill-conservative: each core is a machine of its own, so"),
+        (
+            ["backfill", "backfill-conservative", "asap"],
+            "backfill-conservative and asap: each core is a machine of its own, so jobs use and reserve any cores; "
+            "backfill: jobs share machines",
+        ),
+        (["backfill", "backfill-fcfs"], ""),
+    ],
+)
+def test_schedulers_that_take_cores_for_machines_are_named(names, line):
+    jobs = Workload.jobs(jobs=4, seed=1, max_nodes=4, utilization=0.5)
+    found = " ".join(str(compare(Scenario(Platform.equal(3, cores=2), jobs), names)).split())
+    assert line in found and ("a machine of its own" in found) == bool(line)
+
+
 def test_tables_of_groups_are_those_of_each_scenario():
     """The platforms of sites have other numbers of machines, and the workloads of jobs."""
     jobs = ([0, 5], [0, 5, 5])
