@@ -15,6 +15,7 @@ from gridsim.cli.options import (
     INT_OR_LIST,
     INTS_OR_MULTIPLES,
     SECONDS,
+    WATTS,
     WORK,
     Decorator,
     Flags,
@@ -291,7 +292,7 @@ def scenario_of(flags: Flags) -> Scenario:
         procs = changes.get("workload.cores_per_node", flags.get("cores_per_node", 1))
         count = machine_count(
             text("--job-log", flags["job_log"]),
-            integer("--cores-per-node", procs, low=1) if flags.get("rigid") else 1,
+            _cores_per_node(procs) if flags.get("rigid") else 1,
             is_rigid=flags.get("rigid", False),
             is_shared="shared" in flags,
             factor=machines,
@@ -366,6 +367,18 @@ def scenario_of(flags: Flags) -> Scenario:
     changes = dict(map(_parse_change, flags.get("changes", ())))
     scenario = scenario.replaced(changes) if changes else scenario
     return scenario if load is None else _with_load(scenario, load)
+
+
+def _cores_per_node(count: Any) -> int:
+    """Return the number of --cores-per-node for a single log."""
+    from gridsim.support.arguments import integer
+
+    if isinstance(count, tuple):
+        text = ",".join(map(str, count))
+        raise ScenarioError(
+            f"--cores-per-node must be one number unless there are several --job-log, got {text}"
+        )
+    return integer("--cores-per-node", count, low=1)
 
 
 def _with_load(scenario: Scenario, factor: Multiple) -> Scenario:
@@ -448,6 +461,10 @@ def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], 
             hint = ""
             if kind == "job-log" and name == "applications":
                 hint = "; to drop jobs, use --change workload.end=SECONDS or workload.max_nodes=MACHINES"
+            elif name == "load" and "release" in fields:
+                hint = ", which lists its releases: for 1.3 times the load, divide them by 1.3"
+            elif kind == "site-logs" and name == "load":
+                hint = ", whose logs keep their releases; --nodes 0.8x has fewer machines"
             raise ScenarioError(f"{flag} does not apply to a {table} of kind {kind!r}{hint}")
         changes[field], flag_of[f"{table}.{field}"] = values[name], "--" + name.replace("_", "-")
     changes |= {name: value for name, value in seed.items() if name in fields}
@@ -476,25 +493,26 @@ def _parse_power(text: str, earlier: Power | None, sites: Sequence[str]) -> Powe
             if name in watts_of:
                 raise ScenarioError(f"--power must have each site once, got {name} twice")
         try:
-            watts_of.setdefault(name, []).append(float(number))
-        except ValueError:
+            watts = WATTS.convert(number.strip(), None, None)
+        except click.BadParameter:
             raise ScenarioError(f"--power must be numbers in W, such as 95,190, got {text!r}") from None
+        watts_of.setdefault(name, []).append(watts)
     if any(not 2 <= len(watts) <= 3 for watts in watts_of.values()):
         raise ScenarioError(
             f"--power must be IDLE,BUSY[,OFF], or NAME=IDLE,BUSY[,OFF] of each site, got {text!r}"
         )
     if any(watts[1] < watts[0] for watts in watts_of.values()):
         raise ScenarioError(f"--power must have a BUSY of at least IDLE, got {text!r}")
-    columns = zip(*(watts if len(watts) == 3 else [*watts, 0.0] for watts in watts_of.values()), strict=True)
-    power = dict(zip(("idle", "busy", "off"), columns, strict=True))
+    power: dict[str, Any] = {}
+    for k, field in enumerate(("idle", "busy", "off")):
+        power[field] = {site: watts[k] if k < len(watts) else 0.0 for site, watts in watts_of.items()}
     if [*watts_of] == [""]:
-        power = {name: value for name, (value,) in power.items()}
-    elif set(watts_of) != set(sites):
+        power = {field: values[""] for field, values in power.items()}
+    elif watts_of.keys() != set(sites):
         expected = f"the sites {', '.join(sites)}" if sites else "no sites, since the platform has none"
         raise ScenarioError(f"--power must name {expected}, got {text!r}")
     else:
-        order = [[*watts_of].index(site) for site in sites]
-        power = {name: [values[k] for k in order] for name, values in power.items()}
+        power = {field: [values[site] for site in sites] for field, values in power.items()}
     carbon = None if earlier is None else earlier.carbon
     with flags_in_errors({f"platform.power.{name}": "--power" for name in ("idle", "busy", "off")}):
         return Power(carbon=carbon, **power)

@@ -130,8 +130,8 @@ class Power(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Raises
         ------
         ScenarioError
-            If a list does not have one entry per machine or site, a table lacks a kind, or a machine draws less when
-            it is busy than when it is idle.
+            If a list does not have one entry per machine or site, a table lacks a kind, or a machine draws
+            less when it is busy than when it is idle.
         """
         power = MachinePower(*(self._column(name, machines, kinds, sizes) for name in MachinePower._fields))
         for u in first_true(power.busy < power.idle):

@@ -363,9 +363,7 @@ def _verdict_of_equal_jobs(
 
 def _log_text(reference: Row, rows: Sequence[Row], unit: tuple[float, str]) -> str:
     """Return the sentence that compares the mean waiting times of `rows` with that of a job log."""
-    values = {
-        row["name"]: row[BY_JOBS] for row in rows if not (row["failed"] or math.isnan(row[BY_JOBS]))
-    }
+    values = {row["name"]: row[BY_JOBS] for row in rows if not (row["failed"] or math.isnan(row[BY_JOBS]))}
     if not values or not (waiting := reference[BY_JOBS]) > 0.0:
         return ""
     return reference_text(_VERDICT_METRICS[BY_JOBS][BY_JOBS], value_text(waiting, unit), waiting, values)

@@ -119,9 +119,7 @@ def test_whole_and_shared_nodes_use_equal_energy(tmp_path: Path, carbon: Any) ->
     whole = gs.Scenario(
         gs.Platform.equal(6, power=power), gs.Workload.jobs_from_log(log, cores_per_node=4), INSTANT
     )
-    shared = gs.Scenario(
-        gs.Platform.equal(6, cores=4, power=power), gs.Workload.jobs_from_log(log), INSTANT
-    )
+    shared = gs.Scenario(gs.Platform.equal(6, cores=4, power=power), gs.Workload.jobs_from_log(log), INSTANT)
     joules = 6 * 100.0 * 110.0 + 20.0 * (100 * 1 + 50 * 1 + 40 * 5)
     for scenario in (whole, shared):
         queues = {"easy": gs.BatchQueue()}
@@ -138,7 +136,8 @@ def test_whole_and_shared_nodes_use_equal_energy(tmp_path: Path, carbon: Any) ->
                 assert result.carbon == pytest.approx(grams / 3.6e6 / 1e3, rel=1e-12)
         easy = comparison["easy"]
         assert comparison.log is not None and validate_result(easy) == []
-        wrong = with_columns(easy, machines={"energy": easy.machines["energy"] * np.array([1, 1, 1, 1, 1, 2])})
+        energy = easy.machines["energy"] * np.array([1, 1, 1, 1, 1, 2])
+        wrong = with_columns(easy, machines={"energy": energy})
         assert "machines.energy[5]" in {violation.where for violation in validate_result(wrong)}
 
 

@@ -324,7 +324,8 @@ def test_runs_that_reject_different_jobs_are_not_compared():
     with pytest.warns(gs.SchedulerWarning, match="1 of 4 jobs, 0.02778 of 0.08333 machine-hours, request"):
         found = compare(Scenario(Platform.equal(2), jobs), queues)
     text = " ".join(str(found).split())
-    assert "mean waiting time of the 2 jobs that each of these ran: all 97.5 s, first 48.5 s, second 47.5 s" in text
+    line = "mean waiting time of the 2 jobs that each of these ran: all 97.5 s, first 48.5 s, second 47.5 s"
+    assert line in text
     limited = {name: queue for name, queue in queues.items() if name != "all"}
     with pytest.warns(gs.SchedulerWarning, match="rejected"):
         found = compare(Scenario(Platform.equal(2), jobs), limited, baseline="second")
@@ -338,8 +339,8 @@ def test_runs_that_reject_different_jobs_are_not_compared():
         (["backfill-conservative"], "backfill-conservative: each core is a machine of its own, so"),
         (
             ["backfill", "backfill-conservative", "asap"],
-            "backfill-conservative and asap: each core is a machine of its own, so jobs use and reserve any cores; "
-            "backfill: jobs share machines",
+            "backfill-conservative and asap: each core is a machine of its own, so jobs use and reserve any "
+            "cores; backfill: jobs share machines",
         ),
         (["backfill", "backfill-fcfs"], ""),
     ],

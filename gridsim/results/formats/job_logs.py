@@ -553,7 +553,7 @@ def merged_schedule(schedules: Sequence[Result], scenario: Scenario) -> Result:
         platform,
         scenario.workload.origin,
         np.zeros(len(jobs), np.int64) if jobs.site is None else jobs.site,
-        jobs.width * (1.0 if jobs.core_share is None else jobs.core_share),
+        jobs.width * (np.ones(len(jobs)) if jobs.core_share is None else jobs.core_share),
         applications["first_start"],
         applications["run_time"],
     )

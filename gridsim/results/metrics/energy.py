@@ -80,7 +80,7 @@ def energy_columns(
     def of_pieces(pieces: Pieces | None, integral: Callable[[Integers], NDArray[Any]]) -> Floats:
         assert pieces is not None
         weights = (integral(pieces.end) - integral(pieces.start)) * pieces.cores
-        return np.bincount(pieces.machine, weights, platform.nodes)
+        return np.bincount(pieces.machine, weights, platform.nodes).astype(np.float64)
 
     def nanoseconds(time: Integers) -> Integers:
         return time

@@ -325,8 +325,10 @@ class BatchQueuePolicy(JobQueuePolicy):
             "task_memory": whole_bytes(jobs.memory, len(jobs)),
             "task_gpus": zeros if jobs.gpus is None else jobs.gpus,
             "tasks_per_machine": ones if jobs.tasks_per_machine is None else jobs.tasks_per_machine,
-            "exclusive": ones if parameters.exclusive else zeros if jobs.exclusive is None else jobs.exclusive,
+            "exclusive": zeros if jobs.exclusive is None else jobs.exclusive,
         }
+        if parameters.exclusive:
+            columns["exclusive"] = ones
         for name in ("task_cores", "task_memory", "task_gpus"):  # the queue never runs rejected jobs
             columns[name] = np.where(self.rejected, int(name == "task_cores"), columns[name])
         return {
@@ -470,10 +472,10 @@ class BatchQueuePolicy(JobQueuePolicy):
                 key = f"workload.max_nodes={widest[first]}"
                 remedy = f"; {key} (in the shell --change {key}) leaves them out of all runs"
         hours = jobs.width * (self.durations / NS / 3600.0)
+        wide_hours = f"{number_text(hours[wide].sum())} of {number_text(hours.sum())} {unit[:-1]}-hours"
         warn(
-            f"{path}: {wide.sum()} of {len(jobs)} jobs, {number_text(hours[wide].sum())} of "
-            f"{number_text(hours.sum())} {unit[:-1]}-hours, request more {unit} than it allows, rejected (the "
-            f"first is job {number}, which requests {jobs.width[first]}){remedy}",
+            f"{path}: {wide.sum()} of {len(jobs)} jobs, {wide_hours}, request more {unit} than it allows, "
+            f"rejected (the first is job {number}, which requests {jobs.width[first]}){remedy}",
             SchedulerWarning,
         )
 
