@@ -46,7 +46,7 @@ def check_energy(result: Result, workload: Applications) -> list[Violation]:
         energy: Floats = power.idle * (up - off) + power.off * off + weight * busy
         return energy
 
-    def scheduled(edges: Floats, values: Floats) -> Floats:
+    def busy_integral(edges: Floats, values: Floats) -> Floats:
         """Return the integral of a function, given at `edges`, over the busy cores of the schedule."""
         schedule = result.tables["schedule"]
         row = schedule["application"]
@@ -64,7 +64,7 @@ def check_energy(result: Result, workload: Applications) -> list[Violation]:
         last = max(last, float(result.tables["schedule"]["end"].max(initial=0.0)))
     seconds = np.array([0.0, last])
     if workload.core_share is None or has_schedule:
-        busy = machines["busy"] if workload.core_share is None else scheduled(seconds, seconds)
+        busy = machines["busy"] if workload.core_share is None else busy_integral(seconds, seconds)
         violations = _differences(result, "energy", totals(seconds, seconds, busy), slack)
     if intensity is None:
         return violations
@@ -79,7 +79,7 @@ def check_energy(result: Result, workload: Applications) -> list[Violation]:
     edges = np.append(time[time < last], last)
     steps = np.diff(edges) * intensity.value[: len(edges) - 1]
     values = np.append(0.0, np.cumsum(steps))
-    carbon = factor * totals(edges, values, scheduled(edges, values))
+    carbon = factor * totals(edges, values, busy_integral(edges, values))
     return violations + _differences(result, "carbon", carbon, slack)
 
 
