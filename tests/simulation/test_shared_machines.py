@@ -138,7 +138,7 @@ def test_resumed_run_equals_the_whole_run() -> None:
 def test_partitions_reject_jobs_that_have_no_room() -> None:
     jobs = gs.Workload.jobs_of([0.0] * 4, [1, 2, 1, 1], 9.0, cores=[4, 4, 1, 2], queue=[0, 0, 1, 1])
     scenario = gs.Scenario(gs.Platform.equal(3, cores=4), jobs)
-    message = "1 of 4 jobs, .* core-hours, request more cores than it allows"
+    message = "1 of 4 jobs, .* % of the work, request more cores than it allows"
     with pytest.warns(gs.errors.SchedulerWarning, match=message):
         result = gs.simulate(scenario, gs.BatchQueue(partitions=(1, 2)))
     assert result.applications["failed"].tolist() == [0, 1, 0, 0]

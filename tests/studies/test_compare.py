@@ -321,7 +321,7 @@ def test_runs_that_reject_different_jobs_are_not_compared():
         "first": gs.BatchQueue(queue_limits=[1, 0]),
         "second": gs.BatchQueue(queue_limits=[0, 1]),
     }
-    with pytest.warns(gs.SchedulerWarning, match="1 of 4 jobs, 0.02778 of 0.08333 machine-hours, request"):
+    with pytest.warns(gs.SchedulerWarning, match="1 of 4 jobs, 33 % of the work, request"):
         found = compare(Scenario(Platform.equal(2), jobs), queues)
     text = " ".join(str(found).split())
     line = "mean waiting time of the 2 jobs that each of these ran: all 97.5 s, first 48.5 s, second 47.5 s"

@@ -471,11 +471,11 @@ class BatchQueuePolicy(JobQueuePolicy):
             if field == "user_limit":
                 key = f"workload.max_nodes={widest[first]}"
                 remedy = f"; {key} (in the shell --change {key}) leaves them out of all runs"
-        hours = jobs.width * (self.durations / NS / 3600.0)
-        wide_hours = f"{number_text(hours[wide].sum())} of {number_text(hours.sum())} {unit[:-1]}-hours"
+        work = jobs.width * (self.durations / NS)
+        share = number_text(100.0 * work[wide].sum() / work.sum(), 2)
         warn(
-            f"{path}: {wide.sum()} of {len(jobs)} jobs, {wide_hours}, request more {unit} than it allows, "
-            f"rejected (the first is job {number}, which requests {jobs.width[first]}){remedy}",
+            f"{path}: {wide.sum()} of {len(jobs)} jobs, {share} % of the work, request more {unit} than it "
+            f"allows, rejected (the first is job {number}, which requests {jobs.width[first]}){remedy}",
             SchedulerWarning,
         )
 
