@@ -123,7 +123,7 @@ _scenario_options: tuple[Decorator, ...] = (
         flag_value="",
         metavar="[SITE,...]",
         help="With --cores-per-node: jobs share the nodes, and each of their processors is a core anywhere; "
-        "of several logs at all sites, or at these.",
+        "of several logs at all sites, or at these.  --set NAME.exclusive=true gives each job whole nodes.",
     ),
     click.option(
         "--after",
