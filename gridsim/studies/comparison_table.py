@@ -198,7 +198,7 @@ def comparison_table(
          lambda row: _known(100 * row["utilization"], ".1f")),
     ]  # fmt: skip
     cells += [
-        (name, unit, _cell(name))
+        (name, unit, _energy_cell(name))
         for name, unit in (("energy", "kWh"), ("carbon", "kg"))
         if any(name in row for row in rows)
     ]
@@ -551,6 +551,11 @@ def _short(value: Any) -> str:
 
 def _cell(name: str, digits: int = DIGITS, factor: float = 1.0) -> Callable[[Row], str]:
     return lambda row: number_text(factor * row[name], digits) if name in row else "-"
+
+
+def _energy_cell(name: str) -> Callable[[Row], str]:
+    """Return a function that returns an energy, or the carbon of it, which may be unknown for a log."""
+    return lambda row: UNKNOWN if math.isnan(row.get(name, math.nan)) else number_text(row[name])
 
 
 def _seconds(name: str) -> Callable[[Row], str]:
