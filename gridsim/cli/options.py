@@ -76,7 +76,7 @@ class UnitQuantity(_Quantity):
         return self.unit.upper() if self.unit == "s" else self.unit
 
 
-SECONDS, WORK = UnitQuantity("s"), UnitQuantity("Mflop")
+SECONDS, WORK, WATTS = UnitQuantity("s"), UnitQuantity("Mflop"), UnitQuantity("W")
 
 
 class _Name(_Type):
@@ -170,14 +170,17 @@ class _OrMultiple(_Type):
         if isinstance(value, str) and value.endswith("%"):
             self.fail(f"must be a number, or a factor such as 1.3x for 30 % more, got {value!r}", param, ctx)
         try:
-            if not (isinstance(value, str) and value.endswith("x")):
+            if not (isinstance(value, str) and value.endswith(("x", "X"))):
                 return self.number.convert(value, param, ctx)
             factor = float(FLOAT.convert(value[:-1], param, ctx))
         except click.BadParameter:
             if not value.isascii() or "_" in value:
                 raise
             number = "a whole number" if self.number is INT else "a number"
-            self.fail(f"must be {number}, or a factor such as 1.3x, got {value!r}", param, ctx)
+            text = f"one number, or one factor such as 1.3x with a decimal point, got {value!r}"
+            if "," not in value:
+                text = f"{number}, or a factor such as 1.3x, got {value!r}"
+            self.fail(f"must be {text}", param, ctx)
         if not 0 < factor < math.inf:
             self.fail(f"must be a factor > 0, such as 1.3x, got {value!r}", param, ctx)
         return Multiple(factor)
@@ -193,7 +196,12 @@ class _OrList(_Type):
         self.entry, self.name = entry, entry.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        values = tuple(self.entry.convert(part, param, ctx) for part in str(value).split(","))
+        parts = [part.strip() for part in str(value).split(",")]
+        if len(parts) > 1 and not all(parts):
+            self.fail(f"must have a number on each side of a comma, got {value!r}", param, ctx)
+        if any(part[0] == "0" and part[1:].isdecimal() for part in parts[1:]):
+            self.fail(f"must have no comma between thousands, got {value!r}", param, ctx)
+        values = tuple(self.entry.convert(part, param, ctx) for part in parts)
         return values if len(values) > 1 else values[0]
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:

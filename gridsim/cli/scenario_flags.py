@@ -15,6 +15,7 @@ from gridsim.cli.options import (
     INT_OR_LIST,
     INTS_OR_MULTIPLES,
     SECONDS,
+    WATTS,
     WORK,
     Decorator,
     Flags,
@@ -78,7 +79,8 @@ _scenario_options: tuple[Decorator, ...] = (
     click.option(
         "--power",
         metavar="IDLE,BUSY[,OFF]",
-        help="Count the energy of machines of this power in W, such as 95,190; OFF if down.  [not counted]",
+        help="Count the energy of machines of this power in W, such as 95,190; OFF if down.  Of sites: "
+        "delft=95,190,leiden=80,250.  [not counted]",
     ),
     click.option(
         "--applications",
@@ -121,7 +123,7 @@ _scenario_options: tuple[Decorator, ...] = (
         flag_value="",
         metavar="[SITE,...]",
         help="With --cores-per-node: jobs share the nodes, and each of their processors is a core anywhere; "
-        "of several logs at all sites, or at these.",
+        "of several logs at all sites, or at these.  --set NAME.exclusive=true gives each job whole nodes.",
     ),
     click.option(
         "--after",
@@ -290,7 +292,7 @@ def scenario_of(flags: Flags) -> Scenario:
         procs = changes.get("workload.cores_per_node", flags.get("cores_per_node", 1))
         count = machine_count(
             text("--job-log", flags["job_log"]),
-            integer("--cores-per-node", procs, low=1) if flags.get("rigid") else 1,
+            _cores_per_node(procs) if flags.get("rigid") else 1,
             is_rigid=flags.get("rigid", False),
             is_shared="shared" in flags,
             factor=machines,
@@ -321,8 +323,6 @@ def scenario_of(flags: Flags) -> Scenario:
     load = values.pop("load") if isinstance(values.get("load"), Multiple) else None
     if "task_size" in values:
         values["task_size"] = _parse_task_size(values["task_size"])
-    if "power" in values:
-        values["power"] = _parse_power(values["power"], base.platform.recipe.power)
     seed = {"seed": values["seed"]} if "seed" in values else {}
 
     if {"hosts", "speeds"} & set(values):
@@ -335,6 +335,9 @@ def scenario_of(flags: Flags) -> Scenario:
         platform = sites
     elif (rigid or values.get("speeds") == "equal") and not isinstance(platform, EqualSpeeds | SiteSpeeds):
         platform = EqualSpeeds(nodes=base.platform.nodes)
+    if "power" in values:
+        names = Platform(platform).site_names
+        values["power"] = _parse_power(values["power"], base.platform.recipe.power, names)
     platform = _with_flags("platform", platform, values, _PLATFORM_FLAGS, seed)
     if "shared" in values:
         platform = share_nodes(platform, values, is_rigid=rigid, has_logs=bool(logs))
@@ -364,6 +367,18 @@ def scenario_of(flags: Flags) -> Scenario:
     changes = dict(map(_parse_change, flags.get("changes", ())))
     scenario = scenario.replaced(changes) if changes else scenario
     return scenario if load is None else _with_load(scenario, load)
+
+
+def _cores_per_node(count: Any) -> int:
+    """Return the number of --cores-per-node for a single log."""
+    from gridsim.support.arguments import integer
+
+    if isinstance(count, tuple):
+        text = ",".join(map(str, count))
+        raise ScenarioError(
+            f"--cores-per-node must be one number unless there are several --job-log, got {text}"
+        )
+    return integer("--cores-per-node", count, low=1)
 
 
 def _with_load(scenario: Scenario, factor: Multiple) -> Scenario:
@@ -446,6 +461,10 @@ def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], 
             hint = ""
             if kind == "job-log" and name == "applications":
                 hint = "; to drop jobs, use --change workload.end=SECONDS or workload.max_nodes=MACHINES"
+            elif name == "load" and "release" in fields:
+                hint = ", which lists its releases: for 1.3 times the load, divide them by 1.3"
+            elif kind == "site-logs" and name == "load":
+                hint = ", whose logs keep their releases; --nodes 0.8x has fewer machines"
             raise ScenarioError(f"{flag} does not apply to a {table} of kind {kind!r}{hint}")
         changes[field], flag_of[f"{table}.{field}"] = values[name], "--" + name.replace("_", "-")
     changes |= {name: value for name, value in seed.items() if name in fields}
@@ -455,20 +474,48 @@ def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], 
         return msgspec.structs.replace(recipe, **changes)
 
 
-def _parse_power(text: str, earlier: Power | None) -> Power:
-    """Return the power that --power states, with the carbon intensity of the scenario file."""
+def _parse_power(text: str, earlier: Power | None, sites: Sequence[str]) -> Power:
+    """Return the power that --power states, with the carbon intensity of the scenario file.
+
+    Parameters
+    ----------
+    sites
+        Names of the sites; empty for a platform without sites.
+    """
     from gridsim.model.power import Power
 
-    parts = [part.strip() for part in text.split(",")]
-    if not 2 <= len(parts) <= 3:
-        raise ScenarioError(f"--power must be IDLE,BUSY or IDLE,BUSY,OFF, got {text!r}")
-    try:
-        watts = [float(part) for part in parts]
-    except ValueError:
-        raise ScenarioError(f"--power must be numbers in W, such as 95,190, got {text!r}") from None
+    watts_of: dict[str, list[float]] = {}
+    name = ""
+    for part in text.split(","):
+        site, equals, number = part.rpartition("=")
+        if equals:
+            name = site.strip()
+            if name in watts_of:
+                raise ScenarioError(f"--power must have each site once, got {name} twice")
+        try:
+            watts = WATTS.convert(number.strip(), None, None)
+        except click.BadParameter:
+            raise ScenarioError(f"--power must be numbers in W, such as 95,190, got {text!r}") from None
+        watts_of.setdefault(name, []).append(watts)
+    if any(not 2 <= len(watts) <= 3 for watts in watts_of.values()):
+        raise ScenarioError(
+            f"--power must be IDLE,BUSY[,OFF], or NAME=IDLE,BUSY[,OFF] of each site, got {text!r}"
+        )
+    if any(watts[1] < watts[0] for watts in watts_of.values()):
+        raise ScenarioError(f"--power must have a BUSY of at least IDLE, got {text!r}")
+    power: dict[str, Any] = {}
+    for k, field in enumerate(("idle", "busy", "off")):
+        power[field] = {site: watts[k] if k < len(watts) else 0.0 for site, watts in watts_of.items()}
+    if [*watts_of] == [""]:
+        power = {field: values[""] for field, values in power.items()}
+    elif watts_of.keys() != set(sites):
+        expected = f"the sites {', '.join(sites)}" if sites else "no sites, since the platform has none"
+        raise ScenarioError(f"--power must name {expected}, got {text!r}")
+    else:
+        power = {field: [values[site] for site in sites] for field, values in power.items()}
     carbon = None if earlier is None else earlier.carbon
     with flags_in_errors({f"platform.power.{name}": "--power" for name in ("idle", "busy", "off")}):
-        return Power(carbon=carbon, **dict(zip(("idle", "busy", "off"), watts, strict=False)))
+        return Power(carbon=carbon, **power)
 
 
 def _parse_task_size(value: Any) -> Any:

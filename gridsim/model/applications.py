@@ -131,6 +131,9 @@ class Applications:
         int64[n], the most tasks of a rigid job on one machine that jobs share; 0 for no limit.
     exclusive
         int64[n], whether the machines of a rigid job run no other job (1) or may (0), if jobs share machines.
+    core_share
+        float64[n], share of the cores of its machines that a rigid job uses, if machines are nodes of several
+        cores; it matters for energy only.
     kind
         Text[n], the kind of machine that a rigid job needs, empty for any.
     not_before
@@ -181,6 +184,7 @@ class Applications:
     gpus: Integers | None = _optional(neutral=0)
     tasks_per_machine: Integers | None = _optional(neutral=1, in_results=False)
     exclusive: Integers | None = _optional(neutral=0)
+    core_share: Floats | None = _optional(neutral=1.0, in_results=False)
     not_before: Floats | None = _optional(is_time=True, neutral="release")
     deadline: Floats | None = _optional(is_time=True, neutral=math.inf)
     cancel_at: Floats | None = _optional(is_time=True, neutral=math.inf)

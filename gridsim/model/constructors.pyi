@@ -691,7 +691,8 @@ class WorkloadConstructors:
         start, end
             Window of submit times of the jobs that are used, s after the first submission of the log.
         max_nodes
-            Largest number of nodes of a job; larger jobs are left out, with a warning.
+            Largest number of nodes of a job, or of processors without `cores_per_node`; larger jobs are left out,
+            with a warning.
         copies, jitter
             Number of times that each job is submitted, and longest delay of further copies (s, uniform).  The
             load is the same on `copies` times as many machines.
@@ -724,6 +725,7 @@ class WorkloadConstructors:
         seed: int = 1,
         start: float = 0.0,
         end: float = ...,
+        max_nodes: int | None = None,
         align: Literal['first', 'unix'] | None = None,
         shared_users: bool = False,
         at_home: bool = False,
@@ -748,6 +750,9 @@ class WorkloadConstructors:
             of a site with 1 take cores anywhere, and those of a site with n as many parts of n cores.
         start, end
             Window of submit times of the jobs that are used, s after the first submission of each log.
+        max_nodes
+            Largest number of nodes of a job, or of processors if its site has no `cores_per_node`; larger jobs
+            are left out, with a warning.
         align
             ``"first"``: each log begins at 0 s with the first of its jobs that are used.  ``"unix"``: logs keep
             their differences in UNIX time, which is ``UnixStartTime`` in the header of a log plus the submission.

@@ -487,7 +487,7 @@ class Platform(PlatformConstructors):
         """Power of each machine, W; None if the energy of a run is not counted."""
         recipe, attributes = self.recipe.power, self.attributes
         kinds = None if attributes is None else attributes.kind
-        return None if recipe is None else recipe.realize(self.nodes, kinds)
+        return None if recipe is None else recipe.realize(self.nodes, kinds, self.site_sizes)
 
     @cached_property
     def carbon_intensity(self) -> CarbonIntensity | None:

@@ -16,7 +16,7 @@ import numpy as np
 from gridsim.errors import ScenarioError
 from gridsim.model.attributes import Texts
 from gridsim.support.arguments import normalise, real, sequence, short_repr, text
-from gridsim.support.arrays import Floats, first_true
+from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.parameters import CheckedStruct, Limits
 
 #: Limits of the power of a machine.
@@ -77,8 +77,8 @@ class Power(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The electrical power of machines, and the carbon intensity of their electricity.
 
     A machine of c cores of which k are busy draws idle + (busy - idle) * k / c.  Each power is a number for
-    all machines, a list with one entry per machine, or a table with one entry per kind of machine
-    (``attributes``).
+    all machines, a list with one entry per machine, or, of sites, per site, or a table with one entry per
+    kind of machine (``attributes``).
 
     Parameters
     ----------
@@ -117,21 +117,23 @@ class Power(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Path of the table of the carbon intensity; empty if there is none."""
         return (self.carbon,) if isinstance(self.carbon, str) else ()
 
-    def realize(self, machines: int, kinds: Texts | None) -> MachinePower:
+    def realize(self, machines: int, kinds: Texts | None, sizes: Integers | None = None) -> MachinePower:
         """Return the power of `machines` machines.
 
         Parameters
         ----------
         kinds
             Kind of each machine; None if machines have no kinds.
+        sizes
+            Number of machines of each site; None without sites.
 
         Raises
         ------
         ScenarioError
-            If a list does not have one entry per machine, a table lacks a kind, or a machine draws less when
-            it is busy than when it is idle.
+            If a list does not have one entry per machine or site, a table lacks a kind, or a machine draws
+            less when it is busy than when it is idle.
         """
-        power = MachinePower(*(self._column(name, machines, kinds) for name in MachinePower._fields))
+        power = MachinePower(*(self._column(name, machines, kinds, sizes) for name in MachinePower._fields))
         for u in first_true(power.busy < power.idle):
             raise ScenarioError(
                 f"{self.part}.busy must be at least idle, {power.idle[u]:g} W on machine {u}, got "
@@ -139,7 +141,7 @@ class Power(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
             )
         return power
 
-    def _column(self, name: str, machines: int, kinds: Texts | None) -> Floats:
+    def _column(self, name: str, machines: int, kinds: Texts | None, sizes: Integers | None) -> Floats:
         path, watts = f"{self.part}.{name}", getattr(self, name)
         if isinstance(watts, dict):
             if kinds is None:
@@ -152,7 +154,12 @@ class Power(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
                     )
             watts = np.array([watts[kind] for kind in names.tolist()])[kind_of]
         elif isinstance(watts, tuple) and len(watts) != machines:
-            raise ScenarioError(f"{path} must have {machines} entries, one per machine, got {len(watts)}")
+            if sizes is None or len(watts) != len(sizes):
+                of_sites = "" if sizes is None else f", or {len(sizes)} entries, one per site"
+                raise ScenarioError(
+                    f"{path} must have {machines} entries, one per machine{of_sites}, got {len(watts)}"
+                )
+            watts = np.repeat(np.array(watts), sizes)
         column: Floats = np.broadcast_to(np.asarray(watts, dtype=np.float64), machines)
         return column
 

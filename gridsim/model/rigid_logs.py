@@ -31,7 +31,7 @@ _DAY = 86_400.0
 #: Column that groups the jobs of a log -> its field in the log, which is also its key in the header.
 _GROUPS = {"user": "user", "queue": "queue", "account": "group"}
 #: The columns of the jobs of a log besides those that recipes compute.
-_LOG_COLUMNS = ("tasks", "requested", "job", *_GROUPS)
+_LOG_COLUMNS = ("tasks", "requested", "job", "core_share", *_GROUPS)
 
 
 class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
@@ -54,7 +54,8 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     start, end
         Window of submit times of the jobs that are used, s after the first submission of the log.
     max_nodes
-        Largest number of nodes of a job; larger jobs are left out, with a warning.
+        Largest number of nodes of a job, or of processors without `cores_per_node`; larger jobs are left out,
+        with a warning.
     copies, jitter
         Number of times that each job is submitted, and longest delay of further copies (s, uniform).  The
         load is the same on `copies` times as many machines.
@@ -209,6 +210,9 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
         of a site with 1 take cores anywhere, and those of a site with n as many parts of n cores.
     start, end
         Window of submit times of the jobs that are used, s after the first submission of each log.
+    max_nodes
+        Largest number of nodes of a job, or of processors if its site has no `cores_per_node`; larger jobs
+        are left out, with a warning.
     align
         ``"first"``: each log begins at 0 s with the first of its jobs that are used.  ``"unix"``: logs keep
         their differences in UNIX time, which is ``UnixStartTime`` in the header of a log plus the submission.
@@ -232,6 +236,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
     cores_per_node: Annotated[IntColumn, Limits(low=1)] | None = None
     start: Annotated[float, Limits(low=0, unit="s")] = 0.0
     end: Annotated[float, Limits(above=0, unit="s", finite=False)] = math.inf
+    max_nodes: MaxNodes = None
     align: Literal["first", "unix"] | None = None
     shared_users: bool = False
     at_home: bool = False
@@ -332,7 +337,14 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
         labels = platform.site_names or [str(k) for k in range(len(sizes))]
         for k, path in enumerate(self.paths):
             procs = 1 if self.cores_per_node is None else self.cores_per_node[k]
-            log = _jobs_of_log(path, cores_per_node=procs, start=self.start, end=self.end, after=self.after)
+            log = _jobs_of_log(
+                path,
+                cores_per_node=procs,
+                start=self.start,
+                end=self.end,
+                max_nodes=self.max_nodes,
+                after=self.after,
+            )
             if self.after != "none":
                 log["predecessors"] += sum(len(earlier["release"]) for earlier in jobs)
             unix = log.pop("unix_start")
@@ -456,6 +468,7 @@ def _jobs_of_log(
         "run_time": jobs.run_time,
         "requested": jobs.requested,
         "job": jobs.job,
+        "core_share": jobs.core_share,
         **{name: log.jobs[field][jobs.row].astype(np.int64) for name, field in _GROUPS.items()},
         "unix_start": np.array([unix_start(log.header)]),
     }

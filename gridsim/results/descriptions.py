@@ -215,6 +215,7 @@ PROVENANCE: dict[str, str] = {
     "origin": "time 0 of the run on the clock of its list of applications or jobs, s; 0 for other workloads",
     "decentralized": "whether the scheduler is decentralized",
     "migrates": "whether the scheduler may migrate tasks that have begun",
+    "separate_cores": "whether machines have several cores, each of which was a machine for the scheduler",
     "drawn": "parts of the run that depend on seeds",
     "emulation": "of an emulation: how it was made, and how late timers were",
     "scenario": "the scenario as TOML, with long lists by their SHA-256; `result.scenario` restores it",

@@ -141,6 +141,11 @@ class Result(Metrics):
         return stated if isinstance(stated, bool) else None
 
     @property
+    def has_separate_cores(self) -> bool:
+        """True if machines have several cores, each of which was a machine for the scheduler."""
+        return bool(self._provenance.get("separate_cores"))
+
+    @property
     def origin(self) -> float:
         """Time 0 of the run on the clock of its list of applications or jobs, s; 0 for other workloads."""
         return float(self._provenance.get("origin", 0.0))

@@ -94,6 +94,7 @@ def run_lines(
             **_job_lines(facts, noun),
             "makespan": time_text(facts["makespan"]),
             "utilization": _utilization_text(facts),
+            **_energy_lines(facts),
         }
     return {
         **lines,
@@ -270,8 +271,8 @@ def _utilization_text(facts: Facts) -> str:
 
 
 def _energy_lines(facts: Facts) -> Lines:
-    """Return a line on the energy of the machines; no line if they have no power."""
-    if "energy" not in facts:
+    """Return a line on the energy of the machines; no line if they have no power, or it is unknown."""
+    if math.isnan(facts.get("energy", math.nan)):
         return {}
     carbon = f", {number_text(facts['carbon'])} kg of CO2" if "carbon" in facts else ""
     return {"energy": f"{number_text(facts['energy'])} kWh{carbon}"}

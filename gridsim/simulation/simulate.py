@@ -21,6 +21,7 @@ from gridsim.model.applications import Applications
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import ArchivedScenario, Scenario, check_scenario
 from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
+from gridsim.results.metrics.energy import needs_schedule
 from gridsim.results.result import Result
 from gridsim.results.schema import check_columns, check_rows
 from gridsim.results.table import Table, frozen
@@ -314,7 +315,7 @@ class Simulation(Stateful):
                 streams=self.streams,
                 up=frozen(self.outages.up[:]),  # a read-only view, since only the outages may change it
                 faults=scenario.faults is not None,
-                record="schedule" in options.recordings or platform.needs_schedule,
+                record="schedule" in options.recordings or needs_schedule(platform, applications),
                 decisions=self.decisions,
                 threads=options.threads,
                 nodes=self._programs_form(),
@@ -622,7 +623,7 @@ class Simulation(Stateful):
                 f"t = {engine.now / NS} s: {self.scheduler.name} ended with {unfinished_count} of "
                 f"{int(applications.tasks.sum())} tasks unfinished: {holders}"
             )
-        if "schedule" in self.options.recordings or platform.needs_schedule:
+        if "schedule" in self.options.recordings or needs_schedule(platform, applications):
             recorded_tables = record_tables(outcome, engine.now)
             tables |= recorded_tables if "schedule" in self.options.recordings else {}
         records: dict[str, Any] = {}
@@ -688,6 +689,7 @@ class Simulation(Stateful):
                 "origin": scenario.workload.origin,
                 "decentralized": self.scheduler.decentralized,
                 "migrates": self.scheduler.migrates,
+                "separate_cores": self.machines.platform_machine is not None,
                 "servers": servers,
                 "drawn": self._random_parts(),
                 **records,

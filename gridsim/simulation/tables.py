@@ -137,7 +137,13 @@ def machine_table(
     if platform.power is not None:
         pieces = _pieces(outcome, applications, machines) if outcome.schedule else None
         extra_columns |= energy_columns(
-            platform, scenario.faults, scenario.workload.origin, (begin, until), columns["busy"], pieces
+            platform,
+            scenario.faults,
+            scenario.workload.origin,
+            (begin, until),
+            columns["busy"],
+            pieces,
+            has_parts=applications.core_share is not None,
         )
     return Table(
         {
@@ -158,7 +164,8 @@ def _pieces(outcome: Outcome, applications: Applications, machines: RunMachines)
     schedule = outcome.schedule
     # the tasks of a bag in a row run one after another
     cores = schedule["tasks"] if applications.rigid else np.ones_like(schedule["tasks"])
-    if applications.cores is not None:
-        cores = cores * applications.cores[schedule["application"]]
+    for column in (applications.cores, applications.core_share):
+        if column is not None:
+            cores = cores * column[schedule["application"]]
     of_platform = machines.platform_machines(schedule["machine"])
     return Pieces(of_platform, schedule["start"], schedule["end"], cores)

@@ -10,6 +10,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.optimization.bounds import BOUND_LIMIT
+from gridsim.results.metrics.energy import JOULES_PER_KWH
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun, waiting_unit
@@ -29,6 +30,7 @@ from gridsim.studies.verdicts import (
     rejection_reasons,
     wait_limit,
 )
+from gridsim.support.arrays import Integers
 from gridsim.support.text import DIGITS, number_text, time_text
 
 Row = dict[str, Any]
@@ -39,6 +41,8 @@ _Cells = tuple[str, str, Callable[[Row], str]]
 BY_JOBS, BY_CORES = "mean_waiting", "mean_waiting_by_cores"
 #: Largest number of decisions without summaries that is normal: the first ones precede any summary.
 _STARTING = 4
+#: Largest relative difference of the ends of runs whose energies are compared without a remark.
+_SMALL_DIFFERENCE = 0.01
 #: Resubmissions per task from which on an application is named: its tasks take longer than machines stay up.
 _MANY_RESUBMISSIONS = 100
 #: Columns that are left out first, in this order, where the terminal is too narrow for all; those of rigid
@@ -176,7 +180,12 @@ def comparison_table(
     measure = measure_of(results)
     rigid = measure == "mean_waiting"
     references = {name for name, result in results.items() if result.of_log}
-    exclusions = {*references, *_exclusions(results, rows)}
+    reference = results[baseline]
+    exclusions = {
+        *references,
+        *(name for name, result in results.items() if _rejects_others(result, reference)),
+        *_exclusions(results, rows),
+    }
     short = [row["name"] for row in rows if rigid and row[BY_JOBS] < _wait_limit(results[row["name"]])[0]]
     without_ratio = short if baseline in short else []
     cells: list[_Cells] = [
@@ -189,7 +198,7 @@ def comparison_table(
          lambda row: _known(100 * row["utilization"], ".1f")),
     ]  # fmt: skip
     cells += [
-        (name, unit, _cell(name))
+        (name, unit, _energy_cell(name))
         for name, unit in (("energy", "kWh"), ("carbon", "kg"))
         if any(name in row for row in rows)
     ]
@@ -258,8 +267,17 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
         f"{name}: each core is a machine of its own, on which a job of several cores may be anywhere, so it "
         f"cannot be ranked with {', '.join(sharing)}, where the parts of jobs have to fit on machines"
         for name, result in results.items()
-        if sharing and result.rigid and not (result.of_log or _shares_machines(result))
+        if sharing and result.rigid and not (result.of_log or "cores" in result.machines)
     ]
+    separate = [name for name, result in results.items() if result.rigid and result.has_separate_cores]
+    if separate:
+        others = f"; {enumeration(sharing)}: jobs share machines, and reservations are of particular ones"
+        lines.append(
+            f"{enumeration(separate)}: each core is a machine of its own, so jobs use and reserve any "
+            f"cores{others if sharing else ''}"
+        )
+    lines += _lines_of_common_jobs(results, rows)
+    lines += _energy_lines(results)
     if any("mean_slowdown" in row for row in rows):
         lines.append(_SLOWDOWN)
     lines += [_reference_line(name, result) for name, result in results.items() if result.of_log]
@@ -345,11 +363,7 @@ def _verdict_of_equal_jobs(
 
 def _log_text(reference: Row, rows: Sequence[Row], unit: tuple[float, str]) -> str:
     """Return the sentence that compares the mean waiting times of `rows` with that of a job log."""
-    values = {
-        row["name"] + (f" (which rejected {row['failed']:,} jobs)" if row["failed"] else ""): row[BY_JOBS]
-        for row in rows
-        if not math.isnan(row[BY_JOBS])
-    }
+    values = {row["name"]: row[BY_JOBS] for row in rows if not (row["failed"] or math.isnan(row[BY_JOBS]))}
     if not values or not (waiting := reference[BY_JOBS]) > 0.0:
         return ""
     return reference_text(_VERDICT_METRICS[BY_JOBS][BY_JOBS], value_text(waiting, unit), waiting, values)
@@ -367,7 +381,15 @@ def _exclusions(results: Mapping[str, Result], rows: Sequence[Row]) -> dict[str,
     rows = [row for row in rows if not results[row["name"]].of_log]
     exclusions: dict[str, str] = {}
     for group in _comparable_rows(results, rows):
-        exclusions |= rejection_reasons({row["name"]: row.get("failed", 0) for row in group})
+        counts = {row["name"]: row.get("failed", 0) for row in group}
+        exclusions |= rejection_reasons(counts)
+        ranked_names = [name for name in counts if name not in exclusions]
+        first = ranked_names[0]
+        exclusions |= {
+            name: f"it rejected other jobs than {first}"
+            for name in ranked_names
+            if _rejects_others(results[name], results[first])
+        }
     for row in rows:
         if (
             row["name"] not in exclusions
@@ -390,9 +412,67 @@ def _decision_line(name: str, facts: Mapping[str, Any]) -> str:
     )
 
 
+def _rejected_jobs(result: Result) -> Integers:
+    """Return the numbers of the rigid jobs that a scheduler rejected: int64[k]."""
+    if not result.rigid or result.of_log:
+        return np.zeros(0, np.int64)
+    is_rejected = np.isnan(result.applications["finish"])
+    if "cancelled" in result.applications:
+        is_rejected &= result.applications["cancelled"] == 0
+    return np.flatnonzero(is_rejected)
+
+
+def _rejects_others(result: Result, reference: Result) -> bool:
+    """Return whether two runs of the same jobs on the same machines rejected different ones."""
+    is_different = not np.array_equal(_rejected_jobs(result), _rejected_jobs(reference))
+    return is_different and _is_comparable(result, reference)
+
+
+def _lines_of_common_jobs(results: Mapping[str, Result], rows: Sequence[Row]) -> list[str]:
+    """Return a line for each group of runs of equal jobs that rejected different ones of these.
+
+    It has the mean waiting times of the jobs that all of them ran.
+    """
+    lines, unit = [], waiting_unit(results.values())
+    for group in _comparable_rows(results, rows):
+        names = [row["name"] for row in group]
+        if not any(_rejects_others(results[name], results[names[0]]) for name in names):
+            continue
+        waits = np.array([results[name].applications["waiting"] for name in names])
+        is_common = ~np.isnan(waits).any(axis=0)
+        means = waits[:, is_common].mean(axis=1) if is_common.any() else []
+        parts = (f"{name} {value_text(mean, unit)}" for name, mean in zip(names, means, strict=False))
+        lines.append(
+            f"mean waiting time of the {is_common.sum():,} jobs that each of these ran: {', '.join(parts)}; "
+            "a run that rejected jobs had less work"
+        )
+    return lines
+
+
+def _energy_lines(results: Mapping[str, Result]) -> list[str]:
+    """Return a line with the energy until a common end, if runs of machines that never fail end apart."""
+    known = {name: result for name, result in results.items() if not math.isnan(result.energy)}
+    ends = {name: result.makespan for name, result in known.items()}
+    if len(known) < 2 or any(result.has_faults for result in known.values()):
+        return []
+    last = max(ends, key=ends.__getitem__)
+    if min(ends.values()) > (1.0 - _SMALL_DIFFERENCE) * ends[last]:
+        return []
+    parts = []
+    for name, result in known.items():
+        power = result.scenario.platform.power
+        assert power is not None
+        idle = float(power.idle.sum()) * (ends[last] - ends[name])
+        parts.append(f"{name} {number_text(result.energy + idle / JOULES_PER_KWH)}")
+    return [
+        f"energy counts until the end of each run; with machines that idle until the end of {last} it is "
+        f"{', '.join(parts)} kWh"
+    ]
+
+
 def _shares_machines(result: Result) -> bool:
     """Return whether jobs shared machines in a run."""
-    return "cores" in result.machines and not result.of_log
+    return "cores" in result.machines and not (result.of_log or result.has_separate_cores)
 
 
 def _reserves_at_sites(result: Result) -> bool:
@@ -471,6 +551,11 @@ def _short(value: Any) -> str:
 
 def _cell(name: str, digits: int = DIGITS, factor: float = 1.0) -> Callable[[Row], str]:
     return lambda row: number_text(factor * row[name], digits) if name in row else "-"
+
+
+def _energy_cell(name: str) -> Callable[[Row], str]:
+    """Return a function that returns an energy, or the carbon of it, which may be unknown for a log."""
+    return lambda row: UNKNOWN if math.isnan(row.get(name, math.nan)) else number_text(row[name])
 
 
 def _seconds(name: str) -> Callable[[Row], str]:

@@ -109,8 +109,7 @@ def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe | SiteLogsRecipe
         result = merged_schedule(schedules, scenario)
         check_same_jobs(result, scenario)
     except ScenarioError as error:
-        has_limit = getattr(recipe, "max_nodes", None) is not None
-        reason = "workload.max_nodes leaves out jobs" if has_limit else str(error)
+        reason = "workload.max_nodes leaves out jobs" if recipe.max_nodes is not None else str(error)
         raise _NoSchedule(f"{_DIFFERENT}: {reason}") from error
     unknown, jobs = int(result.applications["failed"].sum()), len(result.applications)
     if unknown > _MAX_UNKNOWN * jobs:

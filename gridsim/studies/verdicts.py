@@ -87,7 +87,7 @@ def rejection_reasons(rejected: Mapping[str, float], suffix: str = "") -> dict[s
     """
     fewest = min((count for count in rejected.values() if not math.isnan(count)), default=0.0)
     return {
-        name: " ".join(filter(None, (f"it rejected {number_text(count)} jobs", suffix)))
+        name: " ".join(filter(None, (f"it rejected {number_text(count)} job{'s' * (count != 1)}", suffix)))
         for name, count in rejected.items()
         if count > fewest
     }

@@ -37,6 +37,8 @@ class RigidJobs:
         int64; number of the job in the log.
     row
         int64; row in `JobLog.jobs`.
+    core_share
+        float64; processors of a job over all those of its nodes, from 0 to 1.
     """
 
     release: NDArray[np.float64]
@@ -46,6 +48,7 @@ class RigidJobs:
     user: NDArray[np.int64]
     job: NDArray[np.int64]
     row: NDArray[np.int64]
+    core_share: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.release)
@@ -122,7 +125,8 @@ def derive_jobs(
     used = lines.in_window(log.jobs, (elapsed >= start) & (elapsed < end))
     if max_nodes is not None:
         wide = used & (nodes > max_nodes) & ~lines.part & ~lines.never_ran
-        remark = Remark(log.jobs["line"][wide], f"jobs of more than {max_nodes} nodes, left out")
+        noun = "nodes" if cores_per_node > 1 or log.has_nodes_only else "processors"
+        remark = Remark(log.jobs["line"][wide], f"jobs of more than {max_nodes} {noun}, left out")
         warn_remarks(log.path, [remark], 3)
         used &= nodes <= max_nodes
     report(log, lines, used, zero_run_time, uses_preceding=uses_preceding)
@@ -143,6 +147,7 @@ def derive_jobs(
         user=log.jobs["user"][row],
         job=log.jobs["job"][row],
         row=row,
+        core_share=log.procs[row] / (nodes[order] * cores_per_node),
     )
 
 

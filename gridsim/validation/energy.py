@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gridsim.model.applications import Applications
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
 from gridsim.validation.common import Violation, column_label, differences
@@ -13,11 +14,11 @@ from gridsim.validation.common import Violation, column_label, differences
 _J_PER_KWH = 3.6e6
 
 
-def check_energy(result: Result) -> list[Violation]:
+def check_energy(result: Result, workload: Applications) -> list[Violation]:
     """Check the columns ``energy`` and ``carbon`` of machines.
 
-    If the carbon intensity changes, carbon is checked only against a recorded schedule of existing machines
-    and applications.
+    Carbon, if its intensity changes, and the energy of jobs that use parts of the cores of their machines are
+    checked only against a recorded schedule of existing machines and applications.
     """
     platform, machines = result.scenario.platform, result.machines
     power, intensity = platform.power, platform.carbon_intensity
@@ -45,10 +46,26 @@ def check_energy(result: Result) -> list[Violation]:
         energy: Floats = power.idle * (up - off) + power.off * off + weight * busy
         return energy
 
+    def busy_integral(edges: Floats, values: Floats) -> Floats:
+        """Return the integral of a function, given at `edges`, over the busy cores of the schedule."""
+        schedule = result.tables["schedule"]
+        row = schedule["application"]
+        cores = schedule["tasks"] if result.rigid else np.ones(len(row))
+        for column in (workload.cores, workload.core_share):
+            cores = cores if column is None else cores * column[row]
+        ends, starts = (np.interp(schedule[name], edges, values) for name in ("end", "start"))
+        return np.bincount(schedule["machine"], (ends - starts) * cores, len(machines)).astype(np.float64)
+
     # a time of the table is rounded to a float
     slack = 1e-6 * power.busy + 1e-9 * machines["energy"]
-    seconds = np.array([0.0, max(end, 1.0)])
-    violations = _differences(result, "energy", totals(seconds, seconds, machines["busy"]), slack)
+    has_schedule, violations = _has_valid_schedule(result), []
+    last = max(end, 1.0)
+    if has_schedule:
+        last = max(last, float(result.tables["schedule"]["end"].max(initial=0.0)))
+    seconds = np.array([0.0, last])
+    if workload.core_share is None or has_schedule:
+        busy = machines["busy"] if workload.core_share is None else busy_integral(seconds, seconds)
+        violations = _differences(result, "energy", totals(seconds, seconds, busy), slack)
     if intensity is None:
         return violations
     factor = 1e-3 / _J_PER_KWH
@@ -56,23 +73,23 @@ def check_energy(result: Result) -> list[Violation]:
     if intensity.is_constant:
         carbon = machines["energy"] * factor * intensity.value[0]
         return violations + _differences(result, "carbon", carbon, slack)
-    if "schedule" not in result.tables:
+    if not has_schedule:
         return violations
-    schedule = result.tables["schedule"]
-    for name, count in (("machine", len(machines)), ("application", len(result.applications))):
-        if ((schedule[name] < 0) | (schedule[name] >= count)).any():
-            return violations
-    last = max(end, float(schedule["end"].max(initial=0.0)))
     time = intensity.time - result.scenario.workload.origin
     edges = np.append(time[time < last], last)
     steps = np.diff(edges) * intensity.value[: len(edges) - 1]
     values = np.append(0.0, np.cumsum(steps))
-    grams = np.interp(schedule["end"], edges, values) - np.interp(schedule["start"], edges, values)
-    grams *= schedule["tasks"] if result.rigid else 1
-    if "cores" in result.applications:
-        grams *= result.applications["cores"][schedule["application"]]
-    busy: Floats = np.bincount(schedule["machine"], grams, len(machines)).astype(np.float64)
-    return violations + _differences(result, "carbon", factor * totals(edges, values, busy), slack)
+    carbon = factor * totals(edges, values, busy_integral(edges, values))
+    return violations + _differences(result, "carbon", carbon, slack)
+
+
+def _has_valid_schedule(result: Result) -> bool:
+    """Return whether a result has a recorded schedule of existing machines and applications."""
+    if "schedule" not in result.tables:
+        return False
+    counts = {"machine": len(result.machines), "application": len(result.applications)}
+    rows = {name: result.tables["schedule"][name] for name in counts}
+    return all(bool(((rows[name] >= 0) & (rows[name] < count)).all()) for name, count in counts.items())
 
 
 def _differences(result: Result, name: str, expected: Floats, slack: Any) -> list[Violation]:

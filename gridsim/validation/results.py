@@ -96,19 +96,19 @@ def _violations(result: Result) -> list[Violation]:
         violations += check_schedule(result, workload)
     if not violations:  # the next check relies on the tables checked so far
         violations += check_reported(result)
-    violations += _check_energy(result, is_faulty=bool(violations))
+    violations += _check_energy(result, workload, is_faulty=bool(violations))
     if is_declared(result, "jobs") or "nodes_asked" in result.facts:  # schedulers with it report this fact
         violations += check_jobs(result, workload)
     return violations
 
 
-def _check_energy(result: Result, is_faulty: bool) -> list[Violation]:
+def _check_energy(result: Result, workload: Applications, is_faulty: bool) -> list[Violation]:
     """Check energy and carbon; of a result that `is_faulty` nothing if they cannot be computed."""
     if not is_faulty:
-        return check_energy(result)
+        return check_energy(result, workload)
     try:
         with np.errstate(all="ignore"):
-            return check_energy(result)
+            return check_energy(result, workload)
     except (GridSimError, LookupError, TypeError, ValueError, ArithmeticError):
         return []
 

@@ -433,6 +433,12 @@ def test_an_unknown_choice_of_a_parameter_gets_a_suggestion(folder):
         ),
         (["--latency", "\uff13"], "Invalid value for '--latency': '\uff13' is neither a number (s)"),
         (["--bandwidth", "0"], "--bandwidth must be a number >= 1e-06 bytes/s, got 0.0"),
+        (["--nodes", "1,000"], "Invalid value for '--nodes': must have no comma between thousands"),
+        (["--nodes", "1x,"], "Invalid value for '--nodes': must have a number on each side of a comma"),
+        (
+            ["--load", "1,3x"],
+            "Invalid value for '--load': must be one number, or one factor such as 1.3x with a decimal point",
+        ),
         (["--hosts", "x", "--speeds", "pareto"], "--hosts and --speeds exclude each other"),
         (
             ["--job-log", "x", "--interarrival", 3],
@@ -754,10 +760,12 @@ def test_power_counts_energy_and_keeps_the_carbon_intensity_of_the_file(tmp_path
     text = run_command("run", tmp_path / "s.toml", "--power", "95,190.5", "--scheduler", "mincent").output
     assert f"{gs.simulate(expected, 'mincent').energy:.4g} kWh" in text
     for value, fault in (
-        ("95", "--power must be IDLE,BUSY or IDLE,BUSY,OFF, got '95'"),
+        ("95", "--power must be IDLE,BUSY[,OFF], or NAME=IDLE,BUSY[,OFF] of each site, got '95'"),
+        ("1,2,3,4", "--power must be IDLE,BUSY[,OFF], or NAME=IDLE,BUSY[,OFF] of each site, got '1,2,3,4'"),
+        ("a=1,2", "--power must name no sites, since the platform has none, got 'a=1,2'"),
         ("a,1", "--power must be numbers in W, such as 95,190, got 'a,1'"),
         ("-1,1", "--power must be a number in 0..1e+09 W, got -1.0"),
-        ("2,1", "platform.power.busy must be at least idle, 2 W on machine 0, got 1"),
+        ("2 kW,5", "--power must have a BUSY of at least IDLE, got '2 kW,5'"),
     ):
         assert fault in error_of("run", "--nodes", "3", "--power", value)
 

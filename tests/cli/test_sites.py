@@ -71,6 +71,20 @@ def test_sites_of_logs_are_named_by_their_files_or_by_a_flag(logs: list[str], tm
         assert gs.Scenario.from_toml(file).platform == gs.Platform.sites([2, 6], names=names)
 
 
+def test_power_of_sites(logs: list[str], tmp_path: Path) -> None:
+    """They are assigned by name, in any order."""
+    file = tmp_path / "saved.toml"
+    flags = ["--rigid", "--job-log", logs[0], "--job-log", logs[1], "--save-scenario", str(file)]
+    flags += ["--scheduler", "metascheduler", "--power", "b=20,30,1,a=0.1 kW,250"]
+    found = CliRunner().invoke(cli, ["run", *flags])
+    assert found.exit_code == 0, found.output
+    power = gs.Power(idle=[100.0, 20.0], busy=[250.0, 30.0], off=[0.0, 1.0])
+    assert gs.Scenario.from_toml(file).platform.recipe.power == power
+    for text, fault in (("a=1,2", "name the sites a, b"), ("a=1,2,b=1,2,a=1,2", "have each site once")):
+        found = CliRunner().invoke(cli, ["run", *flags[:-1], text])
+        assert found.exit_code == 2 and f"--power must {fault}" in found.stderr
+
+
 def test_raw_tables_of_sacct_are_named_by_their_files_with_numbers_of_machines(tmp_path: Path) -> None:
     for name in ("north", "south"):
         (tmp_path / f"{name}.sacct").write_text(SACCT + "1|ann|COMPLETED|100|100|60|2|1|1\n")
@@ -92,6 +106,8 @@ def test_raw_tables_of_sacct_are_named_by_their_files_with_numbers_of_machines(t
         (["--sites", "2,6", "--nodes", "8,9"], "--nodes must be one number, except for gridsim compare"),
         (["--sites", "2,6", "--speeds", "pareto"], "--sites and --speeds exclude each other"),
         (["--job-log", "a", "--job-log", "b"], "several --job-log"),
+        (["--job-log", "a", "--rigid", "--cores-per-node", "4,8"], "one number unless there are several"),
+        (["--job-log", "a", "--job-log", "b", "--rigid", "--load", "1.3x"], "whose logs keep their releases"),
         (["--job-log", "a", "--job-log", "b", "--nodes", "8", "--rigid"], "--nodes is a factor"),
     ],
 )

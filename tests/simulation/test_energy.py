@@ -96,9 +96,68 @@ def test_jobs_that_share_machines_count_by_their_cores(scenario: gs.Scenario, va
     """A series of one value gives the carbon of the energy, which is from busy times, by the schedule."""
     counted = powered(scenario, idle=10, busy=50, off=2, carbon=[[0, 300.0], [4, value]])
     result = gs.simulate(counted, "backfill", record="schedule")
-    assert check_energy(result) == []
+    assert check_energy(result, counted.workload.realize(counted.platform)) == []
     if value == 300.0:
         assert result.carbon == pytest.approx(result.energy * 0.3, rel=1e-9)
+
+
+def swf(path: Path, *jobs: tuple[int, int, int, int], procs: int) -> str:
+    """Write a log of jobs: submission, wait and run time (s), and processors."""
+    lines = [
+        f"{k} {submit} {wait} {run} {size} -1 -1 {size} {run} -1 1 1 1 1 1 1 -1 -1"
+        for k, (submit, wait, run, size) in enumerate(jobs, 1)
+    ]
+    path.write_text("\n".join([f"; MaxProcs: {procs}", *lines, ""]))
+    return str(path)
+
+
+@pytest.mark.parametrize("carbon", [None, 500.0, [(0.0, 500.0), (90.0, 100.0)]])
+def test_whole_and_shared_nodes_use_equal_energy(tmp_path: Path, carbon: Any) -> None:
+    """Jobs that need not wait use one of four cores, or five of eight, of their nodes."""
+    log = swf(tmp_path / "log.swf", (0, 0, 100, 1), (10, 0, 50, 1), (70, 0, 40, 5), procs=24)
+    power = gs.Power(idle=100.0, busy=180.0, carbon=carbon)
+    whole = gs.Scenario(
+        gs.Platform.equal(6, power=power), gs.Workload.jobs_from_log(log, cores_per_node=4), INSTANT
+    )
+    shared = gs.Scenario(gs.Platform.equal(6, cores=4, power=power), gs.Workload.jobs_from_log(log), INSTANT)
+    joules = 6 * 100.0 * 110.0 + 20.0 * (100 * 1 + 50 * 1 + 40 * 5)
+    for scenario in (whole, shared):
+        queues = {"easy": gs.BatchQueue()}
+        if scenario is shared:
+            queues["whole"] = gs.BatchQueue(exclusive=True)
+        comparison = gs.compare(scenario, queues, record="schedule")
+        for result in comparison.all_results.values():
+            assert result.energy == pytest.approx(joules / 3.6e6, rel=1e-12)
+            if carbon == 500.0:
+                assert result.carbon == pytest.approx(joules / 3.6e6 * 0.5, rel=1e-12)
+            elif carbon is not None:
+                late = 6 * 100.0 * 20 + 20.0 * (10 * 1 + 20 * 5)
+                grams = 500.0 * (joules - late) + 100.0 * late
+                assert result.carbon == pytest.approx(grams / 3.6e6 / 1e3, rel=1e-12)
+        easy = comparison["easy"]
+        assert comparison.log is not None and validate_result(easy) == []
+        energy = easy.machines["energy"] * np.array([1, 1, 1, 1, 1, 2])
+        wrong = with_columns(easy, machines={"energy": energy})
+        assert "machines.energy[5]" in {violation.where for violation in validate_result(wrong)}
+
+
+def test_energy_of_a_log_counts_the_power_of_its_sites(tmp_path: Path) -> None:
+    logs = [swf(tmp_path / f"{k}.swf", (0, 0, 100, 4), (10, 90, 50, 4), procs=4 + 4 * k) for k in (0, 1)]
+    power = gs.Power(idle=[10.0, 20.0], busy=[110.0, 60.0])
+    workload = gs.Workload.jobs_from_logs(logs, cores_per_node=[4, 2])
+    comparison = gs.compare(
+        gs.Scenario(gs.Platform.sites([1, 4], power=power), workload, INSTANT),
+        {"sites": gs.BatchQueue(partitions="sites")},
+    )
+    busy = [100 * 150.0, 2 * 40.0 * 150.0]
+    assert comparison.log is not None
+    assert comparison.log.energy * 3.6e6 == pytest.approx(150.0 * (10.0 + 4 * 20.0) + sum(busy))
+    assert comparison["sites"].energy == pytest.approx(comparison.log.energy)
+    # which machines of a site a job used is unknown
+    unequal = gs.Platform.sites([1, 4], power=gs.Power(idle=10.0, busy=[20.0, 20.0, 20.0, 20.0, 30.0]))
+    comparison = gs.compare(gs.Scenario(unequal, workload, INSTANT), {"all": gs.BatchQueue()})
+    assert comparison.log is not None and math.isnan(comparison.log.energy)
+    assert [row[-1] for row in comparison.overview().tables[0].rows][1:] == ["unknown"]
 
 
 def test_energy_of_machines_that_are_always_busy() -> None:

@@ -82,6 +82,22 @@ def test_exclusive_jobs_start_as_on_machines_that_run_one_job() -> None:
     )
 
 
+@pytest.mark.parametrize("backfill", ["none", "easy"])
+def test_a_queue_gives_each_job_whole_machines(backfill: Any) -> None:
+    """A log of jobs that share nodes is compared with whole nodes by a parameter of the queue."""
+    platform = gs.Platform.equal(10, cores=4)
+    starts = [
+        gs.simulate(
+            gs.Scenario(platform, parallel_jobs(exclusive=exclusive)),
+            gs.BatchQueue(backfill=backfill, exclusive=not exclusive),
+        ).applications["first_start"]
+        for exclusive in (False, True)
+    ]
+    assert np.array_equal(*starts)
+    with pytest.raises(ScenarioError, match=r"backfill.exclusive must be False with depth=2, got True"):
+        gs.BatchQueue(depth=2, exclusive=True)
+
+
 def test_serial_jobs_fill_the_cores() -> None:
     jobs = gs.Workload.jobs_of([0.0] * 8, 1, 100.0)
     result = gs.simulate(gs.Scenario(gs.Platform.equal(2, cores=4), jobs), "backfill")
@@ -122,7 +138,8 @@ def test_resumed_run_equals_the_whole_run() -> None:
 def test_partitions_reject_jobs_that_have_no_room() -> None:
     jobs = gs.Workload.jobs_of([0.0] * 4, [1, 2, 1, 1], 9.0, cores=[4, 4, 1, 2], queue=[0, 0, 1, 1])
     scenario = gs.Scenario(gs.Platform.equal(3, cores=4), jobs)
-    with pytest.warns(gs.errors.SchedulerWarning, match="1 of 4 jobs request more cores than it allows"):
+    message = "1 of 4 jobs, .* % of the work, request more cores than it allows"
+    with pytest.warns(gs.errors.SchedulerWarning, match=message):
         result = gs.simulate(scenario, gs.BatchQueue(partitions=(1, 2)))
     assert result.applications["failed"].tolist() == [0, 1, 0, 0]
 

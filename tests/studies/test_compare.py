@@ -311,6 +311,46 @@ def test_schedulers_are_ranked_on_the_same_machines_and_jobs_only():
         assert "unranked" not in str(found)
 
 
+def test_runs_that_reject_different_jobs_are_not_compared():
+    """User 0 has a job of two machines, and user 1 one of two in a queue that allows one."""
+    jobs = Workload.jobs_of(
+        [0, 1, 2, 3], [2, 2, 1, 1], [50.0] * 4, user=[0, 1, 0, 1], queue=[0, 1, 0, 1], submitter=0
+    )
+    queues = {
+        "all": gs.BatchQueue(),
+        "first": gs.BatchQueue(queue_limits=[1, 0]),
+        "second": gs.BatchQueue(queue_limits=[0, 1]),
+    }
+    with pytest.warns(gs.SchedulerWarning, match="1 of 4 jobs, 33 % of the work, request"):
+        found = compare(Scenario(Platform.equal(2), jobs), queues)
+    text = " ".join(str(found).split())
+    line = "mean waiting time of the 2 jobs that each of these ran: all 97.5 s, first 48.5 s, second 47.5 s"
+    assert line in text
+    limited = {name: queue for name, queue in queues.items() if name != "all"}
+    with pytest.warns(gs.SchedulerWarning, match="rejected"):
+        found = compare(Scenario(Platform.equal(2), jobs), limited, baseline="second")
+    assert found.verdict() == "second is not ranked: it rejected other jobs than first."
+    assert [row[2] for row in found.overview().tables[0].rows] == ["unranked", "1.000"]
+
+
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        (["backfill-conservative"], "backfill-conservative: each core is a machine of its own, so"),
+        (
+            ["backfill", "backfill-conservative", "asap"],
+            "backfill-conservative and asap: each core is a machine of its own, so jobs use and reserve any "
+            "cores; backfill: jobs share machines",
+        ),
+        (["backfill", "backfill-fcfs"], ""),
+    ],
+)
+def test_schedulers_that_take_cores_for_machines_are_named(names, line):
+    jobs = Workload.jobs(jobs=4, seed=1, max_nodes=4, utilization=0.5)
+    found = " ".join(str(compare(Scenario(Platform.equal(3, cores=2), jobs), names)).split())
+    assert line in found and ("a machine of its own" in found) == bool(line)
+
+
 def test_tables_of_groups_are_those_of_each_scenario():
     """The platforms of sites have other numbers of machines, and the workloads of jobs."""
     jobs = ([0, 5], [0, 5, 5])

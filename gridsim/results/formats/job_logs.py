@@ -26,6 +26,7 @@ from gridsim.errors import GridSimError, ScenarioError, TraceWarning, one_line, 
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
+from gridsim.results.metrics.energy import recorded_energy
 from gridsim.results.metrics.formulas import job_slowdown, total
 from gridsim.results.result import READ_FROM_LOG, Result
 from gridsim.results.table import Table
@@ -505,6 +506,10 @@ def _unknown_machines(platform: Platform) -> Table:
     columns: dict[str, NDArray[Any]] = {"speed": platform.speeds, "busy": missing, "utilization": missing}
     if platform.cores is not None:
         columns["cores"] = platform.cores
+    if platform.power is not None:
+        columns["energy"] = missing
+        if platform.carbon_intensity is not None:
+            columns["carbon"] = missing
     return Table(columns)
 
 
@@ -544,6 +549,14 @@ def merged_schedule(schedules: Sequence[Result], scenario: Scenario) -> Result:
         busy = busy * jobs.cores
     applications["stretch_agg"] = applications["stretch"] * platform.aggregate_speed
     span = float(np.nanmax(finish) - applications["release"][0])
+    energy = recorded_energy(
+        platform,
+        scenario.workload.origin,
+        np.zeros(len(jobs), np.int64) if jobs.site is None else jobs.site,
+        jobs.width * (np.ones(len(jobs)) if jobs.core_share is None else jobs.core_share),
+        applications["first_start"],
+        applications["run_time"],
+    )
     facts = {name: sum(s.facts[name] for s in schedules) for name in ("unknown_waits", "killed")}
     first = schedules[0]
     files = {name: digest for schedule in schedules for name, digest in schedule.files_read.items()}
@@ -555,7 +568,7 @@ def merged_schedule(schedules: Sequence[Result], scenario: Scenario) -> Result:
             "log_jobs": Table({"job": column("log_jobs", "job")}),
             "messages": first.messages,
         },
-        facts={**facts, "utilization": total(busy) / (platform.core_count * span)},
+        facts={**facts, "utilization": total(busy) / (platform.core_count * span), **energy},
         scheduler={**first.scheduler, "parameters": {"log": ", ".join(names)}},
         provenance={**provenance.describe(seed=0, files=files), **scenario.remarks},
         scenario=Scenario(platform, scenario.workload),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.model.applications import Applications
 from gridsim.model.faults import Faults
 from gridsim.model.platform import Platform
 from gridsim.support.arrays import Floats, Integers
@@ -18,12 +19,21 @@ JOULES_PER_KWH = 3.6e6
 
 
 class Pieces(NamedTuple):
-    """The work in a schedule: `cores` of `machine` are busy from `start` to `end` (int64[rows], ns)."""
+    """The work in a schedule: `cores` of `machine` are busy from `start` to `end` (ns), one entry per row.
+
+    A machine that stands for a node has one core, of which a job may use a part.
+    """
 
     machine: Integers
     start: Integers
     end: Integers
-    cores: Integers
+    cores: Floats
+
+
+def needs_schedule(platform: Platform, applications: Applications) -> bool:
+    """Return whether the schedule of a run is needed to count energy or carbon, besides busy times."""
+    has_parts = platform.power is not None and applications.core_share is not None
+    return has_parts or platform.needs_schedule
 
 
 def energy_columns(
@@ -33,6 +43,8 @@ def energy_columns(
     span: tuple[int, int],
     busy: Integers,
     pieces: Pieces | None,
+    *,
+    has_parts: bool = False,
 ) -> dict[str, Floats]:
     """Return the columns ``energy`` (J) and, with a carbon intensity, ``carbon`` (kg) of machines.
 
@@ -48,7 +60,9 @@ def energy_columns(
     busy
         int64[machines], time that the cores of each machine spent on tasks, ns.
     pieces
-        The schedule; needed only if the carbon intensity changes.
+        The schedule; needed only if the carbon intensity changes, or with `has_parts`.
+    has_parts
+        Whether jobs use parts of the cores of their machines, which `busy` does not show.
     """
     power, intensity = platform.power, platform.carbon_intensity
     if power is None:
@@ -63,19 +77,72 @@ def energy_columns(
         total: Floats = power.idle * (end - begin - down) + power.off * down
         return total + (power.busy - power.idle) * share
 
-    energy = machine_totals(lambda time: time, busy) / NS
+    def of_pieces(pieces: Pieces | None, integral: Callable[[Integers], NDArray[Any]]) -> Floats:
+        assert pieces is not None
+        weights = (integral(pieces.end) - integral(pieces.start)) * pieces.cores
+        return np.bincount(pieces.machine, weights, platform.nodes).astype(np.float64)
+
+    def nanoseconds(time: Integers) -> Integers:
+        return time
+
+    energy = machine_totals(nanoseconds, of_pieces(pieces, nanoseconds) if has_parts else busy) / NS
     if intensity is None:
         return {"energy": energy}
     if intensity.is_constant:
         return {"energy": energy, "carbon": energy * (intensity.value[0] / JOULES_PER_KWH / 1000.0)}
-    assert pieces is not None
 
     def grams(time: Integers) -> Floats:
         return intensity.integral(origin + time / NS)
 
-    of_pieces = (grams(pieces.end) - grams(pieces.start)) * pieces.cores
-    busy_grams = np.bincount(pieces.machine, of_pieces, platform.nodes)
-    return {"energy": energy, "carbon": machine_totals(grams, busy_grams) / JOULES_PER_KWH / 1000.0}
+    carbon = machine_totals(grams, of_pieces(pieces, grams)) / JOULES_PER_KWH / 1000.0
+    return {"energy": energy, "carbon": carbon}
+
+
+def recorded_energy(
+    platform: Platform,
+    origin: float,
+    sites: Integers,
+    cores: Floats,
+    start: Floats,
+    run_time: Floats,
+) -> dict[str, float]:
+    """Return the facts ``energy`` (kWh) and, with a carbon intensity, ``carbon`` (kg) of recorded jobs.
+
+    All machines are up from 0 s, the first release, to the last end.  A log does not say which machines of
+    its site a job used, so the totals are NaN if these differ in what a busy core adds.
+
+    Parameters
+    ----------
+    origin
+        Time 0 on the clock of the carbon intensity, s.
+    sites
+        int64[jobs], site of each job.
+    cores
+        float64[jobs], cores that each job used.
+    start, run_time
+        float64[jobs], start (NaN if unknown) and run time of each job, s.
+    """
+    power, intensity = platform.power, platform.carbon_intensity
+    if power is None:
+        return {}
+    per_core = (power.busy - power.idle) / (1 if platform.cores is None else platform.cores)
+    sizes = [platform.nodes] if platform.site_sizes is None else platform.site_sizes
+    first = np.cumsum(sizes) - sizes
+    is_equal = np.array_equal(per_core, np.repeat(per_core[first], sizes))
+    watts = cores * per_core[first][sites] if is_equal else np.full(len(cores), np.nan)
+    idle, end = float(power.idle.sum()), float(np.nanmax(start + run_time))
+    kwh = (idle * end + float(watts @ run_time)) / JOULES_PER_KWH
+    if intensity is None:
+        return {"energy": kwh}
+    if intensity.is_constant:
+        return {"energy": kwh, "carbon": kwh * float(intensity.value[0]) / 1000.0}
+
+    def grams(begin: Floats, end: Floats) -> Floats:
+        return intensity.integral(origin + end) - intensity.integral(origin + begin)
+
+    of_machines = idle * float(grams(np.zeros(1), np.array([end]))[0])
+    of_jobs = float(watts @ grams(start, start + run_time))
+    return {"energy": kwh, "carbon": (of_machines + of_jobs) / JOULES_PER_KWH / 1000.0}
 
 
 def _down_integral(

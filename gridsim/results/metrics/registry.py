@@ -441,11 +441,15 @@ class Metrics:
     @metric("kWh", requirement="machines.energy")
     def energy(self) -> float:
         """Energy of all machines from the first release to the end, kWh; NaN without ``platform.power``."""
+        if self.of_log:
+            return float(self.facts.get("energy", math.nan))
         return self._machine_total("energy") / JOULES_PER_KWH
 
     @metric("kg", requirement="machines.carbon")
     def carbon(self) -> float:
         """Carbon dioxide of that energy, kg; NaN without ``platform.power.carbon``."""
+        if self.of_log:
+            return float(self.facts.get("carbon", math.nan))
         return self._machine_total("carbon")
 
     @metric("tasks")

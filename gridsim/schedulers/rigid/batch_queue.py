@@ -19,6 +19,7 @@ from gridsim.support.arguments import hint
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS
 from gridsim.support.parameters import MACHINES_OR_CORES, Limits
+from gridsim.support.text import number_text
 
 _Weight = Annotated[float, Limits(low=0)]
 _Limit = Annotated[int, Limits(low=0, unit=MACHINES_OR_CORES)]
@@ -81,6 +82,9 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
         Order in which a job takes machines that jobs share, if they have room for it.  ``"first"``: the
         lowest numbers first; ``"best"``: the fewest free cores first; ``"spread"``: the most free cores
         first.
+    exclusive
+        Whether each job has the machines on which it runs to itself, so that a job takes whole nodes.  By
+        default only jobs that are exclusive themselves do.  It requires that jobs can share machines.
     kill
         ``"at-limit"``: a job is killed when it has run for the requested time; ``"never"``: it runs to its
         end.
@@ -127,6 +131,7 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     depth: Annotated[int, Limits(low=1, high=10**6)] = 1
     reserve: Literal["counts", "machines"] = "counts"
     placement: Literal["first", "best", "spread"] = "first"
+    exclusive: bool = False
     kill: Literal["never", "at-limit"] = "never"
     user_limit: Annotated[int, Limits(low=1, unit=MACHINES_OR_CORES)] | None = None
     queue_limits: tuple[_Limit, ...] | dict[str, _Limit] = ()
@@ -149,6 +154,10 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
                     raise ScenarioError(
                         f'{self.name}.{name} must be {default!r} unless backfill is "easy", got {value!r}'
                     )
+        if self.exclusive and not self.can_share:
+            parameter = "depth" if self.backfill == "easy" else "backfill"
+            value = getattr(self, parameter)
+            raise ScenarioError(f"{self.name}.exclusive must be False with {parameter}={value!r}, got True")
         if self.reserve == "machines" and self.depth > 1:
             raise ScenarioError(f'{self.name}.depth must be 1 with reserve="machines", got {self.depth}')
         for name in ("user_limit", "queue_limits"):
@@ -190,13 +199,19 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     def summary(self) -> str:
         """A sentence on the order of the queue and its backfilling."""
         sites = ", a queue for each site" if self.partitions == "sites" else ""
-        text = f"{_ORDERS[self.order]}, {_BACKFILLING[self.backfill]}{sites}."
+        nodes = ", each job alone on its machines" if self.exclusive else ""
+        text = f"{_ORDERS[self.order]}, {_BACKFILLING[self.backfill]}{sites}{nodes}."
         return f"{text[0].upper()}{text[1:]}"
 
     @property
     def cores(self) -> bool | Literal["separate"]:  # type: ignore[override]
         """How jobs run on machines with several cores: EASY and no backfilling let them share machines."""
-        return True if self.backfill != "conservative" and self.depth == 1 else "separate"
+        return True if self.can_share else "separate"
+
+    @property
+    def can_share(self) -> bool:
+        """Whether jobs can share machines."""
+        return self.backfill != "conservative" and self.depth == 1
 
     @property
     def is_baseline(self) -> bool:
@@ -312,6 +327,8 @@ class BatchQueuePolicy(JobQueuePolicy):
             "tasks_per_machine": ones if jobs.tasks_per_machine is None else jobs.tasks_per_machine,
             "exclusive": zeros if jobs.exclusive is None else jobs.exclusive,
         }
+        if parameters.exclusive:
+            columns["exclusive"] = ones
         for name in ("task_cores", "task_memory", "task_gpus"):  # the queue never runs rejected jobs
             columns[name] = np.where(self.rejected, int(name == "task_cores"), columns[name])
         return {
@@ -448,10 +465,17 @@ class BatchQueuePolicy(JobQueuePolicy):
                 )
         self.rejected |= wide
         first = int(np.argmax(wide))
-        number = first if jobs.job is None else f"{jobs.job[first]} of the log"
+        number, remedy = str(first), ""
+        if jobs.job is not None:
+            number = f"{jobs.job[first]} of the log"
+            if field == "user_limit":
+                key = f"workload.max_nodes={widest[first]}"
+                remedy = f"; {key} (in the shell --change {key}) leaves them out of all runs"
+        work = jobs.width * (self.durations / NS)
+        share = number_text(100.0 * work[wide].sum() / work.sum(), 2)
         warn(
-            f"{path}: {wide.sum()} of {len(jobs)} jobs request more {unit} than it allows, rejected (the "
-            f"first is job {number}, which requests {jobs.width[first]})",
+            f"{path}: {wide.sum()} of {len(jobs)} jobs, {share} % of the work, request more {unit} than it "
+            f"allows, rejected (the first is job {number}, which requests {jobs.width[first]}){remedy}",
             SchedulerWarning,
         )
 

@@ -139,7 +139,8 @@ def test_queues_that_do_not_fit_the_workload_are_rejected(parameters: dict[str, 
 def test_jobs_wider_than_a_limit_are_rejected(parameters: dict[str, Any], rejected: int, fails: bool) -> None:
     faults = gs.Faults.exponential(400.0, 50.0, seed=3) if fails else None
     scenario, queue = gs.Scenario(gs.Platform.equal(8), jobs(), faults=faults), gs.BatchQueue(**parameters)
-    with pytest.warns(gs.SchedulerWarning, match=f"{rejected} of 60 jobs request more machines than it"):
+    message = rf"{rejected} of 60 jobs, .* % of the work, request more machines than it allows"
+    with pytest.warns(gs.SchedulerWarning, match=message):
         result = gs.simulate(scenario, queue, record=("schedule", "decisions"))
         assert resume_difference(scenario, queue, gs.simulate(scenario, queue, record=True)) is None
     assert validate_result(result) == [] and result.failed == rejected
