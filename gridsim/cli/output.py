@@ -111,6 +111,23 @@ def save_table(table: Any, out: str) -> None:
             import_extra("pyarrow.parquet", "data", "--out").write_table(table, stream)
 
 
+def save_animation(path: str, result: Result) -> tuple[str, ...]:
+    """Write the animation of a recorded result; return notes on what it does not show."""
+    from gridsim.plots import animate
+
+    animation = animate(result)
+    animation.save(path)
+    return animation.scene.notes
+
+
+def print_notes(notes: Iterable[str], indent: int = 0) -> None:
+    """Print each note as a paragraph, indented by `indent` characters."""
+    from gridsim.support.text import wrap_text
+
+    for note in notes:
+        print_text("\n".join(wrap_text(" " * indent + note, terminal_width(), indent)))
+
+
 def scenario_files(files: Iterable[str]) -> list[tuple[str, str | None]]:
     """Return the files that a scenario reads, each with a label for error messages."""
     return [("the scenario", file) for file in files]
@@ -180,15 +197,15 @@ def show_result(
 
         comparison = Comparison(result.scenario, {name: result}, name, bound)
         write_report(comparison, report, title=title, files=None if out is None else {name: out})
+    notes: tuple[str, ...] = ()
     if animation is not None:
-        from gridsim.plots import animate
-
-        animate(result).save(animation)
+        notes = save_animation(animation, result)
     if as_json:
         answer = {**result.summary(bound), "provenance": result.provenance, "units": UNITS}
         if "observed" in result.tables:
             answer["observed"] = {name: column.tolist() for name, column in result.observed.items()}
-        click.echo(to_json({"name": name, **answer, "file": out, "report": report, "animation": animation}))
+        files = {"file": out, "report": report, "animation": animation, "animation_notes": notes}
+        click.echo(to_json({"name": name, **answer, **files}))
         return
     print_text(result.format(name, bound, width=terminal_width(), verbose=verbose, plan=plan))
     if "observed" in result.tables:
@@ -199,3 +216,4 @@ def show_result(
         click.echo(f"report        {report}")
     if animation is not None:
         click.echo(f"animation     {animation}")
+        print_notes(notes, indent=14)

@@ -116,6 +116,7 @@ class Animation:
         return Template((_FOLDER / "player.html").read_text(encoding="utf-8")).substitute(
             label=html.escape(self.scene.title),
             autoplay=" data-autoplay" if autoplay else "",
+            traffic=self.scene.traffic,
             notes=html.escape("  ".join(f"{note[0].upper()}{note[1:]}." for note in self.notes)),
             data=data,
         )
