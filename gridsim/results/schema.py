@@ -152,7 +152,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("interrupted", "int", "tasks", "tasks that ran on it when it failed; a rigid job that "
                "loses a machine, or is cancelled while it runs, is interrupted on all its machines"),
         Column("peak_queue", "int", "tasks", "maximum number of tasks in its queue, or in that of one of its "
-               "cores; 0 if machines have no queue (`mincent`, `fcfs-pull`)"),
+               "cores; 0 if machines have no queue (`mincent`, `fcfs-pull`, `shortest-bag-first`)"),
         Column("bytes_out", "int", "B", "bytes sent to other machines"),
         Column("bytes_in", "int", "B", "bytes delivered from other machines"),
         Column("use_mean", "float", "1", "bytes in and out / bandwidth, from the first to the last "
