@@ -33,6 +33,8 @@ SOURCES = {
     ".txt",
     ".swf",
     ".avt",
+    ".md",
+    ".ipynb",
 }
 
 

@@ -1,14 +1,17 @@
 """Runs notebooks and stores their outputs: ``python docs/notebook_outputs.py [NAME...]`` (extra ``docs``).
 
-Names are those of files without their extension; by default all notebooks run.  As an extension of Sphinx,
-this module compares the texts of the notebooks that the build has run with the stored ones.
+The first hour is also copied, without outputs, to where ``gridsim init lesson`` takes it from.  Names are
+those of files without their extension; by default all notebooks run.  As an extension of Sphinx, this
+module compares the texts of the notebooks that the build has run with the stored ones.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from base64 import b64decode, b64encode
+from copy import deepcopy
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,8 @@ from typing import Any
 FOLDER = Path(__file__).parent / "notebooks"
 #: Colours of a stored picture; charts have few, and a palette takes a third of the bytes.
 COLOURS = 128
+#: The copy of `first_hour` that ``gridsim init lesson`` writes.
+LESSON = Path(__file__).parents[1] / "gridsim/cli/examples/first_hour.ipynb"
 
 
 def words(cell: dict[str, Any]) -> list[str]:
@@ -65,6 +70,22 @@ def store(path: Path) -> None:
             if "image/png" in output.get("data", {}):
                 output.data = {**output.data, "image/png": _with_palette(output.data["image/png"])}
     nbformat.write(notebook, path)
+    if path.stem == LESSON.stem:
+        nbformat.write(without_outputs(notebook), LESSON)
+
+
+def without_outputs(notebook: Any) -> Any:
+    """Return a copy of a notebook without outputs, and without links to files beside it."""
+    copy = deepcopy(notebook)
+    for cell in copy["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            text = re.sub(r"\s\(\[[^]]*\]\([^)]*\)\)", "", text)
+            text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
+        cell["source"] = text
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    return copy
 
 
 def _with_palette(png: str) -> str:

@@ -131,6 +131,7 @@ def teachers() -> None:
     code = re.search(r"^```python\n(.*?)^```$", (DOCS / "guides/teachers.md").read_text(), re.M | re.S)
     assert code
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        CliRunner().invoke(cli, ["init", "lesson"], catch_exceptions=False)
         exec(compile(code[1], "teachers.md", "exec"), {"__name__": "__main__"})
         shutil.copy("gantt.png", IMAGES / "teachers-gantt.png")
 

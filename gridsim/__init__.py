@@ -15,8 +15,8 @@ Results: Result, Table, Study, Comparison, Replicates, SweepResult, Ladder, Esti
 Bound, fluid_bound, discrete_bound, offered_load; other formats export, to_batsim, to_swf,
 to_perfetto, result_from_log, check_same_jobs.  Charts are in `gridsim.plots`.
 
-Schedulers of bags: FairTree; IdealTree, MinCent, Fcfs, Mct, Met, Olb, SwitchingAlgorithm, KPercentBest,
-MinMin, MaxMin, Sufferage; Rjss, ResourceExclusion, NoMigration; Random, RoundRobin, PowerOfD,
+Schedulers of bags: FairTree; IdealTree, MinCent, Fcfs, ShortestBagFirst, Mct, Met, Olb, SwitchingAlgorithm,
+KPercentBest, MinMin, MaxMin, Sufferage; Rjss, ResourceExclusion, NoMigration; Random, RoundRobin, PowerOfD,
 JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing; Sparrow, Hawk, Eagle, Lwl, Dlwl, Dodoor; Market;
 SteadyState, BandwidthCentric; ExpandingRing, RandomWalkSearch, Advertisement, Rendezvous; WqrFt; Wave.
 Schedulers of rigid jobs: DgsAsap, DgsAcap; Zorilla, Metascheduler; Asap, BatchQueue.

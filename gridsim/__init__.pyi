@@ -228,6 +228,9 @@ from .schedulers import (
     RoundRobin as RoundRobin,
 )
 from .schedulers import (
+    ShortestBagFirst as ShortestBagFirst,
+)
+from .schedulers import (
     Sparrow as Sparrow,
 )
 from .schedulers import (

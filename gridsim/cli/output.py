@@ -16,6 +16,8 @@ import click
 from gridsim.errors import ScenarioError, printable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from gridsim.results.metrics.registry import BoundKind
     from gridsim.results.result import Result
     from gridsim.support.progress import Progress
@@ -111,6 +113,23 @@ def save_table(table: Any, out: str) -> None:
             import_extra("pyarrow.parquet", "data", "--out").write_table(table, stream)
 
 
+def save_animation(path: str, result: Result) -> tuple[str, ...]:
+    """Write the animation of a recorded result; return notes on what it does not show."""
+    from gridsim.plots import animate
+
+    animation = animate(result)
+    animation.save(path)
+    return animation.scene.notes
+
+
+def print_notes(notes: Iterable[str], indent: int = 0) -> None:
+    """Print each note as a paragraph, indented by `indent` characters."""
+    from gridsim.support.text import wrap_text
+
+    for note in notes:
+        print_text("\n".join(wrap_text(" " * indent + note, terminal_width(), indent)))
+
+
 def scenario_files(files: Iterable[str]) -> list[tuple[str, str | None]]:
     """Return the files that a scenario reads, each with a label for error messages."""
     return [("the scenario", file) for file in files]
@@ -165,10 +184,11 @@ def show_result(
     report: str | None = None,
     title: str | None = None,
     animation: str | None = None,
+    has_bags: bool = False,
     verbose: bool = False,
     plan: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Print a result without the lines of `plan`; save it and draw what has a file."""
+    """Print a result without the lines of `plan`, with its bags if `has_bags`; write what has a file."""
     from gridsim.results.metrics.registry import UNITS
     from gridsim.support.text import to_json
 
@@ -180,22 +200,63 @@ def show_result(
 
         comparison = Comparison(result.scenario, {name: result}, name, bound)
         write_report(comparison, report, title=title, files=None if out is None else {name: out})
+    notes: tuple[str, ...] = ()
     if animation is not None:
-        from gridsim.plots import animate
-
-        animate(result).save(animation)
+        notes = save_animation(animation, result)
     if as_json:
         answer = {**result.summary(bound), "provenance": result.provenance, "units": UNITS}
         if "observed" in result.tables:
             answer["observed"] = {name: column.tolist() for name, column in result.observed.items()}
-        click.echo(to_json({"name": name, **answer, "file": out, "report": report, "animation": animation}))
+        if has_bags:
+            answer["bags"] = {name: column.tolist() for name, (_, column) in _bags(result).items()}
+        files = {"file": out, "report": report, "animation": animation, "animation_notes": notes}
+        click.echo(to_json({"name": name, **answer, **files}))
         return
     print_text(result.format(name, bound, width=terminal_width(), verbose=verbose, plan=plan))
     if "observed" in result.tables:
         print_text(repr(result.observed))
+    if has_bags:
+        print_text(f"\n{_bags_text(result)}\n")
     if out is not None:
         click.echo(f"saved         {out}")
     if report is not None:
         click.echo(f"report        {report}")
     if animation is not None:
         click.echo(f"animation     {animation}")
+        print_notes(notes, indent=14)
+
+
+def _bags(result: Result) -> dict[str, tuple[str, NDArray[Any]]]:
+    """Return what the stretch of each bag follows from: the name of a column -> its unit and its values.
+
+    The stretch is the response time over the time that the bag takes if it has all machines for itself.
+    """
+    import numpy as np
+
+    table = result.applications
+    return {
+        "bag": ("", np.arange(len(table))),
+        "release": ("s", table["release"]),
+        "tasks": ("", table["tasks"]),
+        "work": ("Mflop", table["size"]),
+        "start": ("s", table["first_start"]),
+        "end": ("s", table["finish"]),
+        "response": ("s", table["finish"] - table["release"]),
+        "alone": ("s", table["size"] / result.aggregate_speed),
+        "stretch": ("", table["stretch_agg"]),
+    }
+
+
+def _bags_text(result: Result) -> str:
+    """Return `_bags` as lines of text."""
+    from gridsim.support.text import align, number_text
+
+    cells = [
+        [
+            name,
+            unit,
+            *(f"{value:,}" if column.dtype.kind == "i" else number_text(value, 5) for value in column),
+        ]
+        for name, (unit, column) in _bags(result).items()
+    ]
+    return "\n".join(align(cells))

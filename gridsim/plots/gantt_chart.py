@@ -151,7 +151,7 @@ def _draw_bars(
                 patch(label="not completed, narrow (dark)", facecolor=_dark_tone(APPLICATION_COLOURS[0]))
             )
     if len(applications) <= len(APPLICATION_COLOURS):
-        item_name = "job" if result.rigid else "application"
+        item_name = "job" if result.rigid else "bag"
         numbers = result.jobs_of_log
         entries = [
             patch(
@@ -163,7 +163,7 @@ def _draw_bars(
         handles = [*entries, *handles]
         note = ""
     else:
-        item_name = "jobs" if result.rigid else "applications"
+        item_name = "jobs" if result.rigid else "bags"
         note = f"{len(applications)} {item_name} in {len(APPLICATION_COLOURS)} repeated colours"
     axes.set_title(note, fontsize="small", loc="left")
     if handles:

@@ -46,7 +46,18 @@ _DIFFERENT_SCENARIOS = (
     "the schedulers."
 )
 #: Lines of a run's summary without a card, since other sections show them.
-_NO_CARDS = {"platform", "workload", "log", "period", "clock", "unfinished", "load", "scheduler", "reports"}
+_NO_CARDS = {
+    "platform",
+    "workload",
+    "log",
+    "period",
+    "clock",
+    "unfinished",
+    "load",
+    "draw",
+    "scheduler",
+    "reports",
+}
 _NO_CARDS |= {"wall time", "peak memory", "digest"}
 #: Largest size of an animation in a report, in characters.
 _MAX_ANIMATION = 300_000

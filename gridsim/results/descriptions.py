@@ -61,7 +61,7 @@ TABLE_TEXTS: dict[str, str] = {
     ),
     "arrivals": (
         "With `--record`: what came to the queues of machines, in order; no rows if machines have no queue "
-        "(`mincent`, `fcfs-pull`).  Not in the digest."
+        "(`mincent`, `fcfs-pull`, `shortest-bag-first`).  Not in the digest."
     ),
     "decisions": (
         'With `--decisions`, `simulate(..., record="decisions")`: who decided what, in order.  -1 and '
@@ -195,7 +195,7 @@ FACTS: dict[str, Fact] = {
         "draws of a host when no free host had night; 0 for modes that do not prefer night",
     ),
     "peak_waiting": Fact(
-        "mincent, fcfs-pull, min-min, max-min, sufferage",
+        "mincent, fcfs-pull, shortest-bag-first, min-min, max-min, sufferage",
         "tasks",
         "maximum number of tasks waiting in the list at a release or a failure; of the last three, of "
         "tasks that had not started at a mapping event",

@@ -70,9 +70,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _mandatory("size", "float", "Mflop", "total size, w = n a; the sum if tasks differ", positive=True),
         _mandatory("submitter", "int", "machine", "machine of its submission", rows_of="machines",
                    minimum=-1),
-        _mandatory("stretch", "float", "s/Mflop", "(finish - release) / size, the papers' measure"),
-        _mandatory("stretch_agg", "float", "1", "stretch times the aggregate speed: the response time "
-                   "over size / aggregate speed"),
+        _mandatory("stretch", "float", "s/Mflop", "weighted flow, (finish - release) / size; the papers "
+                   "call it stretch"),
+        _mandatory("stretch_agg", "float", "1", "stretch: the response time over size / aggregate "
+                   "speed"),
         _mandatory("resubmitted", "int", "tasks", "tasks that had to be placed again"),
         _mandatory("nodes_used", "int", "machines", "machines that received tasks of it and kept at "
                    "least one; cores, where the scheduler takes cores for machines"),
@@ -151,7 +152,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("interrupted", "int", "tasks", "tasks that ran on it when it failed; a rigid job that "
                "loses a machine, or is cancelled while it runs, is interrupted on all its machines"),
         Column("peak_queue", "int", "tasks", "maximum number of tasks in its queue, or in that of one of its "
-               "cores; 0 if machines have no queue (`mincent`, `fcfs-pull`)"),
+               "cores; 0 if machines have no queue (`mincent`, `fcfs-pull`, `shortest-bag-first`)"),
         Column("bytes_out", "int", "B", "bytes sent to other machines"),
         Column("bytes_in", "int", "B", "bytes delivered from other machines"),
         Column("use_mean", "float", "1", "bytes in and out / bandwidth, from the first to the last "
@@ -214,7 +215,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
                "even the last sample could host it"),
         Column("guaranteed", "int", "0 or 1", "1 if a stretch sample of the accepting router hosted all "
                "its tasks, else 0"),
-        Column("stretch", "float", "s/Mflop", "its actual stretch, by the release and size of the request"),
+        Column("stretch", "float", "s/Mflop", "its actual weighted flow, by the release and size of the "
+               "request"),
         Column("kept", "int", "0 or 1", "1 if guaranteed and stretch <= promised"),
     ),
     "traffic": (

@@ -11,6 +11,7 @@ from .centralized.heuristics import SwitchingAlgorithm as SwitchingAlgorithm
 from .centralized.ideal_tree import IdealTree as IdealTree
 from .centralized.pull import Fcfs as Fcfs
 from .centralized.pull import MinCent as MinCent
+from .centralized.pull import ShortestBagFirst as ShortestBagFirst
 from .classics.scheduler import JoinIdleQueue as JoinIdleQueue
 from .classics.scheduler import JoinShortestQueue as JoinShortestQueue
 from .classics.scheduler import LeastWork as LeastWork

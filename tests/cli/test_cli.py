@@ -65,6 +65,23 @@ def test_run_prints_a_summary(folder, toy):
         assert part in text
 
 
+def test_the_stretch_of_a_bag_follows_from_its_row(folder):
+    head, units, *rows = run_command("run", *SMALL, "--bags").stdout.split("\n\n")[-2].splitlines()
+    assert len(rows) == 6 and units.split() == ["s", "Mflop", *["s"] * 4]
+    stretches = []
+    for line in rows:
+        row = dict(zip(head.split(), map(float, line.replace(",", "").split()), strict=True))
+        assert row["end"] - row["release"] == pytest.approx(row["response"], rel=1e-3)
+        assert row["response"] / row["alone"] == pytest.approx(row["stretch"], rel=1e-3)
+        assert row["release"] < row["start"] < row["end"]
+        stretches.append(row["stretch"])
+    answer = json.loads(run_command("run", *SMALL, "--bags", "--json").stdout)
+    assert answer["bags"]["stretch"] == pytest.approx(stretches, rel=1e-4)
+    assert max(stretches) == pytest.approx(answer["max_stretch_agg"], rel=1e-4)
+    message = "--bags requires a scheduler of bags, got backfill, which runs rigid jobs"
+    assert error_of("run", *SMALL, "--bags", "--scheduler", "backfill") == message
+
+
 def test_errors_in_user_code_show_only_user_frames(folder, toy):
     run = ("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.mode=fail")
     answer = invoke(*run)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from contextlib import suppress
 from pathlib import Path
 
@@ -157,6 +159,19 @@ def test_example_schedulers_and_their_tests_run(example_folder: Path, name: str)
     for name, test in namespace.items():
         if name.startswith("test_"):
             test()  # type: ignore[operator]
+
+
+def test_commands_of_the_lesson_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_command("init", "lesson")
+    sheet = Path("exercises.md").read_text()
+    lines = [
+        line for block in re.findall(r"^```\n(.*?)^```", sheet, re.M | re.S) for line in block.splitlines()
+    ]
+    for line in lines:
+        run_command(*shlex.split(line)[1:], *(["--workers", 1] if "--replicates" in line else []))
+    assert {line.split()[1] for line in lines} == {"run", "compare", "init"}
+    assert Path("run.html").is_file() and Path("own.gridsim").is_file()
 
 
 # -- units in strings ---------------------------------------------------------------------------------------

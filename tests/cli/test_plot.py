@@ -48,7 +48,8 @@ def test_two_results_are_drawn(
 def test_runs_are_animated(result_files: Path, tmp_path: Path) -> None:
     result, page, gif = result_files / "fair-tree.npz", tmp_path / "a.html", tmp_path / "b.gif"
     answer = invoke("plot", result, "--kind", "animation", "--figure", page)
-    assert (answer.exit_code, answer.stdout) == (0, f"saved {page}\n"), answer.output
+    note = 'messages are not drawn: they require record="messages" (run --messages)'
+    assert (answer.exit_code, answer.stdout) == (0, f"saved {page}\n{note}\n"), answer.output
     assert "fair-tree on 9 machines" in page.read_text(encoding="utf-8")
     small = ["--nodes", 3, "--applications", 2, "--no-progress"]
     answer = invoke("run", *small, "--scheduler", "mincent", "--animate", gif, "--json")
@@ -69,6 +70,7 @@ def test_tree_charts_are_drawn(result_files: Path, tmp_path: Path, kind: str, fl
         "files": {"fair-tree": str(result)},
         "kind": kind,
         "figure": str(file),
+        "notes": [],
     }
     assert file.stat().st_size > 1000
 

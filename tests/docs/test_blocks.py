@@ -24,7 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 if not DOCS.is_dir():
     pytest.skip("the documents are not part of this copy", allow_module_level=True)
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+#: Answers to the exercises of notebooks, which test_notebooks.py runs after each notebook.
+ANSWERS = DOCS / "notebooks/answers.md"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*DOCS.rglob("*.md")} - {ANSWERS})]
 #: Pages of which all code runs; of other pages only Python runs.
 GUIDES = [
     ROOT / "README.md",
@@ -116,8 +118,7 @@ def name_of(page):
     return str(page.relative_to(ROOT))
 
 
-def blocks(page):
-    text = page.read_text()
+def blocks(text):
     return [
         Block(text.count("\n", 0, actual.start()) + 1, actual[1], actual[2])
         for actual in re.finditer(r"^```(\S*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -192,7 +193,7 @@ def test_code_blocks_of_a_page_run_and_print_what_it_shows(page, folder):
     name, guide = name_of(page), page in GUIDES
     namespace, printed = {"__name__": "__main__"}, ""
     skipped = set(NOT_RUN.get(name, {}))
-    for line, language, code in blocks(page):
+    for line, language, code in blocks(page.read_text()):
         location = f"{name}:{line}"
         missing = [module for module, needs in NEEDS.items() if needs.search(code) and not find_spec(module)]
         if code.splitlines()[0] in skipped or missing:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from tests.docs.test_blocks import run_python
+from tests.docs.test_blocks import ANSWERS, blocks, check_text, run_python
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 if not DOCS.is_dir():
@@ -31,6 +31,18 @@ def code_cells(path):
 
 def is_run(cell):
     return "skip-execution" not in cell["metadata"].get("tags", ())
+
+
+def check_answers(name, names):
+    """Run the answers to the exercises of a notebook after its cells, whose `names` they use."""
+    _, *sections = re.split(r"^## \[.*\]\((\w+)\.ipynb\)$", ANSWERS.read_text(), flags=re.MULTILINE)
+    printed = ""
+    for line, language, code in blocks(dict(zip(sections[::2], sections[1::2], strict=True))[name]):
+        location = f"answers to {name}, line {line}"
+        if language == "python":
+            printed = run_python(code, names, location)
+        else:
+            check_text(code, printed, location)
 
 
 def run(path, check_printed):
@@ -100,11 +112,12 @@ CHECKS = {check.__name__: check for check in (first_hour, fair_tree, dgs_asap, r
     [pytest.param(path, marks=pytest.mark.slow) if path.stem == "lemmas" else path for path in NOTEBOOKS],
     ids=lambda path: path.stem,
 )
-def test_notebooks_print_what_is_stored_and_support_their_text(path, folder):
+def test_notebooks_and_their_answers_print_what_is_stored(path, folder):
     pytest.importorskip("matplotlib")
     names = run(path, check_stored)
     if path.stem in CHECKS:  # in lemmas Hypothesis checks
         CHECKS[path.stem](names)
+    check_answers(path.stem, names)
 
 
 def test_every_end_of_the_sliders_can_be_drawn(folder, monkeypatch):

@@ -1,6 +1,7 @@
 """The site: docstrings as lists, links, pages in the index; .ci/run builds it."""
 
 import inspect
+import json
 import os
 import pkgutil
 import re
@@ -151,6 +152,17 @@ def test_the_build_finds_changed_outputs_of_notebooks(helper):
     assert outputs.differences(stored, notebook("a 1\nb 2\n", "b 2\n")) == []  # as myst-nb merges streams
     (line,) = outputs.differences(stored, notebook("a 1\nb 3\n"))
     assert line == "code cell 1 must print what is stored, 'a 1 b 2 <Figure>', got 'a 1 b 3 <Figure>'"
+
+
+def test_the_lesson_has_the_first_hour_without_outputs(helper):
+    outputs = helper("notebook_outputs")
+    copy, stored = (
+        json.loads(path.read_text()) for path in (outputs.LESSON, outputs.FOLDER / "first_hour.ipynb")
+    )
+    for cell in copy["cells"]:
+        cell["source"] = "".join(cell["source"])
+    assert copy == outputs.without_outputs(stored), "docs/notebook_outputs.py first_hour writes it"
+    assert "](" not in "".join(cell["source"] for cell in copy["cells"] if cell["cell_type"] == "markdown")
 
 
 # -- contents of the site ----------------------------------------------------------------------------------

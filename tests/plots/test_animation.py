@@ -211,6 +211,20 @@ def test_large_runs_show_the_utilization_of_groups(monkeypatch: pytest.MonkeyPat
         animation.state(100.0)
 
 
+def test_notes_count_messages_like_the_table(tree: gs.Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tree.tables["message_log"]["sent"].min() < tree.applications["release"].min()
+    monkeypatch.setattr(scenes, "MESSAGES", 10)
+    count = tree.messages["sent"].sum()
+    assert plots.animate(tree).notes[-1] == f"messages are not drawn: they are {count}, more than 10"
+
+
+@pytest.mark.parametrize(
+    ("name", "traffic"), [("tree", "requests"), ("probes", "messages about bags"), ("no queues", "messages")]
+)
+def test_pages_say_what_slows_them_down(name: str, traffic: str) -> None:
+    assert f"Slow while {traffic} travel" in plots.animate(RUNS[name]()).to_html()
+
+
 def test_missing_recordings_name_their_option(tree: gs.Result) -> None:
     bare = gs.simulate(scenario(), gs.FairTree())
     with pytest.raises(ScenarioError, match=r"requires a recorded run: use simulate\(..., record=True\)"):

@@ -161,9 +161,9 @@ def test_gantt_chart_draws_all_pieces() -> None:
     assert positions == [16.0, 30.0]  # a transient failure, and a piece without length
     message = [text.get_text() for text in axes.get_legend().get_texts()]
     assert message == [
-        "application 0",
-        "application 1",
-        "application 7",
+        "bag 0",
+        "bag 1",
+        "bag 7",
         "down",
         "transient failure",
         "not completed",

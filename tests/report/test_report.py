@@ -51,6 +51,7 @@ def test_report_of_a_run_has_its_printed_lines(single_run: gs.Result, write_repo
     for key, line in single_run.lines().items():
         if key in ("platform", "workload", "load", "makespan", "utilization", "digest"):
             assert line in actual.text, key
+    assert actual.text.count(single_run.lines()["draw"]) == 1  # no card
     assert f"{single_run.max_stretch:.4g} s/Mflop" in actual.text
     assert f"max stretch over the discrete bound, {single_run.bound().stretch:.4g} s/Mflop" in actual.text
     messages = actual.tables["Messages"]

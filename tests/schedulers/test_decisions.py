@@ -210,6 +210,7 @@ CENTRAL: dict[str, tuple[gs.Scheduler, list[tuple[str, float, int, int, int, flo
     # at 1 s the fast machine has become free, the slow one has half a task left, and another task waits
     "replan": (gs.MinCent(), [("ordered", 1.0, -1, 3, 2, (500 + 1000 + 3000) / 1500 / 3000)]),
     "pull": (gs.Fcfs(mode="pull"), [("listed", 1.0, -1, 3, 2, 1.0)]),
+    "shortest": (gs.ShortestBagFirst(), [("sorted", 1.0, -1, 3, 2, 1.0)]),
     # both machines are busy until 2 s: they complete 2 and 1 of the tasks at 4 s
     "ect": (gs.Fcfs(), [("bound", 1.0, 0, 3, 2, 3.0)]),
     "met": (gs.Met(), [("bound", 1.0, 0, 3, 2, 1.0)]),

@@ -165,7 +165,7 @@ FIRST_COME = {
 OTHERS = {
     **dict.fromkeys(("fair-tree", "fair-tree-root", "ideal-tree"), "the order is that of deadlines"),
     **dict.fromkeys(("mincent", "mincent-once"), "the order is that of stretches"),
-    **dict.fromkeys(("min-min", "max-min", "eagle"), "the order is that of sizes"),
+    **dict.fromkeys(("min-min", "max-min", "eagle", "shortest-bag-first"), "the order is that of sizes"),
     **dict.fromkeys(("met", "k-percent-best", "switching"), "the first of equal machines get more tasks"),
     **dict.fromkeys(("sparrow", "hawk"), "probes are drawn with replacement and may miss an idle core"),
     "work-stealing": "an idle core asks random others, and pauses if they have nothing",

@@ -21,7 +21,7 @@ NS = 10**9
 #: Schedulers whose ends of applications the run learns in different ways.
 BAGS = (
     *("fair-tree", "power-of-d", "sparrow", "mct", "ideal-tree", "mincent", "fcfs-pull", "min-min"),
-    *("WQR-FT", "wave"),
+    *("shortest-bag-first", "WQR-FT", "wave"),
 )
 JOBS = ("backfill", "asap", "dgs-asap", "zorilla")
 

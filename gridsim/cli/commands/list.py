@@ -99,9 +99,12 @@ def _lines(rows: Sequence[Row], columns: Sequence[str], notes: Sequence[str]) ->
         yield from wrap_text(f"{head:<{indent}}{text}".rstrip(), max(terminal_width(), indent + 30), indent)
 
 
-@_listing("schedulers", "name", "of", "nodes", "what")
+@_listing("schedulers", "name", "of", "information", "what")
 def schedulers() -> Iterator[Row]:
-    """List the registered schedulers with a summary of each."""
+    """List the registered schedulers, what each knows of other machines, and a summary.
+
+    "perfect": everything at every instant, at no cost; "messages": what messages have told its nodes.
+    """
     from gridsim.scheduling.registry import registered
 
     for name, (cls, preset) in registered().items():
@@ -110,7 +113,7 @@ def schedulers() -> Iterator[Row]:
         yield {
             "name": name,
             "of": "rigid jobs" if cls.rigid else "bags",
-            "nodes": "decentralized" if cls.decentralized else "central",
+            "information": "messages" if cls.decentralized else "perfect",
             "class": f"{cls.__module__}:{cls.__qualname__}",
             "preset": dict(preset),
             "decisions": [*cls.decision_words],

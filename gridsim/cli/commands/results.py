@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.options import EXPORT_FORMAT, INT, SECONDS, NamingCommand, json_option, title_option
-from gridsim.cli.output import check_distinct, check_output, print_text
+from gridsim.cli.output import (
+    check_distinct,
+    check_output,
+    print_notes,
+    print_text,
+    save_animation,
+)
 from gridsim.cli.result_args import guard_display, named_files, parse_machines, parse_nodes
 from gridsim.cli.study_flags import check_animation, check_figure, check_report, save_figure
 from gridsim.errors import ScenarioError
@@ -96,7 +102,6 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
     animation, gantt, and series of busy machines, require results with a schedule (run --record), and
     sequence requires diaries of nodes (run --events).
     """
-    from gridsim.plots.animation.player import animate
     from gridsim.results.result import Result
     from gridsim.studies.figures import of_results
     from gridsim.support.text import to_json
@@ -120,15 +125,17 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
         check_figure(figure)
     check_distinct([("PATH", file) for file in files.values()], [("--figure", figure)])
     results = {name: Result.load(file) for name, file in files.items()}
+    notes: tuple[str, ...] = ()
     with guard_display(files.values()):
         if kind == "animation":
-            animate(next(iter(results.values()))).save(figure)
+            notes = save_animation(figure, next(iter(results.values())))
         else:
             save_figure(figure, of_results(kind, results, **options))
     if as_json:
-        click.echo(to_json({"files": files, "kind": kind, "figure": figure}))
+        click.echo(to_json({"files": files, "kind": kind, "figure": figure, "notes": notes}))
     else:
         click.echo(f"saved {figure}")
+        print_notes(notes)
 
 
 @click.command("export")

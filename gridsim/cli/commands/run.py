@@ -44,6 +44,7 @@ from gridsim.cli.scenario_flags import (
     time_limit_option,
 )
 from gridsim.cli.study_flags import check_animation, check_report
+from gridsim.errors import ScenarioError
 
 
 def _scheduler_option(default: str) -> Decorator:
@@ -75,6 +76,7 @@ def _scheduler_option(default: str) -> Decorator:
 @out_option
 @report_option
 @animate_option
+@click.option("--bags", is_flag=True, help="Also print a table of the bags, with the stretch of each.")
 @save_scenario_option
 @progress_option
 @verbose_option
@@ -91,6 +93,7 @@ def run(
     report: str | None,
     title: str | None,
     animate: str | None,
+    bags: bool,
     save_scenario: str | None,
     progress: bool | None,
     verbose: bool,
@@ -109,6 +112,9 @@ def run(
     outputs = [("--out", out), ("--save-scenario", save_scenario), ("--checkpoint", checkpoint)]
     outputs += [("--report", report), ("--animate", animate)]
     scenario, schedulers, save = prepare([name], scenario_flags, settings, outputs)
+    scheduler = next(iter(schedulers.values()))
+    if bags and scheduler.rigid:
+        raise ScenarioError(f"--bags requires a scheduler of bags, got {label}, which runs rigid jobs")
     arguments = run_arguments(run_flags, out, report, animate, checkpoint)
     if animate is not None:
         events = arguments["record"] if "events" in arguments["record"] else ()
@@ -116,7 +122,7 @@ def run(
     with print_plan(as_json) as plan:
         result = simulate(
             scenario,
-            next(iter(schedulers.values())),
+            scheduler,
             progress=progress_of(progress, as_json),
             **arguments,
             checkpoint=checkpoint,
@@ -130,6 +136,7 @@ def run(
         report=report,
         title=title,
         animation=animate,
+        has_bags=bags,
         bound=bound,
         as_json=as_json,
         verbose=verbose,

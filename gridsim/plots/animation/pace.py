@@ -60,7 +60,7 @@ def pace_of(scene: Scene, seconds: float | None) -> Pace:
     moving = float((high - low).sum())
     if not len(low) or len(low) > _MAX_PARTS or moving <= 0 or moving >= span:
         return linear
-    travel = (scene.messages.until - scene.messages.sent)[_is_followed(scene.messages)]
+    travel = (scene.messages.until - scene.messages.sent)[scene.messages.is_followed]
     slow = moving / float(np.median(travel)) * _TRAVEL_SECONDS if np.median(travel) > 0 else 0.0
     slow = min(slow, _MAX_TRAVEL_SECONDS if seconds is None else _MAX_TRAVEL_SHARE * seconds)
     calm = constant if seconds is None else seconds - slow
@@ -74,15 +74,9 @@ def pace_of(scene: Scene, seconds: float | None) -> Pace:
     return Pace(play[is_kept], times[is_kept])
 
 
-def _is_followed(messages: Messages) -> np.ndarray:
-    """Return which messages slow the animation down: those about applications, if there are any."""
-    is_main = messages.is_main
-    return is_main if is_main.any() else np.ones(len(is_main), np.bool_)
-
-
 def _travel_times(messages: Messages, end: float) -> tuple[Floats, Floats]:
     """Return the beginnings and ends of the times in which messages travel, s, disjoint and ascending."""
-    rows = np.flatnonzero(_is_followed(messages))
+    rows = np.flatnonzero(messages.is_followed)
     low, high = messages.sent[rows], np.minimum(messages.until[rows], end)
     latest = np.maximum.accumulate(high)
     is_first = np.append(True, low[1:] > latest[:-1])

@@ -426,8 +426,7 @@
       for (let k = 0; k < count; k++) {
         const x = Math.floor(k / rows) * wide;
         const y = area.bottom + 12 + (k % rows) * 22;
-        const label = area.narrow ? `${data.item.slice(0, 3)} ${applications.names[k]}` : `${data.item} ${applications.names[k]}`;
-        text(label, x, y + 7, { align: "left", size });
+        text(`${data.item} ${applications.names[k]}`, x, y + 7, { align: "left", size });
         const scale = room / most;
         const parts = [[state.done[k], 1], [state.runs[k], 0.65], [state.waiting[k], 0.3]];
         let from = x + name;

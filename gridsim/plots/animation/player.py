@@ -116,6 +116,7 @@ class Animation:
         return Template((_FOLDER / "player.html").read_text(encoding="utf-8")).substitute(
             label=html.escape(self.scene.title),
             autoplay=" data-autoplay" if autoplay else "",
+            traffic=self.scene.traffic,
             notes=html.escape("  ".join(f"{note[0].upper()}{note[1:]}." for note in self.notes)),
             data=data,
         )
@@ -133,7 +134,9 @@ class Animation:
         notes = list(scene.notes)
         applications = len(scene.tasks)
         if scene.has_bars:
-            notes.insert(0, f"bars of {scene.item}s: done, running (pale) and queued (palest)")
+            notes.insert(
+                0, f"bars: tasks of each {scene.item} that are done, running (pale) and queued (palest)"
+            )
         if scene.raster is None and not scene.has_columns and scene.largest_queue:
             tasks = f"{scene.largest_queue:,} task{'' if scene.largest_queue == 1 else 's'}"
             notes.insert(0, f"the bar below a machine is its queue, of up to {tasks}")

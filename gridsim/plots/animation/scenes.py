@@ -137,6 +137,11 @@ class Messages:
         """Which messages are about applications, and in a tree between neighbours; they have lines."""
         return (self.application >= 0) & self.in_tree
 
+    @property
+    def is_followed(self) -> NDArray[np.bool_]:
+        """Which messages slow the animation down: the main ones, or all if there are none."""
+        return self.is_main if self.is_main.any() else np.ones(len(self.kind), np.bool_)
+
 
 @dataclass(frozen=True)
 class Raster:
@@ -234,7 +239,14 @@ class Scene:
     @property
     def item(self) -> str:
         """What an application is called."""
-        return "job" if self.rigid else "application"
+        return "job" if self.rigid else "bag"
+
+    @property
+    def traffic(self) -> str:
+        """What slows the animation down while it travels."""
+        if self.messages is None or not self.messages.is_main.any():
+            return "messages"
+        return "requests" if len(self.levels) else f"messages about {self.item}s"
 
     @property
     def has_bars(self) -> bool:
@@ -454,7 +466,8 @@ def _messages(
     rows = np.flatnonzero((log["sent"] >= begin) & (log["sent"] <= end))
     rows = rows[np.argsort(log["sent"][rows], kind="stable")]
     if len(rows) > MESSAGES:
-        notes.append(f"messages are not drawn: they are {len(rows):,}, more than {MESSAGES:,}")
+        count = int(result.messages["sent"].sum())
+        notes.append(f"messages are not drawn: they are {count:,}, more than {MESSAGES:,}")
         return None
     if has_tree(result) and not is_tree:
         notes.append(f"the tree and its messages are drawn for at most {COLUMNS} machines")

@@ -390,32 +390,32 @@ class Metrics:
 
     @metric("s/Mflop", of_bags=True)
     def max_stretch(self) -> float:
-        """Largest stretch of an application, s/Mflop; NaN if none was completed."""
+        """Largest weighted flow, (finish - release) / size, s/Mflop; NaN if no application was completed."""
         return _maximum(self._completed_column("stretch"))
 
     @metric("1", "max_stretch * aggregate_speed", of_bags=True)
     def max_stretch_agg(self) -> float:
-        """Largest stretch of an application times the aggregate speed, as shown in tables."""
+        """Largest stretch of an application, response time over size / aggregate speed."""
         return _maximum(self._completed_column("stretch_agg"))
 
     @metric("s/Mflop", of_bags=True)
     def mean_stretch(self) -> float:
-        """Mean stretch over applications, s/Mflop."""
+        """Mean weighted flow over applications, s/Mflop."""
         return formulas.mean(self._completed_column("stretch"))
 
     @metric("1", "mean_stretch * aggregate_speed", of_bags=True)
     def mean_stretch_agg(self) -> float:
-        """Mean stretch over applications times the aggregate speed, as shown in tables."""
+        """Mean stretch over applications."""
         return self.mean_stretch * self.aggregate_speed
 
     @metric("s/Mflop", of_bags=True)
     def min_stretch(self) -> float:
-        """Smallest stretch of an application, s/Mflop; NaN if none was completed."""
+        """Smallest weighted flow of an application, s/Mflop; NaN if none was completed."""
         return -_maximum(-self._completed_column("stretch"))
 
     @metric("s/Mflop", of_bags=True)
     def _lower_bound(self) -> float:
-        """Lower bound of the largest stretch, s/Mflop; summaries omit it for more than 5,000 applications."""
+        """Lower bound of `max_stretch`, s/Mflop; summaries omit it for more than 5,000 applications."""
         return self.bound().stretch
 
     @metric("1", "max stretch / lower bound", of_bags=True)

@@ -146,6 +146,31 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
         return EarliestEnd(run) if self.mode == "ect" else RandomMode(run)
 
 
+class ShortestBagFirst(Scheduler, frozen=True, kw_only=True):
+    """Shortest bag first: a centralized baseline, in order of size and then of release.
+
+    Tasks wait in one list, and a machine that becomes free takes a task of the smallest application in it
+    (the fastest of several free machines first, then the lowest id).  Running tasks are not preempted, and a
+    large application waits as long as smaller ones arrive.  Lost tasks return to the list.
+
+    Information is perfect, without latency and without messages.
+    """
+
+    name: ClassVar[str] = "shortest-bag-first"
+    dependencies: ClassVar[bool] = True
+    decentralized: ClassVar[bool] = False
+    decision_words: ClassVar[DecisionTexts] = {
+        "sorted": (
+            "sorted {among} applications by size; {tasks} tasks of this one wait",
+            "tasks of others ahead:",
+            "",
+        ),
+    }
+
+    def start(self, run: Run) -> Policy:
+        return SizeOrder(run)
+
+
 # -- one list from which machines pull ------------------------------------------------------------------
 
 
@@ -155,12 +180,16 @@ class Pull(Policy):
     Machines have no queues (``peak_queue`` is 0); ``facts["peak_waiting"]`` is the largest number of tasks in
     the list at a release or a failure.
 
-    It acts at a release only if decisions are recorded; otherwise the kernel handles all releases.
+    In order of release it acts at a release only if decisions are recorded; otherwise the kernel handles all
+    releases.
 
     If machines fail, the policy starts the tasks that are due up to the engine's next instant, and ends the
     run with the last task.  If applications follow others, it stops at each end of an application: until
     then no further application can end, since it starts tasks only up to the earliest possible end.
     """
+
+    #: How decisions on the order are recorded.
+    action = "listed"
 
     STATE: ClassVar[tuple[str, ...]] = (
         "queue", "lost", "unstarted_tasks", "released", "waiting", "resubmitted", "peak_waiting", "_first",
@@ -316,7 +345,7 @@ class Pull(Policy):
     def record_order(self, log: Decisions, order: Integers) -> None:
         """Record the order of the waiting applications."""
         tasks_ahead = np.cumsum(self.unstarted_tasks[order]) - self.unstarted_tasks[order]
-        self._record(log, "listed", order, tasks_ahead)
+        self._record(log, self.action, order, tasks_ahead)
 
     def _record(self, log: Decisions, action: str, order: Integers, saw: Any) -> None:
         log.record(
@@ -356,24 +385,42 @@ class Pull(Policy):
         return dict(zip(SCHEDULE, columns, strict=True))
 
 
-class Replan(Pull):
-    """Policy that orders the list by deadline at the minimum stretch, after each release or failure."""
+class Sorted(Pull):
+    """Policy whose list has another order, which it computes after each release or failure."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.takes_releases = False
+
+    def _start(self, until: int) -> None:
+        """Start the tasks due before `until`, ns, in the order of the list."""
+        self._start_in_order(until)
+
+
+class SizeOrder(Sorted):
+    """Policy that orders the list by the sizes of applications."""
+
+    action = "sorted"
+
+    def order(self, waiting: Integers) -> Integers:
+        """Return `waiting` in order of size; ties in order of release."""
+        applications = self.run.applications
+        return waiting[np.lexsort((applications.release_ns[waiting], applications.size[waiting]))]
+
+
+class Replan(Sorted):
+    """Policy that orders the list by deadline at the minimum stretch."""
 
     STATE = (*Pull.STATE, "aggregate_speed")
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.takes_releases = False
         self.aggregate_speed = math.fsum(run.speeds)  # total of the machines that are up
         self.stretch = math.nan  # stretch of the current order
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         super().on_faults(failed, recovered)
         self.aggregate_speed = math.fsum(self.run.speeds[self.run.up])
-
-    def _start(self, until: int) -> None:
-        """Start the tasks due before `until`, ns, in order of their deadlines."""
-        self._start_in_order(until)
 
     def order(self, waiting: Integers) -> Integers:
         """Return `waiting` sorted by deadline at the minimum stretch of unstarted tasks; ties by index."""

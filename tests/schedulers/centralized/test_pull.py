@@ -15,7 +15,7 @@ from gridsim.engine.engine import TIMER, Engine
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.schedulers.centralized.exact_stretch import STRETCH_TOLERANCE, ExactStretch
-from gridsim.schedulers.centralized.pull import Fcfs, MinCent
+from gridsim.schedulers.centralized.pull import Fcfs, MinCent, ShortestBagFirst
 from gridsim.scheduling.contract import Outcome, Run, Scheduler
 from gridsim.support.clock import NS
 from gridsim.support.random_streams import Streams
@@ -26,6 +26,7 @@ MODES: dict[str, Scheduler] = {
     "ect": Fcfs(),
     "pull": Fcfs(mode="pull"),
     "random": Fcfs(mode="random"),
+    "shortest": ShortestBagFirst(),
 }
 each_mode = pytest.mark.parametrize("mode", MODES)
 
@@ -243,6 +244,14 @@ def test_mode_pull_uses_the_machine_that_is_free_first(grid: tuple[list[float], 
     assert_columns(outcome, fifo(*grid, choose), peak=False)
     assert outcome.machines["peak_queue"].tolist() == [0] * len(speeds)
     assert outcome.facts["peak_waiting"] >= grid[1].tasks.max()
+
+
+def test_free_machines_start_tasks_of_the_shortest_bag() -> None:
+    releases, tasks, sizes = [0, 5 * NS, 5 * NS], [4, 3, 1], [10.0, 4.0, 6.0]
+    outcome = drive(ShortestBagFirst(), [1.0, 1.0], applications_of(releases, tasks, sizes))
+    # at 10 s the bag of 6 starts before that of 12, and both before the rest of the bag of 40
+    assert outcome.applications["first_start"].tolist() == [0, 10 * NS, 10 * NS]
+    assert outcome.applications["finish"].tolist() == [30 * NS, 20 * NS, 16 * NS]
 
 
 @given(grid=grids(), seed=st.integers(0, 5))
