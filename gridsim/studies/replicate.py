@@ -25,7 +25,14 @@ from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation
 from gridsim.plots.style import quantity_title
-from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate, estimate, ratio_of_means
+from gridsim.results.metrics.estimates import (
+    LEVEL,
+    MIN_SEEDS,
+    Estimate,
+    estimate,
+    paired_ratio,
+    ratio_of_means,
+)
 from gridsim.results.metrics.formulas import mean
 from gridsim.results.metrics.registry import (
     ALIASES,
@@ -78,7 +85,8 @@ AT_LEAST, AT_MOST = 10, 1000
 #: Statistic over replications -> the function of columns that estimates it.
 _STATISTICS: dict[str, Callable[..., Estimate]] = {
     "mean": estimate,
-    "ratio": lambda a, b: estimate(a / b),
+    "ratio": paired_ratio,
+    "mean ratio": lambda a, b: estimate(a / b),
     "difference": lambda a, b: estimate(a - b),
     "ratio of means": lambda a, b: estimate(a, b, statistic=ratio_of_means),
 }
@@ -167,8 +175,15 @@ class Replicates(Study):
         return self._estimate("mean", metric, name)
 
     def ratio(self, a: str, b: str, metric: str | None = None) -> Estimate:
-        """Estimate the mean over replications of a / b, both values from the same replication."""
+        """Estimate the geometric mean over replications of a / b, both values from the same replication.
+
+        It is NaN if a value is 0 or less in some replication; see `difference`.
+        """
         return self._estimate("ratio", metric, a, b)
+
+    def mean_ratio(self, a: str, b: str, metric: str | None = None) -> Estimate:
+        """Estimate the arithmetic mean over replications of a / b, which is not 1 over that of b / a."""
+        return self._estimate("mean ratio", metric, a, b)
 
     def ratio_of_means(self, a: str, b: str, metric: str | None = None) -> Estimate:
         """Estimate the mean of a divided by the mean of b, with replications resampled in pairs."""
@@ -277,8 +292,9 @@ class Replicates(Study):
         """Return the best scheduler by the mean of a metric, its lead, and comparisons that remain undecided.
 
         A difference is significant if the interval of the ratio, paired by replication, does not contain
-        1; values that are equal in all replications allow no conclusion.  Schedulers that reject more jobs
-        than another are not ranked.  Empty for fewer than two schedulers with values.
+        1 (without a ratio, that of the difference 0); values that are equal in all replications allow no
+        conclusion.  Schedulers that reject more jobs than another are not ranked.  Empty for fewer than two
+        schedulers with values.
 
         Parameters
         ----------
@@ -296,21 +312,24 @@ class Replicates(Study):
         if short := self.short_wait(metric):
             return f"Over {count} replications, jobs hardly wait: each mean is below {short}.{reasons}"
         best = [name for name in ranking if np.array_equal(columns[name], columns[ranking[0]])]
-        significant: list[str] = []
+        larger: list[str] = []
+        smaller: list[str] = []
         insignificant: list[str] = []
         constant: list[str] = []
         for name in ranking:
             if name not in best:
-                is_larger, excess = self.excess(name, best[0], metric)
+                sign, excess = self.excess(name, best[0], metric)
                 if self.is_constant(name, best[0], metric):
                     differences = constant
                 else:
-                    differences = significant if is_larger else insignificant
+                    differences = {1: larger, 0: insignificant, -1: smaller}[sign]
                 differences.append(" ".join(filter(None, (name, excess))))
         text = f"Over {count} replications, {' and '.join(best)} {'have' if len(best) > 1 else 'has'} "
         text += f"the lowest {display_name(metric)} on average"
-        if significant:
-            text += f" ({short_list(significant)})"
+        if larger:
+            text += f" ({short_list(larger)})"
+        if smaller:
+            text += f", but the geometric mean of others is lower ({short_list(smaller)})"
         if insignificant:
             text += f"; the difference to {short_list(insignificant)} is not significant"
         if constant:
@@ -338,10 +357,11 @@ class Replicates(Study):
         names = ranking_of(self[metric], self.exclusions)
         return text if names and all(mean(self[metric][name]) < limit for name in names) else ""
 
-    def excess(self, name: str, best: str, metric: str) -> tuple[bool, str]:
-        """Return whether a scheduler has significantly more than the best one, and how much more as text.
+    def excess(self, name: str, best: str, metric: str) -> tuple[int, str]:
+        """Return the sign of a significant difference to the best scheduler, else 0; and how large it is.
 
-        It is a ratio, or a difference if the best one has 0 in a replication.
+        It is a ratio, or a difference if one of both has 0 in a replication.  A scheduler with a larger mean
+        than the best one may be significantly lower than it in most replications: then the sign is -1.
 
         Parameters
         ----------
@@ -352,12 +372,17 @@ class Replicates(Study):
         metric
             The metric that is compared; less is better.
         """
-        if self._column(best, metric).all():
+        if self._has_ratio(name, best, metric):
             ratio = self.ratio(name, best, metric)
-            return ratio.low > 1.0, interval_text(ratio)
+            return (ratio.low > 1.0) - (ratio.high < 1.0), interval_text(ratio)
         difference = self.difference(name, best, metric)
         length, unit = self.unit(metric)
-        return difference.low > 0.0, difference_text(difference, (length, "" if unit == "1" else unit))
+        sign = (difference.low > 0.0) - (difference.high < 0.0)
+        return sign, difference_text(difference, (length, "" if unit == "1" else unit))
+
+    def _has_ratio(self, a: str, b: str, metric: str) -> bool:
+        """Return whether no value of both schedulers is 0 or less, so that there are ratios of them."""
+        return not any((self._column(name, metric) <= 0.0).any() for name in (a, b))
 
     def _metric_table(self, metric: str) -> TextTable:
         base, columns = self.baseline, self.values[metric]
@@ -399,7 +424,7 @@ class Replicates(Study):
             [
                 name,
                 self.mean(name, metric).scale(1.0 / length).format(),
-                *([] if base is None else [self.relative(name, base, metric)]),
+                *([] if base is None else [self.relative(name, base, metric, length)]),
             ]
             for name in names
         ]
@@ -453,15 +478,24 @@ class Replicates(Study):
             columns[metric] = np.stack([values[name] for name in names], axis=1).ravel()
         return Table(columns)
 
-    def relative(self, name: str, base: str, metric: str) -> str:
-        """Return the ratio of `name` to `base` as text; ``-`` if `base` is 0 in some replication.
+    def relative(self, name: str, base: str, metric: str, length: float = 1.0) -> str:
+        """Return the ratio of `name` to `base` as text, or the difference if there is no ratio.
 
-        Schedulers that are not ranked have no ratio."""
+        Schedulers that are not ranked have neither.
+
+        Parameters
+        ----------
+        length
+            Length of the unit of the difference.
+        """
         if name == base:
             return "1"
         if name in self.exclusions:
             return NOT_RANKED
-        return self.ratio(name, base, metric).format() if self._column(base, metric).all() else "-"
+        if self._has_ratio(name, base, metric):
+            return self.ratio(name, base, metric).format()
+        difference = self.difference(name, base, metric)
+        return f"difference {difference.scale(1.0 / length).format()}"
 
     def chart(self, metric: str | None = None, ratio: bool = False) -> RowChart:
         """Return the chart that `gridsim.plots.comparison` draws, with its parameters and errors."""
@@ -488,12 +522,14 @@ class Replicates(Study):
                 samples=samples,
             )
         with np.errstate(all="ignore"):
-            ratios = {name: columns[name] / columns[base] for name in names} | {base: np.zeros(0)}
+            ratios = {name: columns[name] / columns[base] for name in names}
+        ratios |= {name: np.zeros(0) for name in names if not self._has_ratio(name, base, metric)}
+        ratios[base] = np.zeros(0)
         note = f"({count} paired replications)"
         return RowChart(
             title=f"{title} relative to {base}",
-            caption="Mean of the ratios of paired replications, with its confidence interval.  If the "
-            "interval contains 1, the difference is not significant.",
+            caption="Geometric mean of the ratios of paired replications, with its confidence interval.  If "
+            "the interval contains 1, the difference is not significant.",
             x=ChartAxis(f"{quantity}, relative to {base}", concatenation(ratios), "ratio", note),
             order=names,
             reference=1.0,
@@ -507,26 +543,31 @@ class Replicates(Study):
         Parameters
         ----------
         full
-            Have the ratios of all metrics whose baseline is never 0.
+            Have the ratios of all metrics that have some.
         """
         charts: list[Chart] = [self.chart()]
         if (base := self.baseline) is None or len(self.schedulers) < 2:
             return [charts]
-        metrics = [self.measure]
+        others, metrics = [name for name in self.schedulers if name != base], [self.measure]
         if full:
-            metrics = [metric for metric in self.values if self._column(base, metric).all()]
+            metrics = [m for m in self.values if any(self._has_ratio(name, base, m) for name in others)]
         return [[*charts, *(self.chart(metric, ratio=True) for metric in metrics)]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return seeds, units, values, means and ratios with their intervals, and errors, as plain values."""
+        """Return seeds, units, values, means and ratios with their intervals, and errors, as plain values.
+
+        The entry ``differences`` has the differences to the baseline where there is no ratio to it.
+        """
         base = self.baseline
-        ratios = (
-            {}
-            if base is None
-            else {
-                m: {n: asdict(self.ratio(n, base, m)) for n in c if n != base} for m, c in self.values.items()
-            }
-        )
+        ratios: dict[str, dict[str, Any]] = {}
+        differences: dict[str, dict[str, Any]] = {}
+        for metric, columns in self.values.items():
+            if base is None:
+                break
+            others = [name for name in columns if name != base]
+            ratios[metric] = {name: asdict(self.ratio(name, base, metric)) for name in others}
+            if without := [name for name in others if not self._has_ratio(name, base, metric)]:
+                differences[metric] = {name: asdict(self.difference(name, base, metric)) for name in without}
         return {
             "seeds": list(self.seeds),
             "units": dict(self.units),
@@ -534,6 +575,7 @@ class Replicates(Study):
             "means": {m: {n: asdict(self.mean(n, m)) for n in c} for m, c in self.values.items()},
             "baseline": base,
             "ratios": ratios,
+            "differences": differences,
             "digests": {name: list(digests) for name, digests in self.digests.items()},
             "errors": [{"scheduler": n, "seed": s, "error": e} for (n, s), e in self.errors.items()],
             "reached": self.reached,

@@ -271,7 +271,7 @@ class SweepResult(Study):
                 continue
             points += 1
             is_constant = replicates.is_constant(ranking[1], ranking[0], metric)
-            if not is_constant and replicates.excess(ranking[1], ranking[0], metric)[0]:
+            if not is_constant and replicates.excess(ranking[1], ranking[0], metric)[0] > 0:
                 wins[ranking[0]] += 1
             else:
                 open_pairs.setdefault(" and ".join(sorted(ranking[:2])), []).append(point_text(labels))
@@ -366,7 +366,8 @@ class SweepResult(Study):
         panel = point_text(point)
         relative = f" relative to {base}" if ratio else ""
         quantity = quantity_title(metric, "" if ratio else metric_unit)
-        caption = f"Means over {self.replicates} replications with their confidence intervals"
+        means = "Geometric means of ratios" if ratio else "Means"
+        caption = f"{means} over {self.replicates} replications with their confidence intervals"
         return CurveChart(
             title=f"{display_name(metric).capitalize()}{relative}{f', {panel}' if panel else ''}",
             caption=caption + (", paired by replication." if ratio else "."),
