@@ -163,8 +163,8 @@ def paired_with(baseline: str | None) -> dict[str, str]:
     if baseline is None:
         return {}
     return {
-        "baseline": f"{baseline}, to which the others are compared in pairs of runs with equal seeds; a ratio "
-        "is the geometric mean of those of the pairs"
+        "baseline": f"{baseline}, to which the others are compared in pairs of runs with equal seeds; ratios "
+        "are geometric means over the pairs"
     }
 
 

@@ -8,6 +8,7 @@ the reason why there is no interval.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -58,7 +59,7 @@ from gridsim.studies.overview import (
     file_tables,
     paired_with,
 )
-from gridsim.studies.study import Study
+from gridsim.studies.study import Study, digest_of_runs
 from gridsim.studies.verdicts import (
     by_cores,
     difference_text,
@@ -71,7 +72,15 @@ from gridsim.studies.verdicts import (
     wait_limit,
 )
 from gridsim.support.announcement import announce
-from gridsim.support.arguments import SuggestingDict, integer, real, sequence, short_repr, unknown_name_error
+from gridsim.support.arguments import (
+    SuggestingDict,
+    check_names,
+    integer,
+    real,
+    sequence,
+    short_repr,
+    unknown_name_error,
+)
 from gridsim.support.arrays import Floats
 from gridsim.support.processes import Processes
 from gridsim.support.progress import Progress
@@ -163,6 +172,15 @@ class Replicates(Study):
     def noun(self) -> str:
         """What the machines of rigid jobs are called, "core" or "node"."""
         return "node" if "nodes" in self.about else "core"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the digests of all runs, one a line, in the order of `runs`; "" if they are unknown.
+
+        A run that failed has an empty line.  Studies of equal runs have equal digests.
+        """
+        by_replication = zip(*self.digests.values(), strict=True)
+        return digest_of_runs(itertools.chain.from_iterable(by_replication)) if self.digests else ""
 
     def mean(self, name: str, metric: str | None = None) -> Estimate:
         """Estimate the mean over replications for the scheduler `name`.
@@ -277,6 +295,8 @@ class Replicates(Study):
             facts["replications"] += ", all with equal values: nothing that is drawn at random has an effect"
         elif self.about and count > 1:
             facts["replications"] += f"; the lines above describe number {self.seeds[0]}"
+        if self.digest:
+            facts["digest"] = f"{self.digest} (of all {len(self.seeds) * len(self.schedulers)} runs)"
         if full:
             facts |= paired_with(self.baseline) | {"compared by": display_name(self.measure)}
         return Overview(
@@ -576,6 +596,7 @@ class Replicates(Study):
             "baseline": base,
             "ratios": ratios,
             "differences": differences,
+            "digest": self.digest,
             "digests": {name: list(digests) for name, digests in self.digests.items()},
             "errors": [{"scheduler": n, "seed": s, "error": e} for (n, s), e in self.errors.items()],
             "reached": self.reached,
@@ -603,6 +624,7 @@ def replicate(
     store: Store | StorePath | None = None,
     retry: bool = False,
     progress: Progress = False,
+    **unknown: Any,
 ) -> Replicates:
     """Run each of `schedulers` on the same replications of `scenario`.
 
@@ -649,7 +671,13 @@ def replicate(
         Whether runs that are in the store as failed are executed again.
     progress
         Whether to show a progress bar of runs on stderr; see `simulate`.
+    unknown
+        None: for an unknown argument, the error names the closest one.
     """
+    if unknown:
+        from inspect import signature  # takes long
+
+        check_names("replicate", unknown, [*signature(replicate).parameters][:-1])
     named = scenario.schedulers if isinstance(scenario, Scenario) else None
     schedulers = chosen_schedulers(schedulers, named)
     selection = {} if metrics is None else requested_metrics(metrics)
@@ -758,7 +786,10 @@ def plan_lines(scenario: Scenario, hold: Collection[str], executor: Executor | N
             lines["sample"] = line
         parts = [names.get(name, name) for name in parts]
     parts += [] if "run" in hold else ["choices of the schedulers"]
-    return lines | {"drawn anew": enumeration(parts, len(parts)) if parts else "nothing"}
+    if not parts:
+        return lines | {"drawn anew": "nothing"}
+    line = f"{enumeration(parts, len(parts))}; replication 0 is a new draw as well, not that of gridsim run"
+    return lines | {"drawn anew": line}
 
 
 def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, ...]:

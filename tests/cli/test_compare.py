@@ -40,7 +40,8 @@ def test_replications_give_means_and_ratios(tmp_path: Path) -> None:
     assert figure.read_bytes().startswith(b"\x89PNG")
     lines = answer.stdout.splitlines()
     begins = lines.index("")
-    assert [lines[k].split()[0] for k in (0, 1, begins - 1)] == ["platform", "workload", "replications"]
+    places = 0, 1, begins - 2, begins - 1
+    assert [lines[k].split()[0] for k in places] == ["platform", "workload", "replications", "digest"]
     lines = lines[begins + 1 :]
     assert lines[0] == "max stretch (max_stretch_agg), mean over 5 replications [95% interval]"
     assert lines[1].split() == ["scheduler", "mean", "relative", "to", "mincent"]

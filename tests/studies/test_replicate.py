@@ -236,6 +236,12 @@ def test_invalid_arguments_are_rejected(change: dict, message: str) -> None:
         replicate(small_scenario, arguments["schedulers"], arguments["seeds"], metrics=arguments["metrics"])
 
 
+def test_an_unknown_argument_is_an_error_with_the_closest_one() -> None:
+    message = "^replicate has no argument 'replicate'; did you mean replicates"
+    with pytest.raises(gs.ScenarioError, match=message):
+        replicate(small_scenario, SCHEDULERS, replicate=5)
+
+
 @pytest.mark.parametrize("width", [1e-150, 1e-300, 5e-324])
 def test_replications_stop_at_the_maximum_if_intervals_stay_too_wide(width: float) -> None:
     replicates = replicate(small_scenario(1), {"fcfs": gs.Fcfs()}, half_width=width, at_most=11)
