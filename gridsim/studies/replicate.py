@@ -44,6 +44,7 @@ from gridsim.results.metrics.registry import (
     with_common_bound,
 )
 from gridsim.results.metrics.selection import RequestedMetrics, requested_metrics, units_of
+from gridsim.results.metrics.window import checked_days
 from gridsim.results.table import Table
 from gridsim.results.text import NOT_RANKED, planned_lines
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers
@@ -617,6 +618,7 @@ def replicate(
     hold: Collection[str] = (),
     baseline: str | None = None,
     metrics: RequestedMetrics | None = ("max_stretch",),
+    skip_days: float = 0.0,
     errors: str = "raise",
     time_limit: float | None = None,
     executor: Executor | None = None,
@@ -657,6 +659,9 @@ def replicate(
         A list of names in `gridsim.results.metrics.registry.METRICS` and of functions that return a number
         for a `Result`; or name -> function, where a metric of gridsim is mapped to its own name; or one
         function.  None for the usual metrics of such schedulers.
+    skip_days
+        Number of days at the beginning of each replication whose applications do not count in metrics; see
+        `gridsim.Result.without_first_days`.
     errors
         ``"raise"`` a GridSimError for the first run that fails, or ``"record"`` it and continue.
     time_limit
@@ -697,6 +702,7 @@ def replicate(
     numbers = _numbers(seeds, AT_LEAST if replicates is None and half_width is not None else replicates)
     if (runs := len(numbers) * len(schedulers)) > MAX_RUNS:
         raise ScenarioError(f"replicates must make at most {MAX_RUNS} runs of all schedulers, got {runs}")
+    skip_days = checked_days(skip_days)
     target = None if half_width is None else real("half_width", half_width, above=0)
     integer("at_most", at_most, low=1 if target is None else len(numbers))
     if not callable(scenario):
@@ -712,10 +718,10 @@ def replicate(
         scenarios = [make(k) for k in new_numbers]
         with scope:
             if not records:
-                about.update(plan_lines(scenarios[0], hold, executor))
+                about.update(plan_lines(scenarios[0], hold, executor, skip_days))
                 announce(lambda: about)
             cells = [
-                Cell(one, scheduler, selection, time_limit, label=name, place=f"replication {k}")
+                Cell(one, scheduler, selection, time_limit, skip_days, label=name, place=f"replication {k}")
                 for k, one in zip(new_numbers, scenarios, strict=True)
                 for name, scheduler in schedulers.items()
             ]
@@ -757,14 +763,16 @@ def replicate(
         run(further)
 
 
-def plan_lines(scenario: Scenario, hold: Collection[str], executor: Executor | None = None) -> dict[str, str]:
-    """Return lines on a replication, and on what is drawn anew in each.
+def plan_lines(
+    scenario: Scenario, hold: Collection[str], executor: Executor | None = None, skip_days: float = 0.0
+) -> dict[str, str]:
+    """Return lines on a replication, on the applications that count, and on what is drawn anew in each.
 
     They must be possible if the runs are on this machine.  Elsewhere there may be files and memory that are
     not here.
     """
     try:
-        lines = planned_lines(scenario)
+        lines = planned_lines(scenario, skip_days=skip_days)
     except (GridSimError, OSError, MemoryError):
         if executor is None or isinstance(executor, Processes):
             raise

@@ -19,6 +19,7 @@ from gridsim.cli.options import (
     report_option,
     save_scenario_option,
     settings_option,
+    skip_days_option,
     verbose_option,
 )
 from gridsim.cli.output import file_name, print_plan, print_text, progress_of, terminal_width
@@ -76,6 +77,7 @@ DEFAULT_SCHEDULERS = {
 )
 @shared_run_options
 @bound_option
+@skip_days_option
 @click.option(
     "--log/--no-log",
     "log",
@@ -222,6 +224,7 @@ def _compare_runs(
             progress=progress_of(flags["progress"], flags["as_json"]),
             baseline=baseline,
             bound=flags["bound"],
+            skip_days=flags["skip_days"],
             executor=executor,
             log=flags["log"],
             by=names_of(flags["by"]),
@@ -270,6 +273,8 @@ def _command(names: list[str], result: Replicates, flags: Flags) -> list[str]:
     for flag in ("hold", "metrics"):
         if flags[flag] is not None:
             arguments += [f"--{flag}", str(flags[flag])]
+    if flags["skip_days"]:
+        arguments += ["--skip-days", f"{flags['skip_days']:g}"]
     if (time_limit := flags["run_flags"].get("time_limit")) is not None:
         arguments += ["--time-limit", str(time_limit)]
     return arguments
@@ -314,6 +319,7 @@ def _compare_replications(
             hold=names_of(flags["hold"]),
             baseline=baseline or experiment.default_baseline(schedulers),
             metrics=names_of(flags["metrics"]) or None,
+            skip_days=flags["skip_days"],
             errors="record",
             time_limit=time_limit,
             progress=progress_of(flags["progress"], flags["as_json"]),

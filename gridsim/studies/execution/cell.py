@@ -39,6 +39,8 @@ class Cell:
         Name -> a function of the result, or None for one of `gridsim.results.metrics.registry.METRICS`.
     time_limit
         As in `simulate`.
+    skip_days
+        As in `gridsim.Result.without_first_days`.
     keep
         The file in which the result is saved, which must be writable for the process that executes the run;
         None to save no result.
@@ -54,6 +56,7 @@ class Cell:
     scheduler: Scheduler
     metrics: MetricSelection = field(default_factory=dict)
     time_limit: float | None = None
+    skip_days: float = 0.0
     keep: str | None = None
     files: Mapping[str, str] | None = None
     label: str = ""
@@ -126,7 +129,8 @@ def measure(cell: Cell) -> RunRecord:
             files = result.files_read
             changed_file = _changed_file(cell, files)
             if not changed_file:
-                values, digest = metric_values(result, cell.metrics), result.digest
+                measured = result.without_first_days(cell.skip_days)
+                values, digest = metric_values(measured, cell.metrics), result.digest
             if not changed_file and cell.keep is not None:
                 lost = True  # an error of saving is not an error of the run
                 result.save(cell.keep)
