@@ -408,6 +408,9 @@ bound_option = click.option(
     default="best",
     help="Lower bound of the max stretch to compare with.  [best: discrete if affordable]",
 )
+by_option = click.option(
+    "--by", metavar="A,B", help="Show mean waiting times of rigid jobs by queue, user, account or site."
+)
 skip_days_option = click.option(
     "--skip-days",
     type=FLOAT,

@@ -11,6 +11,7 @@ from gridsim.errors import FileChanged, ScenarioError, WarningScope, collect_war
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.plots.charts import Chart, result_chart
+from gridsim.results.job_groups import Group, JobGroups, checked_groups, job_groups
 from gridsim.results.metrics.registry import UNITS, BoundKind, check_bound
 from gridsim.results.metrics.window import checked_days, counted_applications
 from gridsim.results.result import Result
@@ -32,7 +33,7 @@ from gridsim.studies.comparison_table import (
     scenario_facts,
     verdict,
 )
-from gridsim.studies.groups import Group, JobGroups, job_groups
+from gridsim.studies.groups import waiting_table
 from gridsim.studies.log_reference import LOG, LogReference, log_reference
 from gridsim.studies.overview import Overview, as_text
 from gridsim.studies.study import Study
@@ -119,7 +120,7 @@ class Comparison(Study):
             context_lines(results, self.baseline),
             [
                 comparison_table(results, rows, self.baseline, self.bound, verbose=full),
-                *(group.waiting(results) for group in self.groups),
+                *(waiting_table(group, results) for group in self.groups),
             ],
             verdict(results, rows),
             [*lines, *filter(None, [self.log_remark])],
@@ -249,6 +250,7 @@ def compare(
     progress: Progress = ...,
     baseline: str | None = ...,
     skip_days: float = ...,
+    by: Sequence[Group] = ...,
     time_limit: float | None = ...,
     executor: Executor | None = ...,
     **study: Any,
@@ -326,9 +328,9 @@ def compare(
     if baseline in schedulers:
         baseline = next(cell for cell, (name, _) in cells.items() if name == baseline)
     if replicates is not None:
-        if bound != "best" or threads != 1 or record or by:
+        if bound != "best" or threads != 1 or record:
             raise ScenarioError(
-                "replicates does not support bound, threads, record and by, which are for single runs"
+                "replicates does not support bound, threads and record, which are for single runs"
             )
         if isinstance(scenario, Mapping):
             raise ScenarioError("replicates requires one scenario; gridsim.sweep has replications of several")
@@ -340,6 +342,7 @@ def compare(
             replicates=replicates,
             baseline=baseline,
             skip_days=skip_days,
+            by=by,
             time_limit=time_limit,
             executor=executor,
             progress=progress,
@@ -370,10 +373,7 @@ def compare(
     with scope:
         for one in scenarios.values() if skip_days else ():
             counted_applications(one.workload.realize(one.platform).release, skip_days)
-        for group in by:
-            if list(by).count(group) > 1:
-                raise ScenarioError(f"by must have each entry once, got {group!r} several times")
-        groups = [job_groups(group, one) for one in scenarios.values() for group in by]
+        groups = [job_groups(group, one) for one in scenarios.values() for group in checked_groups(by)]
         if log:
             references = {label: log_reference(one) for label, one in scenarios.items()}
             log_label = next((k for k, each in references.items() if each.result is not None), log_label)

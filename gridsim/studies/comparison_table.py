@@ -277,7 +277,7 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     If there is a schedule of a job log, a sentence compares each scheduler with it.  Runs of different jobs
     or machines are not compared: there are sentences for each of these.
     """
-    unit, groups = waiting_unit(results.values()), _comparable_rows(results, rows)
+    unit, groups = waiting_unit(results.values()), comparable_rows(results, rows)
     counts = [len(results[group[0]["name"]].machines) for group in groups]
     is_by_size = 1 < len(groups) == len(set(counts))
     sentences = [
@@ -289,7 +289,7 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     return "  ".join(filter(None, sentences))
 
 
-def _comparable_rows(results: Mapping[str, Result], rows: Sequence[Row]) -> list[list[Row]]:
+def comparable_rows(results: Mapping[str, Result], rows: Sequence[Row]) -> list[list[Row]]:
     """Return the rows of results by groups with the same jobs and machines."""
     groups: list[list[Row]] = []
     for row in rows:
@@ -366,7 +366,7 @@ def _exclusions(results: Mapping[str, Result], rows: Sequence[Row]) -> dict[str,
     """Return the schedulers that are not ranked, and why; others with the same jobs and machines count."""
     rows = [row for row in rows if not results[row["name"]].of_log]
     exclusions: dict[str, str] = {}
-    for group in _comparable_rows(results, rows):
+    for group in comparable_rows(results, rows):
         exclusions |= rejection_reasons({row["name"]: row.get("failed", 0) for row in group})
     for row in rows:
         if (

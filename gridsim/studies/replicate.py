@@ -26,6 +26,7 @@ from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation
 from gridsim.plots.style import quantity_title
+from gridsim.results.job_groups import Group, checked_groups, job_groups
 from gridsim.results.metrics.estimates import (
     LEVEL,
     MIN_SEEDS,
@@ -51,6 +52,7 @@ from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
+from gridsim.studies.groups import GroupMeans, group_means
 from gridsim.studies.overview import (
     Overview,
     TextTable,
@@ -134,6 +136,8 @@ class Replicates(Study):
         Scheduler -> number of rejected rigid jobs, float64[seeds]; empty for bags.
     is_identical
         Whether all metrics of each scheduler are equal in several replications.
+    groups
+        Waiting times of rigid jobs by queue, user, account or site; each grouping has a table.
     """
 
     seeds: tuple[int, ...]
@@ -148,6 +152,7 @@ class Replicates(Study):
     files: Mapping[str, str] = field(default_factory=dict)
     rejected: Mapping[str, Floats] = field(default_factory=dict)
     is_identical: bool = False
+    groups: tuple[GroupMeans, ...] = ()
     _estimates: dict[tuple[str | None, ...], Estimate] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -253,6 +258,11 @@ class Replicates(Study):
             files={**self.files, **other.files},
             rejected={**self.rejected, **other.rejected},
             is_identical=self.is_identical and other.is_identical,
+            groups=tuple(
+                GroupMeans(one.group, {**one.values, **two.values})
+                for one, two in zip(self.groups, other.groups, strict=False)
+                if one.group == two.group
+            ),
         )
 
     def _column(self, name: str, metric: str | None) -> Floats:
@@ -302,7 +312,10 @@ class Replicates(Study):
             facts |= paired_with(self.baseline) | {"compared by": display_name(self.measure)}
         return Overview(
             facts,
-            [self._metric_table(metric) for metric in self.values],
+            [
+                *(self._metric_table(metric) for metric in self.values),
+                *(group.table(self.noun, self._waiting_unit()) for group in self.groups),
+            ],
             self.verdict(),
             failures=self._failures(),
             records=self._records() if full else (),
@@ -430,6 +443,14 @@ class Replicates(Study):
         means = (max(mean(self.values[each][name]) for each in together) for name in self.values[metric])
         length, name = typical_unit(means)
         return length, f"{name} {note}".strip()
+
+    def _waiting_unit(self) -> tuple[float, str]:
+        """Return the length and the name of the unit of waiting times by group."""
+        if "mean_waiting" in self.values:
+            length, name = self.unit("mean_waiting")
+            return length, name.partition(" ")[0]
+        rows = (row for group in self.groups for row in group.rows(1)[:1])
+        return typical_unit(wait.mean for row in rows for wait in row["mean_waiting"].values())
 
     def text_rows(
         self, metric: str, names: Iterable[str], base: str | None, length: float = 1.0
@@ -601,6 +622,7 @@ class Replicates(Study):
             "digests": {name: list(digests) for name, digests in self.digests.items()},
             "errors": [{"scheduler": n, "seed": s, "error": e} for (n, s), e in self.errors.items()],
             "reached": self.reached,
+            **({"by": {each.group: each.plain_rows() for each in self.groups}} if self.groups else {}),
         }
 
 
@@ -619,6 +641,7 @@ def replicate(
     baseline: str | None = None,
     metrics: RequestedMetrics | None = ("max_stretch",),
     skip_days: float = 0.0,
+    by: Sequence[Group] = (),
     errors: str = "raise",
     time_limit: float | None = None,
     executor: Executor | None = None,
@@ -662,6 +685,8 @@ def replicate(
     skip_days
         Number of days at the beginning of each replication whose applications do not count in metrics; see
         `gridsim.Result.without_first_days`.
+    by
+        What rigid jobs are grouped by, as in `gridsim.compare`; each has a table of mean waiting times.
     errors
         ``"raise"`` a GridSimError for the first run that fails, or ``"record"`` it and continue.
     time_limit
@@ -702,7 +727,7 @@ def replicate(
     numbers = _numbers(seeds, AT_LEAST if replicates is None and half_width is not None else replicates)
     if (runs := len(numbers) * len(schedulers)) > MAX_RUNS:
         raise ScenarioError(f"replicates must make at most {MAX_RUNS} runs of all schedulers, got {runs}")
-    skip_days = checked_days(skip_days)
+    skip_days, by = checked_days(skip_days), checked_groups(by)
     target = None if half_width is None else real("half_width", half_width, above=0)
     integer("at_most", at_most, low=1 if target is None else len(numbers))
     if not callable(scenario):
@@ -718,10 +743,26 @@ def replicate(
         scenarios = [make(k) for k in new_numbers]
         with scope:
             if not records:
+                for group in by:
+                    job_groups(group, scenarios[0])
+                    if getattr(scenarios[0].workload.recipe, "resample", None) == f"{group}s":
+                        raise ScenarioError(
+                            f"by must not be {group!r} if workload.resample draws {group}s, which differ "
+                            "between replications"
+                        )
                 about.update(plan_lines(scenarios[0], hold, executor, skip_days))
                 announce(lambda: about)
             cells = [
-                Cell(one, scheduler, selection, time_limit, skip_days, label=name, place=f"replication {k}")
+                Cell(
+                    one,
+                    scheduler,
+                    selection,
+                    time_limit,
+                    skip_days,
+                    by,
+                    label=name,
+                    place=f"replication {k}",
+                )
                 for k, one in zip(new_numbers, scenarios, strict=True)
                 for name, scheduler in schedulers.items()
             ]
@@ -743,9 +784,7 @@ def replicate(
     names = list(selection) or default_metrics([each.values for each in records if not each.error], rigid)
 
     def study(is_narrow: bool | None) -> Replicates:
-        return replicates_of(
-            records, list(schedulers), numbers, names, baseline, reached=is_narrow, functions=selection
-        )
+        return replicates_of(records, list(schedulers), numbers, names, baseline, is_narrow, selection, by)
 
     def with_provenance(values: Replicates) -> Replicates:
         return replace(values, about=about, files=read.files)
@@ -846,6 +885,7 @@ def replicates_of(
     baseline: str | None = None,
     reached: bool | None = None,
     functions: Mapping[str, MetricFunction | None] | None = None,
+    by: Sequence[Group] = (),
 ) -> Replicates:
     """Return `records` as `Replicates`.
 
@@ -855,6 +895,8 @@ def replicates_of(
         Run records, ordered by replication and scheduler.
     functions
         The functions of metrics, as `requested_metrics` returned them.
+    by
+        What rigid jobs are grouped by in the records.
     """
     user_metrics = {name for name, function in (functions or {}).items() if function is not None}
     count = len(schedulers)
@@ -890,6 +932,7 @@ def replicates_of(
             if rigid and "failed" not in user_metrics
         },
         is_identical=len(numbers) > 1 and all(_are_equal(runs[k::count]) for k in range(count)),
+        groups=group_means(by, of),
     )
 
 

@@ -572,5 +572,3 @@ def test_replications_on_nodes_name_nodes_and_no_messages(tmp_path: Path) -> Non
     assert "mean waiting by nodes (mean_waiting_by_cores), s (each job counts by its nodes)" in found.stdout
     assert "messages" not in found.stdout and "by cores" not in report.read_text()
     assert "<h1>Our nodes</h1>" in report.read_text()
-    refused = invoke("--job-log", *flags, "--replicates", 2, "--by", "user")
-    assert "--replicates does not support --by: it shows no jobs of single runs" in refused.stderr

@@ -58,7 +58,7 @@ def collect(
     records: list[RunRecord | None] = [None] * len(cells)
     positions: dict[Any, list[int]] = {}
     keys: Sequence[Any] = [
-        (id(c.scenario), id(c.scheduler), id(c.metrics), c.time_limit, c.skip_days) for c in cells
+        (id(c.scenario), id(c.scheduler), id(c.metrics), c.time_limit, c.skip_days, c.by) for c in cells
     ]
     if store is not None:  # a run whose files cannot be read has no key; it fails and is not stored
         keys = [number if key is None else key for number, key in enumerate(store.keys_of(cells))]
