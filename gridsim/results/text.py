@@ -331,8 +331,7 @@ def _job_lines(facts: Facts, noun: str) -> Lines:
         "rejected": f"{facts['failed']:,} of {count:,} jobs{cancelled}",
         "waiting": f"mean {mean}, by {noun}s {by_cores}, median {median}, 95th percentile {p95}",
         "slowdown": f"mean {number_text(facts['mean_slowdown'])}, by {noun}s "
-        f"{number_text(facts['mean_slowdown_by_cores'])} "
-        "(bounded: run times of at least 10 s)",
+        f"{number_text(facts['mean_slowdown_by_cores'])} (bounded)",
     }
     if _is_log(facts):  # no job is rejected
         del lines["rejected"]

@@ -10,6 +10,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.optimization.bounds import BOUND_LIMIT
+from gridsim.results.metrics.formulas import SLOWDOWN
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun, waiting_unit
@@ -148,7 +149,8 @@ def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str
     lines |= max(results.values(), key=lambda result: result.makespan).describe_availability()
     if any(result.has_faults for result in results.values()):
         counts = {name: int(result.machines["failures"].sum()) for name, result in results.items()}
-        lines["failures"] = "of machines: " + ", ".join(f"{count} ({name})" for name, count in counts.items())
+        texts = ", ".join(f"{count:,} ({name})" for name, count in counts.items())
+        lines["failures"] = f"of machines, until the end of each run: {texts}"
     return lines | draw_lines(part for result in results.values() for part in result.drawn)
 
 
@@ -261,7 +263,7 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
         if sharing and result.rigid and not (result.of_log or _shares_machines(result))
     ]
     if any("mean_slowdown" in row for row in rows):
-        lines.append(_SLOWDOWN)
+        lines.append(f"slowdown: {SLOWDOWN}")
     lines += [_reference_line(name, result) for name, result in results.items() if result.of_log]
     gaps = [row for row in rows if "mean_waiting" not in row]
     if any(row["gap"] is None for row in gaps):
@@ -494,7 +496,6 @@ _KNOWN_TIMES = {
     "requested": "only requested times are known to",
     "predicted": "only requested times and predictions by earlier jobs of the user are known to",
 }
-_SLOWDOWN = "slowdown: (waiting time + run time) / run time, where run times below 10 s count as 10 s"
 #: Texts for the messages of schedulers that are not charged for any, and of logs.
 _NO_MESSAGES = (NOT_CHARGED, UNKNOWN)
 #: Metric of comparison -> metric of a row -> its name in the sentences of `verdict`.

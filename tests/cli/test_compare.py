@@ -261,7 +261,7 @@ def test_single_runs_on_an_executor_equal_local_runs() -> None:
         assert not parallel[name].applications["finish"].flags.writeable
     with pytest.raises(gs.ScenarioError, match="half_width requires replicates"):
         compare(bags(), schedulers, half_width=0.1)
-    with pytest.raises(gs.ScenarioError, match="replicates does not support bound, threads, record and by"):
+    with pytest.raises(gs.ScenarioError, match="replicates does not support bound, threads and record"):
         compare(bags(), schedulers, replicates=2, record=True)
 
 

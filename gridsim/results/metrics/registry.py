@@ -540,9 +540,9 @@ class Metrics:
         waiting = self._rigid_column("waiting")
         return float(np.quantile(waiting, 0.95)) if len(waiting) else math.nan
 
-    @metric("1", "bounded: run times count as at least 10 s", requirement="applications.failed")
+    @metric("1", "bounded", requirement="applications.failed")
     def mean_slowdown(self) -> float:
-        """Mean bounded slowdown of completed rigid jobs; NaN for bags."""
+        """Mean bounded slowdown of completed rigid jobs (column `slowdown`); NaN for bags."""
         return formulas.mean(self._rigid_column("slowdown"))
 
     @metric("1", "bounded; each job counts by its cores", requirement="applications.failed")
