@@ -416,6 +416,17 @@ bound_option = click.option(
     default="best",
     help="Lower bound of the max stretch to compare with.  [best: discrete if affordable]",
 )
+by_option = click.option(
+    "--by", metavar="A,B", help="Show mean waiting times of rigid jobs by queue, user, account or site."
+)
+skip_days_option = click.option(
+    "--skip-days",
+    type=FLOAT,
+    default=0.0,
+    metavar="N",
+    help="Leave the applications or jobs released in the first N days out of metrics (not out of the run).  "
+    "[0]",
+)
 out_option = click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
 title_option = click.option(
     "--title", metavar="TEXT", help="Title of the report.  [the names of the results]"

@@ -48,7 +48,7 @@ _CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 
 
 def sample_values(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
-    """Return the charted values per application or job: quantity -> (unit, run -> values).
+    """Return the charted values per application or job that counts: quantity -> (unit, run -> values).
 
     Long times are in h or days.  A run without a quantity is missing from it.  The completion time, by which
     work queues are compared, is included for all runs of bags if one of them has the table ``cycles``.
@@ -60,16 +60,16 @@ def sample_values(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
         samples_of.setdefault(quantity, (unit, {}))[1][name] = np.asarray(values, np.float64)
 
     for name, result in results.items():
-        table = result.applications
+        table, counted = result.applications, result.counted
         if result.rigid:
-            add_sample("waiting time", "s", name, table["waiting"])
-            add_sample("slowdown", "", name, table["slowdown"])
+            add_sample("waiting time", "s", name, table["waiting"][counted])
+            add_sample("slowdown", "", name, table["slowdown"][counted])
             continue
-        add_sample("stretch", "", name, table["stretch_agg"])
-        if "jobs" in result.tables:
-            add_sample("turnaround", "s", name, result.tables["jobs"]["turnaround"])
+        add_sample("stretch", "", name, table["stretch_agg"][counted])
+        if (jobs := result.tables.get("jobs")) is not None:
+            add_sample("turnaround", "s", name, jobs["turnaround"][counted[jobs["application"]]])
         if has_queues:
-            add_sample("completion time", "s", name, table["finish"] - table["release"])
+            add_sample("completion time", "s", name, (table["finish"] - table["release"])[counted])
     units = {"waiting time": waiting_unit(results.values())}
     return {
         quantity: _convert_times(unit, samples, units.get(quantity))
@@ -156,7 +156,7 @@ def over_size(results: Results) -> PlotlyChart:
     for number, (name, result) in enumerate(results.items()):
         table = result.applications
         size = result.width * table["run_time"] / 3600.0 if rigid else table["size"]
-        x, y = series.scatter_points(size, table[column], POINTS)
+        x, y = series.scatter_points(size[result.counted], table[column][result.counted], POINTS)
         sizes.append(x)
         heights.append(y)
         marker = {"color": colour(number), "symbol": symbol(number), "size": 6, "opacity": 0.75}

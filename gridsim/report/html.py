@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,10 @@ from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
 from gridsim.plots.animation.player import SCRIPT, STYLE
 from gridsim.report.contents import Page, of_results, of_study
+from gridsim.results.job_groups import Group
 from gridsim.results.result import Result
 from gridsim.studies.compare import Comparison
+from gridsim.studies.groups import groups_of_results, waiting_table
 from gridsim.studies.study import Study
 from gridsim.support.files import atomic_file
 from gridsim.support.imports import import_extra
@@ -32,6 +34,7 @@ def write_report(
     scenario: Scenario | None = None,
     files: Mapping[str, str] | None = None,
     command: str | None = None,
+    by: Sequence[Group] = (),
 ) -> None:
     """Write a report on `results` to `path`: one HTML file that works offline.
 
@@ -53,6 +56,9 @@ def write_report(
         Name -> file that contains the result, for the commands in the report.
     command
         The command that repeats such a study, with `scenario` saved as scenario.toml.
+    by
+        What rigid jobs of a `Result` or of several are grouped by, as in `gridsim.compare`; each has a table
+        of mean waiting times.  A study has its own tables.
 
     Raises
     ------
@@ -69,7 +75,7 @@ def write_report(
     if title is not None and not (isinstance(title, str) and title.strip()):
         raise ScenarioError(f"title must be a non-empty string, got {title!r}")
     check_extra()
-    page = _page(results, title, scenario, files, command)
+    page = _page(results, title, scenario, files, command, by)
     with atomic_file(path) as stream:
         stream.write(html(page).encode(errors="backslashreplace"))  # file names may contain lone surrogates
 
@@ -86,7 +92,10 @@ def _page(
     scenario: Scenario | None,
     files: Mapping[str, str] | None,
     command: str | None,
+    by: Sequence[Group],
 ) -> Page:
+    if by and isinstance(results, Study):
+        raise ScenarioError("by requires a Result or a dict of Results, since a study has its own groups")
     if isinstance(results, Study) and not isinstance(results, Comparison):
         return of_study(results, title=title, scenario=scenario, command=command)
     if scenario is not None or command is not None:
@@ -102,7 +111,7 @@ def _page(
             bound=results.bound,
             files=files,
             remarks=[*filter(None, [results.log_remark]), *results.warnings],
-            further=[group.waiting(results.all_results) for group in results.groups],
+            further=[waiting_table(group, results.all_results) for group in results.groups],
             is_comparable=True if results.scenarios else None,
         )
     if isinstance(results, Result):
@@ -117,7 +126,8 @@ def _page(
     for name, result in results.items():
         if not isinstance(name, str) or not isinstance(result, Result):
             raise ScenarioError(f"results[{name!r}] must be a Result, got {result!r}")
-    return of_results(results, title=title, files=files)
+    further = [waiting_table(groups, results) for groups in groups_of_results(by, results)]
+    return of_results(results, title=title, files=files, further=further)
 
 
 def html(page: Page) -> str:

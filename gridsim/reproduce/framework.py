@@ -319,7 +319,7 @@ def rows_of(checks: Sequence[Check | Sequence[Check]], cases: Mapping[Any, Repli
 
 def ratio(a: str, b: str, metric: str) -> Callable[[Replicates], Estimate]:
     """Return a function that computes the mean over seeds of the ratio of two schedulers."""
-    return lambda values: values.ratio(a, b, metric)
+    return lambda values: values.mean_ratio(a, b, metric)
 
 
 def ratio_of_means(a: str, b: str, metric: str) -> Callable[[Replicates], Estimate]:
@@ -329,7 +329,7 @@ def ratio_of_means(a: str, b: str, metric: str) -> Callable[[Replicates], Estima
 
 def relative_to(base: str, metric: str) -> Cell:
     """Return a cell with the mean over seeds of the ratio of a metric to the scheduler `base`."""
-    return lambda values, name: values.ratio(name, base, metric)
+    return lambda values, name: values.mean_ratio(name, base, metric)
 
 
 def series(

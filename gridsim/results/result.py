@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from gridsim.optimization.chains import earliest_ends, last_end
 from gridsim.results.decisions import Explanation, why
 from gridsim.results.diary import Diary, diary_of
 from gridsim.results.metrics.registry import BoundKind, Metrics, summary_values
+from gridsim.results.metrics.window import counted_applications, window_lines
 from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_columns, check_rows
 from gridsim.results.table import Table, digest
 from gridsim.results.text import as_text, availability_lines, draw_lines, run_lines, scenario_lines
@@ -247,6 +249,7 @@ class Result(Metrics):
             "applications": len(self.applications),
             "tasks": int(self.applications["tasks"].sum()),
             **({"width": int(self.width.sum())} if "cores" in self.applications else {}),
+            **({"skip_days": self.skip_days, "counted": int(self.counted.sum())} if self.skip_days else {}),
             **({} if self.rigid else {"lower_bound_kind": self.kind_of_bound(bound)}),
             **summary_values(self, bound),
             "facts": self.facts,
@@ -254,6 +257,28 @@ class Result(Metrics):
             "peak_memory": self._provenance.get("peak_memory"),
             "digest": self.digest,
         }
+
+    def without_first_days(self, skip_days: float) -> Result:
+        """Return this result with metrics that leave out applications released in the first days.
+
+        The tables, the digest and saved files have all applications.
+
+        Parameters
+        ----------
+        skip_days
+            Number of days after the first release, >= 0, such as 0.5.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no later release, or `skip_days` is not such a number.
+        """
+        view = copy.copy(self)
+        for name in ("_completed", "_all_completed", "_bounds", "_linear_metrics"):
+            view.__dict__.pop(name, None)
+        view.counted = counted_applications(self.applications["release"], skip_days)
+        view.skip_days = float(skip_days)
+        return view
 
     def __repr__(self) -> str:
         if self.rigid:
@@ -387,7 +412,8 @@ class Result(Metrics):
     @property
     def _remarks(self) -> dict[str, str]:
         topics = "log", "period", "clock", "cores", "parts", "after", "unfinished", "sample"
-        return {name: text for name in topics if (text := str(self._provenance.get(name, "")))}
+        lines = {name: text for name in topics if (text := str(self._provenance.get(name, "")))}
+        return lines | window_lines(self.applications["release"], self.skip_days, self.rigid)
 
     @property
     def _release_span(self) -> float:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.results.metrics.formulas import SLOWDOWN
 from gridsim.results.table import Table
 
 
@@ -113,7 +114,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("exclusive", "int", "0 or 1", "1 if its machines run no other job"),
         Column("waiting", "float", "s", "time from the release, or `not_before` if that is later, to the "
                "start of the completed run"),
-        Column("slowdown", "float", "1", "(waiting + run_time) / max(run_time, 10 s), at least 1"),
+        Column("slowdown", "float", "1", f"bounded slowdown, {SLOWDOWN}"),
         Column("failed", "int", "0 or 1", "1 if it was rejected"),
         Column("cancelled", "int", "0 or 1", "of jobs with `cancel_at`: 1 if its user cancelled it"),
         Column("terminated", "int", "0 or 1", "if jobs may be killed: 1 if it was killed, for example at the "
@@ -163,8 +164,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
                "started on it"),
         _mandatory("utilization", "float", "1", "busy / (last finish - first release) / cores; of a run in "
                    "which jobs were rejected, to its end"),
-        Column("failures", "int", "", "failures during the run; absence from the beginning is not a "
-               "failure"),
+        Column("failures", "int", "", "failures until the end of the run (`clock_seconds`), which may be "
+               "after the last task; absence from the beginning is not a failure"),
     ),
     "machines, with several cores": (
         Column("cores", "int", "cores", "number of cores of the machine"),

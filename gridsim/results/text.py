@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gridsim.model.scenario import Scenario
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.formulas import offered_load, total
+from gridsim.results.metrics.window import window_lines
 from gridsim.support.text import WIDTH, number_text, time_text, time_unit, typical_unit, wrap_text
 
 if TYPE_CHECKING:
@@ -193,13 +194,22 @@ def availability_lines(availability: Facts | None, machines: int) -> Lines:
     }
 
 
-def planned_lines(scenario: Scenario, applications: Applications | None = None) -> Lines:
+def planned_lines(
+    scenario: Scenario, applications: Applications | None = None, *, skip_days: float = 0.0
+) -> Lines:
     """Return the lines of `scenario_lines` for a scenario, without running it.
 
     Parameters
     ----------
     applications
         The applications of the scenario, if they are known.
+    skip_days
+        Number of days at the beginning whose applications do not count in metrics.
+
+    Raises
+    ------
+    ScenarioError
+        If no application counts.
     """
     platform = scenario.platform
     if applications is None:
@@ -219,7 +229,8 @@ def planned_lines(scenario: Scenario, applications: Applications | None = None) 
         if applications.cores is not None:
             facts["width"] = int(applications.tasks @ applications.cores)
     released_within = float(applications.release.max() - applications.release.min())
-    lines = scenario_lines(facts, released_within, scenario.remarks)
+    window = window_lines(applications.release, skip_days, scenario.workload.rigid)
+    lines = scenario_lines(facts, released_within, scenario.remarks | window)
     if scenario.faults is not None:
         recipe = scenario.faults.recipe
         values = {name: getattr(recipe, name) for name in recipe.__struct_fields__ if name != "seed"}
@@ -310,6 +321,7 @@ def _bag_lines(facts: Facts) -> Lines:
 
 
 def _job_lines(facts: Facts, noun: str) -> Lines:
+    count = facts.get("counted", facts["applications"])
     cancelled = f", {facts['cancelled']:,} cancelled by their users" if "cancelled" in facts else ""
     length, unit = time_unit(max(facts["mean_waiting"], facts["p95_waiting"]))  # as in tables of several runs
     mean, by_cores, median, p95 = (
@@ -317,17 +329,16 @@ def _job_lines(facts: Facts, noun: str) -> Lines:
         for name in ("mean_waiting", "mean_waiting_by_cores", "median_waiting", "p95_waiting")
     )
     lines = {
-        "rejected": f"{facts['failed']:,} of {facts['applications']:,} jobs{cancelled}",
+        "rejected": f"{facts['failed']:,} of {count:,} jobs{cancelled}",
         "waiting": f"mean {mean}, by {noun}s {by_cores}, median {median}, 95th percentile {p95}",
         "slowdown": f"mean {number_text(facts['mean_slowdown'])}, by {noun}s "
-        f"{number_text(facts['mean_slowdown_by_cores'])} "
-        "(bounded: run times of at least 10 s)",
+        f"{number_text(facts['mean_slowdown_by_cores'])} (bounded)",
     }
     if _is_log(facts):  # no job is rejected
         del lines["rejected"]
         lines["waiting"] += f", unknown for {facts['failed']:,} jobs" if facts["failed"] else ""
     elif "terminated" in facts:
-        lines["killed"] = f"{facts['terminated']:,} of {facts['applications']:,} jobs"
+        lines["killed"] = f"{facts['terminated']:,} of {count:,} jobs"
     return lines
 
 
@@ -345,8 +356,9 @@ def _cycle_lines(facts: Facts) -> Lines:
     shares = ", ".join(
         f"{name} {100 * facts[name] / facts['useful']:.3g} %" for name in ("redundant", "lost", "overhead")
     )
+    of_tasks = "" if "counted" in facts else f"of {facts['tasks']:,} "
     return {
         "completion": f"mean {time_text(facts['mean_completion'])} (from release to finish)",
         "wasted": f"{100 * facts['wasted']:.3g} % of the cycles (over the useful ones: {shares})",
-        "undisturbed": f"{facts['undisturbed']:,.0f} of {facts['tasks']:,} tasks were never resubmitted",
+        "undisturbed": f"{facts['undisturbed']:,.0f} {of_tasks}tasks were never resubmitted",
     }

@@ -11,7 +11,9 @@ from gridsim.errors import FileChanged, ScenarioError, WarningScope, collect_war
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.plots.charts import Chart, result_chart
+from gridsim.results.job_groups import Group, JobGroups, checked_groups, job_groups
 from gridsim.results.metrics.registry import UNITS, BoundKind, check_bound
+from gridsim.results.metrics.window import checked_days, counted_applications
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.results.text import planned_lines
@@ -31,7 +33,7 @@ from gridsim.studies.comparison_table import (
     scenario_facts,
     verdict,
 )
-from gridsim.studies.groups import Group, JobGroups, job_groups
+from gridsim.studies.groups import waiting_table
 from gridsim.studies.log_reference import LOG, LogReference, log_reference
 from gridsim.studies.overview import Overview, as_text
 from gridsim.studies.study import Study
@@ -118,7 +120,7 @@ class Comparison(Study):
             context_lines(results, self.baseline),
             [
                 comparison_table(results, rows, self.baseline, self.bound, verbose=full),
-                *(group.waiting(results) for group in self.groups),
+                *(waiting_table(group, results) for group in self.groups),
             ],
             verdict(results, rows),
             [*lines, *filter(None, [self.log_remark])],
@@ -228,6 +230,7 @@ def compare(
     progress: Progress = ...,
     baseline: str | None = ...,
     bound: BoundKind = ...,
+    skip_days: float = ...,
     threads: int = ...,
     time_limit: float | None = ...,
     record: Record = ...,
@@ -246,6 +249,8 @@ def compare(
     replicates: int,
     progress: Progress = ...,
     baseline: str | None = ...,
+    skip_days: float = ...,
+    by: Sequence[Group] = ...,
     time_limit: float | None = ...,
     executor: Executor | None = ...,
     **study: Any,
@@ -259,6 +264,7 @@ def compare(
     progress: Progress = False,
     baseline: str | None = None,
     bound: BoundKind = "best",
+    skip_days: float = 0.0,
     threads: int = 1,
     time_limit: float | None = None,
     record: Record = False,
@@ -284,6 +290,9 @@ def compare(
     bound
         The kind of lower bound by which maximum stretches are divided, ``"best"``, ``"fluid"`` or
         ``"discrete"``; see `Result.bound`.
+    skip_days
+        Number of days at the beginning whose applications do not count in metrics; see
+        `Result.without_first_days`.
     threads, time_limit, record
         As in `simulate`.
     executor
@@ -319,9 +328,9 @@ def compare(
     if baseline in schedulers:
         baseline = next(cell for cell, (name, _) in cells.items() if name == baseline)
     if replicates is not None:
-        if bound != "best" or threads != 1 or record or by:
+        if bound != "best" or threads != 1 or record:
             raise ScenarioError(
-                "replicates does not support bound, threads, record and by, which are for single runs"
+                "replicates does not support bound, threads and record, which are for single runs"
             )
         if isinstance(scenario, Mapping):
             raise ScenarioError("replicates requires one scenario; gridsim.sweep has replications of several")
@@ -332,6 +341,8 @@ def compare(
             schedulers,
             replicates=replicates,
             baseline=baseline,
+            skip_days=skip_days,
+            by=by,
             time_limit=time_limit,
             executor=executor,
             progress=progress,
@@ -340,6 +351,7 @@ def compare(
     if study:
         raise ScenarioError(f"{', '.join(study)} requires replicates")
     check_bound(bound)
+    skip_days = checked_days(skip_days)
     options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
     options["record"] = Options(record=record).record  # an iterator of names could be used only once
     for one in scenarios.values():
@@ -354,15 +366,14 @@ def compare(
 
     def have(name: str, result: Result) -> None:
         check_files(name, result)
-        results[name] = result
+        results[name] = result.without_first_days(skip_days)
 
     scope = WarningScope()
     reference, log_label = LogReference(), next(iter(scenarios))
     with scope:
-        for group in by:
-            if list(by).count(group) > 1:
-                raise ScenarioError(f"by must have each entry once, got {group!r} several times")
-        groups = [job_groups(group, one) for one in scenarios.values() for group in by]
+        for one in scenarios.values() if skip_days else ():
+            counted_applications(one.workload.realize(one.platform).release, skip_days)
+        groups = [job_groups(group, one) for one in scenarios.values() for group in checked_groups(by)]
         if log:
             references = {label: log_reference(one) for label, one in scenarios.items()}
             log_label = next((k for k, each in references.items() if each.result is not None), log_label)
@@ -380,7 +391,7 @@ def compare(
         raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {LOG!r}: {reason}")
 
     def plan(applications: Applications | None = None) -> dict[str, str]:
-        return _plan_lines(cells, schedulers, baseline, applications)
+        return _plan_lines(cells, schedulers, baseline, skip_days, applications)
 
     if executor is None:
         for cell, (name, one) in cells.items():
@@ -419,7 +430,7 @@ def compare(
         results,
         baseline,
         bound,
-        reference.result,
+        reference.result and reference.result.without_first_days(skip_days),
         reference.remark,
         tuple(groups),
         tuple(scope.messages),
@@ -431,6 +442,7 @@ def _plan_lines(
     cells: Mapping[str, tuple[str, Scenario]],
     schedulers: Mapping[str, Scheduler],
     baseline: str,
+    skip_days: float,
     applications: Applications | None,
 ) -> dict[str, str]:
     """Return what is known before the runs: platform, workload, load, known times and the baseline.
@@ -445,7 +457,8 @@ def _plan_lines(
     scenarios = {id(one): one for _, one in cells.values()}
     first = next(iter(scenarios))
     lines_of = {
-        key: planned_lines(one, applications if key == first else None) for key, one in scenarios.items()
+        key: planned_lines(one, applications if key == first else None, skip_days=skip_days)
+        for key, one in scenarios.items()
     }
     estimates = {
         cell: str(getattr(schedulers[name], "estimate", "") or "")

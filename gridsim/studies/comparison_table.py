@@ -11,6 +11,7 @@ import numpy as np
 from gridsim.errors import ScenarioError
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.energy import JOULES_PER_KWH
+from gridsim.results.metrics.formulas import SLOWDOWN
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun, waiting_unit
@@ -152,7 +153,8 @@ def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str
     lines |= max(results.values(), key=lambda result: result.makespan).describe_availability()
     if any(result.has_faults for result in results.values()):
         counts = {name: int(result.machines["failures"].sum()) for name, result in results.items()}
-        lines["failures"] = "of machines: " + ", ".join(f"{count} ({name})" for name, count in counts.items())
+        texts = ", ".join(f"{count:,} ({name})" for name, count in counts.items())
+        lines["failures"] = f"of machines, until the end of each run: {texts}"
     return lines | draw_lines(part for result in results.values() for part in result.drawn)
 
 
@@ -279,7 +281,7 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
     lines += _lines_of_common_jobs(results, rows)
     lines += _energy_lines(results)
     if any("mean_slowdown" in row for row in rows):
-        lines.append(_SLOWDOWN)
+        lines.append(f"slowdown: {SLOWDOWN}")
     lines += [_reference_line(name, result) for name, result in results.items() if result.of_log]
     gaps = [row for row in rows if "mean_waiting" not in row]
     if any(row["gap"] is None for row in gaps):
@@ -295,7 +297,7 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     If there is a schedule of a job log, a sentence compares each scheduler with it.  Runs of different jobs
     or machines are not compared: there are sentences for each of these.
     """
-    unit, groups = waiting_unit(results.values()), _comparable_rows(results, rows)
+    unit, groups = waiting_unit(results.values()), comparable_rows(results, rows)
     counts = [len(results[group[0]["name"]].machines) for group in groups]
     is_by_size = 1 < len(groups) == len(set(counts))
     sentences = [
@@ -307,7 +309,7 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     return "  ".join(filter(None, sentences))
 
 
-def _comparable_rows(results: Mapping[str, Result], rows: Sequence[Row]) -> list[list[Row]]:
+def comparable_rows(results: Mapping[str, Result], rows: Sequence[Row]) -> list[list[Row]]:
     """Return the rows of results by groups with the same jobs and machines."""
     groups: list[list[Row]] = []
     for row in rows:
@@ -380,7 +382,7 @@ def _exclusions(results: Mapping[str, Result], rows: Sequence[Row]) -> dict[str,
     """Return the schedulers that are not ranked, and why; others with the same jobs and machines count."""
     rows = [row for row in rows if not results[row["name"]].of_log]
     exclusions: dict[str, str] = {}
-    for group in _comparable_rows(results, rows):
+    for group in comparable_rows(results, rows):
         counts = {row["name"]: row.get("failed", 0) for row in group}
         exclusions |= rejection_reasons(counts)
         ranked_names = [name for name in counts if name not in exclusions]
@@ -434,7 +436,7 @@ def _lines_of_common_jobs(results: Mapping[str, Result], rows: Sequence[Row]) ->
     It has the mean waiting times of the jobs that all of them ran.
     """
     lines, unit = [], waiting_unit(results.values())
-    for group in _comparable_rows(results, rows):
+    for group in comparable_rows(results, rows):
         names = [row["name"] for row in group]
         if not any(_rejects_others(results[name], results[names[0]]) for name in names):
             continue
@@ -579,7 +581,6 @@ _KNOWN_TIMES = {
     "requested": "only requested times are known to",
     "predicted": "only requested times and predictions by earlier jobs of the user are known to",
 }
-_SLOWDOWN = "slowdown: (waiting time + run time) / run time, where run times below 10 s count as 10 s"
 #: Texts for the messages of schedulers that are not charged for any, and of logs.
 _NO_MESSAGES = (NOT_CHARGED, UNKNOWN)
 #: Metric of comparison -> metric of a row -> its name in the sentences of `verdict`.

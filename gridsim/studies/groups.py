@@ -1,174 +1,113 @@
-"""Rigid jobs by queue, user, account or site, and their waiting times."""
+"""Tables of the waiting times of rigid jobs by queue, user, account or site."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsim.errors import ScenarioError
-from gridsim.model.applications import Applications
-from gridsim.model.scenario import Scenario
-from gridsim.results.metrics.formulas import weighted_mean
+from gridsim.results.job_groups import Group, JobGroups, checked_groups, job_groups, rows_of_values
+from gridsim.results.metrics.estimates import LEVEL, Estimate, estimate
+from gridsim.results.metrics.formulas import mean
 from gridsim.results.result import Result
 from gridsim.results.text import waiting_unit
-from gridsim.studies.comparison_table import is_one_queue, noun_of
+from gridsim.studies.comparison_table import comparable_rows, is_one_queue, noun_of, scheduler_results
+from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.overview import TextTable, convert_times, enumeration
-from gridsim.support.arguments import one_of
-from gridsim.support.arrays import Floats, Integers
+from gridsim.support.arrays import Floats
+from gridsim.support.text import number_text
 
-#: What jobs are grouped by.
-Group = Literal["queue", "user", "account", "site"]
 #: Largest number of groups in a table: those with the most core-hours.
 _MAX_GROUPS = 20
+_OF_ACCEPTED = "mean waiting times are of the jobs that were not rejected"
 
 
-class SiteMachines(NamedTuple):
-    """The machines of the sites of a scenario.
+def waiting_table(groups: JobGroups, results: Mapping[str, Result]) -> TextTable:
+    """Return the table of mean waiting times in `results`, with a row for each group.
 
-    Parameters
-    ----------
-    site
-        The site of each machine, as an index of the sites that have jobs, int64[machines].
-    load
-        Of each site, its work over what its machines can do between the first and the last release.
+    Results in which jobs were rejected have a column with their number, and sites have their load.
     """
-
-    site: Integers
-    load: Floats
-
-    def row(self, k: int, results: Mapping[str, Result]) -> dict[str, Any]:
-        """Return the number of machines of site k, its load, and its utilization in each of `results`."""
-        is_own = self.site == k
-        utilization = {}
-        for name, result in results.items():
-            if not result.of_log:
-                machines = result.machines
-                cores = machines["cores"] if "cores" in machines else np.ones(len(self.site), np.int64)
-                utilization[name] = weighted_mean(machines["utilization"][is_own], cores[is_own])
-        return {"machines": int(is_own.sum()), "load": float(self.load[k]), "utilization": utilization}
-
-
-class JobGroups(NamedTuple):
-    """The jobs of a scenario by queue, user, account or site.
-
-    Parameters
-    ----------
-    group
-        What they are grouped by.
-    names
-        Name of each group.
-    members
-        The group of each job, int64[jobs].
-    work
-        Size of each job, Mflop, float64[jobs].
-    sites
-        The machines of the groups if these are sites.
-    label
-        Name of the scenario, if there are several.
-    runs
-        Names of the results of the scenario; None if all are.
-    """
-
-    group: Group
-    names: list[str]
-    members: Integers
-    work: Floats
-    sites: SiteMachines | None = None
-    label: str = ""
-    runs: tuple[str, ...] | None = None
-
-    def rows(self, results: Mapping[str, Result]) -> list[dict[str, Any]]:
-        """Return a row per group, those with the most core-hours first.
-
-        A row has the name of the scenario, if there are several, the name of the group, its number of jobs,
-        its share of the core-hours, and for each of `results` the mean waiting time (s; None if no waiting
-        time of the group is known) and the number of rejected jobs, which have none.  A site also has its
-        number of machines, its load, and for each of `results` the utilization of its machines (not of the
-        log).
-        """
-        results, count = self._results_of_scenario(results), len(self.names)
-        jobs = np.bincount(self.members, minlength=count)
-        share = np.bincount(self.members, self.work, count) / self.work.sum()
-        rows = []
-        for k in np.argsort(-share, kind="stable").tolist():
-            columns = {
-                name: result.applications["waiting"][self.members == k] for name, result in results.items()
-            }
-            known = {name: column[~np.isnan(column)] for name, column in columns.items()}
-            means = {name: float(column.mean()) if len(column) else None for name, column in known.items()}
-            rejected = {
-                name: int(result.applications["failed"][self.members == k].sum())
-                for name, result in results.items()
-                if not result.of_log
-            }
-            row: dict[str, Any] = {"scenario": self.label} if self.label else {}
-            row |= {self.group: self.names[k], "jobs": int(jobs[k]), "core_hours_share": float(share[k])}
-            row |= {"mean_waiting": means, "rejected": rejected}
-            if self.sites is not None:
-                row |= self.sites.row(k, results)
-            rows.append(row)
-        return rows
-
-    def _results_of_scenario(self, results: Mapping[str, Result]) -> dict[str, Result]:
-        """Return those of `results` that belong to the scenario."""
-        return {name: result for name, result in results.items() if self.runs is None or name in self.runs}
-
-    def waiting(self, results: Mapping[str, Result]) -> TextTable:
-        """Return the table of mean waiting times in `results`, with a row for each group.
-
-        Results in which jobs were rejected have a column with their number, and sites have their load.
-        """
-        unit, results = waiting_unit(results.values()), self._results_of_scenario(results)
-        rows = self.rows(results)
-        left = rows[_MAX_GROUPS:]
-        share = 100.0 * sum(row["core_hours_share"] for row in left)
-        noun = noun_of(results)
-        rejecting = [name for name in rows[0]["rejected"] if any(row["rejected"][name] for row in rows)]
-        columns: list[tuple[str, str, list[str]]] = [
-            (self.group, "", [row[self.group] for row in rows]),
-            ("jobs", "", [f"{row['jobs']:,}" for row in rows]),
-            (f"{noun}-hours", "%", [f"{100.0 * row['core_hours_share']:.1f}" for row in rows]),
-        ]
-        if self.sites is not None:
-            columns.append(("machines", "", [f"{row['machines']:,}" for row in rows]))
-            columns.append(("load", "", [f"{row['load']:.3g}" for row in rows]))
-        for name in results:
-            waits = [row["mean_waiting"][name] for row in rows]
-            columns.append(
-                ("waiting", f"{name}, s", ["-" if wait is None else f"{wait:.6g}" for wait in waits])
-            )
-        for name in rejecting:
-            columns.append(("rejected", f"{name}, jobs", [f"{row['rejected'][name]:,}" for row in rows]))
-        if self.sites is not None:
-            for name in rows[0]["utilization"]:
-                shares = [f"{100.0 * row['utilization'][name]:.1f}" for row in rows]
-                columns.append(("busy", f"{name}, %", shares))
-        notes = []
-        if left:
-            notes = [
-                f"{len(left):,} more {self.group}s have {share:.1f} % of the {noun}-hours; --json has all of "
-                "them"
-            ]
-        if self.sites is not None:
+    unit, results = waiting_unit(results.values()), groups.of_scenario(results)
+    rows, noun = groups.rows(results), noun_of(results)
+    columns = _first_columns(groups.group, noun, rows)
+    if groups.sites is not None:
+        columns.append(("machines", "", [f"{row['machines']:,}" for row in rows]))
+        columns.append(("load", "", [f"{row['load']:.3g}" for row in rows]))
+    for name in results:
+        waits = [row["mean_waiting"][name] for row in rows]
+        columns.append(("waiting", f"{name}, s", ["-" if wait is None else f"{wait:.6g}" for wait in waits]))
+    rejecting = [name for name in rows[0]["rejected"] if any(row["rejected"][name] for row in rows)]
+    for name in rejecting:
+        columns.append(("rejected", f"{name}, jobs", [f"{row['rejected'][name]:,}" for row in rows]))
+    if groups.sites is not None:
+        for name in rows[0]["utilization"]:
+            shares = [f"{100.0 * row['utilization'][name]:.1f}" for row in rows]
+            columns.append(("busy", f"{name}, %", shares))
+    notes = _note_on_others(groups.group, noun, rows)
+    if groups.sites is not None:
+        notes.append(
+            "load: work submitted at the site / what its machines can do during submission; busy: until "
+            "the last job of all sites ended, which may be later than in a run of the site alone"
+        )
+        first = [name for name, result in results.items() if _fills_first_site(result)]
+        if first:
             notes.append(
-                "load: work submitted at the site / what its machines can do during submission; busy: until "
-                "the last job of all sites ended, which may be later than in a run of the site alone"
+                f"{enumeration(first)}: jobs take the machines of the first site first, so that a low "
+                "share of another site does not mean that its machines are superfluous"
             )
-            first = [name for name, result in results.items() if _fills_first_site(result)]
-            if first:
-                notes.append(
-                    f"{enumeration(first)}: jobs take the machines of the first site first, so that a low "
-                    "share of another site does not mean that its machines are superfluous"
-                )
-        if rejecting:
-            notes.append("mean waiting times are of the jobs that were not rejected")
-        cells = list(zip(*(texts[:_MAX_GROUPS] for _, _, texts in columns), strict=True))
-        head = [(title, unit) for title, unit, _ in columns]
-        of_scenario = f" ({self.label})" if self.label else ""
-        table = TextTable(f"Mean waiting time by {self.group}{of_scenario}", head, cells, notes)
-        return convert_times(table, {"waiting": unit})
+    if rejecting:
+        notes.append(_OF_ACCEPTED)
+    of_scenario = f" ({groups.label})" if groups.label else ""
+    table = _table(f"Mean waiting time by {groups.group}{of_scenario}", columns, notes)
+    return convert_times(table, {"waiting": unit})
+
+
+def groups_of_results(by: Sequence[Group], results: Mapping[str, Result]) -> list[JobGroups]:
+    """Return the jobs of results by each of `by`; results of the same jobs and machines share a table."""
+    if not by:
+        return []
+    sets = [
+        [row["name"] for row in rows] for rows in comparable_rows(results, [{"name": n} for n in results])
+    ]
+    groups = []
+    for names in sets:
+        first = next(iter(scheduler_results({name: results[name] for name in names}).values()))
+        label = enumeration(names) if len(sets) > 1 else ""
+        for group in checked_groups(by):
+            groups.append(job_groups(group, first.scenario)._replace(label=label, runs=tuple(names)))
+    return groups
+
+
+#: Title, unit and cells of each column.
+_Columns = list[tuple[str, str, list[str]]]
+
+
+def _first_columns(group: Group, noun: str, rows: Sequence[Mapping[str, Any]]) -> _Columns:
+    return [
+        (group, "", [row[group] for row in rows]),
+        (
+            "jobs",
+            "",
+            [number_text(row["jobs"]) if row["jobs"] % 1 else f"{row['jobs']:,.0f}" for row in rows],
+        ),
+        (f"{noun}-hours", "%", [f"{100.0 * row['core_hours_share']:.1f}" for row in rows]),
+    ]
+
+
+def _note_on_others(group: Group, noun: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence on the groups without a row; none if there are none."""
+    others = rows[_MAX_GROUPS:]
+    share = 100.0 * sum(row["core_hours_share"] for row in others)
+    text = f"{len(others):,} more {group}s have {share:.1f} % of the {noun}-hours; --json has all of them"
+    return [text] if others else []
+
+
+def _table(caption: str, columns: _Columns, notes: Sequence[str]) -> TextTable:
+    """Return a table of the first rows of columns."""
+    cells = list(zip(*(texts[:_MAX_GROUPS] for _, _, texts in columns), strict=True))
+    return TextTable(caption, [(title, unit) for title, unit, _ in columns], cells, notes)
 
 
 def _fills_first_site(result: Result) -> bool:
@@ -177,40 +116,98 @@ def _fills_first_site(result: Result) -> bool:
     return is_one_queue(result) and not (is_shared and parameters.get("placement") == "spread")
 
 
-def job_groups(group: Group, scenario: Scenario) -> JobGroups:
-    """Return the jobs of a scenario by queue, user, account or site.
+class GroupMeans(NamedTuple):
+    """Waiting times of rigid jobs by queue, user, account or site, over replications.
 
-    Raises
-    ------
-    ScenarioError
-        If `group` is none of these, the jobs are not rigid, or they have no queue, user, account or site.
+    Parameters
+    ----------
+    group
+        What jobs are grouped by.
+    values
+        Scheduler -> for each replication, name of a group -> its values, those of
+        `gridsim.results.job_groups.JobGroups.rows`; None for a run that failed.
     """
-    one_of("by", group, get_args(Group))
-    jobs = scenario.workload.realize(scenario.platform)
-    if not jobs.rigid:
-        raise ScenarioError(f"by = {group!r} requires rigid jobs, got bags of tasks")
-    if group == "site":
-        return _by_site(jobs, scenario)
-    names, members = jobs.members(group)
-    return JobGroups(group, names, members, jobs.size)
+
+    group: Group
+    values: Mapping[str, Sequence[Mapping[str, Mapping[str, float]] | None]]
+
+    def rows(self, count: int | None = None) -> list[dict[str, Any]]:
+        """Return a row per group, those with the most core-hours first.
+
+        A row has the name of the group, its mean number of jobs and share of the core-hours over the
+        replications in which it has jobs, and for each scheduler an `Estimate` of the mean waiting time (s)
+        over them and the mean number of rejected jobs.
+
+        Parameters
+        ----------
+        count
+            Number of rows that have the waiting times, which take long to estimate; None for all.
+        """
+        runs = [run for column in self.values.values() for run in column if run is not None]
+        rows: list[dict[str, Any]] = []
+        for name in dict.fromkeys(name for run in runs for name in run):
+            own = [run[name] for run in runs if name in run]
+            row: dict[str, Any] = {self.group: name}
+            row |= {key: mean(np.array([each[key] for each in own])) for key in ("jobs", "core_hours_share")}
+            rows.append(row)
+        rows.sort(key=lambda row: -row["core_hours_share"])
+        for row in rows[:count]:
+            waiting, rejected = (self._columns(row[self.group], key) for key in ("mean_waiting", "rejected"))
+            row["mean_waiting"] = {scheduler: estimate(column) for scheduler, column in waiting.items()}
+            row["rejected"] = {scheduler: mean(column) for scheduler, column in rejected.items()}
+        return rows
+
+    def _columns(self, name: str, key: str) -> dict[str, Floats]:
+        """Return scheduler -> its values of a group in the replications with jobs; NaN for failed runs."""
+        columns = {
+            scheduler: [
+                np.nan if run is None else run[name][key] for run in runs if run is None or name in run
+            ]
+            for scheduler, runs in self.values.items()
+        }
+        return {scheduler: np.array(column) for scheduler, column in columns.items() if column}
+
+    def table(self, noun: str, unit: tuple[float, str]) -> TextTable:
+        """Return the table of mean waiting times with intervals.
+
+        Parameters
+        ----------
+        noun
+            What the machines are called, "core" or "node".
+        unit
+            Length (s) and name of the unit of waiting times.
+        """
+        rows, (length, unit_name) = self.rows(_MAX_GROUPS), unit
+        columns = _first_columns(self.group, noun, rows)
+        for scheduler in self.values:
+            waits: list[Estimate | None] = [row["mean_waiting"].get(scheduler) for row in rows[:_MAX_GROUPS]]
+            texts = ["-" if wait is None else wait.scale(1.0 / length).format() for wait in waits]
+            columns.append((scheduler, unit_name, texts))
+        notes = _note_on_others(self.group, noun, rows)
+        if any(count for row in rows[:_MAX_GROUPS] for count in row["rejected"].values()):
+            notes.append(_OF_ACCEPTED)
+        replications = len(next(iter(self.values.values())))
+        caption = f"Mean waiting time by {self.group}, mean over {replications} replications"
+        caption += f" [{LEVEL:.0%} interval]"
+        return _table(caption, columns, notes)
+
+    def plain_rows(self) -> list[dict[str, Any]]:
+        """Return `rows` with estimates as dicts."""
+        return [
+            {**row, "mean_waiting": {name: asdict(wait) for name, wait in row["mean_waiting"].items()}}
+            for row in self.rows()
+        ]
 
 
-def _by_site(jobs: Applications, scenario: Scenario) -> JobGroups:
-    """Return the jobs by site, without sites that have no jobs."""
-    if jobs.site is None:
-        raise ScenarioError("by = 'site' requires a platform of sites, such as that of several logs")
-    numbers, members = np.unique(jobs.site, return_inverse=True)
-    platform = scenario.platform
-    sites = platform.site_names
-    names = [sites[k] if 0 <= k < len(sites) else f"{k}" for k in numbers.tolist()]
-    if platform.machine_site is None or numbers[0] < 0:  # a job without a home
-        return JobGroups("site", names, members, jobs.size)
-    site = np.full(platform.nodes, -1)
-    for k, number in enumerate(numbers.tolist()):
-        site[platform.machine_site == number] = k
-    speeds = platform.speeds if platform.cores is None else platform.speeds * platform.cores
-    speed = np.bincount(site[site >= 0], speeds[site >= 0], len(names))
-    work = np.bincount(members, jobs.size, len(names))
-    with np.errstate(all="ignore"):
-        load = work / (speed * float(np.ptp(jobs.release)))
-    return JobGroups("site", names, members, jobs.size, SiteMachines(site, load))
+def group_means(by: Sequence[Group], records: Mapping[str, Sequence[RunRecord]]) -> tuple[GroupMeans, ...]:
+    """Return the waiting times by each of `by` in `records`: scheduler -> a record per replication."""
+    return tuple(
+        GroupMeans(
+            group,
+            {
+                name: [None if each.error else rows_of_values(group, each.values) for each in column]
+                for name, column in records.items()
+            },
+        )
+        for group in by
+    )

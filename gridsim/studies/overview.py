@@ -162,7 +162,10 @@ def paired_with(baseline: str | None) -> dict[str, str]:
     """Return the line on the baseline of paired replications; no line without one."""
     if baseline is None:
         return {}
-    return {"baseline": f"{baseline}, to which the others are compared in pairs of runs with equal seeds"}
+    return {
+        "baseline": f"{baseline}, to which the others are compared in pairs of runs with equal seeds; ratios "
+        "are geometric means over the pairs"
+    }
 
 
 def facts_text(facts: Mapping[str, str], width: int = WIDTH) -> str:

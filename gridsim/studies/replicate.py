@@ -8,6 +8,7 @@ the reason why there is no interval.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -25,7 +26,15 @@ from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation
 from gridsim.plots.style import quantity_title
-from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate, estimate, ratio_of_means
+from gridsim.results.job_groups import Group, checked_groups, job_groups
+from gridsim.results.metrics.estimates import (
+    LEVEL,
+    MIN_SEEDS,
+    Estimate,
+    estimate,
+    paired_ratio,
+    ratio_of_means,
+)
 from gridsim.results.metrics.formulas import mean
 from gridsim.results.metrics.registry import (
     ALIASES,
@@ -36,12 +45,14 @@ from gridsim.results.metrics.registry import (
     with_common_bound,
 )
 from gridsim.results.metrics.selection import RequestedMetrics, requested_metrics, units_of
+from gridsim.results.metrics.window import checked_days
 from gridsim.results.table import Table
 from gridsim.results.text import NOT_RANKED, planned_lines
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
+from gridsim.studies.groups import GroupMeans, group_means
 from gridsim.studies.overview import (
     Overview,
     TextTable,
@@ -51,7 +62,7 @@ from gridsim.studies.overview import (
     file_tables,
     paired_with,
 )
-from gridsim.studies.study import Study
+from gridsim.studies.study import Study, digest_of_runs
 from gridsim.studies.verdicts import (
     by_cores,
     difference_text,
@@ -64,7 +75,15 @@ from gridsim.studies.verdicts import (
     wait_limit,
 )
 from gridsim.support.announcement import announce
-from gridsim.support.arguments import SuggestingDict, integer, real, sequence, short_repr, unknown_name_error
+from gridsim.support.arguments import (
+    SuggestingDict,
+    check_names,
+    integer,
+    real,
+    sequence,
+    short_repr,
+    unknown_name_error,
+)
 from gridsim.support.arrays import Floats
 from gridsim.support.processes import Processes
 from gridsim.support.progress import Progress
@@ -78,7 +97,8 @@ AT_LEAST, AT_MOST = 10, 1000
 #: Statistic over replications -> the function of columns that estimates it.
 _STATISTICS: dict[str, Callable[..., Estimate]] = {
     "mean": estimate,
-    "ratio": lambda a, b: estimate(a / b),
+    "ratio": paired_ratio,
+    "mean ratio": lambda a, b: estimate(a / b),
     "difference": lambda a, b: estimate(a - b),
     "ratio of means": lambda a, b: estimate(a, b, statistic=ratio_of_means),
 }
@@ -116,6 +136,8 @@ class Replicates(Study):
         Scheduler -> number of rejected rigid jobs, float64[seeds]; empty for bags.
     is_identical
         Whether all metrics of each scheduler are equal in several replications.
+    groups
+        Waiting times of rigid jobs by queue, user, account or site; each grouping has a table.
     """
 
     seeds: tuple[int, ...]
@@ -130,6 +152,7 @@ class Replicates(Study):
     files: Mapping[str, str] = field(default_factory=dict)
     rejected: Mapping[str, Floats] = field(default_factory=dict)
     is_identical: bool = False
+    groups: tuple[GroupMeans, ...] = ()
     _estimates: dict[tuple[str | None, ...], Estimate] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -156,6 +179,15 @@ class Replicates(Study):
         """What the machines of rigid jobs are called, "core" or "node"."""
         return "node" if "nodes" in self.about else "core"
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the digests of all runs, one a line, in the order of `runs`; "" if they are unknown.
+
+        A run that failed has an empty line.  Studies of equal runs have equal digests.
+        """
+        by_replication = zip(*self.digests.values(), strict=True)
+        return digest_of_runs(itertools.chain.from_iterable(by_replication)) if self.digests else ""
+
     def mean(self, name: str, metric: str | None = None) -> Estimate:
         """Estimate the mean over replications for the scheduler `name`.
 
@@ -167,8 +199,15 @@ class Replicates(Study):
         return self._estimate("mean", metric, name)
 
     def ratio(self, a: str, b: str, metric: str | None = None) -> Estimate:
-        """Estimate the mean over replications of a / b, both values from the same replication."""
+        """Estimate the geometric mean over replications of a / b, both values from the same replication.
+
+        It is NaN if a value is 0 or less in some replication; see `difference`.
+        """
         return self._estimate("ratio", metric, a, b)
+
+    def mean_ratio(self, a: str, b: str, metric: str | None = None) -> Estimate:
+        """Estimate the arithmetic mean over replications of a / b, which is not 1 over that of b / a."""
+        return self._estimate("mean ratio", metric, a, b)
 
     def ratio_of_means(self, a: str, b: str, metric: str | None = None) -> Estimate:
         """Estimate the mean of a divided by the mean of b, with replications resampled in pairs."""
@@ -219,6 +258,11 @@ class Replicates(Study):
             files={**self.files, **other.files},
             rejected={**self.rejected, **other.rejected},
             is_identical=self.is_identical and other.is_identical,
+            groups=tuple(
+                GroupMeans(one.group, {**one.values, **two.values})
+                for one, two in zip(self.groups, other.groups, strict=False)
+                if one.group == two.group
+            ),
         )
 
     def _column(self, name: str, metric: str | None) -> Floats:
@@ -262,11 +306,16 @@ class Replicates(Study):
             facts["replications"] += ", all with equal values: nothing that is drawn at random has an effect"
         elif self.about and count > 1:
             facts["replications"] += f"; the lines above describe number {self.seeds[0]}"
+        if self.digest:
+            facts["digest"] = f"{self.digest} (of all {len(self.seeds) * len(self.schedulers)} runs)"
         if full:
             facts |= paired_with(self.baseline) | {"compared by": display_name(self.measure)}
         return Overview(
             facts,
-            [self._metric_table(metric) for metric in self.values],
+            [
+                *(self._metric_table(metric) for metric in self.values),
+                *(group.table(self.noun, self._waiting_unit()) for group in self.groups),
+            ],
             self.verdict(),
             failures=self._failures(),
             records=self._records() if full else (),
@@ -277,8 +326,9 @@ class Replicates(Study):
         """Return the best scheduler by the mean of a metric, its lead, and comparisons that remain undecided.
 
         A difference is significant if the interval of the ratio, paired by replication, does not contain
-        1; values that are equal in all replications allow no conclusion.  Schedulers that reject more jobs
-        than another are not ranked.  Empty for fewer than two schedulers with values.
+        1 (without a ratio, that of the difference 0); values that are equal in all replications allow no
+        conclusion.  Schedulers that reject more jobs than another are not ranked.  Empty for fewer than two
+        schedulers with values.
 
         Parameters
         ----------
@@ -296,21 +346,24 @@ class Replicates(Study):
         if short := self.short_wait(metric):
             return f"Over {count} replications, jobs hardly wait: each mean is below {short}.{reasons}"
         best = [name for name in ranking if np.array_equal(columns[name], columns[ranking[0]])]
-        significant: list[str] = []
+        larger: list[str] = []
+        smaller: list[str] = []
         insignificant: list[str] = []
         constant: list[str] = []
         for name in ranking:
             if name not in best:
-                is_larger, excess = self.excess(name, best[0], metric)
+                sign, excess = self.excess(name, best[0], metric)
                 if self.is_constant(name, best[0], metric):
                     differences = constant
                 else:
-                    differences = significant if is_larger else insignificant
+                    differences = {1: larger, 0: insignificant, -1: smaller}[sign]
                 differences.append(" ".join(filter(None, (name, excess))))
         text = f"Over {count} replications, {' and '.join(best)} {'have' if len(best) > 1 else 'has'} "
         text += f"the lowest {display_name(metric)} on average"
-        if significant:
-            text += f" ({short_list(significant)})"
+        if larger:
+            text += f" ({short_list(larger)})"
+        if smaller:
+            text += f", but the geometric mean of others is lower ({short_list(smaller)})"
         if insignificant:
             text += f"; the difference to {short_list(insignificant)} is not significant"
         if constant:
@@ -338,10 +391,11 @@ class Replicates(Study):
         names = ranking_of(self[metric], self.exclusions)
         return text if names and all(mean(self[metric][name]) < limit for name in names) else ""
 
-    def excess(self, name: str, best: str, metric: str) -> tuple[bool, str]:
-        """Return whether a scheduler has significantly more than the best one, and how much more as text.
+    def excess(self, name: str, best: str, metric: str) -> tuple[int, str]:
+        """Return the sign of a significant difference to the best scheduler, else 0; and how large it is.
 
-        It is a ratio, or a difference if the best one has 0 in a replication.
+        It is a ratio, or a difference if one of both has 0 in a replication.  A scheduler with a larger mean
+        than the best one may be significantly lower than it in most replications: then the sign is -1.
 
         Parameters
         ----------
@@ -352,12 +406,17 @@ class Replicates(Study):
         metric
             The metric that is compared; less is better.
         """
-        if self._column(best, metric).all():
+        if self._has_ratio(name, best, metric):
             ratio = self.ratio(name, best, metric)
-            return ratio.low > 1.0, interval_text(ratio)
+            return (ratio.low > 1.0) - (ratio.high < 1.0), interval_text(ratio)
         difference = self.difference(name, best, metric)
         length, unit = self.unit(metric)
-        return difference.low > 0.0, difference_text(difference, (length, "" if unit == "1" else unit))
+        sign = (difference.low > 0.0) - (difference.high < 0.0)
+        return sign, difference_text(difference, (length, "" if unit == "1" else unit))
+
+    def _has_ratio(self, a: str, b: str, metric: str) -> bool:
+        """Return whether no value of both schedulers is 0 or less, so that there are ratios of them."""
+        return not any((self._column(name, metric) <= 0.0).any() for name in (a, b))
 
     def _metric_table(self, metric: str) -> TextTable:
         base, columns = self.baseline, self.values[metric]
@@ -385,6 +444,14 @@ class Replicates(Study):
         length, name = typical_unit(means)
         return length, f"{name} {note}".strip()
 
+    def _waiting_unit(self) -> tuple[float, str]:
+        """Return the length and the name of the unit of waiting times by group."""
+        if "mean_waiting" in self.values:
+            length, name = self.unit("mean_waiting")
+            return length, name.partition(" ")[0]
+        rows = (row for group in self.groups for row in group.rows(1)[:1])
+        return typical_unit(wait.mean for row in rows for wait in row["mean_waiting"].values())
+
     def text_rows(
         self, metric: str, names: Iterable[str], base: str | None, length: float = 1.0
     ) -> list[list[str]]:
@@ -399,7 +466,7 @@ class Replicates(Study):
             [
                 name,
                 self.mean(name, metric).scale(1.0 / length).format(),
-                *([] if base is None else [self.relative(name, base, metric)]),
+                *([] if base is None else [self.relative(name, base, metric, length)]),
             ]
             for name in names
         ]
@@ -453,15 +520,24 @@ class Replicates(Study):
             columns[metric] = np.stack([values[name] for name in names], axis=1).ravel()
         return Table(columns)
 
-    def relative(self, name: str, base: str, metric: str) -> str:
-        """Return the ratio of `name` to `base` as text; ``-`` if `base` is 0 in some replication.
+    def relative(self, name: str, base: str, metric: str, length: float = 1.0) -> str:
+        """Return the ratio of `name` to `base` as text, or the difference if there is no ratio.
 
-        Schedulers that are not ranked have no ratio."""
+        Schedulers that are not ranked have neither.
+
+        Parameters
+        ----------
+        length
+            Length of the unit of the difference.
+        """
         if name == base:
             return "1"
         if name in self.exclusions:
             return NOT_RANKED
-        return self.ratio(name, base, metric).format() if self._column(base, metric).all() else "-"
+        if self._has_ratio(name, base, metric):
+            return self.ratio(name, base, metric).format()
+        difference = self.difference(name, base, metric)
+        return f"difference {difference.scale(1.0 / length).format()}"
 
     def chart(self, metric: str | None = None, ratio: bool = False) -> RowChart:
         """Return the chart that `gridsim.plots.comparison` draws, with its parameters and errors."""
@@ -488,12 +564,14 @@ class Replicates(Study):
                 samples=samples,
             )
         with np.errstate(all="ignore"):
-            ratios = {name: columns[name] / columns[base] for name in names} | {base: np.zeros(0)}
+            ratios = {name: columns[name] / columns[base] for name in names}
+        ratios |= {name: np.zeros(0) for name in names if not self._has_ratio(name, base, metric)}
+        ratios[base] = np.zeros(0)
         note = f"({count} paired replications)"
         return RowChart(
             title=f"{title} relative to {base}",
-            caption="Mean of the ratios of paired replications, with its confidence interval.  If the "
-            "interval contains 1, the difference is not significant.",
+            caption="Geometric mean of the ratios of paired replications, with its confidence interval.  If "
+            "the interval contains 1, the difference is not significant.",
             x=ChartAxis(f"{quantity}, relative to {base}", concatenation(ratios), "ratio", note),
             order=names,
             reference=1.0,
@@ -507,26 +585,31 @@ class Replicates(Study):
         Parameters
         ----------
         full
-            Have the ratios of all metrics whose baseline is never 0.
+            Have the ratios of all metrics that have some.
         """
         charts: list[Chart] = [self.chart()]
         if (base := self.baseline) is None or len(self.schedulers) < 2:
             return [charts]
-        metrics = [self.measure]
+        others, metrics = [name for name in self.schedulers if name != base], [self.measure]
         if full:
-            metrics = [metric for metric in self.values if self._column(base, metric).all()]
+            metrics = [m for m in self.values if any(self._has_ratio(name, base, m) for name in others)]
         return [[*charts, *(self.chart(metric, ratio=True) for metric in metrics)]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return seeds, units, values, means and ratios with their intervals, and errors, as plain values."""
+        """Return seeds, units, values, means and ratios with their intervals, and errors, as plain values.
+
+        The entry ``differences`` has the differences to the baseline where there is no ratio to it.
+        """
         base = self.baseline
-        ratios = (
-            {}
-            if base is None
-            else {
-                m: {n: asdict(self.ratio(n, base, m)) for n in c if n != base} for m, c in self.values.items()
-            }
-        )
+        ratios: dict[str, dict[str, Any]] = {}
+        differences: dict[str, dict[str, Any]] = {}
+        for metric, columns in self.values.items():
+            if base is None:
+                break
+            others = [name for name in columns if name != base]
+            ratios[metric] = {name: asdict(self.ratio(name, base, metric)) for name in others}
+            if without := [name for name in others if not self._has_ratio(name, base, metric)]:
+                differences[metric] = {name: asdict(self.difference(name, base, metric)) for name in without}
         return {
             "seeds": list(self.seeds),
             "units": dict(self.units),
@@ -534,9 +617,12 @@ class Replicates(Study):
             "means": {m: {n: asdict(self.mean(n, m)) for n in c} for m, c in self.values.items()},
             "baseline": base,
             "ratios": ratios,
+            "differences": differences,
+            "digest": self.digest,
             "digests": {name: list(digests) for name, digests in self.digests.items()},
             "errors": [{"scheduler": n, "seed": s, "error": e} for (n, s), e in self.errors.items()],
             "reached": self.reached,
+            **({"by": {each.group: each.plain_rows() for each in self.groups}} if self.groups else {}),
         }
 
 
@@ -554,6 +640,8 @@ def replicate(
     hold: Collection[str] = (),
     baseline: str | None = None,
     metrics: RequestedMetrics | None = ("max_stretch",),
+    skip_days: float = 0.0,
+    by: Sequence[Group] = (),
     errors: str = "raise",
     time_limit: float | None = None,
     executor: Executor | None = None,
@@ -561,6 +649,7 @@ def replicate(
     store: Store | StorePath | None = None,
     retry: bool = False,
     progress: Progress = False,
+    **unknown: Any,
 ) -> Replicates:
     """Run each of `schedulers` on the same replications of `scenario`.
 
@@ -593,6 +682,11 @@ def replicate(
         A list of names in `gridsim.results.metrics.registry.METRICS` and of functions that return a number
         for a `Result`; or name -> function, where a metric of gridsim is mapped to its own name; or one
         function.  None for the usual metrics of such schedulers.
+    skip_days
+        Number of days at the beginning of each replication whose applications do not count in metrics; see
+        `gridsim.Result.without_first_days`.
+    by
+        What rigid jobs are grouped by, as in `gridsim.compare`; each has a table of mean waiting times.
     errors
         ``"raise"`` a GridSimError for the first run that fails, or ``"record"`` it and continue.
     time_limit
@@ -607,7 +701,13 @@ def replicate(
         Whether runs that are in the store as failed are executed again.
     progress
         Whether to show a progress bar of runs on stderr; see `simulate`.
+    unknown
+        None: for an unknown argument, the error names the closest one.
     """
+    if unknown:
+        from inspect import signature  # takes long
+
+        check_names("replicate", unknown, [*signature(replicate).parameters][:-1])
     named = scenario.schedulers if isinstance(scenario, Scenario) else None
     schedulers = chosen_schedulers(schedulers, named)
     selection = {} if metrics is None else requested_metrics(metrics)
@@ -627,6 +727,7 @@ def replicate(
     numbers = _numbers(seeds, AT_LEAST if replicates is None and half_width is not None else replicates)
     if (runs := len(numbers) * len(schedulers)) > MAX_RUNS:
         raise ScenarioError(f"replicates must make at most {MAX_RUNS} runs of all schedulers, got {runs}")
+    skip_days, by = checked_days(skip_days), checked_groups(by)
     target = None if half_width is None else real("half_width", half_width, above=0)
     integer("at_most", at_most, low=1 if target is None else len(numbers))
     if not callable(scenario):
@@ -642,10 +743,26 @@ def replicate(
         scenarios = [make(k) for k in new_numbers]
         with scope:
             if not records:
-                about.update(plan_lines(scenarios[0], hold, executor))
+                for group in by:
+                    job_groups(group, scenarios[0])
+                    if getattr(scenarios[0].workload.recipe, "resample", None) == f"{group}s":
+                        raise ScenarioError(
+                            f"by must not be {group!r} if workload.resample draws {group}s, which differ "
+                            "between replications"
+                        )
+                about.update(plan_lines(scenarios[0], hold, executor, skip_days))
                 announce(lambda: about)
             cells = [
-                Cell(one, scheduler, selection, time_limit, label=name, place=f"replication {k}")
+                Cell(
+                    one,
+                    scheduler,
+                    selection,
+                    time_limit,
+                    skip_days,
+                    by,
+                    label=name,
+                    place=f"replication {k}",
+                )
                 for k, one in zip(new_numbers, scenarios, strict=True)
                 for name, scheduler in schedulers.items()
             ]
@@ -667,9 +784,7 @@ def replicate(
     names = list(selection) or default_metrics([each.values for each in records if not each.error], rigid)
 
     def study(is_narrow: bool | None) -> Replicates:
-        return replicates_of(
-            records, list(schedulers), numbers, names, baseline, reached=is_narrow, functions=selection
-        )
+        return replicates_of(records, list(schedulers), numbers, names, baseline, is_narrow, selection, by)
 
     def with_provenance(values: Replicates) -> Replicates:
         return replace(values, about=about, files=read.files)
@@ -687,14 +802,16 @@ def replicate(
         run(further)
 
 
-def plan_lines(scenario: Scenario, hold: Collection[str], executor: Executor | None = None) -> dict[str, str]:
-    """Return lines on a replication, and on what is drawn anew in each.
+def plan_lines(
+    scenario: Scenario, hold: Collection[str], executor: Executor | None = None, skip_days: float = 0.0
+) -> dict[str, str]:
+    """Return lines on a replication, on the applications that count, and on what is drawn anew in each.
 
     They must be possible if the runs are on this machine.  Elsewhere there may be files and memory that are
     not here.
     """
     try:
-        lines = planned_lines(scenario)
+        lines = planned_lines(scenario, skip_days=skip_days)
     except (GridSimError, OSError, MemoryError):
         if executor is None or isinstance(executor, Processes):
             raise
@@ -716,7 +833,10 @@ def plan_lines(scenario: Scenario, hold: Collection[str], executor: Executor | N
             lines["sample"] = line
         parts = [names.get(name, name) for name in parts]
     parts += [] if "run" in hold else ["choices of the schedulers"]
-    return lines | {"drawn anew": enumeration(parts, len(parts)) if parts else "nothing"}
+    if not parts:
+        return lines | {"drawn anew": "nothing"}
+    line = f"{enumeration(parts, len(parts))}; replication 0 is a new draw as well, not that of gridsim run"
+    return lines | {"drawn anew": line}
 
 
 def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, ...]:
@@ -765,6 +885,7 @@ def replicates_of(
     baseline: str | None = None,
     reached: bool | None = None,
     functions: Mapping[str, MetricFunction | None] | None = None,
+    by: Sequence[Group] = (),
 ) -> Replicates:
     """Return `records` as `Replicates`.
 
@@ -774,6 +895,8 @@ def replicates_of(
         Run records, ordered by replication and scheduler.
     functions
         The functions of metrics, as `requested_metrics` returned them.
+    by
+        What rigid jobs are grouped by in the records.
     """
     user_metrics = {name for name, function in (functions or {}).items() if function is not None}
     count = len(schedulers)
@@ -809,6 +932,7 @@ def replicates_of(
             if rigid and "failed" not in user_metrics
         },
         is_identical=len(numbers) > 1 and all(_are_equal(runs[k::count]) for k in range(count)),
+        groups=group_means(by, of),
     )
 
 

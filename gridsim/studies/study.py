@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gridsim.plots.charts import Chart
+
+
+def digest_of_runs(digests: Iterable[str]) -> str:
+    """Return the SHA-256 of the digests of runs, one a line; a run that failed has an empty line."""
+    return hashlib.sha256("".join(f"{digest}\n" for digest in digests).encode()).hexdigest()
 
 
 class Study(ArrowStream, ABC):

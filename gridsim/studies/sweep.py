@@ -25,6 +25,7 @@ from gridsim.results.metrics.registry import (
     default_metrics,
 )
 from gridsim.results.metrics.selection import RequestedMetrics, requested_metrics
+from gridsim.results.metrics.window import checked_days
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import (
     Schedulers,
@@ -57,7 +58,17 @@ from gridsim.support.text import check_name, plain
 #: The values of an axis: values of the entry that the axis is named after, or label -> (entry -> value).
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
 _SCHEDULERS = "schedulers."
-_KEYS = ("scenario", "schedulers", "replicates", "baseline", "metrics", "hold", "time_limit", "over")
+_KEYS = (
+    "scenario",
+    "schedulers",
+    "replicates",
+    "baseline",
+    "metrics",
+    "skip_days",
+    "hold",
+    "time_limit",
+    "over",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +92,7 @@ class Sweep:
         The number of replications of each point.
     hold
         Parts that are the same in all replications; see `gridsim.studies.replicate.replication`.
-    metrics
+    metrics, skip_days
         As in `gridsim.replicate`.
     baseline
         The scheduler to compare with.
@@ -100,6 +111,7 @@ class Sweep:
     metrics: RequestedMetrics | None = None
     baseline: str | None = None
     time_limit: float | None = None
+    skip_days: float = 0.0
     folder: str = ""
 
     def __post_init__(self) -> None:
@@ -108,6 +120,7 @@ class Sweep:
         object.__setattr__(self, "schedulers", chosen)
         integer("replicates", self.replicates, low=1)
         object.__setattr__(self, "time_limit", checked_limit(self.time_limit))
+        object.__setattr__(self, "skip_days", checked_days(self.skip_days))
         if self.baseline is not None and self.baseline not in self.schedulers:
             known = ", ".join(self.schedulers)
             raise ScenarioError(f"baseline must be one of {known}, got {self.baseline!r}")
@@ -292,6 +305,7 @@ class Sweep:
                     scheduler,
                     self.selection,
                     self.time_limit,
+                    self.skip_days,
                     label=name,
                     place=", ".join(filter(None, (place, f"replication {k}"))),
                 )
@@ -462,6 +476,7 @@ def sweep(
     replicates: int = 10,
     hold: Collection[str] = (),
     metrics: RequestedMetrics | None = None,
+    skip_days: float = 0.0,
     baseline: str | None = None,
     time_limit: float | None = None,
     **options: Any,
@@ -484,6 +499,7 @@ def sweep(
         replicates=replicates,
         hold=hold,
         metrics=metrics,
+        skip_days=skip_days,
         baseline=baseline,
         time_limit=time_limit,
     )

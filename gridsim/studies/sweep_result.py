@@ -22,7 +22,7 @@ from gridsim.results.table import Table
 from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.overview import Overview, TextTable, enumeration, failure_lines, paired_with
 from gridsim.studies.replicate import Replicates, replicates_of
-from gridsim.studies.study import Study
+from gridsim.studies.study import Study, digest_of_runs
 from gridsim.studies.verdicts import (
     points_text,
     ranking_of,
@@ -123,6 +123,11 @@ class SweepResult(Study):
         """Iterate over the points, each as axis -> label."""
         for labels in itertools.product(*self.axes.values()):
             yield dict(zip(self.axes, labels, strict=True))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the digests of all runs, one a line, in the order of `runs`; see `Replicates.digest`."""
+        return digest_of_runs(each.digest for each in self.measured)
 
     @property
     def errors(self) -> list[str]:
@@ -230,7 +235,7 @@ class SweepResult(Study):
         full
             Include the axes, and how the schedulers are compared.
         """
-        facts: dict[str, str] = {}
+        facts = {"digest": f"{self.digest} (of all {len(self.measured)} runs)"}
         if full:
             facts |= {axis: ", ".join(map(str, labels)) for axis, labels in self.axes.items()}
             facts["replications"] = f"{self.replicates} for each of {len(list(self.points()))} points"
@@ -253,8 +258,11 @@ class SweepResult(Study):
         """Return at how many points each scheduler has the lowest mean, and which points are undecided.
 
         The rules are those of `gridsim.Replicates`: a difference is significant if the interval of the ratio
-        does not contain 1, and few replications are too few for a conclusion.
+        does not contain 1, and few replications are too few for a conclusion.  A sweep of one scheduler
+        compares its points in the same way, since they have the same replications.
         """
+        if len(self.schedulers) == 1:
+            return self._verdict_on_points()
         metric, wins, points = self.metrics[0], dict.fromkeys(self.schedulers, 0), 0
         short_points = 0
         mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
@@ -271,7 +279,7 @@ class SweepResult(Study):
                 continue
             points += 1
             is_constant = replicates.is_constant(ranking[1], ranking[0], metric)
-            if not is_constant and replicates.excess(ranking[1], ranking[0], metric)[0]:
+            if not is_constant and replicates.excess(ranking[1], ranking[0], metric)[0] > 0:
                 wins[ranking[0]] += 1
             else:
                 open_pairs.setdefault(" and ".join(sorted(ranking[:2])), []).append(point_text(labels))
@@ -302,6 +310,20 @@ class SweepResult(Study):
             text += f".  {missing} of {count} points are missing: fewer than two schedulers have "
             text += "results" if not unranked_points else "results and are ranked"
         return text + "." + suffix
+
+    def _verdict_on_points(self) -> str:
+        """Return the sentence that compares the points of the only scheduler."""
+        (name,), points = self.schedulers, {point_text(point): found for point, found in self.each()}
+        first = next(iter(points.values()))
+        metrics = [metric for metric in (self.metrics[0], "mean_waiting_by_cores") if metric in self.metrics]
+        return Replicates(
+            first.seeds,
+            {metric: {point: found[metric][name] for point, found in points.items()} for metric in metrics},
+            first.units,
+            measure=metrics[0],
+            rejected={point: found.rejected[name] for point, found in points.items() if found.rejected},
+            is_identical=all(found.is_identical for found in points.values()),
+        ).verdict()
 
     def _metric_table(self, metric: str) -> TextTable:
         """Return a table with a row per point and scheduler: the mean, and the ratio to the baseline."""
@@ -366,7 +388,8 @@ class SweepResult(Study):
         panel = point_text(point)
         relative = f" relative to {base}" if ratio else ""
         quantity = quantity_title(metric, "" if ratio else metric_unit)
-        caption = f"Means over {self.replicates} replications with their confidence intervals"
+        means = "Geometric means of ratios" if ratio else "Means"
+        caption = f"{means} over {self.replicates} replications with their confidence intervals"
         return CurveChart(
             title=f"{display_name(metric).capitalize()}{relative}{f', {panel}' if panel else ''}",
             caption=caption + (", paired by replication." if ratio else "."),
@@ -409,6 +432,7 @@ class SweepResult(Study):
             "schedulers": list(self.schedulers),
             "replicates": self.replicates,
             "baseline": self.baseline,
+            "digest": self.digest,
             "units": units_of(self.metrics),
             "cells": list(self.table().rows()),
             "points": [

@@ -105,7 +105,8 @@ def test_a_metric_may_have_the_short_name_of_another() -> None:
 def test_ratios_are_computed_by_pairs(replicates: Replicates) -> None:
     tree, central = replicates["max_stretch"]["tree"], replicates["max_stretch"]["central"]
     ratio = replicates.ratio("tree", "central")
-    assert ratio.mean == pytest.approx(np.mean(tree / central)) and ratio.seeds == 5
+    assert ratio.mean == pytest.approx(np.prod(tree / central) ** (1 / 5)) and ratio.seeds == 5
+    assert replicates.mean_ratio("tree", "central").mean == pytest.approx(np.mean(tree / central))
     assert ratio.low <= ratio.mean <= ratio.high
     assert (tree / central).min() <= ratio.low and ratio.high <= (tree / central).max()
     assert replicates.difference("tree", "central").mean == pytest.approx(np.mean(tree - central))
@@ -114,6 +115,38 @@ def test_ratios_are_computed_by_pairs(replicates: Replicates) -> None:
         replicates.ratio("tree", "tree").note == "all equal" and replicates.ratio("tree", "tree").low == 1.0
     )
     assert replicates.ratio("tree", "central") == ratio  # the same values, the same interval
+
+
+def test_a_ratio_is_the_inverse_of_that_with_the_schedulers_exchanged() -> None:
+    """The mean of a / b is below 1 here, and so is that of b / a."""
+    a, b = np.array([1.0, 9.0, 2.0, 3.0, 0.5, 7.0]), np.array([2.0, 2.0, 5.0, 3.5, 2.0, 4.0])
+    both = Replicates(tuple(range(6)), {"max_stretch": {"a": a, "b": b}})
+    ratio, inverse = both.ratio("a", "b"), both.ratio("b", "a")
+    ends = inverse.mean, inverse.high, inverse.low
+    assert (ratio.mean, ratio.low, ratio.high) == pytest.approx([1 / end for end in ends])
+    assert both.mean_ratio("a", "b").mean > 1 < both.mean_ratio("b", "a").mean
+
+
+def test_where_a_value_is_0_the_difference_is_shown_in_place_of_the_ratio() -> None:
+    values = {"a": np.array([0.0, 1, 2, 1, 3, 2]), "b": np.array([4.0, 5, 9, 6, 7, 8])}
+    for base, other in (("a", "b"), ("b", "a")):
+        both = Replicates(tuple(range(6)), {"makespan": values}, {"makespan": "s"}, {}, {}, base, "makespan")
+        difference = both.difference(other, base)
+        assert math.isnan(both.ratio(other, base).mean)
+        assert both.overview().tables[0].rows["ab".index(other)][-1] == f"difference {difference}"
+        assert both.to_dict()["differences"]["makespan"][other]["mean"] == difference.mean
+        assert both.verdict().endswith("average (b +5 s [+4.17, +6.17]).")
+
+
+def test_the_conclusion_does_not_hide_that_the_ratio_contradicts_the_means() -> None:
+    """One replication of "extreme" is extreme, so that its mean is larger."""
+    usual, extreme = np.full(20, 10.0), np.full(20, 1.0)
+    extreme[7] = 300.0
+    actual = Replicates(tuple(range(20)), {"max_stretch": {"usual": usual, "extreme": extreme}}).verdict()
+    assert (
+        "usual has the lowest max stretch on average, but the geometric mean of others is lower (extreme -"
+        in actual
+    )
 
 
 def test_common_noise_cancels_in_paired_ratios() -> None:
@@ -201,6 +234,12 @@ def test_invalid_arguments_are_rejected(change: dict, message: str) -> None:
     arguments = {"schedulers": SCHEDULERS, "seeds": [1], "metrics": ["max_stretch"], **change}
     with pytest.raises(gs.ScenarioError, match=message):
         replicate(small_scenario, arguments["schedulers"], arguments["seeds"], metrics=arguments["metrics"])
+
+
+def test_an_unknown_argument_is_an_error_with_the_closest_one() -> None:
+    message = "^replicate has no argument 'replicate'; did you mean replicates"
+    with pytest.raises(gs.ScenarioError, match=message):
+        replicate(small_scenario, SCHEDULERS, replicate=5)
 
 
 @pytest.mark.parametrize("width", [1e-150, 1e-300, 5e-324])

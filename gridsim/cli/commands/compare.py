@@ -13,12 +13,14 @@ from gridsim.cli.options import (
     Flags,
     NamingCommand,
     bound_option,
+    by_option,
     complete_schedulers,
     json_option,
     progress_option,
     report_option,
     save_scenario_option,
     settings_option,
+    skip_days_option,
     verbose_option,
 )
 from gridsim.cli.output import file_name, print_plan, print_text, progress_of, terminal_width
@@ -76,13 +78,14 @@ DEFAULT_SCHEDULERS = {
 )
 @shared_run_options
 @bound_option
+@skip_days_option
 @click.option(
     "--log/--no-log",
     "log",
     default=True,
     help="With the jobs of a log, show the schedule recorded in it, as a reference.  [yes]",
 )
-@click.option("--by", metavar="A,B", help="Show mean waiting times by queue, user, account or site.")
+@by_option
 @click.option("--out", metavar="DIR", help="Save the results in a folder, as NAME.npz.")
 @save_scenario_option
 @verbose_option
@@ -215,16 +218,16 @@ def _compare_runs(
         [*(("--out", path) for path in outputs), *_outputs(flags)],
     )
     with _run_executor(flags["workers"]) as executor, print_plan(flags["as_json"]) as plan:
-        # `replicates` is not among the arguments, which the overloads cannot see
-        comparison: Comparison = experiment.compare(  # type: ignore[assignment]
-            {first: scenario, **further} if further else scenario,  # type: ignore[arg-type]
+        comparison: Comparison = experiment.compare(
+            {first: scenario, **further} if further else scenario,
             schedulers,
             progress=progress_of(flags["progress"], flags["as_json"]),
             baseline=baseline,
             bound=flags["bound"],
+            skip_days=flags["skip_days"],
             executor=executor,
             log=flags["log"],
-            by=names_of(flags["by"]),
+            by=_groups(flags),
             **run_arguments(flags["run_flags"], out, flags["report"]),
         )
     save_scenario(flags["save_scenario"])
@@ -254,6 +257,11 @@ def _outputs(flags: Flags) -> list[tuple[str, str | None]]:
     return [(f"--{name.replace('_', '-')}", flags[name]) for name in names]
 
 
+def _groups(flags: Flags) -> Any:
+    """Return the names of --by, which are checked where they are used."""
+    return names_of(flags["by"])
+
+
 def _run_executor(count: int | None) -> AbstractContextManager[Executor | None]:
     """Return a context manager with the executor of the runs; None to execute them in this process."""
     if count is None:
@@ -267,9 +275,11 @@ def _command(names: list[str], result: Replicates, flags: Flags) -> list[str]:
     """Return the command that repeats the replications of the scenario in scenario.toml."""
     arguments = ["gridsim", "compare", "scenario.toml", "--schedulers", ",".join(names)]
     arguments += ["--baseline", str(result.baseline), "--replicates", str(len(result.seeds))]
-    for flag in ("hold", "metrics"):
+    for flag in ("hold", "metrics", "by"):
         if flags[flag] is not None:
             arguments += [f"--{flag}", str(flags[flag])]
+    if flags["skip_days"]:
+        arguments += ["--skip-days", f"{flags['skip_days']:g}"]
     if (time_limit := flags["run_flags"].get("time_limit")) is not None:
         arguments += ["--time-limit", str(time_limit)]
     return arguments
@@ -285,10 +295,6 @@ def _compare_replications(
     time_limit = run_flags.pop("time_limit", None)
     single = [shared_run_options.flags[name] for name in run_flags]
     single += [f"--{name}" for name in ("out", "verbose") if flags[name]]
-    if flags["by"]:
-        raise ScenarioError(
-            "--replicates does not support --by: it shows no jobs of single runs; leave out one of them"
-        )
     if single:
         raise ScenarioError(
             f"--replicates does not support {single[0]}, which is for single runs; use --store DIR"
@@ -314,6 +320,8 @@ def _compare_replications(
             hold=names_of(flags["hold"]),
             baseline=baseline or experiment.default_baseline(schedulers),
             metrics=names_of(flags["metrics"]) or None,
+            skip_days=flags["skip_days"],
+            by=_groups(flags),
             errors="record",
             time_limit=time_limit,
             progress=progress_of(flags["progress"], flags["as_json"]),

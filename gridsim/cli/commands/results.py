@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import EXPORT_FORMAT, INT, SECONDS, NamingCommand, json_option, title_option
+from gridsim.cli.options import (
+    EXPORT_FORMAT,
+    INT,
+    SECONDS,
+    NamingCommand,
+    by_option,
+    json_option,
+    skip_days_option,
+    title_option,
+)
 from gridsim.cli.output import (
     check_distinct,
     check_output,
@@ -19,19 +28,23 @@ from gridsim.cli.output import (
     save_animation,
 )
 from gridsim.cli.result_args import guard_display, named_files, parse_machines, parse_nodes
-from gridsim.cli.study_flags import check_animation, check_figure, check_report, save_figure
+from gridsim.cli.study_flags import check_animation, check_figure, check_report, names_of, save_figure
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
     from gridsim.validation.common import Violation
 
 
-@click.command("report")
+@click.command("report", cls=NamingCommand)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--out", required=True, metavar="FILE", help="Output file (.html).")
 @title_option
+@by_option
+@skip_days_option
 @json_option
-def report(paths: tuple[str, ...], out: str, title: str | None, as_json: bool) -> None:
+def report(
+    paths: tuple[str, ...], out: str, title: str | None, by: str | None, skip_days: float, as_json: bool
+) -> None:
     """Write a report on results (files, or folders of files): one HTML file that works offline.
 
     Several results are compared under the names of their files.  The baseline is the result named mincent,
@@ -46,7 +59,9 @@ def report(paths: tuple[str, ...], out: str, title: str | None, as_json: bool) -
     check_distinct([(f"PATH {file}", file) for file in files.values()], [("--out", out)])
     results = {name: Result.load(file) for name, file in files.items()}
     with guard_display(files.values()):
-        write_report(results, out, title=title, files=files)
+        results = {name: result.without_first_days(skip_days) for name, result in results.items()}
+        groups: Any = names_of(by)  # checked where they are used
+        write_report(results, out, title=title, files=files, by=groups)
     if as_json:
         digests = {name: result.digest for name, result in results.items()}
         click.echo(to_json({"out": out, "files": files, "digests": digests}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -24,6 +25,7 @@ from gridsim.cli.options import (
     report_option,
     save_scenario_option,
     settings_option,
+    skip_days_option,
     verbose_option,
 )
 from gridsim.cli.output import (
@@ -73,6 +75,7 @@ def _scheduler_option(default: str) -> Decorator:
     "--checkpoint names a file).  [600]",
 )
 @bound_option
+@skip_days_option
 @out_option
 @report_option
 @animate_option
@@ -89,6 +92,7 @@ def run(
     checkpoint: str | None,
     checkpoint_every: float | None,
     bound: Any,
+    skip_days: float,
     out: str | None,
     report: str | None,
     title: str | None,
@@ -100,8 +104,10 @@ def run(
     as_json: bool,
 ) -> None:
     """Run one scheduler on a scenario; flags override the scenario file or, without a file, the defaults."""
+    from gridsim.model.sanity_checks import warn_unusual
+    from gridsim.results.text import planned_lines
     from gridsim.scheduling.registry import split_label
-    from gridsim.simulation.simulate import CHECKPOINT_EVERY, simulate
+    from gridsim.simulation.simulate import CHECKPOINT_EVERY, execute
 
     label = split_label(name)[0]
     out = output_file(out, label)
@@ -119,10 +125,12 @@ def run(
     if animate is not None:
         events = arguments["record"] if "events" in arguments["record"] else ()
         arguments["record"] = tuple(dict.fromkeys((*events, "schedule", "messages"))) if events else "all"
+    warn_unusual(scenario)
     with print_plan(as_json) as plan:
-        result = simulate(
+        result = execute(
             scenario,
             scheduler,
+            plan=partial(planned_lines, scenario, skip_days=skip_days),
             progress=progress_of(progress, as_json),
             **arguments,
             checkpoint=checkpoint,
@@ -130,7 +138,7 @@ def run(
         )
     save(save_scenario)
     show_result(
-        result,
+        result.without_first_days(skip_days),
         label,
         out=out,
         report=report,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.options import (
+    FLOAT,
     INT,
     PART,
     NamingCommand,
@@ -71,6 +72,12 @@ if TYPE_CHECKING:
     help="Metrics to report; schedulers are compared by the first one.  [as in the file]",
 )
 @click.option(
+    "--skip-days",
+    type=FLOAT,
+    metavar="N",
+    help="Leave what is released in the first N days out of metrics.  [as in the file, else 0]",
+)
+@click.option(
     "--part",
     type=PART,
     help="Only run part K of N parts, which may share a store, or have stores that are merged.",
@@ -88,6 +95,7 @@ def sweep(
     replicates: int | None,
     baseline: str | None,
     metrics: str | None,
+    skip_days: float | None,
     out: str | None,
     part: tuple[int, int] | None,
     imports: tuple[str, ...],
@@ -109,8 +117,12 @@ def sweep(
                 raise ScenarioError(f"--{flag} does not support --part, since it requires the whole sweep")
     check_study(flags, "sweep")
     check_table(out)
-    changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}
-    changes["metrics"] = names_of(metrics) or None
+    changes: dict[str, Any] = {
+        "schedulers": names_of(names) or None,
+        "replicates": replicates,
+        "baseline": baseline,
+    }
+    changes |= {"metrics": names_of(metrics) or None, "skip_days": skip_days}
     overrides = {key: value for key, value in changes.items() if value is not None}
     definition = Sweep.from_toml(text("SWEEP.toml", file), imports=imports, **overrides)
     # this also checks the points, before the store is created
@@ -118,7 +130,7 @@ def sweep(
     outputs = [("--out", out), ("--figure", flags["figure"]), ("--report", flags["report"])]
     check_distinct([("SWEEP.toml", file), *scenario_files(files)], outputs)
     # an error in the plan would occur in every run
-    lines = plan_lines(definition.cells[0].scenario, definition.hold)
+    lines = plan_lines(definition.cells[0].scenario, definition.hold, skip_days=definition.skip_days)
     runs, points = len(definition.cells), len(list(definition.points()))
     lines["runs"] = (
         f"{runs:,} at {points:,} points; the lines above describe replication 0 of the first point"
@@ -175,6 +187,9 @@ def _command(file: str, overrides: dict[str, Any], imports: Sequence[str]) -> li
     """Return the command that repeats the sweep."""
     arguments = ["gridsim", "sweep", file]
     for flag, value in overrides.items():
-        arguments += [f"--{flag}", ",".join(value) if isinstance(value, list) else str(value)]
+        arguments += [
+            f"--{flag.replace('_', '-')}",
+            ",".join(value) if isinstance(value, list) else str(value),
+        ]
     arguments += [part for name in imports for part in ("--import", name)]
     return arguments

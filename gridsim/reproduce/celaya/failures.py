@@ -152,7 +152,7 @@ def _claims(kind: str, reading: str, values: Replicates, nodes: int) -> Iterator
     claim = {sentence: by_reading(sentence, reading) for sentence in ON_FAILURES}
     yield from _ends(claim[RANGE_FAILING], kind, name, values, FAILING_STRETCH, nodes)
     quantity = f"{kind}: largest stretch, {name}, over that without failures"
-    yield judge(claim[LARGER], quantity, values.ratio(name, TREE, "max"), ALLOWED_RISE)
+    yield judge(claim[LARGER], quantity, values.mean_ratio(name, TREE, "max"), ALLOWED_RISE)
     width = {tree: values["max"][tree] / values["min"][tree] for tree in (TREE, name)}
     for tree, (low, high) in ((TREE, CALM_STRETCH), (name, FAILING_STRETCH)):
         quantity = f"{kind}: largest / smallest, {tree}"

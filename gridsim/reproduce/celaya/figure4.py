@@ -142,7 +142,7 @@ def _fig4a_rows(data: Measurements) -> Iterator[Row]:
         growth = f"{kind}: growth of the ratio, N = {sizes[0]} to {sizes[-1]}, tree"
         yield judge(LOSS_GROWS, growth, rise, ClaimedRange("> 0, slight", ABOVE_ZERO, 0.25))
         for fcfs in FCFS:
-            yield judge(TWICE, f"{at}: {fcfs} / MinCent", last.ratio(fcfs, BASE), ALMOST_TWICE)
+            yield judge(TWICE, f"{at}: {fcfs} / MinCent", last.mean_ratio(fcfs, BASE), ALMOST_TWICE)
         for reading in readings(kind):
             yield from against[kind, reading]
 
@@ -151,7 +151,11 @@ def _losses(label: str, name: str, values: Replicates) -> list[Row]:
     """Return the rows on the loss of a tree, with the share of requests that its root decides."""
     share = values.mean(name, "requests").mean
     reason = f"{share:.3g} % of the requests are decided at the root"
-    ratio, quantity, test = values.ratio(name, BASE), f"{label} / MinCent", ClaimedRange("< 1.25", high=1.25)
+    ratio, quantity, test = (
+        values.mean_ratio(name, BASE),
+        f"{label} / MinCent",
+        ClaimedRange("< 1.25", high=1.25),
+    )
     if name != TREE:
         return [Row(LOSS, quantity, test.paper, ratio, why=reason)]
     ratios = {quantity: ratio, f"{quantity}, ratio of the means": values.ratio_of_means(name, BASE)}
@@ -224,7 +228,7 @@ def _draw_fig4a(data: Measurements) -> Figure:
         names = [name for name in CURVES if name in cases.last.schedulers]
         for name in names:
             points = {
-                nodes: values.ratio(name, BASE)
+                nodes: values.mean_ratio(name, BASE)
                 for nodes, values in cases.items()
                 if name in values.schedulers
             }
@@ -375,7 +379,7 @@ def _loss_grids(data: Measurements) -> Iterator[ResultGrid]:
     for name, (_, network) in LADDER.items():
         before = FAILURES if network is failing else CALM_STEP
         gain = (stretch[before] - stretch[name]) / stretch[BASE]
-        rows[name] = [values.ratio(name, BASE), estimate(gain)]
+        rows[name] = [values.mean_ratio(name, BASE), estimate(gain)]
     columns = ["what is other", "maximum stretch / MinCent", "gained"]
     yield ResultGrid(f"{title}: {CALIBRATIONS['K1']}", columns, rows)
 
@@ -385,7 +389,7 @@ def _draw_loss(data: Measurements) -> Figure:
     from gridsim import plots
 
     figure, [axes] = plots.figure(1)
-    axes.barh(list(LADDER), [data.first.ratio(name, BASE).mean for name in LADDER])
+    axes.barh(list(LADDER), [data.first.mean_ratio(name, BASE).mean for name in LADDER])
     axes.invert_yaxis()
     axes.set_xlabel("maximum stretch / MinCent")
     return figure

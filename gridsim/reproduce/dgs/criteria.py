@@ -165,7 +165,10 @@ def _rows(data: Measurements) -> Iterator[Row]:
             more = estimate(bound["waiting"][name] - free["waiting"][name])
             yield judge("", f"{case}: mean waiting of {name}, with constraints - without", more, unit="s")
         yield from _rows_of_distance(case, apart)
-        quantity, ratio = f"{case}: mean waiting, {KEEP} / {RELEASE}", ending.ratio(KEEP, RELEASE, "waiting")
+        quantity, ratio = (
+            f"{case}: mean waiting, {KEEP} / {RELEASE}",
+            ending.mean_ratio(KEEP, RELEASE, "waiting"),
+        )
         yield judge(EARLY_RELEASE, quantity, ratio, LARGER)
         gain = 100.0 * (1.0 - ending["waiting"][RELEASE] / ending["waiting"][KEEP])
         yield judge("", f"{case}: share of waiting that releasing gains", estimate(gain), unit="%")
@@ -189,7 +192,7 @@ def _violations(case: str, run: Run, jobs: AttributedJobs) -> Row:
 
 def _rows_of_distance(case: str, values: Replicates) -> Iterator[Row]:
     for name in (ACAP, LATER):
-        quantity, ratio = f"{case}: mean distance, {name} / {DGS}", values.ratio(name, DGS, "distance")
+        quantity, ratio = f"{case}: mean distance, {name} / {DGS}", values.mean_ratio(name, DGS, "distance")
         yield judge(CLOSE, quantity, ratio, ClaimedRange("< 1", 0.0, BELOW_ONE))
     more = values.difference(ACAP, DGS, "waiting")
     yield judge("", f"{case}: mean waiting, {ACAP} - {DGS}", more, unit="s")

@@ -83,7 +83,7 @@ def _rows(data: Measurements) -> Iterator[Row]:
     exact_times, requested_times = data[EXACT_TIMES], data[REQUESTED_TIMES]
 
     def ratio(claim: str, name: str, rival: str, expected: ClaimedRange, case: str = REQUESTED_TIMES) -> Row:
-        values = data[case].ratio(name, rival, "waiting")
+        values = data[case].mean_ratio(name, rival, "waiting")
         return judge(claim, f"{case}: mean waiting, {name} / {rival}", values, expected)
 
     yield ratio(EXACT, DGS, EASY, _AS_LONG, EXACT_TIMES)
@@ -95,11 +95,13 @@ def _rows(data: Measurements) -> Iterator[Row]:
     yield ratio(EQUAL_WAITING, DGS_MOVING, EASY, _AS_LONG)
     yield ratio(EQUAL_WAITING, DGS_MOVING, CONSERVATIVE, _AS_LONG)
     yield ratio(EQUAL_WAITING, ASAP_MOVING, CONSERVATIVE, _AS_LONG)
-    wide = exact_times.ratio(ZORILLA, EASY, "wide")
+    wide = exact_times.mean_ratio(ZORILLA, EASY, "wide")
     yield judge(DELAYS, f"waiting of the widest tenth, {ZORILLA} / {EASY}", wide, LARGER)
     for rival in EASY, DGS:
-        yield judge("", f"mean waiting, {ZORILLA} / {rival}", exact_times.ratio(ZORILLA, rival, "waiting"))
-    more = requested_times.ratio(DGS_MOVING, DGS, "messages")
+        yield judge(
+            "", f"mean waiting, {ZORILLA} / {rival}", exact_times.mean_ratio(ZORILLA, rival, "waiting")
+        )
+    more = requested_times.mean_ratio(DGS_MOVING, DGS, "messages")
     yield judge("", f"{REQUESTED_TIMES}: messages per job, {DGS_MOVING} / {DGS}", more)
 
 

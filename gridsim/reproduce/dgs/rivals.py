@@ -106,7 +106,7 @@ COLUMNS = {
 def _rows(data: Measurements) -> Iterator[Row]:
     for case, values in data.items():
         quantity = f"{case}: messages per job, {ZORILLA} / {DGS}"
-        yield judge(FLOODING_COST, quantity, values.ratio(ZORILLA, DGS, "messages"), LARGER)
+        yield judge(FLOODING_COST, quantity, values.mean_ratio(ZORILLA, DGS, "messages"), LARGER)
         for metric, label in (("waiting", "mean waiting"), ("wide", "waiting of the widest tenth")):
             more = values.difference(ZORILLA, DGS, metric)
             yield judge(DELAYS, f"{case}: {label}, {ZORILLA} - {DGS}", more, POSITIVE, unit="s")

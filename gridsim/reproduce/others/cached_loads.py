@@ -211,7 +211,7 @@ def _rows(data: Measurements) -> Iterator[Row]:
                 yield judge(
                     claim if is_published else "",
                     f"{case}: {metric}, dodoor / {rival}",
-                    values.ratio(DODOOR, rival, metric),
+                    values.mean_ratio(DODOOR, rival, metric),
                     SMALLER if is_published else None,
                 )
         for metric in (REQUESTS, ALL_MESSAGES):

@@ -201,7 +201,7 @@ def _rows(data: Measurements) -> Iterator[Row]:
                 ClaimedRange(f"< {4 * beat:g}", 0.0, 4 * beat),
             )
             yield judge(TAKEOVER, quantity, values.mean(name, "take"), test, unit="s")
-        ratio = values.ratio(MESSAGES, LATER, "largest stretch")
+        ratio = values.mean_ratio(MESSAGES, LATER, "largest stretch")
         yield judge(LOSS, f"{case}: {MESSAGES} / {LATER}", ratio, SIMILAR)
 
 

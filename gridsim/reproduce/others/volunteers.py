@@ -208,7 +208,7 @@ def _draw(data: Measurements) -> Figure:
     places = [len(RIVALS) - k for k in range(len(RIVALS))]
     for axes, (case, values) in zip(panels, data.items(), strict=True):
         for place, name in zip(places, RIVALS, strict=True):
-            value = values.ratio(name, PLAIN, "turnaround")
+            value = values.mean_ratio(name, PLAIN, "turnaround")
             ends = (value.low, value.high)
             low, high = (abs(value.mean - end) if math.isfinite(end) else 0.0 for end in ends)
             colour = plots.COLOURS[1 if name in MODES else 2 if name.startswith("RE") else 0]

@@ -274,12 +274,12 @@ def _rows(data: WaveRuns) -> Iterator[Row]:
     for place, values in data.places.items():
         for a, b in PAIRS:
             quantity = f"{place}: turnaround of {a} / {b}"
-            yield judge(BETTER, quantity, values.ratio(a, b, "turnaround"), SMALLER)
+            yield judge(BETTER, quantity, values.mean_ratio(a, b, "turnaround"), SMALLER)
     for place, values in data.lingers.items():
         for mode in LINGERING:
             means = {at: float(values["turnaround"][f"{mode} {at:g}"].mean()) for at in LINGER_TIMES}
             worst, best = max(LINGER_TIMES, key=means.__getitem__), min(LINGER_TIMES, key=means.__getitem__)
-            ratio = values.ratio(f"{mode} {worst:g}", f"{mode} {best:g}", "turnaround")
+            ratio = values.mean_ratio(f"{mode} {worst:g}", f"{mode} {best:g}", "turnaround")
             quantity = f"{place}: turnaround of {mode}, the worst wait / the best"
             why = f"waits of up to {worst:g} s and {best:g} s"
             yield judge(WAITING, quantity, ratio, INFLUENCE, why=why)
@@ -298,7 +298,10 @@ def _grids(data: WaveRuns) -> Iterator[ResultGrid]:
         yield ResultGrid(
             f"{place}: wave / migration, turnaround, by s that a move takes",
             ["pair", *(f"{cost:g} s" for cost in costs)],
-            {f"{a} / {b}": [values.ratio(a, b, "turnaround") for values in costs.values()] for a, b in PAIRS},
+            {
+                f"{a} / {b}": [values.mean_ratio(a, b, "turnaround") for values in costs.values()]
+                for a, b in PAIRS
+            },
         )
     for place, values in data.lingers.items():
         yield ResultGrid(
@@ -356,7 +359,7 @@ def _draw(data: WaveRuns) -> Figure:
     left.axhline(1.0, color="black", linewidth=0.8, linestyle="--", label=BASE)
     # schedulers that linger keep their markers and colours of the right panels
     for k, mode in enumerate([*LINGERING, *(mode for mode in MODES if mode not in (BASE, *LINGERING))]):
-        ratios = [values.ratio(mode, BASE, "turnaround") for values in data.places.values()]
+        ratios = [values.mean_ratio(mode, BASE, "turnaround") for values in data.places.values()]
         left.errorbar(
             [x + 0.15 * (k - 1) for x in range(len(places))],
             [ratio.mean for ratio in ratios],
@@ -376,7 +379,7 @@ def _draw(data: WaveRuns) -> Figure:
     for axes, (place, values) in zip(panels, data.lingers.items(), strict=True):
         lines: dict[str, list[Estimate]] = {
             mode: [
-                values.ratio(f"{mode} {at:g}", f"{mode} {LINGER_TIMES[0]:g}", "turnaround")
+                values.mean_ratio(f"{mode} {at:g}", f"{mode} {LINGER_TIMES[0]:g}", "turnaround")
                 for at in LINGER_TIMES
             ]
             for mode in LINGERING

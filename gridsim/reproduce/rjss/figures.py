@@ -76,7 +76,7 @@ def _fig2_rows(data: Measurements) -> Iterator[Row]:
         best = min((f"k = {k:.0%}" for k in BEST), key=mean.__getitem__)
         for k in COMPARED_SHARES:
             quantity = f"{asking}, {load}: turnaround with {best} / with k = {k:.0%}"
-            yield judge(BEST_SHARE, quantity, values.ratio(best, f"k = {k:.0%}", "turnaround"), SMALLER)
+            yield judge(BEST_SHARE, quantity, values.mean_ratio(best, f"k = {k:.0%}", "turnaround"), SMALLER)
 
 
 FIG2 = Reproduction(
@@ -364,7 +364,9 @@ def _transit_rows(data: Measurements) -> Iterator[Row]:
             for name in ("as printed", "at least one"):
                 for latency in longer:
                     quantity = f"{load}, {latency}: {label}, {name} / with {PLAIN}"
-                    yield judge(TRANSIT_BETTER, quantity, cases[latency].ratio(name, PLAIN, metric), SMALLER)
+                    yield judge(
+                        TRANSIT_BETTER, quantity, cases[latency].mean_ratio(name, PLAIN, metric), SMALLER
+                    )
 
 
 TRANSIT = Reproduction(

@@ -162,7 +162,7 @@ class Ordering:
     def ratio(self, values: Replicates) -> Estimate:
         """Return the ratio over seeds; each ratio compares the policies for one seed."""
         means = {name: float(column.mean()) for name, column in values[self.metric].items()}
-        return values.ratio(self.policy, self.best_rival(means), self.metric)
+        return values.mean_ratio(self.policy, self.best_rival(means), self.metric)
 
     def best_rival(self, values: Mapping[str, float]) -> str:
         """Return the policy to compare with, given the value of the metric of each policy."""

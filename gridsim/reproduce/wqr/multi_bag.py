@@ -189,7 +189,7 @@ def _rows(data: Measurements) -> Iterator[Row]:
     orders = (excl, SHARE, *PROPOSALS)
     for name in orders:
         ratios = (
-            (values.ratio(rival, name, "mean_completion"), rival, cell)
+            (values.mean_ratio(rival, name, "mean_completion"), rival, cell)
             for cell, values in cells.items()
             for rival in orders
             if rival != name
@@ -201,9 +201,9 @@ def _rows(data: Measurements) -> Iterator[Row]:
             best = min(PROPOSALS, key=lambda name: values.mean(name, metric).mean)
             for fcfs in (excl, SHARE):
                 quantity = f"{cell}: best of three, {best} / {fcfs}"
-                yield judge(claim, quantity, values.ratio(best, fcfs, metric), SMALLER)
+                yield judge(claim, quantity, values.mean_ratio(best, fcfs, metric), SMALLER)
         for name in PROPOSALS:
-            ratio = values.ratio(name, SHARE, "fairness")
+            ratio = values.mean_ratio(name, SHARE, "fairness")
             yield judge(FAIR, f"{cell}: {name} / {SHARE}", ratio, ClaimedRange("", ABOVE_ONE))
         large, small = str(GRANULARITIES[0][-1]), tuple(map(str, GRANULARITIES[0][:2]))
         if cell.endswith(f" {large}") or cell.startswith(REAL):
@@ -211,7 +211,7 @@ def _rows(data: Measurements) -> Iterator[Row]:
         else:
             pairs = [(SMALL_TASKS, SHARE, RR)] if cell.rpartition(" ")[2] in small else []
         for claim, name, rival in pairs:
-            ratio = values.ratio(name, rival, "mean_completion")
+            ratio = values.mean_ratio(name, rival, "mean_completion")
             yield judge(claim, f"{cell}: {name} / {rival}", ratio, SMALLER)
 
 

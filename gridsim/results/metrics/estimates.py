@@ -22,6 +22,8 @@ LEVEL = 0.95
 MIN_SEEDS = 5
 #: Note of an estimate from equal values.
 _ALL_EQUAL = "all equal"
+#: Note of a ratio that does not exist.
+_NOT_POSITIVE = "a value is not above 0"
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,25 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
                 return Estimate(center, low, high, count, level, note)
             note = "; ".join([*filter(None, [note]), "percentile interval, BCa is undefined here"])
     return Estimate(center, math.nan, math.nan, count, level, "the bootstrap is undefined here")
+
+
+def paired_ratio(numerator: Floats, denominator: Floats) -> Estimate:
+    """Return the geometric mean of the ratios of two paired samples, with its interval.
+
+    It is the ratio of the geometric means, and the interval is that of the mean of log(numerator /
+    denominator).  So the ratio of b to a is 1 over that of a to b, and so are the limits of its interval.
+    There is no ratio, as the note says, if a value is 0 or less.
+
+    Parameters
+    ----------
+    numerator, denominator
+        Arrays of n values, one value per seed.
+    """
+    if (np.minimum(numerator, denominator) <= 0.0).any():
+        return Estimate(math.nan, math.nan, math.nan, numerator.size, note=_NOT_POSITIVE)
+    logarithm = estimate(np.log(numerator) - np.log(denominator))
+    center, low, high = np.exp([logarithm.mean, logarithm.low, logarithm.high]).tolist()
+    return replace(logarithm, mean=center, low=low, high=high)
 
 
 def ratio_of_means(numerator: Floats, denominator: Floats, axis: int = -1) -> Any:

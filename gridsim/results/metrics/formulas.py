@@ -14,6 +14,8 @@ from gridsim.model.applications import Applications
 from gridsim.model.platform import Platform
 from gridsim.support.arrays import Floats
 
+#: Definition of the bounded slowdown of a rigid job, `job_slowdown`.
+SLOWDOWN = "max(1, (waiting time + run time) / max(run time, 10 s))"
 #: Number of values that are converted to Python floats in one step; as floats they take four times the
 #: memory.
 _BLOCK = 1 << 16
@@ -50,10 +52,7 @@ def bounded_slowdown(
 
 
 def job_slowdown(waiting: Floats, run_time: Floats, threshold: float = 10.0) -> Floats:
-    """Return the bounded slowdown of rigid jobs (Feitelson et al. 1997).
-
-    It is (waiting + run time) / run time, at least 1; the divisor is at least `threshold` s.
-    """
+    """Return the bounded slowdown of rigid jobs, `SLOWDOWN` (Feitelson et al. 1997)."""
     return np.maximum((waiting + run_time) / np.maximum(run_time, threshold), 1.0)
 
 

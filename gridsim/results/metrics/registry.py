@@ -26,6 +26,7 @@ from gridsim.optimization.bounds import (
 )
 from gridsim.results.metrics import formulas
 from gridsim.results.metrics.energy import JOULES_PER_KWH
+from gridsim.results.metrics.window import counted_applications
 from gridsim.results.table import Table
 from gridsim.support.arguments import short_repr
 from gridsim.support.arrays import Floats, Integers
@@ -104,7 +105,7 @@ def metric(
 
 def _cycles_metric(name: str, text: str) -> Metric:
     def total(self: Metrics) -> float:
-        return formulas.total(self.tables["cycles"][name])
+        return formulas.total(self._cycles_column(name))
 
     total.__name__, total.__doc__ = name, text
     return Metric(total, "Mflop", "", "cycles", False)
@@ -112,7 +113,7 @@ def _cycles_metric(name: str, text: str) -> Metric:
 
 def _sum_metric(name: str, unit: str, text: str) -> Metric:
     def total(self: Metrics) -> float:
-        return int(self.applications[name].sum())
+        return int(self._counted_column(name).sum())
 
     total.__name__, total.__doc__ = name, text
     return Metric(total, unit, "", f"applications.{name}", False)
@@ -121,8 +122,13 @@ def _sum_metric(name: str, unit: str, text: str) -> Metric:
 class Metrics:
     """The metrics of a result, in the order of a summary.
 
-    A metric that does not apply to the result, such as the waiting time of bags, is NaN.
+    A metric that does not apply to the result, such as the waiting time of bags, is NaN.  Applications that
+    are released in the first `skip_days` days do not count in metrics of applications; metrics of machines,
+    messages and the whole workload cover the whole run.
     """
+
+    #: Number of days at the beginning whose applications do not count.
+    skip_days: float = 0.0
 
     tables: Mapping[str, Table]
     facts: Mapping[str, Any]
@@ -174,10 +180,25 @@ class Metrics:
         return "failed" in self.applications
 
     @cached_property
+    def counted(self) -> NDArray[np.bool_]:
+        """Whether each application counts in metrics, bool[applications]; see `skip_days`."""
+        return counted_applications(self.applications["release"], self.skip_days)
+
+    def _counted_column(self, name: str) -> NDArray[Any]:
+        """Return the column `name` of the applications that count."""
+        column: NDArray[Any] = self.applications[name]
+        return column[self.counted] if self.skip_days else column
+
+    def _cycles_column(self, name: str) -> Floats:
+        """Return the column `name` of the table ``cycles``, for the applications that count."""
+        column: Floats = self.tables["cycles"][name]
+        return column[self.counted] if self.skip_days else column
+
+    @cached_property
     def _completed(self) -> NDArray[np.bool_]:
-        """Whether each application was completed, bool[applications]: not rejected and not cancelled."""
+        """Whether each application counts and was completed, so neither rejected nor cancelled."""
         finish: Floats = self.applications["finish"]
-        return ~np.isnan(finish)
+        return ~np.isnan(finish) & self.counted if self.skip_days else ~np.isnan(finish)
 
     @cached_property
     def _all_completed(self) -> bool:
@@ -220,8 +241,14 @@ class Metrics:
         return math.nan if value is None else float(value)
 
     def _jobs_column(self, name: str) -> Floats:
-        """Return the column `name` of the table ``jobs``; empty if the result has no such table."""
-        return self.tables["jobs"][name] if "jobs" in self.tables else np.zeros(0)
+        """Return the column `name` of the table ``jobs``, for the applications that count.
+
+        It is empty if the result has no such table.
+        """
+        if (jobs := self.tables.get("jobs")) is None:
+            return np.zeros(0)
+        column: Floats = jobs[name]
+        return column[self.counted[jobs["application"]]] if self.skip_days else column
 
     @property
     def migrates(self) -> bool | None:
@@ -322,8 +349,8 @@ class Metrics:
         from gridsim.optimization.need_bound import need_bounds
 
         needs, capacity = (
-            np.stack([table[name] for name in resources], axis=1)
-            for table in (self.applications, self.machines)
+            np.stack([column(name) for name in resources], axis=1)
+            for column in (self._completed_column, self.machines.__getitem__)
         )
         cores: dict[str, Any] = {"cores": self.machines["cores"]} if "cores" in self.machines else {}
         shared = resources.index("memory") if "memory" in resources else None
@@ -455,7 +482,7 @@ class Metrics:
     @metric("tasks")
     def _resubmitted(self) -> float:
         """Number of times that tasks had to be placed again."""
-        return int(self.applications["resubmitted"].sum())
+        return int(self._counted_column("resubmitted").sum())
 
     @metric("s", "from release to finish, mean over applications")
     def mean_completion(self) -> float:
@@ -467,16 +494,16 @@ class Metrics:
     @metric("jobs", requirement="applications.failed")
     def failed(self) -> float:
         """Number of rejected rigid jobs."""
-        cancelled = self.applications["cancelled"].sum() if "cancelled" in self.applications else 0
-        return int((~self._completed).sum() - cancelled)
+        cancelled = self._counted_column("cancelled").sum() if "cancelled" in self.applications else 0
+        return int(np.isnan(self._counted_column("finish")).sum() - cancelled)
 
     _cancelled = _sum_metric("cancelled", "jobs", "Number of rigid jobs that their users cancelled.")
 
     @metric("jobs", "killed, for example at their requested time", requirement="applications.terminated")
     def terminated(self) -> float:
         """Number of rigid jobs that were killed before they had ended; NaN if jobs cannot be killed."""
-        table = self.applications
-        return int(table["terminated"].sum()) if "terminated" in table else math.nan
+        has_column = "terminated" in self.applications
+        return int(self._counted_column("terminated").sum()) if has_column else math.nan
 
     @metric(
         "1", "nodes * run time / all machine time, first to last release",
@@ -517,9 +544,9 @@ class Metrics:
         waiting = self._rigid_column("waiting")
         return float(np.quantile(waiting, 0.95)) if len(waiting) else math.nan
 
-    @metric("1", "bounded: run times count as at least 10 s", requirement="applications.failed")
+    @metric("1", "bounded", requirement="applications.failed")
     def mean_slowdown(self) -> float:
-        """Mean bounded slowdown of completed rigid jobs; NaN for bags."""
+        """Mean bounded slowdown of completed rigid jobs (column `slowdown`); NaN for bags."""
         return formulas.mean(self._rigid_column("slowdown"))
 
     @metric("1", "bounded; each job counts by its cores", requirement="applications.failed")
@@ -535,13 +562,19 @@ class Metrics:
         """
         if not self.rigid:
             return math.nan
-        release = self.applications["release"]
-        earliest = self._completed_column("release")
-        if "not_before" in self.applications:
-            earliest = np.maximum(earliest, self._completed_column("not_before"))
-        start, finish = earliest + self._rigid_column("waiting"), self._rigid_column("finish")
-        width, period = self._rigid_width, (float(release.min()), float(release.max()))
-        return formulas.utilization_within(start, finish, width, period, self.core_count)
+        table, releases = self.applications, self._counted_column("release")
+        earliest = table["release"]
+        if "not_before" in table:
+            earliest = np.maximum(earliest, table["not_before"])
+        # jobs that do not count may still run in the period
+        is_completed, start = ~np.isnan(table["finish"]), earliest + table["waiting"]
+        return formulas.utilization_within(
+            start[is_completed],
+            table["finish"][is_completed],
+            self.width[is_completed],
+            (float(releases.min()), float(releases.max())),
+            self.core_count,
+        )
 
     # -- of jobs that may move --------------------------------------------------------------------------
 
@@ -555,8 +588,8 @@ class Metrics:
         """Share of the jobs that left the machine of their submitter; NaN without jobs that may move."""
         if "jobs" not in self.tables:
             return math.nan
-        home = self.applications["submitter"][self.tables["jobs"]["application"]]
-        return float(np.mean(self.tables["jobs"]["machine"] != home))
+        home = self.applications["submitter"][self._jobs_column("application")]
+        return float(np.mean(self._jobs_column("machine") != home))
 
     @metric(
         "1", "|predicted - actual wait| / actual, mean over jobs that moved and waited", requirement="jobs"
@@ -577,7 +610,7 @@ class Metrics:
     @metric("1", "messages sent / jobs", requirement="jobs")
     def messages_per_job(self) -> float:
         """Messages sent / number of jobs; NaN without jobs that may move."""
-        count = len(self._jobs_column("turnaround"))
+        count = len(self.tables.get("jobs", ()))
         return int(self.messages["sent"].sum()) / count if count else math.nan
 
     # -- of work queues and wave schedulers -------------------------------------------------------------
@@ -585,14 +618,15 @@ class Metrics:
     @metric("1", "redundant, lost and overhead cycles / these and the useful ones", requirement="cycles")
     def wasted(self) -> float:
         """Share of redundant, lost and overhead cycles; NaN without the table ``cycles``."""
-        cycles = self.tables.get("cycles")
-        return math.nan if cycles is None else formulas.wasted_share(dict(cycles.items()))
+        if (cycles := self.tables.get("cycles")) is None:
+            return math.nan
+        return formulas.wasted_share({name: self._cycles_column(name) for name in cycles})
 
     @metric("tasks", "completed that were never resubmitted", requirement="cycles")
     def undisturbed(self) -> float:
         """Number of completed tasks that were never resubmitted; NaN without the table ``cycles``."""
-        table = self.applications
-        return float(table["undisturbed"].sum()) if "undisturbed" in table else math.nan
+        has_column = "undisturbed" in self.applications
+        return float(self._counted_column("undisturbed").sum()) if has_column else math.nan
 
     _useful = _cycles_metric("useful", "Sum of the column of ``cycles``.")
     _redundant = _cycles_metric("redundant", "Sum of the column of ``cycles``.")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gridsim.errors import FileChanged, GridSimError, collect_warnings, text_of, variant_label
 from gridsim.model.scenario import Scenario
+from gridsim.results.job_groups import Group, group_values
 from gridsim.results.metrics.registry import MetricFunction, metric_values
 from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.options import checked_limit
@@ -39,6 +40,10 @@ class Cell:
         Name -> a function of the result, or None for one of `gridsim.results.metrics.registry.METRICS`.
     time_limit
         As in `simulate`.
+    skip_days
+        As in `gridsim.Result.without_first_days`.
+    by
+        What rigid jobs are grouped by; the record has the waiting times of the groups.
     keep
         The file in which the result is saved, which must be writable for the process that executes the run;
         None to save no result.
@@ -54,6 +59,8 @@ class Cell:
     scheduler: Scheduler
     metrics: MetricSelection = field(default_factory=dict)
     time_limit: float | None = None
+    skip_days: float = 0.0
+    by: tuple[Group, ...] = ()
     keep: str | None = None
     files: Mapping[str, str] | None = None
     label: str = ""
@@ -126,7 +133,9 @@ def measure(cell: Cell) -> RunRecord:
             files = result.files_read
             changed_file = _changed_file(cell, files)
             if not changed_file:
-                values, digest = metric_values(result, cell.metrics), result.digest
+                measured = result.without_first_days(cell.skip_days)
+                values, digest = metric_values(measured, cell.metrics), result.digest
+                values |= group_values(cell.by, measured)
             if not changed_file and cell.keep is not None:
                 lost = True  # an error of saving is not an error of the run
                 result.save(cell.keep)

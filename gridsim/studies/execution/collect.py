@@ -57,7 +57,9 @@ def collect(
     digests = TraceDigests() if first_read is None else first_read
     records: list[RunRecord | None] = [None] * len(cells)
     positions: dict[Any, list[int]] = {}
-    keys: Sequence[Any] = [(id(c.scenario), id(c.scheduler), id(c.metrics), c.time_limit) for c in cells]
+    keys: Sequence[Any] = [
+        (id(c.scenario), id(c.scheduler), id(c.metrics), c.time_limit, c.skip_days, c.by) for c in cells
+    ]
     if store is not None:  # a run whose files cannot be read has no key; it fails and is not stored
         keys = [number if key is None else key for number, key in enumerate(store.keys_of(cells))]
         scenarios = {

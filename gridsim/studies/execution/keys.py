@@ -97,8 +97,9 @@ class Keys:
         """Return the SHA-256 (hexadecimal) of all data on which the outcome of `cell` depends.
 
         These are the scenario with its seeds and the content of its files, the scheduler's class and
-        parameters, the time limit, functions of the user, the code of the user (`UserCode`, without comments
-        and docstrings), the code of gridsim and the version of numpy.
+        parameters, the time limit, the days that do not count, the groups of jobs, functions of the user, the
+        code of the user (`UserCode`, without comments and docstrings), the code of gridsim and the version of
+        numpy.
 
         Parameters
         ----------
@@ -117,6 +118,8 @@ class Keys:
             **self._scheduler(cell.scheduler),
             **self._user_code(cell),
             "time_limit": cell.time_limit,
+            "skip_days": cell.skip_days,
+            "by": cell.by,
         }
         return hashlib.sha256(json.dumps(plain(inputs), sort_keys=True).encode()).hexdigest()
 
