@@ -279,14 +279,18 @@ def changed_workload(
     Parameters
     ----------
     rows
-        Applications that provide the other columns, if none follows others; None for all, in order.
+        Applications that provide the other columns: first all of them if any follows others.  None for all,
+        in order.
     """
     source_rows = np.arange(len(applications)) if rows is None else rows
     submitter, dependencies = applications.submitter[source_rows], dict[str, Any]()
     if (offsets := applications.predecessor_offsets) is not None:
-        assert rows is None and applications.predecessors is not None
-        after = [part.tolist() for part in np.split(applications.predecessors, offsets[1:-1])]
-        dependencies = {"after": after, "think_time": applications.think_time}
+        assert applications.predecessors is not None and applications.think_time is not None
+        after = np.split(applications.predecessors, offsets[1:-1])
+        dependencies = {
+            "after": [after[i].tolist() for i in source_rows],
+            "think_time": applications.think_time[source_rows],
+        }
     if applications.requested is not None:
         run_time = task_size / platform.speeds[0]
         estimates = applications.requested[source_rows] * (task_size / applications.task_size[source_rows])
