@@ -695,13 +695,15 @@ def _bags(
     sizes = st.sampled_from((100.0, 1000.0, 4000.0, 65536.0)) | st.floats(50.0, 1e5)
     machine_speeds = draw(st.lists(speeds, min_size=nodes, max_size=nodes))
     release = column(instants | st.floats(0.0, 1200.0 if is_crowded else 30.0, allow_subnormal=False))
-    tasks = column(st.integers(1, 4) | st.sampled_from((nodes, 3 * nodes)))
+    # numbers with any remainder, since shares are rounded
+    tasks = column(st.integers(1, 4) | st.sampled_from((nodes, 3 * nodes)) | st.integers(1, 4 * nodes))
     homes = st.integers(0, nodes - 1)
     if is_crowded:
         first, home_count = draw(homes), draw(st.integers(1, 3))
         neighbours = sorted({(first + k) % nodes for k in range(home_count)})
         homes = st.sampled_from(draw(st.just(neighbours) | st.lists(homes, min_size=1, max_size=3)))
-        tasks[draw(st.integers(0, count - 1))] = draw(st.sampled_from((3 * nodes, 10 * nodes, 400)))
+        large = st.sampled_from((3 * nodes, 10 * nodes, 400)) | st.integers(5, 400)
+        tasks[draw(st.integers(0, count - 1))] = draw(large)
     size_lists: list[list[float]] = []
     if unequal and draw(st.booleans()):
         # a few sizes are repeated, so that large bags are easy to draw and to shrink, and more events
