@@ -38,7 +38,7 @@ _START = _ActionKind("starts", ("application",), (False,))
 
 @dataclass(frozen=True)
 class ActionLog:
-    """Actions of all machines: first all messages in the order of sending, then all starts of tasks.
+    """Actions of all machines: first all messages in the order of sending, then all starts of tasks by time.
 
     Parameters
     ----------
@@ -72,6 +72,12 @@ class ActionLog:
         """Return the actions with `rows` true."""
         columns = {name: getattr(self, name)[rows] for name in ("time", "machine", "kind", "values")}
         return replace(self, **columns)
+
+    @property
+    def are_starts(self) -> Bools:
+        """Which actions are starts of tasks, not messages: bool[actions]."""
+        are_starts: Bools = self.kind == self.kinds.index(_START)
+        return are_starts
 
     def since(self, time: int) -> ActionLog:
         """Return the actions at `time` (ns) or later."""
@@ -193,8 +199,8 @@ class ActionRecorder:
             machine[places] = self._transport.machine_of[rows["sender"]]
             for j, field in enumerate(kind.fields):
                 values[places, j] = _to_bits(rows[field])
-        count = len(number)
-        machine[count:], values[count:, 0] = starts[1:]
+        count, in_order = len(number), np.lexsort(starts[::-1])
+        time[count:], machine[count:], values[count:, 0] = (column[in_order] for column in starts)
         number = np.concatenate([number, np.full(len(starts[0]), len(kinds))])
         return ActionLog((*kinds, _START), time, machine, number, values)
 
@@ -233,7 +239,18 @@ def first_difference(
     logs = [log.select(log.time < ends[log.machine]) for log in (base, variant)]
     kinds = tuple(sorted({*base.kinds, *variant.kinds}))
     width = max(log.values.shape[1] for log in logs)
-    first, second = (log._with_kinds(kinds, width) for log in logs)
+    logs = [log._with_kinds(kinds, width) for log in logs]
+    differences = []
+    for are_starts in (False, True):
+        first, second = (log.select(log.are_starts == are_starts) for log in logs)
+        differences.append(_first_difference(first, second, missing))
+    return min(filter(None, differences), key=lambda difference: difference[0].time, default=None)
+
+
+def _first_difference(
+    first: ActionLog, second: ActionLog, missing: tuple[int, ...]
+) -> tuple[Action, str] | None:
+    """Compare two logs in order of time, and return the same as `first_difference`."""
     common = min(len(first), len(second))
     differs = (first.values[:common] != second.values[:common]).any(axis=1)
     for name in ("time", "machine", "kind"):

@@ -569,7 +569,7 @@ def _with_dependencies(draw: st.DrawFn, scenario: Scenario) -> Scenario:
     if not isinstance(recipe, ListedWorkload) or any(getattr(recipe, name, None) for name in JOB_TIMES):
         return scenario
     count = len(recipe.release)
-    if count < 2 or draw(st.sampled_from((True, True, False))):
+    if count < 2 or draw(st.booleans()):
         return scenario
     order = draw(st.permutations(range(count)))
     after: list[list[int]] = [[] for _ in range(count)]
@@ -577,11 +577,17 @@ def _with_dependencies(draw: st.DrawFn, scenario: Scenario) -> Scenario:
         after[i] = draw(st.lists(st.sampled_from(order[:place]), max_size=2))
     times = st.lists(st.sampled_from((0.0, 0.0, 0.05136, 1.0, 60.0)), min_size=count, max_size=count)
     new_recipe = msgspec.structs.replace(recipe, after=after, think_time=draw(times))
-    if draw(st.booleans()):  # several applications end at one instant
-        sizes = [name for name in ("task_size", "run_time") if hasattr(recipe, name)]
-        equal = {name: (getattr(recipe, name)[0],) * count for name in sizes}
-        new_recipe = msgspec.structs.replace(new_recipe, **equal)
-    return dataclasses.replace(scenario, workload=Workload(new_recipe))
+    if not draw(st.booleans()):
+        return dataclasses.replace(scenario, workload=Workload(new_recipe))
+    # several applications end at one instant, in particular if they begin at one, on equal machines
+    names, equal_speeds = {"task_size", "run_time"}, dict[str, Any]()
+    if draw(st.booleans()):
+        names |= {"release"}
+        if "speeds" in scenario.platform.recipe.__struct_fields__:
+            equal_speeds = {"speeds": (scenario.platform.speeds.max(),) * scenario.platform.nodes}
+    equal = {name: (getattr(recipe, name)[0],) * count for name in names if hasattr(recipe, name)}
+    new_recipe = msgspec.structs.replace(new_recipe, **equal)
+    return _replace_recipes(dataclasses.replace(scenario, workload=Workload(new_recipe)), equal_speeds, {})
 
 
 def without_dependencies(scenario: Scenario) -> Scenario:
@@ -689,13 +695,15 @@ def _bags(
     sizes = st.sampled_from((100.0, 1000.0, 4000.0, 65536.0)) | st.floats(50.0, 1e5)
     machine_speeds = draw(st.lists(speeds, min_size=nodes, max_size=nodes))
     release = column(instants | st.floats(0.0, 1200.0 if is_crowded else 30.0, allow_subnormal=False))
-    tasks = column(st.integers(1, 4) | st.sampled_from((nodes, 3 * nodes)))
+    # numbers with any remainder, since shares are rounded
+    tasks = column(st.integers(1, 4) | st.sampled_from((nodes, 3 * nodes)) | st.integers(1, 4 * nodes))
     homes = st.integers(0, nodes - 1)
     if is_crowded:
         first, home_count = draw(homes), draw(st.integers(1, 3))
         neighbours = sorted({(first + k) % nodes for k in range(home_count)})
         homes = st.sampled_from(draw(st.just(neighbours) | st.lists(homes, min_size=1, max_size=3)))
-        tasks[draw(st.integers(0, count - 1))] = draw(st.sampled_from((3 * nodes, 10 * nodes, 400)))
+        large = st.sampled_from((3 * nodes, 10 * nodes, 400)) | st.integers(5, 400)
+        tasks[draw(st.integers(0, count - 1))] = draw(large)
     size_lists: list[list[float]] = []
     if unequal and draw(st.booleans()):
         # a few sizes are repeated, so that large bags are easy to draw and to shrink, and more events

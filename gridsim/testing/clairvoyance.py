@@ -30,7 +30,7 @@ from gridsim.support.clock import NS
 from gridsim.support.columns import ArrayColumn
 from gridsim.support.random_streams import Streams
 from gridsim.testing.cases import span
-from gridsim.testing.run_limits import LIMITS, OTHER_FUTURE, skip_endless
+from gridsim.testing.run_limits import LIMITS, OTHER_FUTURE, report_errors, skip_endless
 from gridsim.validation.common import queue_numbers
 
 #: The parts of the future that a scheduler may foresee.
@@ -68,6 +68,11 @@ def foresight_violation(
         Approximate time that runs may span, s.
     skipped_variants
         The set to which `OTHER_FUTURE` is added if a run with another future reaches one of `LIMITS`.
+
+    Raises
+    ------
+    ConformanceError
+        If a run with another future raises an error; it breaks the invariant "runs".
     """
     if not (kinds := tuple(kind for kind in FORESIGHT_KINDS if kind not in scheduler.foresees)):
         return None
@@ -86,7 +91,8 @@ def foresight_violation(
         if not change:
             return None
         with skip_endless(skipped_variants, OTHER_FUTURE):
-            variant_result = simulate(variant, explicit_scheduler, record=record, **LIMITS)
+            with report_errors(variant, explicit_scheduler):
+                variant_result = simulate(variant, explicit_scheduler, record=record, **LIMITS)
             difference = _first_difference(base, variant_result, at)
             return difference and f"{difference}, if {change} from {at / NS} s on"
         return None
@@ -151,16 +157,14 @@ def _with_other_future(
     texts: list[str] = []
     recipe: Any = scenario.workload.recipe
     assert isinstance(recipe, _Recipe)
-    is_later, nodes = _ns(recipe.release) >= at, scenario.platform.nodes
+    is_later, nodes = _is_later(recipe, base, at), scenario.platform.nodes
     if recipe.submitter is None:
         recipe = msgspec.structs.replace(recipe, submitter=tuple(i % nodes for i in range(len(is_later))))
     if "run times" in kinds and isinstance(recipe, JobListRecipe):
         old_recipe, recipe = recipe, _with_other_run_times(recipe, base, at)
         texts += ["jobs run for other times"] if recipe != old_recipe else []
     if "applications" in kinds and is_later.any():
-        shorter_recipe = (
-            _without_later_applications(recipe, is_later) if is_future_empty and not is_later.all() else None
-        )
+        shorter_recipe = _without_later_applications(recipe, is_later) if is_future_empty else None
         is_shortened = shorter_recipe is not None and _known_properties(
             scenario, shorter_recipe
         ) == _known_properties(scenario, recipe)
@@ -184,17 +188,43 @@ def _with_other_future(
     return scenario_after, ", ".join(texts)
 
 
-def _without_later_applications(recipe: _Recipe, is_later: Bools) -> _Recipe:
-    """Return the recipe without the later applications."""
+def _numbers(recipe: _Recipe) -> Integers:
+    """Return the number of each application of the recipe, in order of stated release: int64[n]."""
+    return np.argsort(np.argsort(_ns(recipe.release), kind="stable"))
+
+
+def _is_later(recipe: _Recipe, base: Result, at: int) -> Bools:
+    """Return which applications are released at `at` ns or later in the unchanged run: bool[n]."""
+    if recipe.after is None:
+        return _ns(recipe.release) >= at
+    release = base.applications["release"][_numbers(recipe)]
+    return _ns(np.where(np.isnan(release), inf, release)) >= at
+
+
+def _has_last_numbers(recipe: _Recipe, is_later: Bools) -> bool:
+    """Return whether the later applications have higher numbers than all others.
+
+    They have not if they were stated earlier, but wait for others to end.
+    """
+    number = _numbers(recipe)
+    return bool(number[~is_later].max(initial=-1) < number[is_later].min())
+
+
+def _without_later_applications(recipe: _Recipe, is_later: Bools) -> _Recipe | None:
+    """Return the recipe without the later applications; None if none is left, or others get new numbers."""
+    if is_later.all() or not _has_last_numbers(recipe, is_later):
+        return None
     columns = {name: getattr(recipe, name) for name in recipe.__struct_fields__}
-    return msgspec.structs.replace(
-        recipe,
-        **{
-            name: tuple(value for value, is_removed in zip(column, is_later, strict=True) if not is_removed)
-            for name, column in columns.items()
-            if isinstance(column, ArrayColumn)
-        },
-    )
+    kept_columns: dict[str, Any] = {
+        name: tuple(value for value, is_removed in zip(column, is_later, strict=True) if not is_removed)
+        for name, column in columns.items()
+        if isinstance(column, ArrayColumn)
+    }
+    if recipe.after is not None:  # those before an earlier application are earlier, too
+        place = np.cumsum(~is_later) - 1
+        rows = zip(recipe.after, is_later, strict=True)
+        kept_columns["after"] = [place[list(row)].tolist() for row, is_removed in rows if not is_removed]
+    return msgspec.structs.replace(recipe, **kept_columns)
 
 
 def _known_properties(scenario: Scenario, recipe: _Recipe) -> tuple[bool, bool]:
@@ -212,18 +242,29 @@ def _with_other_applications(recipe: _Recipe, scenario: Scenario, is_later: Bool
 
 
 def _with_sizes_times(factor: float, recipe: _Recipe, nodes: int, is_later: Bools) -> _Recipe:
-    """Return the recipe with the sizes of later applications times `factor`, on the next machine each."""
+    """Return the recipe with the sizes of later applications times `factor`, on the next machine each.
+
+    Only their sizes change if earlier applications have higher numbers: the cores of a machine submit its
+    applications in turn.
+    """
+    is_last = _has_last_numbers(recipe, is_later)
 
     def other_size(size: float) -> float:
         return factor * size
 
-    changes: dict[str, Callable[[Any], Any]] = {"submitter": lambda machine: (machine + 1) % nodes}
+    changes: dict[str, Callable[[Any], Any]] = {}
+    if is_last:
+        changes = {
+            "submitter": lambda machine: (machine + 1) % nodes,
+            "nodes": lambda count: (count + 1) // 2,
+            "tasks": lambda count: 2 * count,
+        }
     if isinstance(recipe, JobListRecipe):
-        changes |= {"nodes": lambda count: (count + 1) // 2, "run_time": other_size, "requested": other_size}
+        changes |= {"run_time": other_size, "requested": other_size}
     elif isinstance(recipe, TasksRecipe):
-        changes |= {"sizes": lambda sizes: tuple(map(other_size, sizes + sizes))}
+        changes |= {"sizes": lambda sizes: tuple(map(other_size, sizes + sizes if is_last else sizes))}
     else:
-        changes |= {"tasks": lambda count: 2 * count, "task_size": other_size}
+        changes |= {"task_size": other_size}
     return msgspec.structs.replace(
         recipe,
         **{
@@ -232,7 +273,7 @@ def _with_sizes_times(factor: float, recipe: _Recipe, nodes: int, is_later: Bool
                 for item, is_changed in zip(column, is_later, strict=True)
             )
             for name, change in changes.items()
-            if (column := getattr(recipe, name)) is not None
+            if (column := getattr(recipe, name, None)) is not None
         },
     )
 
@@ -251,9 +292,7 @@ def _with_other_cancellations(
 def _with_other_run_times(recipe: JobListRecipe, base: Result, at: int) -> JobListRecipe:
     """Return the recipe with other run times of jobs that have not ended by `at` ns, within the estimates."""
     assert recipe.requested is not None
-    application_of = np.argsort(
-        np.argsort(_ns(recipe.release), kind="stable")
-    )  # index in the recipe -> number of the application
+    application_of = _numbers(recipe)
     table, finish = base.tables["schedule"], base.applications["finish"]
     has_ended = _ns(np.where(np.isnan(finish), inf, finish)) < at
     elapsed_ns = np.zeros(len(application_of), np.int64)  # ns, before `at`

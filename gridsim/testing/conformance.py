@@ -86,7 +86,7 @@ _FIRST_INVARIANTS = ("sound", "served", "messages", "closed", "repeatable", "has
 #: Invariants that are checked last.
 _OTHER_INVARIANTS = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
 #: Pairs of an invariant whose violation is being shrunk, and another one whose check may also report it.
-_REPORTED_BY_OTHER_RUNS = (("runs", "sound"), ("runs", "closed"))
+_REPORTED_BY_OTHER_RUNS = tuple(("runs", other) for other in ("sound", "closed", "locality", "foresight"))
 #: Number of scenarios of each kind in the first round; it doubles with each round.
 _FIRST_ROUND, _MAX_ROUND = 3, 48
 #: Default number of scenarios, and a number that no check reaches.
@@ -112,6 +112,7 @@ def check_scheduler(
     max_nodes: int = 20,
     hash_seeds: bool = True,
     explore: bool = False,
+    jitter: float = 0.0,
     seed: int = 0,
     shrink: bool = True,
     folder: str | os.PathLike[str] = "gridsim-check",
@@ -149,6 +150,9 @@ def check_scheduler(
         instant, on a tenth as many scenarios of at most 4 machines, in up to 200 orders each.  The report has
         the number of orders that were left.  `ConformanceError.order` has the order of a violation, which
         `run_in_order` repeats in plain Python.
+    jitter
+        Time by which messages and timers may be late in these orders, so that events of a node within that
+        time swap places, s.
     seed
         Seed of the random scenarios; the same seed gives the same scenarios.
     shrink
@@ -173,6 +177,7 @@ def check_scheduler(
     for name, value, unit in (("horizon", horizon, "s"), ("messages_per_task", messages_per_task, "")):
         if value is not None:
             real(name, value, above=0, unit=unit)
+    real("jitter", jitter, low=0, unit="s")
     now, maximum = time.monotonic(), math.inf if seconds is None else seconds
     deadline, handlers_until = now + maximum, now + OVERTIME * maximum
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
@@ -193,7 +198,7 @@ def check_scheduler(
         interpreters = [stack.enter_context(interpreter(s)) for s in INTERPRETERS if hash_seeds]
         trial = _ConformanceTrial(interpreters, has_checkpoint_state(policy), can_fail, coverage)
         trial.deadline, trial.handlers_until = deadline, handlers_until
-        trial.messages_per_task = messages_per_task
+        trial.messages_per_task, trial.jitter = messages_per_task, jitter
         trial.horizon = math.inf if horizon is None else horizon
         phases = (Phase.generate, Phase.target, *((Phase.shrink,) if shrink else ()))
         failing_count = limit if faults else limit // 2 if can_fail else 0
@@ -418,8 +423,9 @@ class _ConformanceTrial:
         self.quota: dict[bool, int] = {}
         self.checked_counts = {False: 0, True: 0}
         self.display: Bar | None = None
-        #: Whether calls explore orders of events; the numbers of orders that were run, and that were left.
-        self.is_exploring = False
+        #: Whether calls explore orders of events, and the time by which events may be late, s; the numbers of
+        #: orders that were run, and that were left.
+        self.is_exploring, self.jitter = False, 0.0
         self.run_order_count = self.left_order_count = 0
 
     @property
@@ -501,7 +507,7 @@ class _ConformanceTrial:
     def explore(self, scenario: Scenario, scheduler: Scheduler) -> None:
         """Run the nodes in other orders of the events of one instant."""
         with limit_wall_time(10 * WALL_TIME_LIMIT, self.handlers_until):
-            run_count, left_count = explore_orders(scenario, scheduler, _EXPLORED_ORDERS)
+            run_count, left_count = explore_orders(scenario, scheduler, _EXPLORED_ORDERS, self.jitter)
         self.run_order_count += run_count
         self.left_order_count += left_count
 
@@ -762,7 +768,6 @@ class _ConformanceTrial:
     def check_locality(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not scheduler.informed_by_messages:
             return
-        scenario = without_dependencies(scenario)  # the perturbed workloads have releases of their own
         self.has_locality, self.speeds_known = True, scheduler.speeds_known
         # a scheduler whose timeouts are shorter than messages take may repeat its requests forever
         with self.skip_endless_runs("locality", SLOW_MESSAGES) as skipped_variants:
@@ -781,7 +786,6 @@ class _ConformanceTrial:
             text = f"Scheduler.foresees must contain only {FORESIGHT_KINDS}, got {unknown[0]!r}"
             raise ConformanceError("foresight", text, scenario, scheduler)
         self.foresight_kinds &= {*scheduler.foresees}
-        scenario = without_dependencies(scenario)
         with self.skip_endless_runs("foresight", OTHER_FUTURE) as skipped_variants:
             if violation := foresight_violation(scenario, scheduler, self.horizon, skipped_variants):
                 raise ConformanceError("foresight", violation, scenario, scheduler)

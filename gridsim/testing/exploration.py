@@ -1,7 +1,8 @@
-"""Runs of node programs in other orders of the messages and timers that reach a node at one instant.
+"""Runs of node programs in other orders of the messages and timers that reach a node at about one instant.
 
 A run has one order of events, but real machines do not keep it: messages that arrive at one instant, and
-timers that are due then, may be handled in any order.  `explore_orders` runs a small scenario in these
+timers that are due then, may be handled in any order; and with a jitter, a message or a timer may be so much
+later that it swaps places with the next events of its node.  `explore_orders` runs a small scenario in these
 orders, those first that differ least from the usual one.  The order of events on different nodes is not
 changed, since nodes learn of each other by messages only.
 """
@@ -11,7 +12,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
+from heapq import heappop, heappush
 from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from gridcore.nodes.kinds import MessageKind
 from gridsim.errors import text_of
@@ -19,10 +24,11 @@ from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.python_actions import fields_of
-from gridsim.scheduling.nodes.python_core import PythonCore
+from gridsim.scheduling.nodes.python_core import Phase, PythonCore
 from gridsim.scheduling.nodes.python_timers import NodeTimer, Timers
 from gridsim.simulation.options import Options
 from gridsim.simulation.simulate import Simulation
+from gridsim.support.clock import nanoseconds
 from gridsim.testing.run_limits import LIMITS
 from gridsim.testing.violation import ConformanceError
 from gridsim.validation.results import validate_result
@@ -35,20 +41,49 @@ _T = TypeVar("_T")
 class Choices:
     """The choices of one run: those of `order`, and then 0, which is the usual order.
 
+    Parameters
+    ----------
+    jitter
+        Time by which a message or a timer may be late, ns.
+
     Attributes
     ----------
     counts
         The number of alternatives of each choice so far.
     """
 
-    def __init__(self, order: Sequence[int] = ()) -> None:
-        self.order, self.counts = tuple(order), list[int]()
+    def __init__(self, order: Sequence[int] = (), jitter: int = 0) -> None:
+        self.order, self.counts, self.jitter = tuple(order), list[int](), jitter
+        #: Node -> time (ns) of each event that was not late, and the place of this choice.
+        self._punctual: dict[int, list[tuple[int, int]]] = {}
 
     def choose(self, count: int) -> int:
         """Return the number of one of `count` alternatives."""
         place = len(self.counts)
         self.counts.append(count)
         return min(self.order[place], count - 1) if place < len(self.order) else 0
+
+    def is_late(self, node: int, now: int) -> bool:
+        """Return whether an event of `node` at `now` ns is late, by the jitter.
+
+        If it is not, it could be only if another event of the node follows within the jitter (`follow`).
+        """
+        if not self.jitter:
+            return False
+        if self.choose(2):
+            return True
+        self.counts[-1] = 1
+        self._punctual.setdefault(node, []).append((now, len(self.counts) - 1))
+        return False
+
+    def follow(self, node: int, now: int) -> None:
+        """Make the events of `node` that were shortly before `now` ns alternatives to late ones."""
+        recent = [row for row in self._punctual.pop(node, ()) if now - row[0] <= self.jitter]
+        for at, place in recent:
+            if at < now:
+                self.counts[place] = 2
+        if rest := [row for row in recent if row[0] == now]:
+            self._punctual[node] = rest
 
     def arrange(
         self, events: Sequence[_T], node_of: Callable[[_T], int], key_of: Callable[[_T], Hashable]
@@ -94,18 +129,36 @@ _Arrival = tuple[MessageKind, int, Any, bool]
 
 
 class OrderedCore(PythonCore):
-    """Readable core that handles the messages and timers of a node and instant in a chosen order."""
+    """Readable core that handles the messages and timers of a node in a chosen order."""
 
     def __init__(self, links: Any, queues: Any, *, choices: Choices, **arguments: Any) -> None:
         super().__init__(links, queues, **arguments)
         self.choices, self.timers = choices, _OrderedTimers(self.nodes, choices)
+        #: Late messages: a heap of (time in ns, number, message).
+        self.late_messages: list[tuple[int, int, _Arrival]] = []
+        self.late_timers = set[NodeTimer]()
+
+    def next_own_instant(self) -> int:
+        instant = super().next_own_instant()
+        return min(instant, self.late_messages[0][0]) if self.late_messages else instant
+
+    def _due_phase(self) -> Phase:
+        is_due = bool(self.late_messages) and self.late_messages[0][0] <= self.now
+        return Phase.DELIVERIES if is_due else super()._due_phase()
 
     def _handle_wave(self) -> None:
-        arrivals: list[_Arrival] = [
-            (kind, node, message, False)
-            for kind in self.mail.through_links
-            for node, message in self.mail.take(kind, self.now)
-        ]
+        arrivals: list[_Arrival] = []
+        while self.late_messages and self.late_messages[0][0] <= self.now:
+            arrivals.append(heappop(self.late_messages)[2])
+        for kind in self.mail.through_links:
+            for node, message in self.mail.take(kind, self.now):
+                arrival = kind, node, message, False
+                is_from_another = self.machine_of(message.sender) != self.machine_of(node)
+                if is_from_another and self.choices.is_late(node, self.now):
+                    number = len(self.choices.counts)
+                    heappush(self.late_messages, (self.now + self.choices.jitter, number, arrival))
+                else:
+                    arrivals.append(arrival)
         arrivals += [(kind, node, message, True) for _, _, node, kind, message in self.local.take(self.now)]
         for node in sorted({node for _, node, _, _ in arrivals}):
             due = [timer for timer in self.timers.of(node) if timer.time <= self.now]
@@ -125,6 +178,34 @@ class OrderedCore(PythonCore):
         self._count(timer.name, timer.node)
         if self.timers.fire(timer):
             self._fire(timer)
+
+    def _fire(self, timer: NodeTimer) -> None:
+        if timer in self.late_timers or not self._postpone(timer):
+            super()._fire(timer)
+
+    def _postpone(self, timer: NodeTimer) -> bool:
+        """Set a timer again if it is late; return whether it is."""
+        if not self.choices.is_late(timer.node, self.now):
+            return False
+        late_timer = self.timers.set(self.now + self.choices.jitter, *timer[2:])
+        self.late_timers.add(late_timer)
+        if timer.name == self.request_timer:
+            self.pending_requests[int(timer.fields[0])] = late_timer
+        return True
+
+    def call(self, node: int, handler: str, *arguments: Any) -> None:
+        self.choices.follow(node, self.now)
+        super().call(node, handler, *arguments)
+
+    def restart(self, nodes: ArrayLike, programs: Sequence[Any], now: int) -> list[tuple[int, int]]:
+        lost_tasks, failing = super().restart(nodes, programs, now), {*np.asarray(nodes).tolist()}
+        for node in failing:
+            self.choices.follow(node, now)
+        for _, _, (kind, node, message, _) in self.late_messages:
+            if node in failing and kind.moves_tasks:
+                lost_tasks.append((message.application, message.tasks))
+        self.late_messages = sorted(row for row in self.late_messages if row[2][1] not in failing)
+        return lost_tasks
 
 
 def _node_of(arrival: _Arrival) -> int:
@@ -153,8 +234,10 @@ def _simulate(scenario: Scenario, scheduler: Scheduler, choices: Choices) -> Res
     return _OrderedSimulation(scenario, scheduler, options, choices).run()
 
 
-def run_in_order(scenario: Scenario, scheduler: Scheduler, order: Sequence[int] = ()) -> Result:
-    """Run node programs in plain Python with the messages and timers of an instant in another order.
+def run_in_order(
+    scenario: Scenario, scheduler: Scheduler, order: Sequence[int] = (), jitter: float = 0.0
+) -> Result:
+    """Run node programs in plain Python with their messages and timers in another order.
 
     It repeats a run of ``check_scheduler(explore=...)``, for a debugger.
 
@@ -163,17 +246,28 @@ def run_in_order(scenario: Scenario, scheduler: Scheduler, order: Sequence[int] 
     order
         The choices among the events that reach a node at one instant, in order of time: for each event except
         the last one, its place among those that are left in the usual order; and 1 if timers come before
-        messages.  Choices that are missing are 0.  `ConformanceError.order` has those of a violation.
+        messages.  With a jitter, there is one more choice for each message from another machine and each
+        timer, 1 if it is late.  Choices that are missing are 0.  `ConformanceError.order` has those of a
+        violation.
+    jitter
+        Time by which late messages and timers are late, s.
 
     Returns
     -------
     The result of the run, with its schedule and its messages.
     """
-    return _simulate(scenario, scheduler, Choices(order))
+    return _simulate(scenario, scheduler, Choices(order, nanoseconds(jitter)))
 
 
-def explore_orders(scenario: Scenario, scheduler: Scheduler, runs: int) -> tuple[int, int]:
+def explore_orders(
+    scenario: Scenario, scheduler: Scheduler, runs: int, jitter: float = 0.0
+) -> tuple[int, int]:
     """Run a scenario in up to `runs` orders, those first that differ in the fewest choices.
+
+    Parameters
+    ----------
+    jitter
+        Time by which messages and timers may be late, s.
 
     Returns
     -------
@@ -187,13 +281,13 @@ def explore_orders(scenario: Scenario, scheduler: Scheduler, runs: int) -> tuple
     pending, run_count = deque[tuple[int, ...]]([()]), 0
     while pending and run_count < runs:
         order = pending.popleft()
-        choices = Choices(order)
+        choices = Choices(order, nanoseconds(jitter))
         try:
             text = "; ".join(map(str, validate_result(_simulate(scenario, scheduler, choices))))
         except (Exception, SystemExit) as error:
             text = f"{type(error).__name__}: {text_of(error)}"
         if text:
-            raise ConformanceError("orders", text, scenario, scheduler, order=order)
+            raise ConformanceError("orders", text, scenario, scheduler, order=order, jitter=jitter)
         run_count += 1
         for place in range(len(order), len(choices.counts)):
             usual = order + (0,) * (place - len(order))

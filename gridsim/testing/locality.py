@@ -26,7 +26,6 @@ import numpy as np
 from gridsim.model.applications import Applications
 from gridsim.model.faults import Faults
 from gridsim.model.scenario import Scenario
-from gridsim.model.workload import Workload
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.adapter import ProgramScheduler
@@ -35,7 +34,7 @@ from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.testing.action_log import first_difference
-from gridsim.testing.cases import with_one_core
+from gridsim.testing.cases import with_one_core, without_dependencies
 from gridsim.testing.decision_checks import machine_count, uninformed_action
 from gridsim.testing.introspection import OwnCode
 from gridsim.testing.perturbations import (
@@ -71,7 +70,7 @@ def locality_violation(
     """Describe the first action that a change alters before the machine can know it; None if none.
 
     The scenario is run without its failures, on machines of one core, with tasks of equal sizes, and with
-    long latencies.
+    long latencies; and, with failures of one machine, without dependencies of applications.
     Parameters that the scheduler derives from platform and workload before the run (`Scheduler.explicit`)
     stay the same.
 
@@ -91,8 +90,10 @@ def locality_violation(
     if applications.task_sizes is not None:
         # unequal tasks get their sizes in order of arrival at any machine, although no message tells this
         # order
-        columns = (applications.release, applications.tasks, applications.task_size, applications.submitter)
-        scenario = dataclasses.replace(scenario, workload=Workload.of(*columns, origin=0.0))
+        columns = (applications.release, applications.tasks, applications.task_size)
+        scenario = dataclasses.replace(
+            scenario, workload=changed_workload(applications, scenario.platform, *columns)
+        )
         applications = scenario.workload.realize(scenario.platform)
     explicit_scheduler = scheduler.explicit(scenario.platform.speeds, applications)
     latencies = [item * min(1.0, horizon / _USUAL_HORIZON) for item in _LATENCIES]
@@ -119,6 +120,11 @@ def locality_violation(
                 return f"messages take {latency:g} s, and {difference}"
     if not can_fail or scenario.platform.bandwidth is not None or applications.group is not None:
         return None
+    if applications.predecessors is not None:
+        # a substitute of a failed machine gets releases whose instants tell it of other machines
+        scenario, base_scenario = without_dependencies(scenario), without_dependencies(base_scenario)
+        applications = scenario.workload.realize(scenario.platform)
+        first = observe(base_scenario, explicit_scheduler)
     base = base_scenario, applications, explicit_scheduler
     checks_with_failures = (
         partial(_differing_while_down, *base),
@@ -305,6 +311,11 @@ def _informed_times(base: ObservedRun, variant: ObservedRun, change: Change) -> 
     for result in (base.result, variant.result):
         if "exchanges" in result.tables:  # exchanges are not logged, and take as long as a message
             np.minimum(informed_at, change.since + latency, out=informed_at)
+    if "predecessors" in base.result.applications:  # users who wait for results submit at other times
+        release, other_release = (run.result.applications["release"] for run in (base, variant))
+        differs = (release != other_release) & ~(np.isnan(release) & np.isnan(other_release))
+        news_time = np.rint(np.fmin(release, other_release)[differs] * NS).astype(np.int64)
+        np.minimum.at(informed_at, base.release_machine[differs], news_time)
     logs = [run.result.tables["message_log"] for run in (base, variant)]
     log = {name: np.concatenate([table[name] for table in logs]) for name in logs[0]}
     is_lost, is_delivered = log["dropped"] != 0, ~np.isnan(log["delivered"])

@@ -109,7 +109,7 @@ def _changes_of_submitters(
         ]
         for i in sorted({indices[seed % len(indices)], *firsts[busiest].tolist()}):
             yield _with_other_load(applications, i, base_scenario)
-    if count > 1 and not scheduler.numbers_known:
+    if count > 1 and not scheduler.numbers_known and applications.predecessors is None:
         before_busy = _applications_before_busy(applications, platform)
         for removed in {(indices[(seed + 1) % len(indices)],), (count - 1,), before_busy} - {()}:
             change = _without_applications(applications, removed, base_scenario)
@@ -279,10 +279,18 @@ def changed_workload(
     Parameters
     ----------
     rows
-        Applications that provide the other columns; None for all, in order.
+        Applications that provide the other columns: first all of them if any follows others.  None for all,
+        in order.
     """
     source_rows = np.arange(len(applications)) if rows is None else rows
-    submitter = applications.submitter[source_rows]
+    submitter, dependencies = applications.submitter[source_rows], dict[str, Any]()
+    if (offsets := applications.predecessor_offsets) is not None:
+        assert applications.predecessors is not None and applications.think_time is not None
+        after = np.split(applications.predecessors, offsets[1:-1])
+        dependencies = {
+            "after": [after[i].tolist() for i in source_rows],
+            "think_time": applications.think_time[source_rows],
+        }
     if applications.requested is not None:
         run_time = task_size / platform.speeds[0]
         estimates = applications.requested[source_rows] * (task_size / applications.task_size[source_rows])
@@ -296,11 +304,11 @@ def changed_workload(
             name: None if values is None else values[source_rows] + delay
             for name, values in job_times.items()
         }
-        rest: dict[Any, Any] = {"memory": memory, "kinds": kinds, "disk": disk, **times}
+        rest: dict[Any, Any] = {"memory": memory, "kinds": kinds, "disk": disk, **times, **dependencies}
         return Workload.jobs_of(release, tasks, run_time, estimates, submitter, **rest, origin=0.0)
     names = ("input_bytes", "output_bytes", "memory", "disk")
     columns = {name: getattr(applications, name) for name in names}
     further_columns = {
         name: column if column is None else column[source_rows] for name, column in columns.items()
     }
-    return Workload.of(release, tasks, task_size, submitter, **further_columns, origin=0.0)
+    return Workload.of(release, tasks, task_size, submitter, **further_columns, **dependencies, origin=0.0)

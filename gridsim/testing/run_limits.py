@@ -19,10 +19,11 @@ from gridsim.model.capacity import MachineCapacity
 from gridsim.model.faults import ListedFaults
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
-from gridsim.scheduling.contract import Order
+from gridsim.scheduling.contract import Order, Scheduler
 from gridsim.scheduling.nodes.handler_errors import handler_call
 from gridsim.support.arrays import Bools, Integers
 from gridsim.support.clock import NS
+from gridsim.testing.violation import failed_run
 from gridsim.validation.times import cancelled_jobs
 
 #: Maximum number of events in a run of a random scenario; a run with more counts as endless.
@@ -53,6 +54,17 @@ def skip_endless(skipped_variants: set[str], variant: str) -> Iterator[None]:
         if not any(limit in str(error) for limit in LIMITS):
             raise
         skipped_variants.add(variant)
+
+
+@contextmanager
+def report_errors(scenario: Scenario, scheduler: Scheduler) -> Iterator[None]:
+    """Report an error in the context as a violation of "runs", unless the run reaches one of `LIMITS`."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        if any(limit in str(error) for limit in LIMITS):
+            raise
+        raise failed_run(error, scenario, scheduler) from error
 
 
 @contextmanager

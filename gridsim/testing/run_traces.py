@@ -20,7 +20,7 @@ from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.random_streams import Streams
 from gridsim.testing.action_log import ActionLog, ActionRecorder
 from gridsim.testing.perturbations import release_machines
-from gridsim.testing.run_limits import LIMITS
+from gridsim.testing.run_limits import LIMITS, report_errors
 
 #: Cohort limit above the size of any cohort: cohorts stay whole, but are handled in Python.
 _UNLIMITED_COHORT = 2**40
@@ -202,17 +202,23 @@ def observe(
         The random stream that draws other numbers; None for no change.
     align_at
         The time (ns) at which all streams are set to one position; None for never.
+
+    Raises
+    ------
+    ConformanceError
+        If the run raises an error; it breaks the invariant "runs".
     """
     recorder = _RunRecorder()
     kind = _ObservingJobScheduler if scheduler.rigid else _ObservingScheduler
     observed = kind(inner=scheduler, recorder=recorder, changed_stream=stream, align_at=align_at)
-    result = simulate(
-        scenario,
-        observed,
-        record=("schedule", "messages"),
-        cohort_limit=_UNLIMITED_COHORT,
-        **LIMITS,
-    )
+    with report_errors(scenario, scheduler):
+        result = simulate(
+            scenario,
+            observed,
+            record=("schedule", "messages"),
+            cohort_limit=_UNLIMITED_COHORT,
+            **LIMITS,
+        )
     result.scheduler = describe(scheduler)  # by whose parameters the result is valid
     arrivals = result.tables.get("arrivals")
     # once all tasks have arrived, a run may end before its last messages are delivered

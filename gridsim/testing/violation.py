@@ -37,7 +37,7 @@ INVARIANTS = {
     "resumed": "a run resumed from a checkpoint has the same result as an uninterrupted one",
     "locality": "the messages and starts of a machine depend only on information that messages have brought",
     "orders": "node programs end without an error, and each task is completed once, in whatever order the "
-    "messages and timers of one instant reach a node",
+    "messages and timers of one instant, or within the jitter of each other, reach a node",
     "foresight": "decisions do not depend on later applications and failures, nor on run times of jobs with "
     "estimates, except for those that `Scheduler.foresees` names",
 }
@@ -59,6 +59,8 @@ class ConformanceError(AssertionError):
         The scheduler in that run.
     order
         The order of events in that run, as in `run_in_order`; None for the usual one.
+    jitter
+        Time by which messages and timers may be late in that run, s.
 
     Attributes
     ----------
@@ -78,8 +80,10 @@ class ConformanceError(AssertionError):
         scheduler: Scheduler,
         *,
         order: tuple[int, ...] | None = None,
+        jitter: float = 0.0,
     ) -> None:
         super().__init__(message)
+        self.jitter = jitter
         self.law, self.scenario, self.scheduler, self.order = law, scenario, scheduler, order
         self.examples = 0
         self.file: str | None = None
@@ -93,7 +97,8 @@ class ConformanceError(AssertionError):
         )
         text = f"{self.scheduler.name} {invariant}: {self.args[0]}"
         if self.order is not None:
-            text += f"\nrun_in_order(scenario, scheduler, {self.order}) repeats the run"
+            jitter = f", jitter={self.jitter!r}" if self.jitter else ""
+            text += f"\nrun_in_order(scenario, scheduler, {self.order}{jitter}) repeats the run"
         if self.file is None:
             return text
         left_out = f" (without parameters of the scheduler: {self.left_out})" if self.left_out else ""

@@ -614,7 +614,7 @@ class Fault(NamedTuple):
 
 
 _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
-    "knows what no message told": {
+    "knows without a message": {
         _PeekUnderLoad: ("locality",),
         _LatePeek: ("locality",),
         _PeekAfterSixApplications: ("locality",),
@@ -681,7 +681,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
 
 #: Faults of `wrong_schedulers` by kind, which occur often.
 _PLAIN: dict[str, dict[str, tuple[str, ...]]] = {
-    "knows what no message told": dict.fromkeys(("QueuePeek", "SpeedPeek", "FutureKnowledge"), ("locality",)),
+    "knows without a message": dict.fromkeys(("QueuePeek", "SpeedPeek", "FutureKnowledge"), ("locality",)),
     "remembers beyond the run": {"Alternation": ("repeatable",)},
     "depends on an order": {"ReverseOrder": ("cohorts",), "SetOrderDependence": ("hash seed",)},
     "loses or repeats tasks": dict.fromkeys(

@@ -297,7 +297,7 @@ _KINDS: dict[tuple[str, str], dict[type[gs.Scheduler], tuple[str, ...]]] = {
         AddressedQueue: ("repeatable", "cohorts", "resumed", "hash seed", "foresight"),
     },
     ("fails on unusual jobs", "jobs"): {OverdueWake: ("runs", "foresight")},
-    ("knows what no message told", "rigid nodes"): {SharedClaims: ("isolated", "locality", "resumed")},
+    ("knows without a message", "rigid nodes"): {SharedClaims: ("isolated", "locality", "resumed")},
     ("rejects jobs that can run", "rigid nodes"): {KeptClaim: ("runs", "served")},
     ("misreports", "rigid nodes"): {EarlyStartOfJob: ("runs", "sound", "locality")},
 }

@@ -432,7 +432,7 @@ class LightNode(HonestNode):
 
 
 _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
-    "knows what no message told": {
+    "knows without a message": {
         Blackboard: ("isolated", "resumed", "locality"),
         ClassState: ("isolated", "resumed", "locality"),
         ObjectList: ("isolated", "resumed", "locality"),

@@ -131,7 +131,7 @@ class _TiesByAddressUnderLoad(_Planted):
 
 
 _COHORTS: dict[str, dict[type[Any], tuple[str, ...]]] = {
-    "knows what no message told": {
+    "knows without a message": {
         _PeekingSubstitute: ("locality",),
         _PeekInLargeGrids: ("locality",),
     },

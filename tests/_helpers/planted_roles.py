@@ -585,7 +585,7 @@ class NewestOnly(Choices, frozen=True, kw_only=True):
 
 
 _KINDS: dict[tuple[str, str], dict[type[gs.Scheduler], tuple[str, ...]]] = {
-    ("knows what no message told", "roles"): {
+    ("knows without a message", "roles"): {
         SharedIdle: ("isolated", "resumed", "locality", "repeatable"),
         PeekingRoles: ("isolated", "resumed", "locality", "repeatable"),
         FutureRoles: ("isolated", "resumed", "locality", "foresight", "runs"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ import pytest
 import gridsim as gs
 from gridsim.testing import ConformanceError, check_scheduler, run_in_order
 from gridsim.testing.exploration import explore_orders
+from tests._helpers.planted_orders import PLANTED_ORDERS, Passing
 
 
 class PricedNode(gs.NodeProgram):
@@ -84,3 +86,33 @@ def test_both_orders_of_two_messages_are_run() -> None:
 def test_schedulers_without_nodes_are_left_out(tmp_path: Path) -> None:
     report = check_scheduler(gs.Fcfs(), examples=2, hash_seeds=False, explore=True, folder=tmp_path)
     assert report.left_out["orders"] == "the scheduler has no node programs"
+
+
+#: Messages that take 50 ms: machines 1 and 2 submit 4 ms apart, and machine 2 fails 5 ms after a share comes.
+CLOSE_EVENTS = gs.Scenario(
+    gs.Platform.equal(4, 1000.0),
+    gs.Workload.of([0.0, 0.004], [3, 2], [1000.0, 1000.0], [1, 2]),
+    gs.Network(latency=0.05, bandwidth=float("inf")),
+    seed=1,
+)
+FAILURE = gs.Faults.of([2], [0.055], [20.0])
+
+
+@pytest.mark.parametrize("race", PLANTED_ORDERS)
+def test_a_jitter_swaps_events_that_are_close(race: str) -> None:
+    scheduler = PLANTED_ORDERS[race]
+    scenario = replace(CLOSE_EVENTS, faults=FAILURE if "failure" in race else None)
+    assert explore_orders(scenario, scheduler, 100) == (1, 0)
+    with pytest.raises(ConformanceError) as excinfo:
+        explore_orders(scenario, scheduler, 100, jitter=0.01)
+    assert (order := excinfo.value.order) is not None and sum(order) == 1
+    with pytest.raises((gs.SchedulerError, ValueError, KeyError, RuntimeError)):
+        run_in_order(scenario, scheduler, order, jitter=0.01)
+    assert "jitter=0.01) repeats the run" in str(excinfo.value)
+
+
+@pytest.mark.parametrize("faults", [None, FAILURE])
+def test_no_task_is_lost_in_any_order(faults: gs.Faults | None) -> None:
+    scenario = replace(CLOSE_EVENTS, faults=faults)
+    runs, left = explore_orders(scenario, Passing(), 100, jitter=0.01)
+    assert runs > 1 and left == 0
