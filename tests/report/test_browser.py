@@ -278,4 +278,11 @@ def test_an_animation_shows_the_states_of_the_run(browser: Any, tmp_path: Path) 
     player.send_keys(Keys.SPACE)
     wait(browser, "Number(document.querySelector('input').value) > 10")
     assert player.find_element(By.CSS_SELECTOR, ".play").text == "Pause"
+    notebook = tmp_path / "b.html"
+    notebook.write_text(f"<!DOCTYPE html>{animation._repr_html_()}", encoding="utf-8")
+    browser.get(notebook.as_uri())
+    frame = "document.querySelector('iframe')"
+    for width in (390, 1200):
+        look(browser, width, dark=True)
+        wait(browser, f"{frame}.clientHeight === {frame}.contentDocument.body.offsetHeight")
     assert browser.get_log("browser") == []

@@ -569,4 +569,10 @@
   }
 
   document.querySelectorAll(".gridsim-animation").forEach(start);
+  // the frame in a notebook is as high as the page in it
+  const enclosing = window.frameElement;
+  if (enclosing?.classList.contains("gridsim-frame")) {
+    const fit = () => (enclosing.style.height = `${document.body.offsetHeight}px`);
+    new ResizeObserver(fit).observe(document.body);
+  }
 })();

@@ -124,8 +124,8 @@ class Animation:
     def _repr_html_(self) -> str:
         """Return the animation in a frame of its own, for notebooks."""
         page = html.escape(self.to_html(autoplay=False))
-        style = "width: 100%; border: 0"
-        return f'<iframe srcdoc="{page}" style="{style}" height="{self._height}" title="Animation"></iframe>'
+        style = f"width: 100%; height: {self._height}px; border: 0"
+        return f'<iframe class="gridsim-frame" srcdoc="{page}" style="{style}" title="Animation"></iframe>'
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ class Animation:
 
     @property
     def _height(self) -> int:
-        """Height of the frame in a notebook, px."""
+        """Height of the frame in a notebook before its script adapts it, px."""
         return 760 if self.scene.has_columns else 700
 
     @cached_property
