@@ -702,9 +702,9 @@ class WorkloadConstructors:
             Requirements of jobs on machines, `Constraints`, drawn with `seed`; None if all machines suit all
             jobs.
         resample
-            Blocks of jobs that are drawn with replacement with `seed`: ``"weeks"``, as many as the log has, put
-            one after another; or ``"users"``, as many as it has, with all their jobs.  None for the jobs of the
-            log.  A utilization then is that of the drawn jobs.
+            What is drawn from the log, with replacement and `seed`: ``"weeks"`` draws as many whole weeks as the
+            log has, one after another; ``"users"`` draws as many users as it has, each with all of their jobs.
+            None takes the jobs as they are.  `utilization` then is that of the drawn jobs.
         exclusive
             If jobs share machines: whether the machines of each job run no other job.
         after
@@ -758,8 +758,7 @@ class WorkloadConstructors:
         at_home
             If true, each user submits at one machine; if false, a machine is drawn for each job.
         resample
-            Blocks of jobs that are drawn with replacement with `seed`: ``"weeks"``, the same weeks of all logs,
-            or ``"users"`` with all their jobs; None for the jobs of the logs.
+            What is drawn from the logs, as in the workload of one log; ``"weeks"`` draws the same weeks of all.
         exclusive
             If jobs share machines: whether the machines of each job run no other job.
         after
