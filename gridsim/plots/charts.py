@@ -210,7 +210,9 @@ def result_chart(results: Result | Mapping[str, Result], metric: str | None = No
         metric = "waiting" if rigid else "stretch_agg"
         if not all(metric in result.applications for result in runs.values()):
             metric = "stretch"
-    samples = {name: series.per_application(result, metric)[result.counted] for name, result in runs.items()}
+    samples = {
+        name: series.per_application(result, metric)[result.is_counted] for name, result in runs.items()
+    }
     unit = "s" if metric == "response" else COLUMN_UNITS["applications"].get(metric, "")
     if metric == "waiting":
         length, unit = waiting_unit(runs.values())

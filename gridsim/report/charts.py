@@ -60,16 +60,16 @@ def sample_values(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
         samples_of.setdefault(quantity, (unit, {}))[1][name] = np.asarray(values, np.float64)
 
     for name, result in results.items():
-        table, counted = result.applications, result.counted
+        table, is_counted = result.applications, result.is_counted
         if result.rigid:
-            add_sample("waiting time", "s", name, table["waiting"][counted])
-            add_sample("slowdown", "", name, table["slowdown"][counted])
+            add_sample("waiting time", "s", name, table["waiting"][is_counted])
+            add_sample("slowdown", "", name, table["slowdown"][is_counted])
             continue
-        add_sample("stretch", "", name, table["stretch_agg"][counted])
+        add_sample("stretch", "", name, table["stretch_agg"][is_counted])
         if (jobs := result.tables.get("jobs")) is not None:
-            add_sample("turnaround", "s", name, jobs["turnaround"][counted[jobs["application"]]])
+            add_sample("turnaround", "s", name, jobs["turnaround"][is_counted[jobs["application"]]])
         if has_queues:
-            add_sample("completion time", "s", name, (table["finish"] - table["release"])[counted])
+            add_sample("completion time", "s", name, (table["finish"] - table["release"])[is_counted])
     units = {"waiting time": waiting_unit(results.values())}
     return {
         quantity: _convert_times(unit, samples, units.get(quantity))
@@ -156,7 +156,7 @@ def over_size(results: Results) -> PlotlyChart:
     for number, (name, result) in enumerate(results.items()):
         table = result.applications
         size = result.width * table["run_time"] / 3600.0 if rigid else table["size"]
-        x, y = series.scatter_points(size[result.counted], table[column][result.counted], POINTS)
+        x, y = series.scatter_points(size[result.is_counted], table[column][result.is_counted], POINTS)
         sizes.append(x)
         heights.append(y)
         marker = {"color": colour(number), "symbol": symbol(number), "size": 6, "opacity": 0.75}

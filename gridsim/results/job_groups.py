@@ -85,12 +85,14 @@ class JobGroups(NamedTuple):
         of the log).
         """
         results, count = self.of_scenario(results), len(self.names)
-        counted = next(iter(results.values())).counted
-        jobs = np.bincount(self.members[counted], minlength=count)
-        share = np.bincount(self.members[counted], self.work[counted], count) / self.work[counted].sum()
+        is_counted = next(iter(results.values())).is_counted
+        jobs = np.bincount(self.members[is_counted], minlength=count)
+        share = (
+            np.bincount(self.members[is_counted], self.work[is_counted], count) / self.work[is_counted].sum()
+        )
         rows = []
         for k in np.argsort(-share, kind="stable")[: np.count_nonzero(jobs)].tolist():
-            is_member = {name: result.counted & (self.members == k) for name, result in results.items()}
+            is_member = {name: result.is_counted & (self.members == k) for name, result in results.items()}
             columns = {
                 name: result.applications["waiting"][is_member[name]] for name, result in results.items()
             }

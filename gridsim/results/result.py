@@ -249,7 +249,9 @@ class Result(Metrics):
             "applications": len(self.applications),
             "tasks": int(self.applications["tasks"].sum()),
             **({"width": int(self.width.sum())} if "cores" in self.applications else {}),
-            **({"skip_days": self.skip_days, "counted": int(self.counted.sum())} if self.skip_days else {}),
+            **(
+                {"skip_days": self.skip_days, "counted": int(self.is_counted.sum())} if self.skip_days else {}
+            ),
             **({} if self.rigid else {"lower_bound_kind": self.kind_of_bound(bound)}),
             **summary_values(self, bound),
             "facts": self.facts,
@@ -276,7 +278,7 @@ class Result(Metrics):
         view = copy.copy(self)
         for name in ("_completed", "_all_completed", "_bounds", "_linear_metrics"):
             view.__dict__.pop(name, None)
-        view.counted = counted_applications(self.applications["release"], skip_days)
+        view.is_counted = counted_applications(self.applications["release"], skip_days)
         view.skip_days = float(skip_days)
         return view
 

@@ -67,7 +67,7 @@ def log_reference(scenario: Scenario) -> LogReference:
         remarks.append(
             "the simulated machines are empty at the first submission, and those of the log may not have been"
         )
-    remarks.append("the results have the waiting time of each job, for means without the first days")
+    remarks.append("skip_days (--skip-days) leaves the first days out of all means")
     return LogReference(result, f"{LOG}: {'; '.join(remarks)}")
 
 

@@ -523,7 +523,7 @@ class Replicates(Study):
     def relative(self, name: str, base: str, metric: str, length: float = 1.0) -> str:
         """Return the ratio of `name` to `base` as text, or the difference if there is no ratio.
 
-        Schedulers that are not ranked have neither.
+        Schedulers that are not ranked have neither, and there is neither to a `base` that always is 0.
 
         Parameters
         ----------
@@ -536,6 +536,8 @@ class Replicates(Study):
             return NOT_RANKED
         if self._has_ratio(name, base, metric):
             return self.ratio(name, base, metric).format()
+        if not self._column(base, metric).any():
+            return "-"
         difference = self.difference(name, base, metric)
         return f"difference {difference.scale(1.0 / length).format()}"
 
@@ -835,8 +837,7 @@ def plan_lines(
     parts += [] if "run" in hold else ["choices of the schedulers"]
     if not parts:
         return lines | {"drawn anew": "nothing"}
-    line = f"{enumeration(parts, len(parts))}; replication 0 is a new draw as well, not that of gridsim run"
-    return lines | {"drawn anew": line}
+    return lines | {"drawn anew": f"{enumeration(parts, len(parts))} (in replication 0 as well)"}
 
 
 def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, ...]:

@@ -127,7 +127,7 @@ class SweepResult(Study):
     @property
     def digest(self) -> str:
         """SHA-256 of the digests of all runs, one a line, in the order of `runs`; see `Replicates.digest`."""
-        return digest_of_runs(each.digest for each in self.measured)
+        return digest_of_runs(self.table()["digest"].tolist())
 
     @property
     def errors(self) -> list[str]:
@@ -235,7 +235,7 @@ class SweepResult(Study):
         full
             Include the axes, and how the schedulers are compared.
         """
-        facts = {"digest": f"{self.digest} (of all {len(self.measured)} runs)"}
+        facts = {"digest": f"{self.digest} (of all {len(self.runs())} runs)"}
         if full:
             facts |= {axis: ", ".join(map(str, labels)) for axis, labels in self.axes.items()}
             facts["replications"] = f"{self.replicates} for each of {len(list(self.points()))} points"
@@ -313,16 +313,16 @@ class SweepResult(Study):
 
     def _verdict_on_points(self) -> str:
         """Return the sentence that compares the points of the only scheduler."""
-        (name,), points = self.schedulers, {point_text(point): found for point, found in self.each()}
+        (name,), points = self.schedulers, {point_text(point): values for point, values in self.each()}
         first = next(iter(points.values()))
         metrics = [metric for metric in (self.metrics[0], "mean_waiting_by_cores") if metric in self.metrics]
         return Replicates(
             first.seeds,
-            {metric: {point: found[metric][name] for point, found in points.items()} for metric in metrics},
+            {metric: {point: values[metric][name] for point, values in points.items()} for metric in metrics},
             first.units,
             measure=metrics[0],
-            rejected={point: found.rejected[name] for point, found in points.items() if found.rejected},
-            is_identical=all(found.is_identical for found in points.values()),
+            rejected={point: values.rejected[name] for point, values in points.items() if values.rejected},
+            is_identical=all(values.is_identical for values in points.values()),
         ).verdict()
 
     def _metric_table(self, metric: str) -> TextTable:

@@ -137,6 +137,11 @@ def test_where_a_value_is_0_the_difference_is_shown_in_place_of_the_ratio() -> N
         assert both.to_dict()["differences"]["makespan"][other]["mean"] == difference.mean
         assert both.verdict().endswith("average (b +5 s [+4.17, +6.17]).")
 
+    always = Replicates(
+        (0, 1), {"makespan": {"a": np.zeros(2), "b": np.ones(2)}}, {}, {}, {}, "a", "makespan"
+    )
+    assert [row[-1] for row in always.overview().tables[0].rows] == ["1", "-"]
+
 
 def test_the_conclusion_does_not_hide_that_the_ratio_contradicts_the_means() -> None:
     """One replication of "extreme" is extreme, so that its mean is larger."""

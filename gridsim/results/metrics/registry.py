@@ -180,25 +180,25 @@ class Metrics:
         return "failed" in self.applications
 
     @cached_property
-    def counted(self) -> NDArray[np.bool_]:
+    def is_counted(self) -> NDArray[np.bool_]:
         """Whether each application counts in metrics, bool[applications]; see `skip_days`."""
         return counted_applications(self.applications["release"], self.skip_days)
 
     def _counted_column(self, name: str) -> NDArray[Any]:
         """Return the column `name` of the applications that count."""
         column: NDArray[Any] = self.applications[name]
-        return column[self.counted] if self.skip_days else column
+        return column[self.is_counted] if self.skip_days else column
 
     def _cycles_column(self, name: str) -> Floats:
         """Return the column `name` of the table ``cycles``, for the applications that count."""
         column: Floats = self.tables["cycles"][name]
-        return column[self.counted] if self.skip_days else column
+        return column[self.is_counted] if self.skip_days else column
 
     @cached_property
     def _completed(self) -> NDArray[np.bool_]:
         """Whether each application counts and was completed, so neither rejected nor cancelled."""
         finish: Floats = self.applications["finish"]
-        return ~np.isnan(finish) & self.counted if self.skip_days else ~np.isnan(finish)
+        return ~np.isnan(finish) & self.is_counted if self.skip_days else ~np.isnan(finish)
 
     @cached_property
     def _all_completed(self) -> bool:
@@ -248,7 +248,7 @@ class Metrics:
         if (jobs := self.tables.get("jobs")) is None:
             return np.zeros(0)
         column: Floats = jobs[name]
-        return column[self.counted[jobs["application"]]] if self.skip_days else column
+        return column[self.is_counted[jobs["application"]]] if self.skip_days else column
 
     @property
     def migrates(self) -> bool | None:

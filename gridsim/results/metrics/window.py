@@ -38,8 +38,8 @@ def counted_applications(release: Floats, skip_days: float) -> NDArray[np.bool_]
             f"skip_days must be at most {days.max():.4g}, the days from the first to the last release, got "
             f"{skip_days:g}"
         )
-    counted: NDArray[np.bool_] = days >= skip_days
-    return counted
+    is_counted: NDArray[np.bool_] = days >= skip_days
+    return is_counted
 
 
 def window_lines(release: Floats, skip_days: float, rigid: bool) -> dict[str, str]:

@@ -133,9 +133,9 @@ def measure(cell: Cell) -> RunRecord:
             files = result.files_read
             changed_file = _changed_file(cell, files)
             if not changed_file:
-                measured = result.without_first_days(cell.skip_days)
-                values, digest = metric_values(measured, cell.metrics), result.digest
-                values |= group_values(cell.by, measured)
+                window = result.without_first_days(cell.skip_days)
+                values, digest = metric_values(window, cell.metrics), result.digest
+                values |= group_values(cell.by, window)
             if not changed_file and cell.keep is not None:
                 lost = True  # an error of saving is not an error of the run
                 result.save(cell.keep)

@@ -55,7 +55,7 @@ def test_cycles_and_moved_jobs_count_if_their_applications_do() -> None:
     result = gs.simulate(scenario, gs.WqrFt())
     later = result.without_first_days(1.5)
     known = result.applications["release"] >= result.applications["release"].min() + 1.5 * DAY
-    assert 0 < known.sum() < 6 and later.counted.tolist() == known.tolist()
+    assert 0 < known.sum() < 6 and later.is_counted.tolist() == known.tolist()
     parts = {name: column[known].sum() for name, column in result.tables["cycles"].items()}
     wasted = parts["redundant"] + parts["lost"] + parts["overhead"]
     assert later.wasted == pytest.approx(wasted / (wasted + parts["useful"]))
