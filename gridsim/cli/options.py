@@ -76,7 +76,7 @@ class UnitQuantity(_Quantity):
         return self.unit.upper() if self.unit == "s" else self.unit
 
 
-SECONDS, WORK = UnitQuantity("s"), UnitQuantity("Mflop")
+SECONDS, WORK, INCHES = UnitQuantity("s"), UnitQuantity("Mflop"), UnitQuantity("in")
 
 
 class _Name(_Type):

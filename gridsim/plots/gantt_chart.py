@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridsim.errors import GridSimError
+from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.fault_events import TooManyChanges
 from gridsim.plots.scales import extent
-from gridsim.plots.style import APPLICATION_COLOURS, MAP, legend, styled_axes
+from gridsim.plots.style import APPLICATION_COLOURS, MAP, legend, small_text, styled_axes
 from gridsim.results.metrics.series import (
     chosen_machines,
     core_lanes,
@@ -49,7 +49,13 @@ _NARROW_PIECE, _DARK_SHARE = 6.0, 0.55
 _OUTLINE = 0.3
 
 
-def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes: Axes | None = None) -> Axes:
+def gantt(
+    result: Result,
+    *,
+    machines: Sequence[int] | slice | None = None,
+    width: float | None = None,
+    axes: Axes | None = None,
+) -> Axes:
     """Draw a schedule: a row per machine, a bar per piece of work, coloured by application.
 
     The row of a machine with several cores has a lane per core, and a piece is as high as its cores.
@@ -69,14 +75,19 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
     Raises
     ------
     ScenarioError
-        If the run has no recorded schedule, or a machine does not exist.
+        If the run has no recorded schedule or an empty one, or a machine does not exist.
     """
     schedule = recorded_schedule(result, "a Gantt chart")
+    if not len(schedule["machine"]):
+        raise ScenarioError(
+            f"a Gantt chart requires recorded tasks, but the run of {result.scheduler['name']} has none: no "
+            "task was executed, or the scheduler does not support record=True (its Outcome.schedule is empty)"
+        )
     shown_machines = chosen_machines(machines, len(result.machines))
     row_of = positions_in(shown_machines, len(result.machines))
     is_shown = row_of[schedule["machine"]] >= 0
     rows = {name: column[is_shown] for name, column in schedule.items()}
-    axes = styled_axes(axes, width=9.0, height=gantt_height(result, shown_machines), grid="")
+    axes = styled_axes(axes, width, size=(9.0, gantt_height(result, shown_machines)), grid="")
     last = float(rows["end"].max()) if len(rows["end"]) else 0.0
     first = float(rows["start"].min()) if len(rows["start"]) else 0.0
     factor, unit = time_unit(last - first)
@@ -165,7 +176,7 @@ def _draw_bars(
     else:
         item_name = "jobs" if result.rigid else "applications"
         note = f"{len(applications)} {item_name} in {len(APPLICATION_COLOURS)} repeated colours"
-    axes.set_title(note, fontsize="small", loc="left")
+    axes.set_title(note, fontsize=small_text(axes), loc="left")
     if handles:
         legend(axes, handles=handles, place="above" if note else "right")
 
@@ -279,4 +290,4 @@ def _draw_raster(axes: Axes, result: Result, shown_machines: Integers, factor: f
     figure.colorbar(mesh, ax=axes, label="share of the time busy", pad=0.01)
     machines_per_row = len(shown_machines) / len(share)
     rows = "one machine per row" if machines_per_row == 1 else f"rows of {machines_per_row:.3g} machines"
-    axes.set_title(f"{pieces:,} pieces: too many for bars; {rows}", fontsize="small", loc="left")
+    axes.set_title(f"{pieces:,} pieces: too many for bars; {rows}", fontsize=small_text(axes), loc="left")

@@ -35,7 +35,7 @@ def schedules(results: Mapping[str, Result]) -> Iterator[PlotlyChart]:
             item_name = "jobs" if result.rigid else "applications"
             caption = (
                 f"Work of each machine over time; {len(APPLICATION_COLOURS)} colours repeat over the "
-                f"{item_name}, pale: not completed{note}."
+                f"{item_name}, hatched: not completed{note}."
             )
             plot = figure(
                 [*down_bars, _piece_bars(result, factor, unit)],
@@ -72,9 +72,16 @@ def _piece_bars(result: Result, factor: float, unit: str) -> Figure:
     ]
     marker = {
         "color": [APPLICATION_COLOURS[number % len(APPLICATION_COLOURS)] for number in application.tolist()],
-        "opacity": np.where(is_completed, 0.9, 0.35).tolist(),
         "line": {"width": 0.5, "color": BACKGROUND},
     }
+    if not is_completed.all():  # hatched as by `gridsim.plots.gantt`
+        shapes = np.where(is_completed, "", "/").tolist()
+        marker["pattern"] = {
+            "shape": shapes,
+            "fillmode": "overlay",
+            "size": 5,
+            "solidity": 0.4,
+        }
     return {
         "type": "bar",
         "orientation": "h",

@@ -303,7 +303,10 @@ def test_a_schedule_shows_when_machines_were_down(write_report: Any) -> None:
         (3, first, pytest.approx(last), "down from 0 s on"),
     ]
     assert pieces.text[0].startswith("machine 0: job 0, ")
-    assert "pale: not completed, grey: down or transient failure." in actual.text
+    assert pieces.marker.pattern.shape == tuple(
+        "/" if end in (20.0, 30.0) else "" for end in np.add(pieces.base, pieces.x)
+    )
+    assert "hatched: not completed, grey: down or transient failure." in actual.text
     calm = write_report(gs.simulate(gs.Scenario(scenario.platform, jobs), gs.BatchQueue(), record=True))
     assert len(calm.charts["machines-1"]["data"]) == 1 and "grey" not in calm.text
 
@@ -358,8 +361,9 @@ def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, write_report: Any
         assert "54.0" in row and "unranked" in row and "nan" not in actual.text.lower().split()
         assert own.digest[:16] not in actual.text and easy.digest[:16] in actual.text
         bars = actual.charts["summary-0"]["data"][0]
-        colours = dict(zip(bars["customdata"], bars["marker"]["color"], strict=True))
-        assert colours["log"] == TOTAL_COLOUR != colours["easy"] and "unranked" in bars["text"]
+        colours = dict(zip(bars["customdata"], bars["marker"]["line"]["color"], strict=True))
+        assert colours["log"] == TOTAL_COLOUR != colours["easy"]
+        assert (bars["customdata"][-1], bars["text"][-1]) == ("log", "unranked")
     alone = write_report(own).text
     assert "54.0 % until the last end" in alone and "messages" not in alone and "nan" not in alone.split()
     other = gs.Workload.jobs_of(release=[0.0, 9.0], nodes=[2, 3], run_time=61.0, requested=90.0)
@@ -383,7 +387,7 @@ def test_quantiles_are_as_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_utilization_bars_are_centred_in_their_bins() -> None:
     """Bins have 2.5 %: a machine that is busy for half of the time is in the bin from 50 to 52.5 %."""
-    result: Any = SimpleNamespace(machines={"utilization": np.array([0.5])})
+    result: Any = SimpleNamespace(machines={"utilization": np.array([0.5])}, of_log=False)
     chart = charts.utilization({"a": result})
     assert chart is not None
     (bars,) = chart.figure["data"]
