@@ -171,7 +171,7 @@ def test_every_declared_table_is_described():
     assert set(TABLE_TEXTS) == set(TABLES)
 
 
-# -- tables that are made from what the library declares ------------------------------------------------------
+# -- tables that are made from what the library declares -----------------------------------------------------
 
 
 @pytest.fixture(scope="module")
