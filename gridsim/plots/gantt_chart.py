@@ -10,7 +10,15 @@ import numpy as np
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.fault_events import TooManyChanges
 from gridsim.plots.scales import extent
-from gridsim.plots.style import APPLICATION_COLOURS, MAP, legend, small_text, styled_axes
+from gridsim.plots.style import (
+    APPLICATION_COLOURS,
+    MAP,
+    PALE_SHARE,
+    job_colours,
+    legend,
+    small_text,
+    styled_axes,
+)
 from gridsim.results.metrics.series import (
     chosen_machines,
     core_lanes,
@@ -33,8 +41,6 @@ if TYPE_CHECKING:
 PIECES = 100_000
 #: Largest number of rows and columns of the raster.
 RASTER = (500, 1000)
-#: Of adjacent pieces with equal colours, every second one is lightened with this share of white.
-_PALE_SHARE = 0.4
 _DOWN, _TRANSIENT = "#CCCCCC", "#777777"
 #: Rows lower than this height (points) have no hatches and no gaps.
 _LOW_ROW = 5.0
@@ -62,7 +68,8 @@ def gantt(
 
     Pieces that were not completed, because of a failure or because another replica was faster, are hatched.
     Narrow ones are dark instead, and in low rows they are black.  Down times of machines are grey; transient
-    failures are lines.  Adjacent pieces of equal colour are alternately dark and pale.
+    failures are lines.  Adjacent pieces of equal colour are alternately dark and pale; rigid jobs have one
+    tone each.
 
     With more than `PIECES` pieces the chart is a raster of the machines' utilization, as its title states,
     from `gridsim.results.metrics.series.occupancy`.
@@ -128,7 +135,10 @@ def _draw_bars(
     scale = 1.0 if is_low and int(lanes.max(initial=1)) == 1 else 0.8
     height = scale * count / lanes
     handles = _draw_down_times(axes, result, row_of, factor, last)
-    colours, applications = _colours(rows, lane)
+    palette = job_colours() if result.rigid else list(APPLICATION_COLOURS)
+    applications = np.unique(rows["application"]).tolist()
+    colour_of = _colour_numbers(applications, len(palette))
+    colours = _colours(rows, lane, palette, colour_of, has_tones=not result.rigid)
     is_lost = rows["completed"] == 0
     row = row_of[rows["machine"]] + scale * ((lane + count / 2) / lanes - 0.5)
     begin, end = rows["start"] / factor, rows["end"] / factor
@@ -161,12 +171,12 @@ def _draw_bars(
             handles.append(
                 patch(label="not completed, narrow (dark)", facecolor=_dark_tone(APPLICATION_COLOURS[0]))
             )
-    if len(applications) <= len(APPLICATION_COLOURS):
+    if len(applications) <= len(palette):
         item_name = "job" if result.rigid else "application"
         numbers = result.jobs_of_log
         entries = [
             patch(
-                facecolor=APPLICATION_COLOURS[k % len(APPLICATION_COLOURS)],
+                facecolor=palette[colour_of[k]],
                 label=f"{item_name} {k if numbers is None else numbers[k]}",
             )
             for k in applications
@@ -175,31 +185,45 @@ def _draw_bars(
         note = ""
     else:
         item_name = "jobs" if result.rigid else "applications"
-        note = f"{len(applications)} {item_name} in {len(APPLICATION_COLOURS)} repeated colours"
+        note = f"{len(applications)} {item_name} in {len(palette)} repeated colours"
     axes.set_title(note, fontsize=small_text(axes), loc="left")
     if handles:
         legend(axes, handles=handles, place="above" if note else "right")
 
 
-def _colours(rows: dict[str, Any], lane: Integers) -> tuple[Any, list[int]]:
-    """Return the colour of each piece, float[n, 3], and the numbers of the applications in the chart.
+def _colour_numbers(applications: Sequence[int], count: int) -> dict[int, int]:
+    """Return application -> number of its colour of `count`: all different if there are not more of them."""
+    numbers: dict[int, int] = {}
+    for application in applications:
+        candidates = [(application + k) % count for k in range(count)]
+        free = (number for number in candidates if number not in numbers.values())
+        numbers[application] = candidates[0] if len(applications) > count else next(free)
+    return numbers
 
-    Of adjacent pieces of equal colour on a core, every second one is pale.
+
+def _colours(
+    rows: dict[str, Any], lane: Integers, palette: list[str], colour_of: dict[int, int], has_tones: bool
+) -> Any:
+    """Return the colour of each piece, float[n, 3]; `colour_of` has the numbers of applications in `palette`.
+
+    With tones, every second one of adjacent pieces of equal colour on a core is pale.
     """
-    order = np.lexsort((rows["start"], lane, rows["machine"]))
-    cycle_index = rows["application"] % len(APPLICATION_COLOURS)
-    starts_run = np.ones(len(order), np.bool_)
-    starts_run[1:] = np.any(
-        [np.diff(column[order]) != 0 for column in (cycle_index, rows["machine"], lane)], axis=0
-    )
-    run_starts = np.flatnonzero(starts_run)
-    index_in_run = np.arange(len(order)) - np.repeat(run_starts, np.diff(np.append(run_starts, len(order))))
-    is_pale = np.zeros(len(order), np.bool_)
-    is_pale[order] = index_in_run % 2 == 1
-    rgb = import_extra("matplotlib.colors", "plot", "a chart").to_rgba_array(list(APPLICATION_COLOURS))[:, :3]
-    colours = rgb[cycle_index]
-    colours[is_pale] = (1.0 - _PALE_SHARE) * colours[is_pale] + _PALE_SHARE
-    return colours, np.unique(rows["application"]).tolist()
+    applications, position = np.unique(rows["application"], return_inverse=True)
+    number = np.array([colour_of[k] for k in applications.tolist()], np.int64)[position]
+    rgb = import_extra("matplotlib.colors", "plot", "a chart").to_rgba_array(palette)[:, :3]
+    colours = rgb[number]
+    if has_tones:
+        order = np.lexsort((rows["start"], lane, rows["machine"]))
+        starts_run = np.ones(len(order), np.bool_)
+        starts_run[1:] = np.any(
+            [np.diff(column[order]) != 0 for column in (number, rows["machine"], lane)], axis=0
+        )
+        run_starts = np.flatnonzero(starts_run)
+        lengths = np.diff(np.append(run_starts, len(order)))
+        is_pale = np.zeros(len(order), np.bool_)
+        is_pale[order] = (np.arange(len(order)) - np.repeat(run_starts, lengths)) % 2 == 1
+        colours[is_pale] = (1.0 - PALE_SHARE) * colours[is_pale] + PALE_SHARE
+    return colours
 
 
 def _dark_tone(colours: Any) -> Any:

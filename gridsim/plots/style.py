@@ -34,6 +34,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 #: Colours of applications and jobs in turn, without black, which marks work that was not completed.
 APPLICATION_COLOURS = tuple(colour for colour in COLOURS if colour != "#000000")
+#: Share of white in pale tones.
+PALE_SHARE = 0.4
 #: Line styles; they distinguish series of equal colour if there are more series than colours.
 DASHES = ("-", "--", "-.", ":")
 #: Number of distinct looks of series, and number of those with continuous lines that are not yellow.
@@ -295,6 +297,13 @@ def series_look(number: int) -> tuple[int, int, int]:
     return colour, dash, (colour + dash) % len(MARKERS)
 
 
+def job_colours() -> list[str]:
+    """Return the colours (#rrggbb) of rigid jobs in schedules, the pale tones last."""
+    channels = ([int(colour[k : k + 2], 16) for k in (1, 3, 5)] for colour in APPLICATION_COLOURS)
+    pale = [[round((1.0 - PALE_SHARE) * value + 255 * PALE_SHARE) for value in rgb] for rgb in channels]
+    return [*APPLICATION_COLOURS, *(f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in pale)]
+
+
 def text_colour(background: str) -> str:
     """Return the colour of text on a background (#rrggbb): black or white."""
     red, green, blue = (int(background[k : k + 2], 16) / 255 for k in (1, 3, 5))
@@ -333,7 +342,7 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
     width, size = _figure_width(axes), small_text(axes)
     is_outside = place == "right" or _is_large_legend(names)
     if place == "above" or (is_outside and width < _NARROW):
-        letters = 5 + max(len(line) for name in names for line in name.split("\n"))
+        letters = 9 + max(len(line) for name in names for line in name.split("\n"))
         options = {
             "loc": "lower right",
             "bbox_to_anchor": (1.0, 1.0),

@@ -144,10 +144,6 @@ class Comparison(Study):
         names = [name for name in rows[0] if all(scalar(row.get(name)) for row in rows)]
         return Table({name: [row[name] for row in rows] for name in names})
 
-    def means(self) -> Table:
-        """Return `runs`: one run has values, not means."""
-        return self.runs()
-
     def charts(self, *, full: bool = False) -> list[list[Chart]]:
         """Return a chart of the distribution of the stretch, or of the waiting time of rigid jobs."""
         results = self.all_results

@@ -60,9 +60,9 @@ class Study(ArrowStream, ABC):
         """Return `to_dict` as JSON; infinite and undefined numbers become null."""
         return text.to_json(self.to_dict())
 
-    @abstractmethod
     def means(self) -> Table:
-        """Return a table with a row per mean, its interval, and its ratio to the baseline, unrounded."""
+        """Return a table with a row per mean, with its interval and ratio; `runs` if a study has none."""
+        return self.runs()
 
     def paper_tables(self) -> Sequence[TextTable]:
         """Return the tables of texts that `to_latex` and `to_markdown` write."""

@@ -153,7 +153,7 @@ def test_gantt_chart_draws_all_pieces() -> None:
         (1, 5.0, 25.0),  # this piece was not completed
     ]  # fmt: skip
     first, second, wrapped = (bar[3] for bar in bars[1:4])
-    assert first == wrapped != second  # applications 0 and 7 share a colour; adjacent pieces differ
+    assert len({first, second, wrapped}) == 3  # three applications have three colours
     hatched = [instance for instance in axes.collections if instance.get_hatch()]
     assert len(hatched) == 1 and len(hatched[0].get_paths()) == 1
     lines = [instance for instance in axes.collections if type(instance).__name__ == "LineCollection"]
