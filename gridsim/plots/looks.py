@@ -21,7 +21,7 @@ ORDERS = (
     resource-exclusion dodoor no-migration min-min mct max-min sufferage
     met round-robin join-idle-queue market steady-state wave ideal-tree
     fcfs-random mincent-once fcfs-pull olb
-    switching k-percent-best lwl dlwl bandwidth-centric rjss-best resource-exclusion-fastest
+    switching k-percent-best lwl bandwidth-centric rjss-best resource-exclusion-fastest dlwl
     expanding-ring random-walk-search advertisement rendezvous smallet-noinfo greatet-noinfo smallet-cpuinfo
     greatet-cpuinfo smallet-availinfo greatet-availinfo smallet-allinfo greatet-allinfo
     migration-immediate wave-immediate migration-linger wave-linger

@@ -377,6 +377,23 @@ def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, write_report: Any
         assert "different scenarios" in write_report(results).text
 
 
+@pytest.mark.filterwarnings("ignore:.*rejected")
+def test_the_chart_of_a_comparison_has_the_ratios_of_the_table(write_report: Any) -> None:
+    jobs = gs.Workload.jobs_of([0.0, 0.0, 0.0], [2, 2, 1], [10.0, 20.0, 30.0], user=[1, 2, 3])
+    queues = {"easy": gs.BatchQueue(), "limited": gs.BatchQueue(user_limit=1)}
+    queues["lcfs"] = gs.BatchQueue(order="lcfs", backfill="none")
+    scenario = gs.Scenario(gs.Platform.equal(2), jobs)
+    actual = write_report({name: gs.simulate(scenario, queue) for name, queue in queues.items()})
+    _, *rows = actual.tables["Schedulers compared"]
+    ratios = {row[0]: row[2] for row in rows}
+    bars = actual.charts["summary-0"]["data"][0]
+    assert dict(zip(bars["customdata"], bars["text"], strict=True)) == ratios
+    assert ratios["limited"] == "unranked" and bars["customdata"][-1] == "limited"
+    assert bars["marker"]["color"][-1] == "@background" not in bars["marker"]["color"][:-1]
+    names = [trace["name"] for trace in actual.charts["jobs-0"]["data"]]
+    assert names[-1] == "limited (unranked)"
+
+
 def test_quantiles_are_as_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """The p % quantile of 0, 1, ..., 100 is p."""
     sample = {"stretch": ("s", {"a": np.arange(101.0)})}
