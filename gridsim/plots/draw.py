@@ -23,6 +23,7 @@ from gridsim.plots.scales import (
 from gridsim.plots.style import (
     COLOURS,
     TOTAL_COLOUR,
+    check_count,
     escape_math,
     label_width,
     label_x,
@@ -119,6 +120,7 @@ def _draw_curves(chart: CurveChart, axes: Axes | None = None, width: float | Non
 
 @draw.register(StepChart)
 def _draw_steps(chart: StepChart, axes: Axes | None = None, width: float | None = None) -> Axes:
+    check_count(len(chart.steps))
     axes = styled_axes(axes, width, size=panel_size(chart))
     for name, (x, y) in chart.steps.items():
         if name in chart.log_names:

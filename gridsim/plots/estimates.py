@@ -14,6 +14,7 @@ from gridsim.plots.style import (
     COLOURS,
     TOTAL_COLOUR,
     chart_size,
+    check_count,
     escape_math,
     halo,
     label_width,
@@ -53,6 +54,7 @@ def lines(
     styles
         Names whose colours and markers differ, including those of `series`; by default the latter.
     """
+    check_count(len(series))
     axes, look_of = styled_axes(axes, width), looks(styles or series)
     for name, points in series.items():
         middle, low, high = _means_and_ends(points)
@@ -302,6 +304,7 @@ def scaling(
     size_array = np.asarray(sizes, np.float64)
     if not (size_array > 0).all():
         raise ScenarioError(f"sizes must be > 0, got {list(sizes)}")
+    check_count(len(measured))
     axes, look_of = styled_axes(axes, width), looks(measured)
     first_point: tuple[float, float] | None = None
     for name, series_values in measured.items():

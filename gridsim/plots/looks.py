@@ -34,25 +34,19 @@ _FIXED_LOOKS = {name: k % LOOKS for order in ORDERS for k, name in enumerate(ord
 
 
 def looks(names: Iterable[str]) -> dict[str, int]:
-    """Return the looks of the series of a chart, all different: name -> look.
+    """Return the looks of the series of a chart: name -> look; they differ for up to `LOOKS` series.
 
     A registered scheduler has its own look, also if it is written like "DGS_ASAP" or "fair tree"; other names
     have a look by their checksum.  If two names have one look, it is that of the first one (registered
     names precede others, in alphabetical order), and the other name has the next one, if possible of another
     colour.  So looks do not depend on the order of `names`.
-
-    Raises
-    ------
-    ScenarioError
-        If there are more names than looks.
     """
     unique = dict.fromkeys(names)
-    check_count(len(unique))
     result: dict[str, int] = {}
     for name in sorted(unique, key=lambda name: (_key(name) not in _FIXED_LOOKS, name)):
         home = _FIXED_LOOKS.get(_key(name), zlib.crc32(name.encode()) % PLAIN_LOOKS)
         is_free = _key(name) in _FIXED_LOOKS and home not in result.values()
-        others = (look for look in _from(home) if look not in result.values())
+        others = [look for look in _from(home) if look not in result.values()] or [home]
         used_colours = {series_look(look)[0] for look in result.values()}
         result[name] = home if is_free else min(others, key=lambda look: series_look(look)[0] in used_colours)
     return {name: result[name] for name in unique}
@@ -78,7 +72,9 @@ def styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     >>> styles(["mincent", "fair-tree"])["fair-tree"]
     {'color': '#0072B2', 'marker': 'o', 'linestyle': '-'}
     """
-    return {name: series_style(look) for name, look in looks(names).items()}
+    numbers = looks(names)
+    check_count(len(numbers))
+    return {name: series_style(look) for name, look in numbers.items()}
 
 
 def series_label(name: str, exclusions: Collection[str]) -> str:

@@ -381,6 +381,13 @@ def test_panels_of_a_sweep_share_the_axis_of_their_metric() -> None:
     assert names == ["makespan (s), log scale", "", "messages sent"]
 
 
+def test_rows_may_be_more_than_looks() -> None:
+    names = [f"s{k}" for k in range(40)]
+    estimates = {name: Estimate(1.0, 0.9, 1.1, 5) for name in names}
+    axes = plots.intervals(dict.fromkeys(names, [1.0]), estimates, axes=axes_of())
+    assert len(axes.get_yticks()) == 40
+
+
 def test_every_registered_scheduler_has_its_own_look() -> None:
     """Names that are not listed have looks by checksums, which are more often equal."""
     orders = [order.split() for order in ORDERS]
