@@ -1,7 +1,7 @@
 """Verdicts on published claims: tables of pages, from the data files in docs/reproductions.
 
 Each experiment has a file, which ``gridsim reproduce NAME --data docs/reproductions`` writes.  The tables are
-made when the site is built; `tables.py` places that of the experiments.
+made when the site is built; `tables.py` writes that of the experiments.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ import claims
 import docstrings
 import links
 import notebook_outputs
-import tables
 
 # All compiled modules first: else autodoc takes their .pyi, which have no docstrings, in their place.
 for module in walk_packages(gridcore.__path__, "gridcore."):
@@ -88,4 +87,3 @@ def setup(app: Any) -> None:
     docstrings.setup(app)
     links.setup(app)
     notebook_outputs.setup(app)
-    tables.setup(app)

@@ -114,11 +114,12 @@ def probes() -> None:
     path = str(Path(os.environ["GRIDSIM_TRACES"]) / "probe-jobs/YH1_sub.tr.gz")
     log = log_of(path)
     made, panels = plots.figure(2, width=4.6)
-    for number, (name, scheduler) in enumerate(schedulers(log).items()):
-        times = completions(gs.simulate(LogJobs(path)(1), scheduler), log.cutoff)
+    rivals = schedulers(log)
+    for name, style in plots.styles(rivals).items():
+        times = completions(gs.simulate(LogJobs(path)(1), rivals[name]), log.cutoff)
         for axes, of_length, length in zip(panels, times, LENGTHS, strict=True):
             share = np.arange(1, len(of_length) + 1) / len(of_length)
-            axes.step(np.sort(of_length), share, where="post", color=plots.COLOURS[number], label=name)
+            axes.step(np.sort(of_length), share, where="post", label=name, **style | {"marker": ""})
             axes.set(xlabel=f"completion time of {length} jobs (s)", ylabel="share of jobs", xscale="log")
             axes.set_xlim(left=1.0)
             axes.grid(alpha=0.3)

@@ -1,10 +1,9 @@
-"""Tables of pages, made from what the library declares when the site is built.
+"""Tables of pages, made from what the library declares: ``python docs/tables.py`` writes them into the pages.
 
-A comment such as ``<!-- keys: platform uniform -->`` in a page becomes a table, by a function of `TABLES`: of
-the rows of `gridsim list`, or of ``docs/data/defaults.csv`` and ``docs/data/defaults.toml``.
-
-``python docs/tables.py`` writes the names of all schedulers where the package and its reference list them; a
-test fails when that was forgotten.
+Below a comment such as ``<!-- keys: platform uniform -->`` stands a table, up to ``<!-- end -->``, by a
+function of `TABLES`: of the rows of `gridsim list`, or of ``docs/data/defaults.csv`` and
+``docs/data/defaults.toml``.  The names of all schedulers are written where the package and its reference list
+them.  A test fails when that was forgotten.
 """
 
 from __future__ import annotations
@@ -29,7 +28,8 @@ from gridsim.support.docstrings import description
 from gridsim.support.parameters import fields_of
 
 DOCS = Path(__file__).parent
-MARK = re.compile(r"^<!-- (\w+): (.+) -->$", re.MULTILINE)
+#: A comment that asks for a table, and the table that it has.
+MARK = re.compile(r"^<!-- (\w+): (.+) -->$(?:\n\n(?:(?!<!-- ).*\n)*?<!-- end -->$)?", re.MULTILINE)
 
 
 def table(*rows: Iterable[str]) -> str:
@@ -129,8 +129,7 @@ def schedulers(_: str) -> str:
     rows = []
     for name, (cls, preset) in registered().items():
         values = ", ".join(f"`{key} = {json.dumps(value)}`" for key, value in preset.items())
-        reference = f"{{py:class}}`{cls.__name__} <gridsim.{cls.__name__}>`"
-        rows.append((f"`{name}`", reference, values, markdown(cls(**preset).summary)))
+        rows.append((f"`{name}`", f"`{cls.__name__}`", values, markdown(cls(**preset).summary)))
     return table(("name", "class", "preset", "what"), *rows)
 
 
@@ -227,23 +226,14 @@ TABLES: dict[str, Callable[[str], str]] = {
 
 def filled(page: str) -> str:
     """Return the text of a page with all tables."""
-    return MARK.sub(lambda mark: f"{TABLES[mark[1]](mark[2])}\n" if mark[1] in TABLES else mark[0], page)
 
+    def with_table(mark: re.Match[str]) -> str:
+        word, title = mark[1], mark[2]
+        if word not in TABLES:
+            return mark[0]
+        return f"<!-- {word}: {title} -->\n\n{TABLES[word](title)}\n\n<!-- end -->"
 
-def fill(app: Any, page: str, source: list[str]) -> None:
-    """Sphinx's event ``source-read``."""
-    source[0] = filled(source[0])
-
-
-def changed(app: Any, *_: Any) -> list[str]:
-    """Sphinx's event ``env-get-outdated``: pages with tables are always read again."""
-    paths = (path for path in DOCS.glob("*/*.md") if MARK.search(path.read_text()))
-    return [str(path.relative_to(DOCS).with_suffix("")) for path in paths]
-
-
-def setup(app: Any) -> None:
-    app.connect("env-get-outdated", changed)
-    app.connect("source-read", fill)
+    return MARK.sub(with_table, page)
 
 
 # -- lists of schedulers -------------------------------------------------------------------------------------
@@ -292,12 +282,15 @@ LISTS: dict[str, Callable[[str], str]] = {
 
 
 def generated() -> Iterator[tuple[Path, str]]:
-    """Yield each file that lists all schedulers, with the text that it should have."""
-    for name, text_of in LISTS.items():
-        path = DOCS / name
+    """Yield each page with tables and each file that lists all schedulers, with the text it should have."""
+    functions = {DOCS / name: text_of for name, text_of in LISTS.items()}
+    for path in DOCS.glob("*/*.md"):
+        functions.setdefault(path, filled)
+    for path, text_of in functions.items():
         yield path, text_of(path.read_text())
 
 
 if __name__ == "__main__":
     for path, text in [*generated()]:
-        path.write_text(text)
+        if text != path.read_text():
+            path.write_text(text)

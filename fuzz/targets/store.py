@@ -93,4 +93,4 @@ def execute(data: bytes) -> None:
         Store(folder).verify()
     if found:
         measured = list(found.values())
-        SweepResult({}, ("mincent",), len(measured), ("makespan",), None, measured).to_arrow()
+        SweepResult({}, ("mincent",), len(measured), ("makespan",), None, measured, ("makespan",)).to_arrow()

@@ -54,7 +54,7 @@ def check_output(sweep: Sweep) -> None:
     metrics = tuple(sweep.metrics or ["makespan"])
     measured = [RunRecord(values=dict.fromkeys(metrics, 1.0))] * len(sweep.cells)
     found = SweepResult(
-        sweep.labels, tuple(sweep.schedulers), sweep.replicates, metrics, sweep.baseline, measured
+        sweep.labels, tuple(sweep.schedulers), sweep.replicates, metrics, sweep.baseline, measured, metrics
     )
     try:
         found.to_arrow()

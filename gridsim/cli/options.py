@@ -76,7 +76,7 @@ class UnitQuantity(_Quantity):
         return self.unit.upper() if self.unit == "s" else self.unit
 
 
-SECONDS, WORK, WATTS = UnitQuantity("s"), UnitQuantity("Mflop"), UnitQuantity("W")
+SECONDS, WORK, WATTS, INCHES = (UnitQuantity(unit) for unit in ("s", "Mflop", "W", "in"))
 
 
 class _Name(_Type):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import FLOAT, INT, SECONDS, Command, Flags, complete_metrics, workers_option
+from gridsim.cli.options import FLOAT, INCHES, INT, SECONDS, Command, Flags, complete_metrics, workers_option
 from gridsim.cli.output import check_output, print_text
 from gridsim.errors import ScenarioError
 
@@ -23,6 +23,23 @@ if TYPE_CHECKING:
 
 #: Default time limit for a Dask cluster to start, s.
 _WAIT = 300.0
+
+
+#: Option of commands that draw figures.
+width_option = click.option(
+    "--width",
+    type=INCHES,
+    help="Width of the figure in inches, or with a unit (in, cm, mm), such as 84mm for a column of a paper.",
+)
+
+
+#: Option of commands that compare schedulers: ending of the file -> format.
+table_option = click.option(
+    "--table",
+    metavar="FILE",
+    help="Save a table of means, intervals and ratios for a paper (.tex, LaTeX with booktabs; .md; .csv).",
+)
+_TABLE_FORMATS = {"tex": "to_latex", "md": "to_markdown", "csv": "to_csv"}
 
 
 def execution_options(command: Command) -> Command:
@@ -55,6 +72,8 @@ def execution_options(command: Command) -> Command:
         ),
         click.option("--retry", is_flag=True, help="Repeat the runs that failed according to the store."),
         click.option("--figure", metavar="FILE", help="Draw a figure (.png, .svg or .pdf)."),
+        width_option,
+        table_option,
     ]
     for option in reversed(options):
         command = option(command)
@@ -107,16 +126,24 @@ def names_of(flag: str | None) -> list[str]:
     return [] if flag is None else [name.strip() for name in flag.split(",") if name.strip()]
 
 
-def check_figure(file: str | None) -> None:
-    """Check, before a run, that a figure can be drawn and written.
+def check_figure(file: str | None, width: float | None = None) -> None:
+    """Check, before a run, that a figure can be drawn with this width and written.
 
     Raises
     ------
     ScenarioError
-        If the name of the file has no known ending, or the file cannot be written.
+        If the name of the file has no known ending, the file cannot be written, or there is a width without a
+        figure or one that is too small.
     MissingExtra
         If matplotlib is not installed.
     """
+    if width is not None:
+        from gridsim.plots.style import MIN_WIDTH
+        from gridsim.support.arguments import real
+
+        if file is None:
+            raise ScenarioError("--width requires --figure")
+        real("--width", width, low=MIN_WIDTH, unit="in")
     if file is not None:
         from gridsim.plots import FORMATS
         from gridsim.support.imports import import_extra
@@ -126,6 +153,24 @@ def check_figure(file: str | None) -> None:
             raise ScenarioError(f"--figure must end in one of {known}, got {file!r}")
         check_output("--figure", file)
         import_extra("matplotlib.figure", "plot", "--figure")
+
+
+def check_means(file: str | None) -> None:
+    """Check, before a run, that a table can be written to the file of ``--table``, if it is given."""
+    if file is not None:
+        if _ending(file) not in _TABLE_FORMATS:
+            known = ", ".join(f".{name}" for name in _TABLE_FORMATS)
+            raise ScenarioError(f"--table must end in one of {known}, got {file!r}")
+        check_output("--table", file)
+
+
+def save_means(file: str | None, study: Study) -> None:
+    """Write the table of means of a study to the file of ``--table``, if it is given."""
+    if file is not None:
+        from gridsim.support.files import atomic_file
+
+        with atomic_file(file) as stream:
+            stream.write(getattr(study, _TABLE_FORMATS[_ending(file)])().encode())
 
 
 def check_animation(file: str | None, flag: str) -> None:
@@ -170,7 +215,8 @@ def check_study(flags: Flags, feature: str) -> None:
     if not flags.get("headline", True) and flags["figure"] is None:
         raise ScenarioError("--no-headline requires --figure")
     import_extra("scipy.stats", "stats", feature)  # used only after the runs
-    check_figure(flags["figure"])
+    check_figure(flags["figure"], flags["width"])
+    check_means(flags["table"])
     check_report(flags["report"], title=flags["title"])
 
 
@@ -193,13 +239,14 @@ def show_study(
     details: Mapping[str, Any],
     messages: Sequence[str] = (),
     plan: Mapping[str, str] = MappingProxyType({}),
+    chart_metrics: Sequence[str] = (),
 ) -> None:
     """Write the report and the figure of a study, and print it.
 
     Parameters
     ----------
     metrics
-        Names of what was measured; the figure shows the first.
+        Names of what was measured.
     scenario, command
         What the report says on how to repeat the study.
     details
@@ -208,27 +255,36 @@ def show_study(
         Lines below its text.
     plan
         Facts of the study that are left out, since they were printed before the runs.
+    chart_metrics
+        Names of what the figure shows; by default the first of `metrics`.
     """
     from gridsim.support.text import to_json
 
-    figure, report = flags["figure"], flags["report"]
+    figure, report, table = flags["figure"], flags["report"], flags["table"]
+    save_means(table, study)
     if report is not None:
         from gridsim.report import write_report
 
         command_text = shlex.join(map(str, command))
         write_report(study, report, title=flags["title"], scenario=scenario, command=command_text)
     if figure is not None:
-        save_figure(figure, study.figure(headline=flags.get("headline", True)))
+        save_figure(figure, study.figure(headline=flags.get("headline", True), width=flags["width"]))
     if flags["as_json"]:
-        click.echo(to_json({**study.to_dict(), **details, "figure": figure, "report": report}))
+        click.echo(
+            to_json({**study.to_dict(), **details, "figure": figure, "report": report, "table": table})
+        )
         return
     print_text(study.format(plan=plan))
     for message in messages:
         click.echo(message)
     if figure is not None:
-        click.echo(f"saved {figure}" + (f", which shows {metrics[0]}" if len(metrics) > 1 else ""))
-    if report is not None:
-        click.echo(f"saved {report}")
+        chart_metrics = chart_metrics or metrics[:1]
+        click.echo(
+            f"saved {figure}"
+            + (f", which shows {chart_metrics[0]}" if len(chart_metrics) < len(metrics) else "")
+        )
+    for file in filter(None, [report, table]):
+        click.echo(f"saved {file}")
 
 
 def _ending(file: str) -> Any:

@@ -9,6 +9,7 @@ from .estimates import lines as lines
 from .estimates import scaling as scaling
 from .estimates import waterfall as waterfall
 from .gantt_chart import gantt as gantt
+from .looks import styles as styles
 from .sequences import sequence as sequence
 from .studies import comparison as comparison
 from .studies import distribution as distribution

@@ -6,18 +6,20 @@ are plain; both modules escape characters with a special meaning.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gridsim.errors import ScenarioError
+from gridsim.plots.looks import looks
 from gridsim.plots.style import check_count, quantity_title, with_unit
 from gridsim.results.metrics import series
 from gridsim.results.schema import COLUMN_UNITS
-from gridsim.results.text import waiting_unit
+from gridsim.results.text import NOT_RANKED, waiting_unit
 from gridsim.support.arrays import Floats
 from gridsim.support.text import number_text, time_unit
 
@@ -58,12 +60,15 @@ class ChartAxis:
         ``"time"``; ``"count"``: whole numbers from 0; ``"share"``: from 0 to 1.
     note
         Additional information in a second line.
+    shared
+        Whether other charts of a row have this axis too, so that its limits are those of `values`.
     """
 
     title: str
     values: ArrayLike = ()
     scale: Literal["fit", "ratio", "time", "count", "share"] = "fit"
     note: str = ""
+    shared: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +84,13 @@ class Chart:
     x, y
         The axes; None for an axis with names.
     order
-        Names of the series in the order of their colours, including series without values.
+        Names of all series, including those without values; their looks depend on them.
     reference
         Value of a reference line across the axis of values; None for no line.
     log_names
         Names of the series that were recorded in a log, not simulated; they are grey and dashed.
+    exclusions
+        Names of the series that are not ranked: they have hollow marks and no ratios.
     """
 
     title: str
@@ -94,6 +101,12 @@ class Chart:
     order: Sequence[str] = ()
     reference: float | None = None
     log_names: Collection[str] = ()
+    exclusions: Collection[str] = ()
+
+    @cached_property
+    def looks(self) -> Mapping[str, int]:
+        """Name of each series that was not recorded in a log -> its look."""
+        return looks(name for name in self.order if name not in self.log_names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +131,8 @@ class CurveChart(Chart):
         Unit of the positions; may be empty.
     curves
         Name -> k estimates.
+    unranked_points
+        Name of a series that is not ranked at some points -> the indices of these points.
     """
 
     y: ChartAxis
@@ -125,6 +140,7 @@ class CurveChart(Chart):
     labels: Sequence[Any]
     unit: str
     curves: Mapping[str, Sequence[Estimate]]
+    unranked_points: Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +170,13 @@ class WaterfallChart(Chart):
     end: Estimate
 
 
+def share_y(charts: Sequence[CurveChart]) -> list[CurveChart]:
+    """Return charts of one quantity with the same y axis, if there are several."""
+    values = np.concatenate([np.asarray(chart.y.values, np.float64) for chart in charts])
+    y = replace(charts[0].y, values=values, shared=len(charts) > 1)
+    return [replace(chart, y=y) for chart in charts]
+
+
 def concatenation(samples: Mapping[str, ArrayLike]) -> Floats:
     """Return the values of all samples."""
     return np.concatenate([np.asarray(values, np.float64) for values in samples.values()] or [np.zeros(0)])
@@ -166,6 +189,7 @@ def distribution_chart(
     items: str,
     order: Sequence[str] = (),
     log_names: Collection[str] = (),
+    exclusions: Collection[str] = (),
 ) -> StepChart:
     """Return the cumulative distributions of a quantity.
 
@@ -178,15 +202,17 @@ def distribution_chart(
     items
         The items that have the quantity: jobs or applications.
     order
-        The same as in `Chart`; by default the order of `samples`.
-    log_names
+        The same as in `Chart`; by default the names of `samples`.
+    log_names, exclusions
         The same as in `Chart`.
     """
     steps, notes = {}, {}
-    for name, sample in samples.items():
+    for name in ranked_first(samples, exclusions):
+        sample = samples[name]
         x, share = series.distribution(sample)
         rejected = int(np.isnan(np.asarray(sample)).sum())
-        known = ["recorded"] * (name in log_names) + ([f"max {number_text(x[-1], 3)}"] if len(x) else [])
+        known = ["recorded"] if name in log_names else [NOT_RANKED] if name in exclusions else []
+        known += [f"max {number_text(x[-1], 3)}"] if len(x) else []
         missing = f"{rejected} {'unknown' if name in log_names else 'rejected'}"
         notes[name] = ", ".join([*known, missing] if rejected else known)
         steps[name] = np.append(x[:1], x), np.append(np.zeros(min(1, len(x))), share)
@@ -197,12 +223,20 @@ def distribution_chart(
         y=ChartAxis(f"share of {items}", scale="share"),
         order=list(order or samples),
         log_names=log_names,
+        exclusions=exclusions,
         steps=steps,
         notes=notes,
     )
 
 
-def result_chart(results: Result | Mapping[str, Result], metric: str | None = None) -> StepChart:
+def ranked_first(names: Iterable[str], exclusions: Collection[str]) -> list[str]:
+    """Return the names of the series of a chart in their order, those that are not ranked last."""
+    return sorted(names, key=lambda name: name in exclusions)
+
+
+def result_chart(
+    results: Result | Mapping[str, Result], metric: str | None = None, exclusions: Collection[str] = ()
+) -> StepChart:
     """Return the distributions of a metric, with the parameters of `gridsim.plots.distribution`."""
     runs = _by_name(results)
     if metric is None:
@@ -218,7 +252,9 @@ def result_chart(results: Result | Mapping[str, Result], metric: str | None = No
         length, unit = waiting_unit(runs.values())
         samples = {name: values / length for name, values in samples.items()}
     title = quantity_title(metric, "")
-    return distribution_chart(samples, title, unit, item_name(runs), log_names=recorded_names(runs))
+    return distribution_chart(
+        samples, title, unit, item_name(runs), log_names=recorded_names(runs), exclusions=exclusions
+    )
 
 
 def count_chart(

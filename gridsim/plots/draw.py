@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.plots.charts import Chart, CurveChart, RowChart, StepChart, WaterfallChart
-from gridsim.plots.estimates import MAX_COLOURS, intervals, lines, row_chart_height, waterfall
-from gridsim.plots.scales import extent, fit_scale, label_powers, log_scale, ratio_scale, with_scale
+from gridsim.plots.estimates import intervals, lines, row_chart_height, waterfall
+from gridsim.plots.looks import series_label
+from gridsim.plots.scales import (
+    extent,
+    fit_scale,
+    label_powers,
+    log_scale,
+    padded_range,
+    ratio_scale,
+    with_scale,
+)
 from gridsim.plots.style import (
     COLOURS,
     TOTAL_COLOUR,
@@ -18,10 +27,12 @@ from gridsim.plots.style import (
     escape_math,
     label_width,
     label_x,
-    label_y,
     legend,
     legend_size,
+    name_x,
+    name_y,
     series_style,
+    small_text,
     styled_axes,
     wrap_name,
 )
@@ -30,13 +41,15 @@ from gridsim.results.metrics import series
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: Maximum number of lines that are labelled at their ends.
+MAX_LABELS = 8
 #: Style of reference lines.
 _REFERENCE: Mapping[str, Any] = {"color": COLOURS[6], "linewidth": 0.8, "linestyle": "--"}
 
 
 @singledispatch
-def draw(chart: Chart, axes: Axes | None = None) -> Axes:
-    """Draw a chart on `axes`, or on new axes of pyplot, and return them."""
+def draw(chart: Chart, axes: Axes | None = None, width: float | None = None) -> Axes:
+    """Draw a chart on `axes`, or on new axes of pyplot of this width (inches), and return the axes."""
     raise TypeError(f"chart must be a chart that matplotlib draws, got {type(chart).__name__}")
 
 
@@ -47,24 +60,32 @@ def panel_size(chart: Chart) -> tuple[float, float]:
 
 
 @draw.register(RowChart)
-def _draw_rows(chart: RowChart, axes: Axes | None = None) -> Axes:
-    axes = intervals(chart.samples, chart.estimates, chart.order, ratio=chart.x.scale == "ratio", axes=axes)
+def _draw_rows(chart: RowChart, axes: Axes | None = None, width: float | None = None) -> Axes:
+    axes = intervals(
+        chart.samples,
+        chart.estimates,
+        chart.order,
+        ratio=chart.x.scale == "ratio",
+        exclusions=chart.exclusions,
+        width=width,
+        axes=axes,
+    )
     if chart.reference is not None:
         axes.axvline(chart.reference, **_REFERENCE)
-    title = escape_math(with_scale(axes, "x", chart.x.title))
-    axes.set_xlabel(f"{wrap_name(title, 48)}\n{chart.x.note}" if chart.x.note else title)
+    name_x(axes, escape_math(with_scale(axes, "x", chart.x.title)), chart.x.note)
     return axes
 
 
 @panel_size.register(RowChart)
 def _row_size(chart: RowChart) -> tuple[float, float]:
-    return 4.2 + label_width(chart.order), row_chart_height(chart.order)
+    labels = [series_label(name, chart.exclusions) for name in chart.order]
+    return 4.2 + label_width(labels), row_chart_height(labels)
 
 
 @draw.register(CurveChart)
-def _draw_curves(chart: CurveChart, axes: Axes | None = None) -> Axes:
+def _draw_curves(chart: CurveChart, axes: Axes | None = None, width: float | None = None) -> Axes:
     x: Sequence[float] = range(len(chart.labels)) if chart.positions is None else chart.positions
-    axes = lines(x, chart.curves, styles=chart.order, axes=axes)
+    axes = lines(x, chart.curves, styles=chart.order, width=width, axes=axes)
     if chart.positions is not None and series.is_wide(x):
         log_scale(axes, "x")
     are_texts = bool(chart.labels) and all(isinstance(label, str) for label in chart.labels)
@@ -74,39 +95,51 @@ def _draw_curves(chart: CurveChart, axes: Axes | None = None) -> Axes:
         axes.tick_params(axis="x", which="minor", length=0)
     shows_unit = chart.unit and chart.positions is not None and not are_texts
     x_title = f"{chart.x.title}{f' ({chart.unit})' if shows_unit else ''}"
-    axes.set_xlabel(escape_math(with_scale(axes, "x", x_title)))
+    name_x(axes, escape_math(with_scale(axes, "x", x_title)))
     if chart.reference is not None:
         ratio_scale(axes, "y", chart.y.values)
         axes.axhline(chart.reference, **_REFERENCE)
     else:
         fit_scale(axes, "y", chart.y.values)
-    label_y(axes, escape_math(with_scale(axes, "y", chart.y.title)))
-    if len(chart.curves) <= MAX_COLOURS:
-        _label_ends(axes, {name: line[-1].mean for name, line in chart.curves.items()}, chart.order)
+        if chart.y.shared and (limits := padded_range(chart.y.values)) is not None:
+            axes.set_ylim(limits)
+    name_y(axes, escape_math(with_scale(axes, "y", chart.y.title)))
+    for name, points in chart.unranked_points.items():
+        axes.plot(
+            [x[k] for k in points],
+            [chart.curves[name][k].mean for k in points],
+            markersize=4,
+            markerfacecolor="white",
+            zorder=3,
+            **series_style(chart.looks[name]) | {"linestyle": ""},
+        )
+    if len(chart.curves) <= MAX_LABELS:
+        _label_ends(axes, chart)
     return axes
 
 
 @draw.register(StepChart)
-def _draw_steps(chart: StepChart, axes: Axes | None = None) -> Axes:
+def _draw_steps(chart: StepChart, axes: Axes | None = None, width: float | None = None) -> Axes:
     check_count(len(chart.steps))
-    width, height = panel_size(chart)
-    axes = styled_axes(axes, width=width, height=height)
+    axes = styled_axes(axes, width, size=panel_size(chart))
     for name, (x, y) in chart.steps.items():
-        style, label = series_style(list(chart.order).index(name)), name
         if name in chart.log_names:
-            style = {"color": TOTAL_COLOUR, "marker": "", "linestyle": "--"}
+            style: dict[str, Any] = {"color": TOTAL_COLOUR, "marker": "", "linestyle": "--"}
             label = f"{name} (recorded)"
+        else:
+            style, label = series_style(chart.looks[name]), name
         if chart.notes:
             label = f"{name} ({chart.notes[name]})"
             style |= {"markersize": 5, "markevery": [len(x) - 1] if len(x) else None}
+            style |= {"markerfacecolor": "white"} if name in chart.exclusions else {}
         else:
             style["marker"] = None
         axes.step(x, y, where="post", label=label, linewidth=1.4 if chart.notes else 1.2, **style)
     if chart.x.scale == "fit":
         _fit_x_scale(axes, np.asarray(chart.x.values, np.float64))
     axes.set_ylim(0.0, 1.03 if chart.y.scale == "share" else None)
-    axes.set_xlabel(escape_math(with_scale(axes, "x", chart.x.title)))
-    axes.set_ylabel(escape_math(chart.y.title))
+    name_x(axes, escape_math(with_scale(axes, "x", chart.x.title)))
+    name_y(axes, escape_math(chart.y.title))
     if chart.notes or len(chart.steps) > 1:
         legend(axes)
     return axes
@@ -119,10 +152,9 @@ def _step_size(chart: StepChart) -> tuple[float, float]:
 
 
 @draw.register(WaterfallChart)
-def _draw_waterfall(chart: WaterfallChart, axes: Axes | None = None) -> Axes:
-    axes = waterfall(chart.names, chart.start, chart.steps, chart.end, axes=axes)
-    label = escape_math(chart.x.title)
-    axes.set_xlabel(f"{label}\n{chart.x.note}" if chart.x.note else label)
+def _draw_waterfall(chart: WaterfallChart, axes: Axes | None = None, width: float | None = None) -> Axes:
+    axes = waterfall(chart.names, chart.start, chart.steps, chart.end, width=width, axes=axes)
+    name_x(axes, escape_math(chart.x.title), chart.x.note)
     return axes
 
 
@@ -131,8 +163,9 @@ def _waterfall_size(chart: WaterfallChart) -> tuple[float, float]:
     return 8.0, row_chart_height(["", *chart.names])
 
 
-def _label_ends(axes: Axes, ends: Mapping[str, float], order: Sequence[str]) -> None:
+def _label_ends(axes: Axes, chart: CurveChart) -> None:
     """Replace the legend by names at the ends of the lines, at distances that avoid overlaps."""
+    ends = {name: line[-1].mean for name, line in chart.curves.items()}
     finite_ends = {name: value for name, value in ends.items() if np.isfinite(value)}
     if len(finite_ends) < len(ends) or not finite_ends:
         return
@@ -140,21 +173,21 @@ def _label_ends(axes: Axes, ends: Mapping[str, float], order: Sequence[str]) -> 
         axes_legend.remove()
     points = axes.transScale.transform([(axes.get_xlim()[1], value) for value in finite_ends.values()])
     heights = dict(zip(finite_ends, axes.transLimits.transform(points)[:, 1].tolist(), strict=True))
-    min_distance, last = 14.0 / max(extent(axes)[1], 1.0), -np.inf
+    min_distance, last = 1.7 * small_text(axes) / max(extent(axes)[1], 1.0), -np.inf
     names = sorted(heights, key=heights.__getitem__)
     for name in names:
         last = heights[name] = max(heights[name], last + min_distance)
     excess = max(0.0, last - 1.0)
     for name in names:
         axes.annotate(
-            escape_math(wrap_name(name)),
+            escape_math(wrap_name(series_label(name, chart.exclusions))),
             (1.0, heights[name] - excess),
             (6, 0),
             xycoords="axes fraction",
             textcoords="offset points",
             va="center",
-            fontsize="small",
-            color=series_style(list(order).index(name))["color"],
+            fontsize=small_text(axes),
+            color=series_style(chart.looks[name])["color"],
         )
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gridsim.errors import ScenarioError
+from gridsim.plots.looks import looks, series_label
 from gridsim.plots.scales import label_powers, log_scale, ratio_scale, with_scale
 from gridsim.plots.style import (
     COLOURS,
     TOTAL_COLOUR,
-    chart_width,
+    chart_size,
     check_count,
     escape_math,
     halo,
@@ -20,7 +21,9 @@ from gridsim.plots.style import (
     label_x,
     legend,
     series_style,
+    small_text,
     styled_axes,
+    tiny_text,
     wrap_name,
 )
 from gridsim.results.metrics import series
@@ -32,15 +35,12 @@ if TYPE_CHECKING:
     from gridsim.results.metrics.estimates import Estimate
 
 
-#: Maximum number of series that are distinguished by colours.
-MAX_COLOURS = 8
-
-
 def lines(
     x: Sequence[float],
     series: Mapping[str, Sequence[Estimate]],
     *,
     styles: Sequence[str] = (),
+    width: float | None = None,
     axes: Axes | None = None,
 ) -> Axes:
     """Draw a line per series over `x`, with confidence intervals as a band and as error bars.
@@ -52,13 +52,13 @@ def lines(
     series
         Name -> k estimates.  A point without an interval has no error bar.
     styles
-        Names in the order of their colours and markers; by default the order of `series`.
+        Names whose colours and markers differ, including those of `series`; by default the latter.
     """
     check_count(len(series))
-    axes = styled_axes(axes)
-    for number, (name, points) in enumerate(series.items()):
+    axes, look_of = styled_axes(axes, width), looks(styles or series)
+    for name, points in series.items():
         middle, low, high = _means_and_ends(points)
-        style = series_style(list(styles).index(name) if styles else number)
+        style = series_style(look_of[name])
         axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
         axes.errorbar(
             x,
@@ -75,7 +75,7 @@ def lines(
     return axes
 
 
-def boxes(samples: Mapping[str, Any], *, axes: Axes | None = None) -> Axes:
+def boxes(samples: Mapping[str, Any], *, width: float | None = None, axes: Axes | None = None) -> Axes:
     """Draw a box per sample, with whiskers to 1.5 times the interquartile range, and each value as a dot.
 
     Parameters
@@ -83,7 +83,7 @@ def boxes(samples: Mapping[str, Any], *, axes: Axes | None = None) -> Axes:
     samples
         Label at the x axis -> values; NaN is ignored.
     """
-    axes = styled_axes(axes, width=chart_width(list(samples)), grid="y")
+    axes = styled_axes(axes, width, size=chart_size(list(samples)), grid="y")
     values = [_finite_values(sample) for sample in samples.values()]
     positions = list(range(1, len(values) + 1))
     axes.boxplot(values, positions=positions, widths=0.5, showfliers=False, medianprops={"color": COLOURS[1]})
@@ -107,6 +107,7 @@ def bars(
     measured: Sequence[Estimate],
     published: Sequence[float | None] | None = None,
     *,
+    width: float | None = None,
     axes: Axes | None = None,
 ) -> Axes:
     """Draw bars of k measured values with error bars, next to bars of published values.
@@ -120,7 +121,7 @@ def bars(
     published
         The k published values; None for a missing one.
     """
-    axes = styled_axes(axes, width=chart_width(labels), grid="y")
+    axes = styled_axes(axes, width, size=chart_size(labels), grid="y")
     positions = np.arange(len(labels))
     middle, low, high = _means_and_ends(measured)
     has_published = published is not None and any(value is not None for value in published)
@@ -129,9 +130,9 @@ def bars(
             [np.nan if value is None else value for value in published], dtype=np.float64
         )
         axes.bar(positions - 0.2, published_values, 0.4, color=COLOURS[4], label="paper")
-    bar_positions, width = (positions + 0.2, 0.4) if has_published else (positions, 0.6)
+    bar_positions, bar_width = (positions + 0.2, 0.4) if has_published else (positions, 0.6)
     spread = _error_bars(middle, low, high)
-    axes.bar(bar_positions, middle, width, yerr=spread, capsize=3, color=COLOURS[0], label="measured")
+    axes.bar(bar_positions, middle, bar_width, yerr=spread, capsize=3, color=COLOURS[0], label="measured")
     label_powers(axes, "y")
     label_x(axes, positions, labels)
     if has_published:
@@ -145,6 +146,8 @@ def intervals(
     styles: Sequence[str] = (),
     *,
     ratio: bool = False,
+    exclusions: Collection[str] = (),
+    width: float | None = None,
     axes: Axes | None = None,
 ) -> Axes:
     """Draw a row per name: its estimate with the confidence interval, and each value as a faint dot.
@@ -158,16 +161,18 @@ def intervals(
     estimates
         Name -> the estimate from the values.
     styles
-        Names in the order of their colours; by default the order of `estimates`.  With more than
-        `MAX_COLOURS` names all rows have the same colour.
+        Names whose colours and markers differ, including those of `estimates`; by default the latter.
     ratio
         Whether the values are ratios, so that 2 and 1/2 are drawn equally far from 1.
+    exclusions
+        Names whose marks are hollow, since they are not ranked.
     """
-    names = list(estimates)
-    axes = styled_axes(axes, width=4.0 + label_width(names), height=row_chart_height(names), grid="x")
+    names, look_of = list(estimates), looks(styles or estimates)
+    size = 4.0 + label_width(names), row_chart_height(names)
+    axes = styled_axes(axes, width, size=size, grid="x")
     value_arrays = []
     for row, name in enumerate(names):
-        style = series_style(list(styles or names).index(name) if len(styles or names) <= MAX_COLOURS else 0)
+        style = series_style(look_of[name])
         values, estimate = _finite_values(samples[name]), estimates[name]
         value_arrays.append(values)
         axes.plot(
@@ -193,6 +198,7 @@ def intervals(
             linewidth=1.5,
             color=style["color"],
             marker=style["marker"],
+            markerfacecolor="white" if name in exclusions else style["color"],
         )
         if len(values) and np.isfinite(estimate.mean):
             axes.annotate(
@@ -201,10 +207,11 @@ def intervals(
                 (0, 7),
                 textcoords="offset points",
                 ha="center",
-                fontsize="x-small",
+                fontsize=tiny_text(axes),
                 path_effects=halo(),
             )
-    axes.set_yticks(range(len(names)), [escape_math(wrap_name(name)) for name in names])
+    labels = [escape_math(wrap_name(series_label(name, exclusions))) for name in names]
+    axes.set_yticks(range(len(names)), labels)
     axes.set_ylim(len(names) - 0.45, -0.55)
     all_values = np.concatenate(value_arrays) if value_arrays else np.zeros(0)
     if ratio:
@@ -223,6 +230,7 @@ def waterfall(
     steps: Sequence[Estimate],
     end: Estimate,
     *,
+    width: float | None = None,
     axes: Axes | None = None,
 ) -> Axes:
     """Draw signed steps from `start` to `end` as bars, from the top down, with error bars.
@@ -238,7 +246,7 @@ def waterfall(
     steps
         The k differences.
     """
-    axes = styled_axes(axes, width=8.0, height=row_chart_height([*labels, ""]), grid="x")
+    axes = styled_axes(axes, width, size=(8.0, row_chart_height([*labels, ""])), grid="x")
     rows = np.arange(len(steps) + 2)
     middle, low, high = _means_and_ends([start, *steps, end])
     offsets = np.concatenate(([0.0, start.mean], start.mean + np.cumsum(middle[1:-1])))[:-1]
@@ -257,7 +265,7 @@ def waterfall(
             (5, 0),
             textcoords="offset points",
             va="center",
-            fontsize="small",
+            fontsize=small_text(axes),
             path_effects=halo(),
         )
     axes.set_yticks(rows, [*(escape_math(wrap_name(label)) for label in labels), "all together"])
@@ -272,6 +280,7 @@ def scaling(
     measured: Mapping[str, Sequence[Estimate | float | None]],
     *,
     unit: str = "s",
+    width: float | None = None,
     axes: Axes | None = None,
 ) -> Axes:
     """Draw measurements over sizes on logarithmic scales, with confidence intervals of estimates.
@@ -296,9 +305,9 @@ def scaling(
     if not (size_array > 0).all():
         raise ScenarioError(f"sizes must be > 0, got {list(sizes)}")
     check_count(len(measured))
-    axes = styled_axes(axes)
+    axes, look_of = styled_axes(axes, width), looks(measured)
     first_point: tuple[float, float] | None = None
-    for number, (name, series_values) in enumerate(measured.items()):
+    for name, series_values in measured.items():
         if len(series_values) != len(size_array):
             raise ScenarioError(
                 f"measured[{name!r}] must have {len(size_array)} values, one per size, "
@@ -319,7 +328,7 @@ def scaling(
             capsize=2,
             linewidth=1.2,
             label=name,
-            **series_style(number),
+            **series_style(look_of[name]),
         )
     log_scale(axes, "x")
     log_scale(axes, "y")
@@ -342,7 +351,7 @@ def _draw_slopes(axes: Axes, n: Any, start: float) -> None:
             (3, 0),
             textcoords="offset points",
             va="center",
-            fontsize="small",
+            fontsize=small_text(axes),
             color=TOTAL_COLOUR,
         )
 

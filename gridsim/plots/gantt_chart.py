@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridsim.errors import GridSimError
+from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.fault_events import TooManyChanges
 from gridsim.plots.scales import extent
-from gridsim.plots.style import APPLICATION_COLOURS, MAP, legend, styled_axes
+from gridsim.plots.style import (
+    APPLICATION_COLOURS,
+    MAP,
+    PALE_SHARE,
+    job_colours,
+    legend,
+    small_text,
+    styled_axes,
+)
 from gridsim.results.metrics.series import (
     chosen_machines,
     core_lanes,
@@ -33,8 +41,6 @@ if TYPE_CHECKING:
 PIECES = 100_000
 #: Largest number of rows and columns of the raster.
 RASTER = (500, 1000)
-#: Of adjacent pieces with equal colours, every second one is lightened with this share of white.
-_PALE_SHARE = 0.4
 _DOWN, _TRANSIENT = "#CCCCCC", "#777777"
 #: Rows lower than this height (points) have no hatches and no gaps.
 _LOW_ROW = 5.0
@@ -49,14 +55,21 @@ _NARROW_PIECE, _DARK_SHARE = 6.0, 0.55
 _OUTLINE = 0.3
 
 
-def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes: Axes | None = None) -> Axes:
+def gantt(
+    result: Result,
+    *,
+    machines: Sequence[int] | slice | None = None,
+    width: float | None = None,
+    axes: Axes | None = None,
+) -> Axes:
     """Draw a schedule: a row per machine, a bar per piece of work, coloured by application.
 
     The row of a machine with several cores has a lane per core, and a piece is as high as its cores.
 
     Pieces that were not completed, because of a failure or because another replica was faster, are hatched.
     Narrow ones are dark instead, and in low rows they are black.  Down times of machines are grey; transient
-    failures are lines.  Adjacent pieces of equal colour are alternately dark and pale.
+    failures are lines.  Adjacent pieces of equal colour are alternately dark and pale; rigid jobs have one
+    tone each.
 
     With more than `PIECES` pieces the chart is a raster of the machines' utilization, as its title states,
     from `gridsim.results.metrics.series.occupancy`.
@@ -69,14 +82,19 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
     Raises
     ------
     ScenarioError
-        If the run has no recorded schedule, or a machine does not exist.
+        If the run has no recorded schedule or an empty one, or a machine does not exist.
     """
     schedule = recorded_schedule(result, "a Gantt chart")
+    if not len(schedule["machine"]):
+        raise ScenarioError(
+            f"a Gantt chart requires recorded tasks, but the run of {result.scheduler['name']} has none: no "
+            "task was executed, or the scheduler does not support record=True (its Outcome.schedule is empty)"
+        )
     shown_machines = chosen_machines(machines, len(result.machines))
     row_of = positions_in(shown_machines, len(result.machines))
     is_shown = row_of[schedule["machine"]] >= 0
     rows = {name: column[is_shown] for name, column in schedule.items()}
-    axes = styled_axes(axes, width=9.0, height=gantt_height(result, shown_machines), grid="")
+    axes = styled_axes(axes, width, size=(9.0, gantt_height(result, shown_machines)), grid="")
     last = float(rows["end"].max()) if len(rows["end"]) else 0.0
     first = float(rows["start"].min()) if len(rows["start"]) else 0.0
     factor, unit = time_unit(last - first)
@@ -117,7 +135,10 @@ def _draw_bars(
     scale = 1.0 if is_low and int(lanes.max(initial=1)) == 1 else 0.8
     height = scale * count / lanes
     handles = _draw_down_times(axes, result, row_of, factor, last)
-    colours, applications = _colours(rows, lane)
+    palette = job_colours() if result.rigid else list(APPLICATION_COLOURS)
+    applications = np.unique(rows["application"]).tolist()
+    colour_of = _colour_numbers(applications, len(palette))
+    colours = _colours(rows, lane, palette, colour_of, has_tones=not result.rigid)
     is_lost = rows["completed"] == 0
     row = row_of[rows["machine"]] + scale * ((lane + count / 2) / lanes - 0.5)
     begin, end = rows["start"] / factor, rows["end"] / factor
@@ -150,12 +171,12 @@ def _draw_bars(
             handles.append(
                 patch(label="not completed, narrow (dark)", facecolor=_dark_tone(APPLICATION_COLOURS[0]))
             )
-    if len(applications) <= len(APPLICATION_COLOURS):
+    if len(applications) <= len(palette):
         item_name = "job" if result.rigid else "bag"
         numbers = result.jobs_of_log
         entries = [
             patch(
-                facecolor=APPLICATION_COLOURS[k % len(APPLICATION_COLOURS)],
+                facecolor=palette[colour_of[k]],
                 label=f"{item_name} {k if numbers is None else numbers[k]}",
             )
             for k in applications
@@ -164,31 +185,45 @@ def _draw_bars(
         note = ""
     else:
         item_name = "jobs" if result.rigid else "bags"
-        note = f"{len(applications)} {item_name} in {len(APPLICATION_COLOURS)} repeated colours"
-    axes.set_title(note, fontsize="small", loc="left")
+        note = f"{len(applications)} {item_name} in {len(palette)} repeated colours"
+    axes.set_title(note, fontsize=small_text(axes), loc="left")
     if handles:
         legend(axes, handles=handles, place="above" if note else "right")
 
 
-def _colours(rows: dict[str, Any], lane: Integers) -> tuple[Any, list[int]]:
-    """Return the colour of each piece, float[n, 3], and the numbers of the applications in the chart.
+def _colour_numbers(applications: Sequence[int], count: int) -> dict[int, int]:
+    """Return application -> number of its colour of `count`: all different if there are not more of them."""
+    numbers: dict[int, int] = {}
+    for application in applications:
+        candidates = [(application + k) % count for k in range(count)]
+        free = (number for number in candidates if number not in numbers.values())
+        numbers[application] = candidates[0] if len(applications) > count else next(free)
+    return numbers
 
-    Of adjacent pieces of equal colour on a core, every second one is pale.
+
+def _colours(
+    rows: dict[str, Any], lane: Integers, palette: list[str], colour_of: dict[int, int], has_tones: bool
+) -> Any:
+    """Return the colour of each piece, float[n, 3]; `colour_of` has the numbers of applications in `palette`.
+
+    With tones, every second one of adjacent pieces of equal colour on a core is pale.
     """
-    order = np.lexsort((rows["start"], lane, rows["machine"]))
-    cycle_index = rows["application"] % len(APPLICATION_COLOURS)
-    starts_run = np.ones(len(order), np.bool_)
-    starts_run[1:] = np.any(
-        [np.diff(column[order]) != 0 for column in (cycle_index, rows["machine"], lane)], axis=0
-    )
-    run_starts = np.flatnonzero(starts_run)
-    index_in_run = np.arange(len(order)) - np.repeat(run_starts, np.diff(np.append(run_starts, len(order))))
-    is_pale = np.zeros(len(order), np.bool_)
-    is_pale[order] = index_in_run % 2 == 1
-    rgb = import_extra("matplotlib.colors", "plot", "a chart").to_rgba_array(list(APPLICATION_COLOURS))[:, :3]
-    colours = rgb[cycle_index]
-    colours[is_pale] = (1.0 - _PALE_SHARE) * colours[is_pale] + _PALE_SHARE
-    return colours, np.unique(rows["application"]).tolist()
+    applications, position = np.unique(rows["application"], return_inverse=True)
+    number = np.array([colour_of[k] for k in applications.tolist()], np.int64)[position]
+    rgb = import_extra("matplotlib.colors", "plot", "a chart").to_rgba_array(palette)[:, :3]
+    colours = rgb[number]
+    if has_tones:
+        order = np.lexsort((rows["start"], lane, rows["machine"]))
+        starts_run = np.ones(len(order), np.bool_)
+        starts_run[1:] = np.any(
+            [np.diff(column[order]) != 0 for column in (number, rows["machine"], lane)], axis=0
+        )
+        run_starts = np.flatnonzero(starts_run)
+        lengths = np.diff(np.append(run_starts, len(order)))
+        is_pale = np.zeros(len(order), np.bool_)
+        is_pale[order] = (np.arange(len(order)) - np.repeat(run_starts, lengths)) % 2 == 1
+        colours[is_pale] = (1.0 - PALE_SHARE) * colours[is_pale] + PALE_SHARE
+    return colours
 
 
 def _dark_tone(colours: Any) -> Any:
@@ -279,4 +314,4 @@ def _draw_raster(axes: Axes, result: Result, shown_machines: Integers, factor: f
     figure.colorbar(mesh, ax=axes, label="share of the time busy", pad=0.01)
     machines_per_row = len(shown_machines) / len(share)
     rows = "one machine per row" if machines_per_row == 1 else f"rows of {machines_per_row:.3g} machines"
-    axes.set_title(f"{pieces:,} pieces: too many for bars; {rows}", fontsize="small", loc="left")
+    axes.set_title(f"{pieces:,} pieces: too many for bars; {rows}", fontsize=small_text(axes), loc="left")

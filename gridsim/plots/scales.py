@@ -64,6 +64,20 @@ def fit_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
         label_powers(axes, axis)
 
 
+def padded_range(values: ArrayLike, margin: float = 0.05) -> tuple[float, float] | None:
+    """Return the limits of an axis for all finite values, logarithmic as in `fit_scale`; None without any."""
+    array = np.asarray(values, np.float64)
+    finite = array[np.isfinite(array)]
+    if not len(finite):
+        return None
+    low, high = float(finite.min()), float(finite.max())
+    if series.is_wide(values):
+        factor = (high / low) ** margin
+        return low / factor, high * factor
+    padding = margin * (high - low) or 1.0
+    return low - padding, high + padding
+
+
 def ratio_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
     """Make an axis of ratios logarithmic, so that 2 and 1/2 are equally far from 1; it includes 1.
 

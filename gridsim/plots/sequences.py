@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.plots.style import escape_math, legend, series_style, styled_axes
+from gridsim.plots.style import escape_math, legend, series_style, styled_axes, tiny_text
 from gridsim.support.arguments import real
 from gridsim.support.text import time_unit
 
@@ -34,6 +34,7 @@ def sequence(
     nodes: Sequence[int] | None = None,
     start: float = 0.0,
     end: float = math.inf,
+    width: float | None = None,
     axes: Axes | None = None,
 ) -> Axes:
     """Draw a sequence diagram: a vertical line per node, with time downwards, and an arrow per message.
@@ -79,7 +80,7 @@ def sequence(
             f"a sequence diagram has at most {MAX_MESSAGES} messages, got {len(messages)}: choose nodes, "
             "start and end"
         )
-    axes = styled_axes(axes, width=max(4.0, 1.5 + 1.1 * len(drawn_nodes)), height=6.0, grid="")
+    axes = styled_axes(axes, width, size=(max(4.0, 1.5 + 1.1 * len(drawn_nodes)), 6.0), grid="")
     instants = [row["time"] for row in rows] + [row["due"] for row in messages if row["due"] == row["due"]]
     first = start if start > 0 else min(instants, default=0.0)
     last = end if math.isfinite(end) else max(instants, default=first)
@@ -153,7 +154,12 @@ def _add_text(
     """Write a small text at an offset in points."""
     if text:
         axes.annotate(
-            escape_math(text), at, xytext=offset, textcoords="offset points", fontsize="x-small", **style
+            escape_math(text),
+            at,
+            xytext=offset,
+            textcoords="offset points",
+            fontsize=tiny_text(axes),
+            **style,
         )
 
 

@@ -16,9 +16,16 @@ if TYPE_CHECKING:
 
 
 def comparison(
-    found: Any, metric: str | None = None, ratio: bool = False, *, axes: Axes | None = None
+    found: Any,
+    metric: str | None = None,
+    ratio: bool = False,
+    *,
+    width: float | None = None,
+    axes: Axes | None = None,
 ) -> Axes:
     """Draw a row per scheduler: the mean of a metric over replications, or its paired ratio to the baseline.
+
+    Schedulers that are not ranked, since others reject fewer jobs, are last, with hollow marks and no ratio.
 
     Parameters
     ----------
@@ -34,7 +41,7 @@ def comparison(
     ScenarioError
         If the metric was not measured, or for ratios without a baseline.
     """
-    return draw(found.chart(metric, ratio), axes)
+    return draw(found.chart(metric, ratio), axes, width)
 
 
 def swept(
@@ -43,12 +50,14 @@ def swept(
     *,
     where: Mapping[str, Any] | None = None,
     ratio: bool = False,
+    width: float | None = None,
     axes: Axes | None = None,
 ) -> Axes:
     """Draw a metric over one axis of a sweep, a line per scheduler, at one point of the other axes.
 
     Axes are logarithmic for ratios, and for values that differ by more than a factor of 20.  Points with a
-    unit, such as "50 ms", keep it in their labels.  Up to `MAX_COLOURS` lines are labelled at their ends.
+    unit, such as "50 ms", keep it in their labels.  Up to eight lines are labelled at their ends.  Points
+    of schedulers that are not ranked are hollow, and have no ratio.
 
     Parameters
     ----------
@@ -68,11 +77,15 @@ def swept(
         If the metric or a label does not exist, more than one axis is left to draw over, or for ratios
         without a baseline.
     """
-    return draw(found.chart(metric, where, ratio), axes)
+    return draw(found.chart(metric, where, ratio), axes, width)
 
 
 def distribution(
-    results: Result | Mapping[str, Result], metric: str | None = None, *, axes: Axes | None = None
+    results: Result | Mapping[str, Result],
+    metric: str | None = None,
+    *,
+    width: float | None = None,
+    axes: Axes | None = None,
 ) -> Axes:
     """Draw the cumulative distribution of a metric over applications: a step line per scheduler.
 
@@ -88,11 +101,15 @@ def distribution(
         A column of ``applications``, or ``"response"``, which is finish - release.  By default the stretch
         without a unit, or the waiting time of rigid jobs.
     """
-    return draw(result_chart(results, metric), axes)
+    return draw(result_chart(results, metric), axes, width)
 
 
 def series(
-    results: Result | Mapping[str, Result], quantity: Quantity = "active", *, axes: Axes | None = None
+    results: Result | Mapping[str, Result],
+    quantity: Quantity = "active",
+    *,
+    width: float | None = None,
+    axes: Axes | None = None,
 ) -> Axes:
     """Draw a count over time, such as active applications: a step line per scheduler.
 
@@ -106,4 +123,4 @@ def series(
     quantity
         ``"active"``, ``"waiting"`` or ``"busy"``, as in `gridsim.results.metrics.series.over_time`.
     """
-    return draw(count_chart(results, quantity), axes)
+    return draw(count_chart(results, quantity), axes, width)

@@ -20,20 +20,26 @@ from gridsim.errors import ScenarioError
 from gridsim.model.kinds import PARTS, all_kinds
 from gridsim.model.network import Network
 from gridsim.scheduling.registry import registered
+from gridsim.support.arguments import real
 from gridsim.support.imports import import_extra
 from gridsim.support.parameters import limits_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
-#: Colours and markers of series, in this order.
+#: Colours and markers of series, in this order; yellow is the last, since it is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 #: Colours of applications and jobs in turn, without black, which marks work that was not completed.
 APPLICATION_COLOURS = tuple(colour for colour in COLOURS if colour != "#000000")
+#: Share of white in pale tones.
+PALE_SHARE = 0.4
 #: Line styles; they distinguish series of equal colour if there are more series than colours.
 DASHES = ("-", "--", "-.", ":")
+#: Number of distinct looks of series, and number of those with continuous lines that are not yellow.
+LOOKS, PLAIN_LOOKS = len(COLOURS) * len(DASHES), len(COLOURS) - 1
 #: Colour map of continuous scales.
 MAP = "cividis"
 #: Neutral colour of totals, reference lines and recorded schedules, distinct from the colours of parts.
@@ -95,6 +101,12 @@ _ENTRIES = {
     "faults.mean": "mean time between failures",
     "faults.down": "mean time until recovery",
 }
+#: Sizes of text (pt) in charts of 5 inches and more, and in narrow ones; numbers and legends are smaller.
+TEXT_SIZE, _NARROW_TEXT_SIZE, _SMALL_SHARE = 10.0, 8.5, 5 / 6
+#: Least width and height of charts (inches), and height as a share of the width.
+MIN_WIDTH, _MIN_SHAPE = 2.0, 0.62
+#: Legends outside of axes in a narrower figure (inches) are above them.
+_NARROW = 4.5
 #: Settings of matplotlib for all charts.
 STYLE: Mapping[str, Any] = {
     "pdf.fonttype": 42,  # TrueType, since many submission systems reject Type 3 fonts
@@ -107,7 +119,7 @@ STYLE: Mapping[str, Any] = {
     "axes.spines.top": False,
     "axes.titlesize": "medium",
     "figure.constrained_layout.use": True,
-    "font.size": 10.0,
+    "font.size": TEXT_SIZE,
     "grid.alpha": 0.3,
     "image.cmap": MAP,
     "legend.fontsize": "small",
@@ -139,11 +151,21 @@ def use_style() -> Iterator[None]:
 
 
 def figure(
-    columns: int = 1, *, rows: int = 1, width: float = 5.0, height: float = 3.6
+    columns: int = 1,
+    *,
+    rows: int = 1,
+    width: float = 5.0,
+    height: float = 3.6,
+    text_size: float = TEXT_SIZE,
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with `columns` x `rows` axes of `width` x `height` inches each.
 
     The figure belongs to no window, and is not registered with pyplot.
+
+    Parameters
+    ----------
+    text_size
+        Size of labels, pt; other text is smaller.
 
     Raises
     ------
@@ -151,7 +173,7 @@ def figure(
         If matplotlib is not installed.
     """
     kind = import_extra("matplotlib.figure", "plot", "a chart").Figure
-    with use_style():
+    with _text_style(text_size):
         figure: Figure = kind(figsize=(width * columns, height * rows), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False)
     setattr(figure, "_repr_png_", partial(_png, figure))  # noqa: B010  (notebooks look for it)
@@ -167,29 +189,75 @@ def _png(figure: Figure) -> bytes:
 
 def styled_axes(
     axes: Axes | None,
+    width: float | None = None,
     *,
-    width: float = 5.0,
-    height: float = 3.6,
+    size: tuple[float, float] = (5.0, 3.6),
     grid: Literal["", "x", "y", "both"] = "both",
 ) -> Axes:
     """Apply the style of all charts to `axes`, and return them.
 
-    If `axes` is None, new axes of `width` x `height` inches are created with pyplot.
-
     Parameters
     ----------
+    axes
+        None for new axes, which are created with pyplot.
+    width
+        Width of a new figure, inches; None for that of `size`.
+    size
+        Width and height of a new figure, inches, if no width is given.
     grid
         The axes that have grid lines: ``"x"``, ``"y"``, ``"both"``, or empty for none.
+
+    Raises
+    ------
+    ScenarioError
+        If both `axes` and `width` are given, or `width` is too small.
     """
     if axes is None:
         pyplot = import_extra("matplotlib.pyplot", "plot", "a chart")
-        with use_style():
-            axes = pyplot.figure(figsize=(width, height), layout="constrained").subplots()
+        size, text_size = (size, TEXT_SIZE) if width is None else scaled_size(size, width)
+        with _text_style(text_size):
+            axes = pyplot.figure(figsize=size, layout="constrained").subplots()
+    elif width is not None:
+        raise ScenarioError("axes do not support width: they have that of their figure")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     if grid:
         axes.grid(True, alpha=0.3, axis=grid)
     return axes
+
+
+@contextmanager
+def _text_style(size: float) -> Iterator[None]:
+    """Apply the style of all charts, with text of this size (pt), in a context."""
+    settings = import_extra("matplotlib", "plot", "a chart").rcParams
+    with use_style():
+        settings["font.size"] = size
+        yield
+
+
+def scaled_size(size: tuple[float, float], width: float) -> tuple[tuple[float, float], float]:
+    """Return the size of a chart (inches) that is scaled to a width, and the size of its text (pt).
+
+    Text shrinks less than the chart, so that it stays legible, and a chart is never much wider than high.
+
+    Raises
+    ------
+    ScenarioError
+        If the width is too small.
+    """
+    width = real("width", width, low=MIN_WIDTH, unit="in")
+    text_size = min(TEXT_SIZE, max(_NARROW_TEXT_SIZE, 2.0 * width))
+    return (width, max(size[1] * width / size[0], _MIN_SHAPE * min(width, size[0]))), text_size
+
+
+def small_text(axes: Axes) -> float:
+    """Return the size (pt) of small text in `axes`, such as legends: a share of that of labels."""
+    return _SMALL_SHARE * float(axes.xaxis.label.get_fontsize())
+
+
+def tiny_text(axes: Axes) -> float:
+    """Return the size (pt) of text that has little room, such as numbers at points; it stays legible."""
+    return max(_NARROW_TEXT_SIZE * _SMALL_SHARE, _SMALL_SHARE * small_text(axes))
 
 
 def save(
@@ -213,12 +281,27 @@ def save(
 
 def series_style(number: int) -> dict[str, Any]:
     """Return the colour, marker and line style of series `number` as settings of matplotlib."""
-    cycle, position = divmod(number, len(COLOURS))
-    return {
-        "color": COLOURS[position],
-        "marker": MARKERS[(position + cycle) % len(MARKERS)],
-        "linestyle": DASHES[cycle % len(DASHES)],
-    }
+    colour, dash, marker = series_look(number)
+    return {"color": COLOURS[colour], "marker": MARKERS[marker], "linestyle": DASHES[dash]}
+
+
+def series_look(number: int) -> tuple[int, int, int]:
+    """Return the numbers of the colour, dashes and marker of series `number`, distinct for `LOOKS` series.
+
+    The last series are the yellow ones.
+    """
+    number %= LOOKS
+    dash, colour = divmod(number, PLAIN_LOOKS)
+    if dash == len(DASHES):
+        dash, colour = colour, PLAIN_LOOKS
+    return colour, dash, (colour + dash) % len(MARKERS)
+
+
+def job_colours() -> list[str]:
+    """Return the colours (#rrggbb) of rigid jobs in schedules, the pale tones last."""
+    channels = ([int(colour[k : k + 2], 16) for k in (1, 3, 5)] for colour in APPLICATION_COLOURS)
+    pale = [[round((1.0 - PALE_SHARE) * value + 255 * PALE_SHARE) for value in rgb] for rgb in channels]
+    return [*APPLICATION_COLOURS, *(f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in pale)]
 
 
 def text_colour(background: str) -> str:
@@ -235,8 +318,8 @@ def check_count(count: int) -> None:
     ScenarioError
         If there are more series than combinations of colours and line styles.
     """
-    if count > (max_count := len(COLOURS) * len(DASHES)):
-        raise ScenarioError(f"the number of series must be at most {max_count}, got {count}")
+    if count > LOOKS:
+        raise ScenarioError(f"the number of series must be at most {LOOKS}, got {count}")
 
 
 def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "best") -> None:
@@ -248,25 +331,37 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
         Artists of the entries; by default all that have a label.
     place
         A location within the axes, as in matplotlib, or ``"right"`` or ``"above"`` for outside.  A large
-        legend is placed on the right, unless `place` is ``"above"``.
+        legend is placed on the right, unless `place` is ``"above"``.  In a narrow figure it is placed
+        above instead.
     """
     entries = axes.get_legend_handles_labels()[0] if handles is None else handles
     if not entries:
         return
     names = [escape_math(wrap_name(str(entry.get_label()), _LEGEND_WIDTH)) for entry in entries]
     options: dict[str, Any] = {"loc": place}
-    if place == "above":
+    width, size = _figure_width(axes), small_text(axes)
+    is_outside = place == "right" or _is_large_legend(names)
+    if place == "above" or (is_outside and width < _NARROW):
+        letters = 9 + max(len(line) for name in names for line in name.split("\n"))
         options = {
             "loc": "lower right",
             "bbox_to_anchor": (1.0, 1.0),
-            "ncols": len(names),
+            "ncols": min(len(names), max(1, int(72.0 * width / (0.6 * size * letters)))),
             "borderaxespad": 0.2,
         }
-    elif place == "right" or _is_large_legend(names):
+    elif is_outside:
         lines = sum(name.count("\n") + 1 for name in names)
         options = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": -(-lines // _MAX_COLUMN_LINES)}
-    size = "small" if len(names) <= _MAX_INSIDE else "x-small"
+    if len(names) > _MAX_INSIDE:
+        size = tiny_text(axes)
     axes.legend(list(entries), names, frameon=False, fontsize=size, **options)
+
+
+def _figure_width(axes: Axes) -> float:
+    """Return the width (inches) of the figure of `axes`."""
+    figure = axes.get_figure()
+    assert figure is not None
+    return float(figure.bbox.width / figure.dpi)
 
 
 def shared_legend(fig: Figure) -> None:
@@ -276,7 +371,11 @@ def shared_legend(fig: Figure) -> None:
             axes_legend.remove()
     entries, names = fig.axes[0].get_legend_handles_labels()
     fig.legend(
-        entries, list(map(escape_math, names)), loc="outside right center", frameon=False, fontsize="small"
+        entries,
+        list(map(escape_math, names)),
+        loc="outside right center",
+        frameon=False,
+        fontsize=small_text(fig.axes[0]),
     )
 
 
@@ -323,9 +422,9 @@ def label_width(names: Sequence[str]) -> float:
     return 0.08 * max((len(line) for name in names for line in wrap_name(name).split("\n")), default=0)
 
 
-def chart_width(names: Sequence[str]) -> float:
-    """Return the width (inches) of a chart with names at its x axis."""
-    return max(5.0, 1.0 + 0.3 * len(names))
+def chart_size(names: Sequence[str]) -> tuple[float, float]:
+    """Return the width and height (inches) of a chart with names at its x axis."""
+    return max(5.0, 1.0 + 0.3 * len(names)), 3.6
 
 
 def label_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
@@ -362,13 +461,23 @@ def label_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
         label.set(**options)
 
 
-def label_y(axes: Axes, name: str) -> None:
+def name_x(axes: Axes, name: str, note: str = "") -> None:
+    """Label the x axis with a name, wrapped to the width of the axis, and a note on a line of its own."""
+    _set_name(axes.set_xlabel(""), name, axes.get_window_extent().width, note)
+
+
+def name_y(axes: Axes, name: str) -> None:
     """Label the y axis with a name, wrapped to the height of the axis."""
-    figure = axes.get_figure()
+    _set_name(axes.set_ylabel(""), name, axes.get_window_extent().height)
+
+
+def _set_name(label: Text, name: str, pixels: float, note: str = "") -> None:
+    """Set the text of a label, wrapped to a length; the name of a scale stays on one line."""
+    figure = label.get_figure()
     assert figure is not None
-    label = axes.set_ylabel("")
-    letters = axes.get_window_extent().height / figure.dpi * 72.0 / (0.55 * float(label.get_fontsize()))
-    label.set_text(wrap_name(name, max(12, int(letters))))
+    letters = int(pixels / figure.dpi * 72.0 / (0.55 * float(label.get_fontsize())))
+    text = wrap_name(name.replace("log scale", "log\xa0scale"), max(12, letters)).replace("\xa0", " ")
+    label.set_text("\n".join(filter(None, [text, note])))
 
 
 def axis_title(name: str, unit: str) -> str:

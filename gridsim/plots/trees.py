@@ -8,7 +8,18 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.plots.scales import log_labels, short_number
-from gridsim.plots.style import MAP, axis_title, check_count, halo, label_x, legend, series_style, styled_axes
+from gridsim.plots.style import (
+    MAP,
+    axis_title,
+    check_count,
+    halo,
+    label_x,
+    legend,
+    series_style,
+    small_text,
+    styled_axes,
+    tiny_text,
+)
 from gridsim.results.metrics import series
 from gridsim.results.schema import COLUMN_UNITS
 from gridsim.scheduling.overlays import tree_level, tree_machines, tree_spans
@@ -29,7 +40,9 @@ _MIN_SPAN = 0.1
 _MAX_OUTLINED = 64
 
 
-def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -> Axes:
+def traffic(
+    result: Result, unit: Unit = "bytes", *, width: float | None = None, axes: Axes | None = None
+) -> Axes:
     """Draw the messages sent by the nodes of each level of the tree as bars, stacked by kind of message.
 
     For schedulers without a tree there is a bar per kind of message.
@@ -49,11 +62,8 @@ def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -
     table = result.tables.get("traffic", result.messages)
     if not len(table):
         raise ScenarioError(f"traffic requires a scheduler with messages, got {result.scheduler['name']}")
-    axes = styled_axes(
-        axes,
-        width=max(5.0, 2.5 + 0.5 * len(np.unique(table["level"]))) if "level" in table else 5.0,
-        grid="y",
-    )
+    own_width = max(5.0, 2.5 + 0.5 * len(np.unique(table["level"]))) if "level" in table else 5.0
+    axes = styled_axes(axes, width, size=(own_width, 3.6), grid="y")
     if "traffic" in result.tables:
         heights, levels = series.traffic_by_level(result, unit), np.arange(int(table["level"].max()) + 1)
         check_count(len(heights))
@@ -84,7 +94,7 @@ def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -
             (0, 2),
             textcoords="offset points",
             ha="center",
-            fontsize=7,
+            fontsize=tiny_text(axes),
             path_effects=halo(),
         )
     axes.yaxis.set_major_formatter(eng_formatter(unit="B" if unit == "bytes" else ""))
@@ -92,7 +102,13 @@ def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -
     return axes
 
 
-def tree(result: Result, column: str = "utilization", *, axes: Axes | None = None) -> Axes:
+def tree(
+    result: Result,
+    column: str = "utilization",
+    *,
+    width: float | None = None,
+    axes: Axes | None = None,
+) -> Axes:
     """Draw the tree as a heat map: a row per level, with the root on top, and a cell per node.
 
     A cell is as wide as the subtree of its node.  A level with more than `CELLS` nodes is drawn as `CELLS`
@@ -119,7 +135,7 @@ def tree(result: Result, column: str = "utilization", *, axes: Axes | None = Non
     known = [name for name, values in result.machines.items() if values.dtype.kind in "biuf"]
     if column not in known:
         raise ScenarioError(f"column must be one of {', '.join(known)}, got {column!r}")
-    axes = styled_axes(axes, width=9.0, height=3.6, grid="")
+    axes = styled_axes(axes, width, size=(9.0, 3.6), grid="")
     values = np.asarray(result.machines[column], np.float64)[tree_machines(machines)]
     level, (first, count) = tree_level(np.arange(2 * machines - 1)), tree_spans(machines)
     depth, routers, largest = int(level[-1]), machines - 1, "peak" in column
@@ -159,7 +175,8 @@ def tree(result: Result, column: str = "utilization", *, axes: Axes | None = Non
     axes.set_xlabel("leaves below a node, from left to right")
     has_moved_routers = "failures" in result.machines and bool(result.machines["failures"].any())
     note = "; routers are shown at the start, before failures moved them" if has_moved_routers else ""
-    axes.set_title(f"{machines - 1:,} routers above {machines:,} leaves{note}", fontsize="small", loc="left")
+    title = f"{machines - 1:,} routers above {machines:,} leaves{note}"
+    axes.set_title(title, fontsize=small_text(axes), loc="left")
     return axes
 
 

@@ -5,17 +5,17 @@ Charts that matplotlib draws too are described in `gridsim.plots.charts`; the ot
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
 
-from gridsim.plots.charts import count_chart, distribution_chart, recorded_names
-from gridsim.plots.estimates import MAX_COLOURS
+from gridsim.plots.charts import count_chart, distribution_chart, ranked_first, recorded_names
+from gridsim.plots.looks import looks
 from gridsim.plots.style import TOTAL_COLOUR, quantity_title
 from gridsim.report.draw import draw, line_trace
 from gridsim.report.figures import (
+    BACKGROUND,
     POINTS,
     Figure,
     PlotlyChart,
@@ -35,8 +35,8 @@ from gridsim.report.figures import (
 from gridsim.results.metrics import series
 from gridsim.results.metrics.registry import display_name
 from gridsim.results.result import Result
-from gridsim.results.text import NOT_RANKED, waiting_unit
-from gridsim.studies.comparison_table import measure_of, noun_of, ratio_of
+from gridsim.results.text import waiting_unit
+from gridsim.studies.comparison_table import Row, measure_of, names_without_rank, noun_of, ratio_texts
 from gridsim.support.arrays import Floats
 from gridsim.support.text import time_unit, typical_unit
 
@@ -95,8 +95,13 @@ def _convert_times(
     return unit, {name: values / factor for name, values in samples.items()}
 
 
-def comparison(results: Results, baseline: str) -> PlotlyChart:
-    """Return a bar chart of the metric that compares schedulers, with ratios to the baseline."""
+def comparison(results: Results, rows: Sequence[Row], baseline: str) -> PlotlyChart:
+    """Return a bar chart of the metric that compares schedulers, with the ratios of the table of `rows`.
+
+    Bars of schedulers that are not ranked are last and hollow.
+    """
+    exclusions, ratios = names_without_rank(results, rows), ratio_texts(results, rows, baseline)
+    results = {name: results[name] for name in ranked_first(results, exclusions)}
     measure, names = measure_of(results), list(results)
     is_unitless = measure == "max_stretch"  # tables and charts show the stretch without a unit
     values = [
@@ -106,21 +111,16 @@ def comparison(results: Results, baseline: str) -> PlotlyChart:
     if measure == "mean_waiting":
         factor, unit = waiting_unit(results.values())
     values = [value / factor for value in values]
-    ratios = [ratio_of(results, name, baseline) for name in names]
-    log_names = recorded_names(results)
-    colours = [colour(k if len(names) <= MAX_COLOURS else 0) for k in range(len(names))]
-    marker = {
-        "color": [TOTAL_COLOUR if name in log_names else c for name, c in zip(names, colours, strict=True)]
-    }
+    log_names, look_of = recorded_names(results), _looks(results)
+    colours = [TOTAL_COLOUR if name in log_names else colour(look_of[name]) for name in names]
+    faces = [BACKGROUND if name in exclusions else c for name, c in zip(names, colours, strict=True)]
+    marker: Figure = {"color": faces, "line": {"color": colours, "width": 2}}
     bars: Figure = {
         "type": "bar",
         "orientation": "h",
         "x": numbers(values),
         "y": list(range(len(names))),
-        "text": [
-            NOT_RANKED if name in log_names and name != baseline else f"{r:.3f}" if math.isfinite(r) else ""
-            for name, r in zip(names, ratios, strict=True)
-        ],
+        "text": [ratios[name] for name in names],
         "textposition": "auto",
         "marker": marker,
         "customdata": [label(name) for name in names],
@@ -129,22 +129,25 @@ def comparison(results: Results, baseline: str) -> PlotlyChart:
     caption = f"{_metric_name(measure)} of each scheduler; the number is the ratio to that of {baseline}."
     if log_names:
         caption += "  Grey: the schedule recorded in the log, for reference."
+    if exclusions:
+        caption += "  Hollow: not ranked."
     title = "max stretch" if is_unitless else quantity_title(measure, unit)
     x_axis = value_axis(title, [0.0, *values], rangemode="tozero")
     if series.is_wide(values):  # a logarithmic axis has no 0 from which bars could start
         bars |= {"type": "scatter", "mode": "markers+text", "textposition": "middle right"}
-        bars |= {"marker": {**marker, "size": 10}}
+        symbols = [symbol(look_of.get(name, 0), name in exclusions) for name in names]
+        bars |= {"marker": {"color": colours, "symbol": symbols, "size": 10}}
         x_axis = value_axis(title, values)
     plot = figure([bars], x_axis, row_axis(names))
     return PlotlyChart(_metric_name(measure), caption, plot, row_height(names))
 
 
-def distributions(results: Results) -> Iterator[PlotlyChart]:
-    """Yield charts of the cumulative distributions of all charted values."""
+def distributions(results: Results, exclusions: Collection[str] = ()) -> Iterator[PlotlyChart]:
+    """Yield charts of the cumulative distributions of all charted values; `exclusions` are not ranked."""
     for quantity, (unit, samples) in sample_values(results).items():
         items = "jobs" if quantity in ("waiting time", "slowdown", "turnaround") else "applications"
         log_names = recorded_names(results)
-        yield draw(distribution_chart(samples, quantity, unit, items, list(results), log_names))
+        yield draw(distribution_chart(samples, quantity, unit, items, list(results), log_names, exclusions))
 
 
 def over_size(results: Results) -> PlotlyChart:
@@ -153,8 +156,9 @@ def over_size(results: Results) -> PlotlyChart:
     metric, column = ("slowdown", "slowdown") if rigid else ("stretch", "stretch_agg")
     noun = noun_of(results)
     traces, sizes, heights, log_names = [], [], [], recorded_names(results)
-    for number, (name, result) in enumerate(results.items()):
-        table = result.applications
+    look_of = _looks(results)
+    for name, result in results.items():
+        table, number = result.applications, look_of.get(name, 0)
         size = result.width * table["run_time"] / 3600.0 if rigid else table["size"]
         x, y = series.scatter_points(size[result.is_counted], table[column][result.is_counted], POINTS)
         sizes.append(x)
@@ -206,18 +210,19 @@ def utilization(results: Results) -> PlotlyChart | None:
     edges = np.linspace(0.0, highest, _BINS + 1)
     traces: list[Figure] = []
     largest = 0
-    for number, name in enumerate(results):
+    look_of = _looks(results)
+    for name in results:
         if name not in samples:
             continue
         tally = np.histogram(samples[name], edges)[0]
         largest = max(largest, int(tally.max()))
         if len(results) > 1:
             x, y = np.repeat(100.0 * edges, 2)[1:-1], np.repeat(tally, 2)
-            traces.append(line_trace(number, name, x, y))
+            traces.append(line_trace(look_of.get(name), name, x, y))
         else:
             middle = numbers(100.0 * (edges[:-1] + edges[1:]) / 2)
             traces.append(
-                {"type": "bar", "x": middle, "y": numbers(tally), "marker": {"color": colour(number)}}
+                {"type": "bar", "x": middle, "y": numbers(tally), "marker": {"color": colour(0)}}
                 | {"hovertemplate": "%{y} machines around %{x} %<extra></extra>"}
             )
     caption = "Machines by the share of time they were busy, between the first release and the last finish."
@@ -297,6 +302,12 @@ def _stack(number: int, kind: str | None, values: list[float], unit: str = "MB")
         "marker": {"color": colour(number)},
         "hovertemplate": f"{prefix}%{{x:.4g}} {unit}<extra></extra>",
     }
+
+
+def _looks(results: Results) -> Mapping[str, int]:
+    """Return the looks of results, with the same names as in other charts, except those of job logs."""
+    log_names = recorded_names(results)
+    return looks(name for name in results if name not in log_names)
 
 
 def _metric_name(metric: str) -> str:

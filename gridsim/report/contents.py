@@ -23,11 +23,13 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import command, scheduler_from
 from gridsim.studies.comparison_table import (
+    Row,
     cautions,
     comparison_table,
     context_lines,
     is_one_queue,
     measure_of,
+    names_without_rank,
     rows_of,
     scheduler_results,
     values_by_run,
@@ -177,12 +179,15 @@ def of_results(
     measure_of(results)
     scenarios = _scenarios(results)
     comparable = _are_comparable(results) if is_comparable is None else is_comparable
+    rows = rows_of(results, base, bound)
     sections = [
-        _summary(results, base, bound, comparable, remarks, further),
+        _summary(results, rows, base, bound, comparable, remarks, further),
         Section(
             "jobs" if first.rigid else "applications",
             "Jobs" if first.rigid else "Applications",
-            charts=_with_data(*charts.distributions(results), charts.over_size(results)),
+            charts=_with_data(
+                *charts.distributions(results, names_without_rank(results, rows)), charts.over_size(results)
+            ),
             tables=tables.quantiles(results),
         ),
         Section("time", "Over time", charts=_with_data(*charts.over_time(results))),
@@ -212,7 +217,7 @@ def of_results(
         ),
     ]
     notes = [] if comparable else [_DIFFERENT_SCENARIOS]
-    lead = _lead(results, base, bound, comparable)
+    lead = _lead(results, rows, base, comparable)
     count = len(first.machines)
     suffix = " compared" if len(runs) > 1 else f" on {count} machine{'' if count == 1 else 's'}"
     names = [*schedulers, *(["the schedule in the log"] if len(schedulers) < len(runs) else [])]
@@ -262,8 +267,8 @@ def of_study(
 # -- parts ------------------------------------------------------------------------------------------------
 
 
-def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -> dict[str, str]:
-    verdict_text = verdict(results, rows_of(results, baseline, bound)) if comparable else ""
+def _lead(results: Results, rows: Sequence[Row], baseline: str, comparable: bool) -> dict[str, str]:
+    verdict_text = verdict(results, rows) if comparable else ""
     lead = ({"result": verdict_text} if verdict_text else {}) | context_lines(results, baseline)
     if not comparable:
         lines_of = {name: result.describe_scenario() for name, result in results.items()}
@@ -282,6 +287,7 @@ def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -
 
 def _summary(
     results: Results,
+    rows: Sequence[Row],
     baseline: str,
     bound: BoundKind,
     comparable: bool,
@@ -292,7 +298,6 @@ def _summary(
         name, result = next(iter(results.items()))
         text = "  ".join(f"{remark[0].upper()}{remark[1:]}." for remark in remarks)
         return Section("summary", "Summary", text=text, cards=_cards(result, name, bound), tables=further)
-    rows = rows_of(results, baseline, bound)
     table = comparison_table(
         results,
         rows,
@@ -315,7 +320,7 @@ def _summary(
         }
         views.append(tables.table_by_run("Scenarios", scenario_lines, list(results)))
     return Section(
-        "summary", "Comparison", tables=views, charts=_with_data(charts.comparison(results, baseline))
+        "summary", "Comparison", tables=views, charts=_with_data(charts.comparison(results, rows, baseline))
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from gridsim.plots.charts import Chart, ChartAxis, CurveChart, RowChart, StepChart, WaterfallChart
-from gridsim.plots.estimates import MAX_COLOURS
+from gridsim.plots.looks import series_label
+from gridsim.plots.scales import padded_range
 from gridsim.plots.style import COLOURS, TOTAL_COLOUR
 from gridsim.report.figures import (
     TEXT,
@@ -30,6 +31,7 @@ from gridsim.report.figures import (
     value_axis,
     wrapped_label,
 )
+from gridsim.results.metrics import series
 from gridsim.results.metrics.estimates import Estimate
 
 
@@ -42,11 +44,10 @@ def draw(chart: Chart) -> PlotlyChart:
 @draw.register(RowChart)
 def _draw_rows(chart: RowChart) -> PlotlyChart:
     """Draw a row per estimate: its confidence interval, and its samples as faint dots."""
-    names = list(chart.order)
     traces: list[Figure] = []
     for row, (name, estimate) in enumerate(chart.estimates.items()):
         values = np.asarray(chart.samples[name], np.float64)
-        number = names.index(name) if len(names) <= MAX_COLOURS else 0
+        number = chart.looks[name]
         spread = (np.arange(len(values)) / max(1, len(values) - 1) - 0.5) * 0.4
         dots = {"color": colour(number), "size": 4, "opacity": 0.35}
         traces.append(
@@ -60,19 +61,19 @@ def _draw_rows(chart: RowChart) -> PlotlyChart:
                 "x": numbers([estimate.mean]),
                 "y": [row],
                 "error_x": _error_bars([estimate], thickness=2, width=5, color=colour(number)),
-                "marker": {"color": colour(number), "symbol": symbol(number), "size": 10},
+                "marker": {"color": colour(number), "size": 10}
+                | {"symbol": symbol(number, name in chart.exclusions)},
                 "hovertemplate": f"{label(name)}: {label(estimate.format())}<extra></extra>",
             }
         )
-    plot = figure(
-        traces, _axis(chart.x), row_axis(list(chart.estimates)), showlegend=False, hovermode="closest"
-    )
+    names = [series_label(name, chart.exclusions) for name in chart.estimates]
+    plot = figure(traces, _axis(chart.x), row_axis(names), showlegend=False, hovermode="closest")
     if chart.reference is not None:
         plot["layout"]["shapes"] = [
             {"type": "line", "xref": "x", "x0": chart.reference, "x1": chart.reference}
             | {"yref": "paper", "y0": 0, "y1": 1, "line": {"color": TEXT, "width": 1, "dash": "dot"}}
         ]
-    return PlotlyChart(chart.title, chart.caption, plot, row_height(list(chart.estimates)))
+    return PlotlyChart(chart.title, chart.caption, plot, row_height(names))
 
 
 @draw.register(CurveChart)
@@ -86,17 +87,18 @@ def _draw_curves(chart: CurveChart) -> PlotlyChart:
     )
     traces = []
     for name, row in chart.curves.items():
-        number = list(chart.order).index(name)
+        number, hollow = chart.looks[name], chart.unranked_points.get(name, ())
+        symbols = [symbol(number, k in hollow) for k in range(len(row))]
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines+markers",
-                "name": wrapped_label(name),
+                "name": wrapped_label(series_label(name, chart.exclusions)),
                 "x": x,
                 "y": numbers([estimate.mean for estimate in row]),
                 "error_y": _error_bars(row, thickness=1.5, width=4),
                 "line": {"color": colour(number), "dash": dash(number)},
-                "marker": {"symbol": symbol(number), "size": 7},
+                "marker": {"symbol": symbols if hollow else symbol(number), "size": 7},
             }
         )
     title = f"{chart.x.title} ({chart.unit})" if chart.unit and is_numeric else chart.x.title
@@ -109,11 +111,8 @@ def _draw_steps(chart: StepChart) -> PlotlyChart:
     traces = []
     for name, (x, y) in chart.steps.items():
         heights = np.rint(y).astype(np.int64) if chart.y.scale == "count" else 100.0 * y
-        trace = line_trace(list(chart.order).index(name), name, x, heights)
-        if name in chart.log_names:
-            trace["name"] = wrapped_label(f"{name} (recorded)")
-            trace["line"] |= {"color": TOTAL_COLOUR, "dash": "dash"}
-        traces.append(trace)
+        label_text = f"{name} (recorded)" if name in chart.log_names else series_label(name, chart.exclusions)
+        traces.append(line_trace(chart.looks.get(name), label_text, x, heights))
     plot = figure(traces, _axis(chart.x), _axis(chart.y), showlegend=len(chart.order) > 1)
     return PlotlyChart(chart.title, chart.caption, plot)
 
@@ -141,15 +140,18 @@ def _draw_waterfall(chart: WaterfallChart) -> PlotlyChart:
     return PlotlyChart(chart.title, chart.caption, plot, row_height(names))
 
 
-def line_trace(number: int, name: str, x: Any, y: Any) -> Figure:
-    """Return the trace of a step function in the style of series `number`."""
+def line_trace(number: int | None, name: str, x: Any, y: Any) -> Figure:
+    """Return the trace of a step function in the style of series `number`; None is grey, for a job log."""
+    style = {"color": TOTAL_COLOUR, "dash": "dash"}
+    if number is not None:
+        style = {"color": colour(number), "dash": dash(number)}
     return {
         "type": "scatter",
         "mode": "lines",
         "name": wrapped_label(name),
         "x": numbers(x),
         "y": numbers(y),
-        "line": {"color": colour(number), "dash": dash(number), "width": 2, "shape": "hv"},
+        "line": {**style, "width": 2, "shape": "hv"},
     }
 
 
@@ -173,4 +175,8 @@ def _axis(description: ChartAxis) -> dict[str, Any]:
         return count_axis(title, float(np.max(values, initial=0.0)))
     if description.scale == "share":
         return axis(f"{title} (%)", range=[0, 102])
-    return value_axis(title, values)
+    limits = padded_range(values) if description.shared else None
+    if limits is None:
+        return value_axis(title, values)
+    is_log = series.is_wide(values)
+    return value_axis(title, values, range=[math.log10(end) for end in limits] if is_log else [*limits])

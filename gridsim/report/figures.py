@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridsim.plots import COLOURS
-from gridsim.plots.style import wrap_name
+from gridsim.plots.style import series_look, wrap_name
 from gridsim.results.metrics import series
 from gridsim.support.text import number_text
 
@@ -27,7 +27,7 @@ TEXT, GRID, BACKGROUND = "@text", "@grid", "@background"
 POINTS = 2000
 #: Values with a smaller relative difference than this count as equal in a chart.
 _EQUALITY_TOLERANCE = 1e-6
-_DASHES = ("solid", "dash", "dot", "dashdot")
+_DASHES = ("solid", "dash", "dashdot", "dot")
 _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
 
 
@@ -71,18 +71,18 @@ class PlotlyChart:
 
 def colour(number: int) -> str:
     """Return the colour of series `number`; black is replaced by the text colour of the theme."""
-    entry = COLOURS[number % len(COLOURS)]
+    entry = COLOURS[series_look(number)[0]]
     return TEXT if entry == "#000000" else entry
 
 
 def dash(number: int) -> str:
     """Return the dash style of line `number`; lines of equal colour have different dash styles."""
-    return _DASHES[number // len(COLOURS) % len(_DASHES)]
+    return _DASHES[series_look(number)[1]]
 
 
-def symbol(number: int) -> str:
-    """Return the marker symbol of series `number`."""
-    return _SYMBOLS[number % len(_SYMBOLS)]
+def symbol(number: int, hollow: bool = False) -> str:
+    """Return the marker symbol of series `number`; that of a scheduler that is not ranked is hollow."""
+    return _SYMBOLS[series_look(number)[2]] + "-open" * hollow
 
 
 def label(text: object) -> str:

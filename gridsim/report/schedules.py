@@ -9,7 +9,7 @@ import numpy as np
 
 from gridsim.errors import GridSimError
 from gridsim.model.fault_events import TooManyChanges
-from gridsim.plots.style import APPLICATION_COLOURS
+from gridsim.plots.style import APPLICATION_COLOURS, job_colours
 from gridsim.report.figures import BACKGROUND, Figure, PlotlyChart, axis, colour, figure, numbers
 from gridsim.results.metrics import series
 from gridsim.results.result import Result
@@ -34,8 +34,8 @@ def schedules(results: Mapping[str, Result]) -> Iterator[PlotlyChart]:
             down_bars, note = _down_bars(result, factor, unit)
             item_name = "jobs" if result.rigid else "applications"
             caption = (
-                f"Work of each machine over time; {len(APPLICATION_COLOURS)} colours repeat over the "
-                f"{item_name}, pale: not completed{note}."
+                f"Work of each machine over time; {len(_palette(result))} colours repeat over the "
+                f"{item_name}, hatched: not completed{note}."
             )
             plot = figure(
                 [*down_bars, _piece_bars(result, factor, unit)],
@@ -57,6 +57,11 @@ def _machine_axis(count: int) -> dict[str, Any]:
     return axis("machine", range=[count - 0.5, -0.5], showgrid=False, tickformat=",", **ticks)
 
 
+def _palette(result: Result) -> list[str]:
+    """Return the colours of jobs or applications, those of `gridsim.plots.gantt`."""
+    return job_colours() if result.rigid else list(APPLICATION_COLOURS)
+
+
 def _piece_bars(result: Result, factor: float, unit: str) -> Figure:
     schedule = dict(result.tables["schedule"].items())
     part, core, count = series.core_lanes(result, schedule)
@@ -70,11 +75,19 @@ def _piece_bars(result: Result, factor: float, unit: str) -> Figure:
         f"machine {u}: {item_name} {a}, {n} {noun}{'' if n == 1 else 's'}"
         for u, a, n in zip(machine.tolist(), numbers_in_log.tolist(), table["tasks"].tolist(), strict=True)
     ]
-    marker = {
-        "color": [APPLICATION_COLOURS[number % len(APPLICATION_COLOURS)] for number in application.tolist()],
-        "opacity": np.where(is_completed, 0.9, 0.35).tolist(),
+    palette = _palette(result)
+    marker: Figure = {
+        "color": [palette[number % len(palette)] for number in application.tolist()],
         "line": {"width": 0.5, "color": BACKGROUND},
     }
+    if not is_completed.all():  # hatched as by `gridsim.plots.gantt`
+        shapes = np.where(is_completed, "", "/").tolist()
+        marker["pattern"] = {
+            "shape": shapes,
+            "fillmode": "overlay",
+            "size": 5,
+            "solidity": 0.4,
+        }
     return {
         "type": "bar",
         "orientation": "h",

@@ -26,6 +26,7 @@ from gridsim.studies.comparison_table import (
     comparison_table,
     context_lines,
     measure_of,
+    names_without_rank,
     ratio_of,
     remarks,
     rows_of,
@@ -147,7 +148,9 @@ class Comparison(Study):
 
     def charts(self, *, full: bool = False) -> list[list[Chart]]:
         """Return a chart of the distribution of the stretch, or of the waiting time of rigid jobs."""
-        return [[result_chart(self.all_results)]]
+        results = self.all_results
+        exclusions = names_without_rank(results, rows_of(results, self.baseline, self.bound))
+        return [[result_chart(results, exclusions=exclusions)]]
 
     def plot(self, kind: str = "distribution", **options: Any) -> Figure:
         """Draw the results together, or a chart each; see `Result.plot`."""

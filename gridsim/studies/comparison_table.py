@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -181,18 +181,10 @@ def comparison_table(
     """
     measure = measure_of(results)
     rigid = measure == "mean_waiting"
-    references = {name for name, result in results.items() if result.of_log}
-    reference = results[baseline]
-    exclusions = {
-        *references,
-        *(name for name, result in results.items() if _rejects_others(result, reference)),
-        *_exclusions(results, rows),
-    }
-    short = [row["name"] for row in rows if rigid and row[BY_JOBS] < _wait_limit(results[row["name"]])[0]]
-    without_ratio = short if baseline in short else []
+    ratios = ratio_texts(results, rows, baseline)
     cells: list[_Cells] = [
         *_MEASURE_COLUMNS[measure],
-        ("relative", f"to {baseline}", lambda row: _ratio(row, exclusions, without_ratio, baseline)),
+        ("relative", f"to {baseline}", lambda row: ratios[row["name"]]),
         *_of_measure(results, rows, measure, bound, verbose),
         ("makespan", "s", _seconds("makespan")),
         *(_OFFERED_COLUMN if rigid else ()),
@@ -212,7 +204,7 @@ def comparison_table(
         ]
     if verbose and identity:
         cells.append(("wall", "s", lambda row: _known(row["wall_seconds"] or math.nan, ".3g")))
-        cells.append(("digest", "", lambda row: "-" if row["name"] in references else row["digest"][:16]))
+        cells.append(("digest", "", lambda row: "-" if results[row["name"]].of_log else row["digest"][:16]))
     table = TextTable(
         caption,
         [("scheduler", ""), *((title, unit) for title, unit, _ in cells)],
@@ -220,6 +212,29 @@ def comparison_table(
         dispensable=() if verbose else _RIGID_DISPENSABLE if rigid else DISPENSABLE,
     )
     return convert_times(table, {"waiting": waiting_unit(results.values())})
+
+
+def names_without_rank(results: Mapping[str, Result], rows: Sequence[Row]) -> set[str]:
+    """Return the names that tables and charts do not rank: schedules of logs, and those of `_exclusions`."""
+    return {name for name, result in results.items() if result.of_log} | {*_exclusions(results, rows)}
+
+
+def ratio_texts(results: Mapping[str, Result], rows: Sequence[Row], baseline: str) -> dict[str, str]:
+    """Return the ratio of each row to the baseline as text, for tables and charts.
+
+    It is a mark if the row is not ranked, or if both mean waiting times are too short for a ratio.
+    """
+    exclusions = names_without_rank(results, rows)
+    exclusions |= {name for name, result in results.items() if _rejects_others(result, results[baseline])}
+    is_rigid = measure_of(results) == "mean_waiting"
+    short = {row["name"] for row in rows if is_rigid and row[BY_JOBS] < _wait_limit(results[row["name"]])[0]}
+    texts = {}
+    for row in rows:
+        name, text = row["name"], _known(row["ratio"], ".3f")
+        if name != baseline:
+            text = NOT_RANKED if name in exclusions else "-" if {name, baseline} <= short else text
+        texts[name] = text
+    return texts
 
 
 def remarks(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind) -> list[str]:
@@ -530,15 +545,6 @@ def _cut_off(name: str, result: Result) -> str:
 def scalar(value: Any) -> bool:
     """Whether a fact or a parameter is short enough for a line: a text, a number, or true or false."""
     return isinstance(value, (str, bool, int, float))
-
-
-def _ratio(row: Row, exclusions: Collection[str], without_ratio: Collection[str], baseline: str) -> str:
-    """Return the ratio to the baseline, or a mark if the row is not ranked or both waits are too short."""
-    if row["name"] == baseline:
-        return _known(row["ratio"], ".3f")
-    if row["name"] in exclusions:
-        return NOT_RANKED
-    return "-" if row["name"] in without_ratio else _known(row["ratio"], ".3f")
 
 
 def _known(value: float, digits: str) -> str:

@@ -35,6 +35,7 @@ from gridsim.scheduling.registry import make_scheduler, scheduler_of
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import store_of
+from gridsim.studies.exports import estimate_columns, rows_table
 from gridsim.studies.overview import Overview, TextTable
 from gridsim.studies.replicate import Replicates, replicates_of, replication
 from gridsim.studies.study import Study
@@ -181,6 +182,22 @@ class Ladder(Study):
     def runs(self) -> Table:
         """Return a table with a row per replication and step, and a column per metric."""
         return self.replicates.runs()
+
+    def means(self) -> Table:
+        """Return a table with a row per measure and step: the mean, and its ratio to the first step."""
+        rows = [
+            {
+                "measure": measure,
+                "unit": UNITS[measure],
+                "step": row["name"],
+                "n": len(self.replicates.seeds),
+                **estimate_columns(row["mean"]),
+                **estimate_columns(row["over_first"], "ratio"),
+            }
+            for measure in self.measures
+            for row in self.table(measure)
+        ]
+        return rows_table(rows)
 
     def charts(self, *, full: bool = False) -> list[list[Chart]]:
         """Return a waterfall of the first measure, and for pages one of each measure."""

@@ -24,11 +24,10 @@ from gridsim.model.bag_workloads import LogRecipe
 from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
-from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation
+from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation, ranked_first
 from gridsim.plots.style import quantity_title
 from gridsim.results.job_groups import Group, checked_groups, job_groups
 from gridsim.results.metrics.estimates import (
-    LEVEL,
     MIN_SEEDS,
     Estimate,
     estimate,
@@ -52,6 +51,7 @@ from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
+from gridsim.studies.exports import INTERVAL, estimate_cells, estimate_columns, paper_head, rows_table
 from gridsim.studies.groups import GroupMeans, group_means
 from gridsim.studies.overview import (
     Overview,
@@ -419,15 +419,79 @@ class Replicates(Study):
         return not any((self._column(name, metric) <= 0.0).any() for name in (a, b))
 
     def _metric_table(self, metric: str) -> TextTable:
-        base, columns = self.baseline, self.values[metric]
-        names = [name for name in columns if self._has(name, metric)] or list(columns)
-        if len(names) == 1 or (base in columns and base not in names):
-            base = None
+        base, names = self.reference(metric), self._names_with(metric)
         heads = ["scheduler", "mean", *([] if base is None else [f"relative to {base}"])]
-        about = f"mean over {len(self.seeds)} replications [{LEVEL:.0%} interval]"
+        about = f"mean over {len(self.seeds)} replications [{INTERVAL}]"
         length, unit = self.unit(metric)
         caption = f"{heading(metric, unit, self.noun)}, {about}"
         return TextTable(caption, [(head, "") for head in heads], self.text_rows(metric, names, base, length))
+
+    def _names_with(self, metric: str) -> list[str]:
+        """Return the schedulers that have the metric; all if none has it."""
+        return [name for name in self.values[metric] if self._has(name, metric)] or [*self.values[metric]]
+
+    def reference(self, metric: str) -> str | None:
+        """Return the scheduler to which tables relate the others by a metric; None without ratios.
+
+        It is the baseline, or if that has 0 in some replication, the first of several without 0.
+        """
+        base, names = self.baseline, self._names_with(metric)
+        if base is None or len(names) == 1 or (base in self.values[metric] and base not in names):
+            return None
+        usual = [name for name in names if self._column(name, metric).all()]
+        return base if base in usual else usual[0] if len(usual) > 1 else None
+
+    def means(self) -> Table:
+        """Return a table with a row per metric and scheduler, in the unit of the metric.
+
+        Ratios are to the scheduler ``relative_to``, which is the baseline; they are undefined if the baseline
+        is 0 in some replication, and for schedulers that are not ranked.
+        """
+        rows = [
+            row
+            for metric in self.values
+            for row in self.mean_rows(metric, self._names_with(metric), self.reference(metric))
+        ]
+        return rows_table(rows)
+
+    def mean_rows(self, metric: str, names: Iterable[str], base: str | None) -> list[dict[str, Any]]:
+        """Return the rows of `means` for a metric and the schedulers `names`, with ratios to `base`."""
+        return [
+            {
+                "metric": metric,
+                "unit": self.units.get(metric, ""),
+                "scheduler": name,
+                "n": len(self.seeds),
+                **estimate_columns(self.mean(name, metric)),
+                "relative_to": base or "",
+                **estimate_columns(base and self.ranked_ratio(name, base, metric) or None, "ratio"),
+                "ranked": name not in self.exclusions,
+            }
+            for name in names
+        ]
+
+    def paper_tables(self) -> list[TextTable]:
+        """Return a table per metric, with means, their intervals, and ratios in columns of their own."""
+        tables = []
+        for metric in self.values:
+            base, (length, unit) = self.reference(metric), self.unit(metric)
+            rows = self.paper_rows(metric, self._names_with(metric), base, length)
+            tables.append(TextTable(heading(metric, unit, self.noun), paper_head(base), rows))
+        return tables
+
+    def paper_rows(
+        self, metric: str, names: Iterable[str], base: str | None, length: float
+    ) -> list[list[str]]:
+        """Return the cells of `paper_head` for the schedulers `names`, in a unit of this length."""
+        rows = []
+        for name in names:
+            cells = [name, f"{len(self.seeds)}", *estimate_cells(self.mean(name, metric), length)]
+            if base is not None:
+                ratio, interval = estimate_cells(self.ranked_ratio(name, base, metric))
+                mark = "1" if name == base else NOT_RANKED if name in self.exclusions else ""
+                cells += [mark, "-"] if mark else [ratio, interval]
+            rows.append(cells)
+        return rows
 
     def unit(self, metric: str) -> tuple[float, str]:
         """Return the length and the name of the unit in which a metric is shown.
@@ -521,9 +585,10 @@ class Replicates(Study):
         return Table(columns)
 
     def relative(self, name: str, base: str, metric: str, length: float = 1.0) -> str:
-        """Return the ratio of `name` to `base` as text, or the difference if there is no ratio.
+        """Return `ranked_ratio` as text, or the difference if there is no ratio.
 
-        Schedulers that are not ranked have neither, and there is neither to a `base` that always is 0.
+        Schedulers that are not ranked have neither, and there is neither to a `base` that always is 0, nor if
+        jobs hardly wait.
 
         Parameters
         ----------
@@ -534,12 +599,21 @@ class Replicates(Study):
             return "1"
         if name in self.exclusions:
             return NOT_RANKED
-        if self._has_ratio(name, base, metric):
-            return self.ratio(name, base, metric).format()
-        if not self._column(base, metric).any():
+        ratio = self.ranked_ratio(name, base, metric)
+        if ratio is not None:
+            return ratio.format()
+        if self.short_wait(metric) or not self._column(base, metric).any():
             return "-"
         difference = self.difference(name, base, metric)
         return f"difference {difference.scale(1.0 / length).format()}"
+
+    def ranked_ratio(self, name: str, base: str, metric: str) -> Estimate | None:
+        """Return the `ratio` that tables and charts show.
+
+        It is None if the scheduler is not ranked, if a value is not above 0, or if jobs hardly wait.
+        """
+        has_ratio = name not in self.exclusions and self._has_ratio(name, base, metric)
+        return self.ratio(name, base, metric) if has_ratio and not self.short_wait(metric) else None
 
     def chart(self, metric: str | None = None, ratio: bool = False) -> RowChart:
         """Return the chart that `gridsim.plots.comparison` draws, with its parameters and errors."""
@@ -548,7 +622,8 @@ class Replicates(Study):
             raise ScenarioError(f"metric must be one of {', '.join(self.values)}, got {metric!r}")
         if ratio and base is None:
             raise ScenarioError("ratio requires replicates with a baseline")
-        names, count, columns = self.schedulers, len(self.seeds), self[metric]
+        exclusions, count, columns = self.exclusions, len(self.seeds), self[metric]
+        names = ranked_first(self.schedulers, exclusions)
         length, unit = self.unit(metric)
         title, quantity = (
             text.replace("by cores", f"by {self.noun}s")
@@ -562,13 +637,16 @@ class Replicates(Study):
                 "replication.",
                 x=ChartAxis(quantity_title(metric, unit), concatenation(samples)),
                 order=names,
+                exclusions=exclusions,
                 estimates={name: self.mean(name, metric).scale(1.0 / length) for name in names},
                 samples=samples,
             )
+        estimates = {name: self.ranked_ratio(name, base, metric) for name in names if name != base}
         with np.errstate(all="ignore"):
-            ratios = {name: columns[name] / columns[base] for name in names}
-        ratios |= {name: np.zeros(0) for name in names if not self._has_ratio(name, base, metric)}
-        ratios[base] = np.zeros(0)
+            ratios = {
+                name: columns[name] / columns[base] if estimates.get(name) else np.zeros(0) for name in names
+            }
+        missing = Estimate(math.nan, math.nan, math.nan, count)
         note = f"({count} paired replications)"
         return RowChart(
             title=f"{title} relative to {base}",
@@ -576,8 +654,12 @@ class Replicates(Study):
             "the interval contains 1, the difference is not significant.",
             x=ChartAxis(f"{quantity}, relative to {base}", concatenation(ratios), "ratio", note),
             order=names,
+            exclusions=exclusions,
             reference=1.0,
-            estimates={name: self.ratio(name, base, metric) for name in names},
+            estimates={
+                name: self.ratio(base, base, metric) if name == base else estimates[name] or missing
+                for name in names
+            },
             samples=ratios,
         )
 

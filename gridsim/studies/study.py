@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gridsim.results.table import ArrowStream, Table
-from gridsim.studies.overview import Overview, as_html, as_text
+from gridsim.studies import exports
+from gridsim.studies.overview import Overview, TextTable, as_html, as_text
 from gridsim.support import text
 
 if TYPE_CHECKING:
@@ -65,6 +66,26 @@ class Study(ArrowStream, ABC):
         """Return `to_dict` as JSON; infinite and undefined numbers become null."""
         return text.to_json(self.to_dict())
 
+    def means(self) -> Table:
+        """Return a table with a row per mean, with its interval and ratio; `runs` if a study has none."""
+        return self.runs()
+
+    def paper_tables(self) -> Sequence[TextTable]:
+        """Return the tables of texts that `to_latex` and `to_markdown` write."""
+        return self.overview().tables
+
+    def to_csv(self) -> str:
+        """Return `means` as CSV; values that are not finite are empty."""
+        return exports.to_csv(self.means())
+
+    def to_latex(self) -> str:
+        """Return tables with the rounded means of `overview` as LaTeX; it requires the package booktabs."""
+        return exports.to_latex(self.paper_tables())
+
+    def to_markdown(self) -> str:
+        """Return the tables of `to_latex` as Markdown."""
+        return exports.to_markdown(self.paper_tables())
+
     def to_pandas(self) -> Any:
         """Return `runs` as a pandas DataFrame; ImportError without pandas."""
         return self.runs().to_pandas()
@@ -77,7 +98,7 @@ class Study(ArrowStream, ABC):
         """Return a sentence on which scheduler is best, and by how much; empty if a study has none."""
         return ""
 
-    def figure(self, *, headline: bool = True) -> Figure:
+    def figure(self, *, headline: bool = True, width: float | None = None) -> Figure:
         """Draw `charts` in one figure.
 
         Raises ScenarioError for more than 6 panels in a row, ImportError without matplotlib.
@@ -86,10 +107,13 @@ class Study(ArrowStream, ABC):
         ----------
         headline
             Whether to write `verdict` above the charts.
+        width
+            Width of the figure, inches, such as 3.3 for a column of a paper; None for the width that the
+            charts need.
         """
         from gridsim.studies.figures import figure_of
 
-        return figure_of(self.charts(), self.verdict() if headline else "")
+        return figure_of(self.charts(), self.verdict() if headline else "", width)
 
     def plot(self, **options: Any) -> Figure:
         """Draw `figure`, with its arguments."""

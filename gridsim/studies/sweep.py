@@ -350,7 +350,13 @@ class Sweep:
             done = [each.values for each in records if not each.error]
             metrics = default_metrics(done, self.scenario.workload.rigid)
         return SweepResult(
-            self.labels, tuple(self.schedulers), self.replicates, tuple(metrics), self.baseline, records
+            self.labels,
+            tuple(self.schedulers),
+            self.replicates,
+            tuple(metrics),
+            self.baseline,
+            records,
+            tuple(metrics) if self.selection else tuple(metrics[:1]),
         )
 
     def part(self, number: int, count: int) -> list[Cell]:

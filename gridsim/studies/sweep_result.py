@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.plots.charts import Chart, ChartAxis, CurveChart
+from gridsim.plots.charts import Chart, ChartAxis, CurveChart, ranked_first, share_y
 from gridsim.plots.style import entry_title, quantity_title
+from gridsim.results.metrics.estimates import Estimate
 from gridsim.results.metrics.registry import ALIASES, display_name, heading
 from gridsim.results.metrics.selection import units_of
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import RunRecord
+from gridsim.studies.exports import paper_head, rows_table
 from gridsim.studies.overview import Overview, TextTable, enumeration, failure_lines, paired_with
 from gridsim.studies.replicate import Replicates, replicates_of
 from gridsim.studies.study import Study, digest_of_runs
@@ -37,7 +40,7 @@ from gridsim.support.text import plain
 
 #: Columns of the table of runs, besides axes and metrics.
 COLUMNS = ("scheduler", "replicate", "digest", "error", "wall_seconds")
-#: Maximum number of charts on a page: one for each point of the further axes.
+#: Maximum number of charts of means on a page: one for each metric and point of the further axes.
 MAX_POINTS = 12
 #: A point of a sweep: axis -> label.
 Point = dict[str, Any]
@@ -108,6 +111,8 @@ class SweepResult(Study):
         Name of the scheduler that others are compared with, or None.
     measured
         The record of each run, ordered by point, replication and scheduler.
+    chart_metrics
+        The metrics that `charts` draws: those that were requested, or the first of the usual ones.
     """
 
     scenario_title = "The scenario before the changes of the sweep"
@@ -118,6 +123,7 @@ class SweepResult(Study):
     metrics: tuple[str, ...]
     baseline: str | None
     measured: Sequence[RunRecord]
+    chart_metrics: tuple[str, ...]
 
     def points(self) -> Iterator[Point]:
         """Iterate over the points, each as axis -> label."""
@@ -325,9 +331,40 @@ class SweepResult(Study):
             is_identical=all(values.is_identical for values in points.values()),
         ).verdict()
 
+    def means(self) -> Table:
+        """Return a table with a row per metric, point and scheduler, as `Replicates` do."""
+        rows = [
+            {column_of(axis): label for axis, label in labels.items()} | row
+            for metric in self.metrics
+            for labels, replicates in self.each()
+            for row in replicates.mean_rows(metric, self.schedulers, self._reference(metric))
+        ]
+        return rows_table(rows)
+
+    def paper_tables(self) -> list[TextTable]:
+        """Return a table per metric, with a row per point and scheduler."""
+        tables = []
+        for metric in self.metrics:
+            base, (length, unit) = self._reference(metric), self._unit(metric)
+            rows = [
+                [*map(str, labels.values()), *row]
+                for labels, replicates in self.each()
+                for row in replicates.paper_rows(metric, self.schedulers, base, length)
+            ]
+            head = [*((axis, "") for axis in self.axes), *paper_head(base)]
+            tables.append(TextTable(heading(metric, unit), head, rows))
+        return tables
+
+    def _reference(self, metric: str) -> str | None:
+        """Return the scheduler to which all points relate the others by a metric; None without ratios."""
+        references = [replicates.reference(metric) for replicates in self._replicates]
+        if self.baseline in references:
+            return self.baseline
+        return references[0] if len(set(references)) == 1 else None
+
     def _metric_table(self, metric: str) -> TextTable:
         """Return a table with a row per point and scheduler: the mean, and the ratio to the baseline."""
-        base, (length, unit) = self.baseline, self._unit(metric)
+        base, (length, unit) = self._reference(metric), self._unit(metric)
         heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
         rows = [
             [*map(str, labels.values()), *row]
@@ -374,15 +411,21 @@ class SweepResult(Study):
         positions: list[Any] = [
             _label_value(label, unit) if isinstance(label, str) else label for label in points
         ]
+        excluded_at = {
+            name: [k for k, replicates in enumerate(points.values()) if name in replicates.exclusions]
+            for name in self.schedulers
+        }
+        exclusions = [name for name, at in excluded_at.items() if len(at) == len(points)]
+        missing = Estimate(math.nan, math.nan, math.nan, self.replicates)
         curves = {
             name: [
-                replicates.ratio(name, str(base), metric)
+                replicates.ranked_ratio(name, str(base), metric) or missing
                 if ratio
                 else replicates.mean(name, metric).scale(1.0 / length)
                 for replicates in points.values()
             ]
-            for name in self.schedulers
-            if not ratio or name != base
+            for name in ranked_first(self.schedulers, exclusions)
+            if not ratio or name not in (base, *exclusions)
         }
         ends = [end for line in curves.values() for e in line for end in (e.mean, e.low, e.high)]
         panel = point_text(point)
@@ -397,6 +440,8 @@ class SweepResult(Study):
             x=ChartAxis(x_title),
             y=ChartAxis(f"{quantity}{',' * ratio}{relative}", ends, "ratio" if ratio else "fit"),
             order=self.schedulers,
+            exclusions=exclusions,
+            unranked_points={name: excluded_at[name] for name in curves if excluded_at[name]},
             reference=1.0 if ratio else None,
             positions=None if None in positions else positions,
             labels=list(points),
@@ -405,25 +450,37 @@ class SweepResult(Study):
         )
 
     def charts(self, *, full: bool = False) -> list[list[Chart]]:
-        """Return charts of the first metric over the first axis with several labels.
+        """Return charts of the metrics `chart_metrics` over the first axis with several labels.
 
-        There is a chart per point of the other axes.  A second row has the ratios to the baseline.
+        Means and ratios to the baseline have a chart per point of the other axes each, with equal y axes; if
+        there is one such point, both are in one row.  A baseline that is 0 in some run has no ratios.
 
         Parameters
         ----------
         full
-            Leave out points after the first `MAX_POINTS`, which a page has no room for.
+            Leave out points for which a page has no room: it has up to `MAX_POINTS` charts of all metrics.
         """
         other_axes = [axis for axis, labels in self.axes.items() if len(labels) > 1][1:]
-        points = list(itertools.product(*(self.axes[axis] for axis in other_axes)))
-        has_ratios = self.baseline is not None and len(self.schedulers) > 1
-        return [
-            [
-                self.chart(point=dict(zip(other_axes, point, strict=True)), ratio=ratio)
-                for point in points[: MAX_POINTS if full else None]
-            ]
-            for ratio in (False, True)[: 1 + has_ratios]
+        points = [
+            dict(zip(other_axes, labels, strict=True))
+            for labels in itertools.product(*(self.axes[axis] for axis in other_axes))
         ]
+        shown_points = points[: max(1, MAX_POINTS // len(self.chart_metrics)) if full else None]
+        rows: list[list[CurveChart]] = []
+        for metric in self.chart_metrics:
+            kinds = (False, True) if self._has_ratios(metric) else (False,)
+            charts = [
+                share_y([self.chart(metric, point, ratio) for point in shown_points]) for ratio in kinds
+            ]
+            rows += charts if len(points) > 1 else [list(itertools.chain(*charts))]
+        return [[*row] for row in rows]
+
+    def _has_ratios(self, metric: str) -> bool:
+        """Return whether schedulers can be compared with the baseline by a metric at all points."""
+        base = self.baseline
+        if base is None or len(self.schedulers) < 2:
+            return False
+        return all(replicates[metric][base].all() for replicates in self._replicates)
 
     def to_dict(self) -> dict[str, Any]:
         """Return axes, runs, and means and ratios with their intervals, as plain values."""

@@ -38,6 +38,7 @@ UNITS: Mapping[str, Mapping[str, Fraction]] = {
     "bytes/s": _per_second(_SIZES),
     "Mflop": _WORK,
     "Mflop/s": _per_second(_WORK),
+    "in": {"mm": Fraction(5, 127), "cm": Fraction(50, 127), "in": Fraction(1)},
     "W": {"mW": Fraction(1, 1000), "W": Fraction(1), "kW": Fraction(1000)},
 }
 #: A number and a unit; [0-9], since \d also matches digits of other scripts, such as full-width ones.

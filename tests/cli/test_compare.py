@@ -34,10 +34,11 @@ def rigid() -> gs.Scenario:
 
 
 def test_replications_give_means_and_ratios(tmp_path: Path) -> None:
-    figure = tmp_path / "c.png"
-    answer = invoke(*SMALL, "--replicates", 5, "--workers", 2, "--figure", figure)
+    figure, table = tmp_path / "c.svg", tmp_path / "c.csv"
+    files = "--figure", figure, "--width", "84mm", "--table", table
+    answer = invoke(*SMALL, "--replicates", 5, "--workers", 2, *files)
     assert answer.exit_code == 0, answer.output
-    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert f'width="{84 / 25.4 * 72:.6f}'.rstrip("0") in figure.read_text()  # pt
     lines = answer.stdout.splitlines()
     begins = lines.index("")
     places = 0, 1, begins - 2, begins - 1
@@ -56,7 +57,13 @@ def test_replications_give_means_and_ratios(tmp_path: Path) -> None:
         },
         replicates=5,
     )
-    assert answer.stdout == f"{library.format()}\nsaved {figure}, which shows max_stretch_agg\n"
+    saved = f"saved {figure}, which shows max_stretch_agg\nsaved {table}\n"
+    assert answer.stdout == f"{library.format()}\n{saved}" and table.read_text() == library.to_csv()
+    single = tmp_path / "single.tex"
+    assert invoke(*SMALL, "--table", single).exit_code == 0
+    assert (
+        single.read_text() == compare(bags(), ["fair-tree", "fair-tree-root", "mincent", "fcfs"]).to_latex()
+    )
 
 
 def test_schedulers_that_know_run_times_are_named() -> None:
@@ -239,6 +246,12 @@ def test_the_flag_half_width_stops_at_the_maximum_of_replications(arguments: lis
             "metrics must be names of metrics, got 'speed'; known: max_stretch",
         ),
         (["--replicates", "2", "--figure", "x.jpg"], "must end in one of .png, .svg, .pdf, got 'x.jpg'"),
+        (["--replicates", "2", "--width", "3"], "--width requires --figure"),
+        (
+            ["--replicates", "2", "--figure", "x.pdf", "--width", "1cm"],
+            "--width must be a finite number >= 2 in",
+        ),
+        (["--table", "x.txt"], "--table must end in one of .tex, .md, .csv, got 'x.txt'"),
         (["--workers", "0"], "--workers must be a whole number in 1..4096, got 0"),
         (["--replicates", "2", "--hold", "nodes"], "hold must contain only platform"),
     ],

@@ -6,18 +6,22 @@ import io
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from gridsim import plots
 from gridsim.errors import ScenarioError
+from gridsim.plots.looks import ORDERS
 from gridsim.plots.scales import log_scale, short_number
 from gridsim.plots.style import STYLE, legend_size, wrap_name
 from gridsim.reproduce.framework import Measurements, Run
 from gridsim.reproduce.others import waves
 from gridsim.results.metrics.estimates import Estimate
 from gridsim.schedulers import MODES
+from gridsim.scheduling.registry import registered
 from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.replicate import Replicates
 from gridsim.studies.sweep_result import SweepResult
@@ -106,7 +110,7 @@ def test_comparison_draws_means_and_paired_ratios() -> None:
     assert [label.get_text() for label in right.get_yticklabels()] == ["a", "b"]
     assert figure.axes[0].get_ylim() == right.get_ylim()  # rows of both panels are at the same heights
     assert [1.0, 2.0, 3.0] in [sorted(line.get_xdata()) for line in right.lines]  # the paired ratios b / a
-    assert right.get_xlabel() == "max stretch per work, relative to a, log scale\n(3 paired replications)"
+    assert right.get_xlabel() == "max stretch per work, relative to a,\nlog scale\n(3 paired replications)"
     assert len(figure.axes) == 2
     alone = Replicates(FOUND.seeds, FOUND.values)
     assert len(alone.figure().axes) == 1
@@ -119,7 +123,7 @@ def test_comparison_draws_means_and_paired_ratios() -> None:
 def test_a_sweep_is_drawn_over_its_free_axis() -> None:
     records = [RunRecord({"max_stretch": 10.0 * k + s}) for k in range(6) for _ in range(2) for s in (0, 1)]
     labels = {"size": (1, 2, 4), "load": ("low", "high")}
-    actual = SweepResult(labels, ("a", "b"), 2, ("max_stretch",), None, records)
+    actual = SweepResult(labels, ("a", "b"), 2, ("max_stretch",), None, records, ("max_stretch",))
     axes = plots.swept(actual, where={"load": "high"}, axes=axes_of())
     displayed = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.lines[::3]]
     assert displayed == [([1, 2, 4], [10.0, 30.0, 50.0]), ([1, 2, 4], [11.0, 31.0, 51.0])]
@@ -137,7 +141,7 @@ def test_a_sweep_is_drawn_over_its_free_axis() -> None:
 def test_a_sweep_over_three_axes_is_drawn_at_one_point_of_the_others() -> None:
     labels = {"a": (1, 2), "b": (1, 2), "c": (10, 20)}
     records = [RunRecord({"max_stretch": float(k)}) for k in range(8)]
-    actual = SweepResult(labels, ("x",), 1, ("max_stretch",), None, records)
+    actual = SweepResult(labels, ("x",), 1, ("max_stretch",), None, records, ("max_stretch",))
     axes = plots.swept(actual, where={"b": 1, "c": 10}, axes=axes_of())
     expected = [actual.at(a=a, b=1, c=10).mean("x", "max_stretch").mean for a in (1, 2)]
     assert axes.lines[0].get_ydata().tolist() == expected == [0.0, 4.0]
@@ -263,7 +267,9 @@ def test_ratios_of_waves_are_drawn_as_points_around_1() -> None:
     places = [f"up {share} % of the day, {load}" for share in (10, 40) for load in ("light", "heavy")]
     means = {mode: np.full(5, 1.0 + 0.1 * k) for k, mode in enumerate(MODES)}
     values = Replicates(tuple(range(5)), {"turnaround": means})
-    lingering = {f"{mode} {instant:g}": np.ones(5) for mode in waves.LINGERING for instant in waves.LINGERS}
+    lingering = {
+        f"{mode} {instant:g}": np.ones(5) for mode in waves.LINGERING for instant in waves.LINGER_TIMES
+    }
     lingers = {places[0]: Replicates(tuple(range(5)), {"turnaround": lingering})}
     of_places, of_lingers = Measurements(run, dict.fromkeys(places, values)), Measurements(run, lingers)
     figure = waves.WAVES.figure(waves.WaveRuns(of_places, Measurements(run, {}), of_lingers))
@@ -312,7 +318,7 @@ def test_ratios_of_a_sweep_are_around_1_on_a_logarithmic_axis() -> None:
         RunRecord({"max_stretch": v * (1 + 0.01 * k)}) for pair in values for k in range(5) for v in pair
     ]
     labels = {"network.latency": ("50 ms", "1 s", "100 s")}
-    actual = SweepResult(labels, ("a", "b"), 5, ("max_stretch",), "b", records)
+    actual = SweepResult(labels, ("a", "b"), 5, ("max_stretch",), "b", records, ("max_stretch",))
     figure = actual.figure()
     means, ratios = figure.axes
     assert (means.get_yscale(), means.get_xscale(), means.get_xlabel()) == (
@@ -331,16 +337,61 @@ def test_ratios_of_a_sweep_are_around_1_on_a_logarithmic_axis() -> None:
         and not actual.figure(headline=False).get_suptitle()
     )
     with pytest.raises(ScenarioError, match="^ratio"):
-        plots.swept(SweepResult(labels, ("a", "b"), 5, ("max_stretch",), None, records), ratio=True)
+        plots.swept(replace(actual, baseline=None), ratio=True)
 
 
-def test_many_rows_have_one_colour() -> None:
-    names = [f"s{k}" for k in range(9)]
-    for few, colours in ((names[:8], 8), (names, 1)):
-        estimates = {name: Estimate(1.0 + k, 0.9 + k, 1.1 + k, 5) for k, name in enumerate(few)}
-        axes = plots.intervals(dict.fromkeys(few, [1.0, 2.0]), estimates, axes=axes_of())
-        assert len({line.get_color() for line in axes.lines if len(line.get_xdata()) == 1}) == colours
-        assert [text.get_text() for text in axes.texts] == [f"{1 + k}" for k in range(len(few))]
+def test_looks_depend_on_names_not_on_their_order() -> None:
+    names = ["easy", "fair-tree", "variant", "mincent", "random", "b", "a"]
+    first = plots.styles(names)
+    assert plots.styles(names[::-1]) == first
+    assert len({style["color"] for style in first.values()}) == len(names)  # colours first, then line styles
+    own = plots.styles(["fair tree"])["fair tree"]
+    assert own == first["fair-tree"] == plots.styles(["FAIR_TREE", "x"])["FAIR_TREE"]
+    lines = plots.lines([1, 2, 3], {"x": POINTS, "fair-tree": POINTS}, axes=axes_of()).lines
+    rows = plots.intervals({"fair-tree": [1.0, 2.0]}, {"fair-tree": POINTS[0]}, axes=axes_of()).lines
+    assert {own["color"]} < {line.get_color() for line in lines}
+    assert own["color"] in {line.get_color() for line in rows}
+
+
+def test_charts_of_a_given_width_have_legible_text() -> None:
+    for draw, data in ((plots.comparison, FOUND), (plots.boxes, {"50": [1.0, 2.0]})):
+        axes = draw(data, width="84 mm")
+        figure = axes.get_figure()
+        assert figure.get_figwidth() == pytest.approx(84 / 25.4)
+        texts = [text for text in figure.findobj(Text) if text.get_text()]
+        assert texts and all(7.0 <= text.get_fontsize() <= 9.0 for text in texts)
+    figure = FOUND.figure(width=3.3)
+    assert figure.get_figwidth() == pytest.approx(3.3)
+    assert figure.axes[0].get_position().x0 == pytest.approx(figure.axes[1].get_position().x0)  # in a column
+    with pytest.raises(ScenarioError, match="axes do not support width"):
+        plots.comparison(FOUND, width=3.3, axes=axes_of())
+    with pytest.raises(ScenarioError, match="^width must be a finite number >= 2 in, got 1"):
+        plots.comparison(FOUND, width=1)
+
+
+def test_panels_of_a_sweep_share_the_axis_of_their_metric() -> None:
+    values = [{"makespan": 10.0 * k + s, "messages": 1000.0 * k} for k in range(4) for s in (1, 2)]
+    labels = {"size": (1, 2), "load": ("low", "high")}
+    metrics = ("makespan", "messages")
+    actual = SweepResult(labels, ("a", "b"), 1, metrics, None, [*map(RunRecord, values)], metrics)
+    first, second, third, fourth = actual.figure().axes
+    assert first.get_ylim() == second.get_ylim() != third.get_ylim() == fourth.get_ylim()
+    assert first.get_ylim()[0] < 1.0 and first.get_ylim()[1] > 32.0
+    names = [axes.get_ylabel() for axes in (first, second, third)]
+    assert names == ["makespan (s), log scale", "", "messages sent"]
+
+
+def test_rows_may_be_more_than_looks() -> None:
+    names = [f"s{k}" for k in range(40)]
+    estimates = {name: Estimate(1.0, 0.9, 1.1, 5) for name in names}
+    axes = plots.intervals(dict.fromkeys(names, [1.0]), estimates, axes=axes_of())
+    assert len(axes.get_yticks()) == 40
+
+
+def test_every_registered_scheduler_has_its_own_look() -> None:
+    """Names that are not listed have looks by checksums, which are more often equal."""
+    orders = [order.split() for order in ORDERS]
+    assert sorted(name.lower() for name in registered()) == sorted(sum(orders, []))
 
 
 def test_the_colours_of_a_tree_do_not_magnify_small_differences() -> None:

@@ -304,7 +304,10 @@ def test_a_schedule_shows_when_machines_were_down(write_report: Any) -> None:
         (3, first, pytest.approx(last), "down from 0 s on"),
     ]
     assert pieces.text[0].startswith("machine 0: job 0, ")
-    assert "pale: not completed, grey: down or transient failure." in actual.text
+    assert pieces.marker.pattern.shape == tuple(
+        "/" if end in (20.0, 30.0) else "" for end in np.add(pieces.base, pieces.x)
+    )
+    assert "hatched: not completed, grey: down or transient failure." in actual.text
     calm = write_report(gs.simulate(gs.Scenario(scenario.platform, jobs), gs.BatchQueue(), record=True))
     assert len(calm.charts["machines-1"]["data"]) == 1 and "grey" not in calm.text
 
@@ -359,8 +362,9 @@ def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, write_report: Any
         assert "54.0" in row and "unranked" in row and "nan" not in actual.text.lower().split()
         assert own.digest[:16] not in actual.text and easy.digest[:16] in actual.text
         bars = actual.charts["summary-0"]["data"][0]
-        colours = dict(zip(bars["customdata"], bars["marker"]["color"], strict=True))
-        assert colours["log"] == TOTAL_COLOUR != colours["easy"] and "unranked" in bars["text"]
+        colours = dict(zip(bars["customdata"], bars["marker"]["line"]["color"], strict=True))
+        assert colours["log"] == TOTAL_COLOUR != colours["easy"]
+        assert (bars["customdata"][-1], bars["text"][-1]) == ("log", "unranked")
     alone = write_report(own).text
     assert "54.0 % until the last end" in alone and "messages" not in alone and "nan" not in alone.split()
     other = gs.Workload.jobs_of(release=[0.0, 9.0], nodes=[2, 3], run_time=61.0, requested=90.0)
@@ -374,6 +378,23 @@ def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, write_report: Any
         assert "different scenarios" in write_report(results).text
 
 
+@pytest.mark.filterwarnings("ignore:.*rejected")
+def test_the_chart_of_a_comparison_has_the_ratios_of_the_table(write_report: Any) -> None:
+    jobs = gs.Workload.jobs_of([0.0, 0.0, 0.0], [2, 2, 1], [10.0, 20.0, 30.0], user=[1, 2, 3])
+    queues = {"easy": gs.BatchQueue(), "limited": gs.BatchQueue(user_limit=1)}
+    queues["lcfs"] = gs.BatchQueue(order="lcfs", backfill="none")
+    scenario = gs.Scenario(gs.Platform.equal(2), jobs)
+    actual = write_report({name: gs.simulate(scenario, queue) for name, queue in queues.items()})
+    _, *rows = actual.tables["Schedulers compared"]
+    ratios = {row[0]: row[2] for row in rows}
+    bars = actual.charts["summary-0"]["data"][0]
+    assert dict(zip(bars["customdata"], bars["text"], strict=True)) == ratios
+    assert ratios["limited"] == "unranked" and bars["customdata"][-1] == "limited"
+    assert bars["marker"]["color"][-1] == "@background" not in bars["marker"]["color"][:-1]
+    names = [trace["name"] for trace in actual.charts["jobs-0"]["data"]]
+    assert names[-1] == "limited (unranked)"
+
+
 def test_quantiles_are_as_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """The p % quantile of 0, 1, ..., 100 is p."""
     sample = {"stretch": ("s", {"a": np.arange(101.0)})}
@@ -384,7 +405,7 @@ def test_quantiles_are_as_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_utilization_bars_are_centred_in_their_bins() -> None:
     """Bins have 2.5 %: a machine that is busy for half of the time is in the bin from 50 to 52.5 %."""
-    result: Any = SimpleNamespace(machines={"utilization": np.array([0.5])})
+    result: Any = SimpleNamespace(machines={"utilization": np.array([0.5])}, of_log=False)
     chart = charts.utilization({"a": result})
     assert chart is not None
     (bars,) = chart.figure["data"]

@@ -352,6 +352,22 @@ def test_schedulers_that_reject_jobs_are_ranked_neither_in_replications_nor_in_s
     assert swept.verdict().endswith(
         "limited is not ranked: it rejected more jobs than others at 2 of 2 points."
     )
+    means, ratios = actual.charts()[0]
+    for chart in (means, ratios):
+        assert [*chart.estimates] == ["easy", "fcfs", "limited"] and [*chart.unranked] == ["limited"]
+    assert math.isfinite(means.estimates["limited"].mean) and math.isnan(ratios.estimates["limited"].mean)
+    curves = replace(swept, baseline="easy").chart(ratio=True).curves
+    assert [*curves] == ["fcfs"] and [*swept.chart().unranked_points] == ["limited"]
+
+
+def test_metrics_of_which_the_baseline_has_none_are_relative_to_another_scheduler() -> None:
+    sent = {"none": np.zeros(5), "some": np.full(5, 10.0), "more": np.full(5, 20.0)}
+    actual = Replicates(tuple(range(5)), {"messages": sent}, baseline="none", measure="messages")
+    table = actual.overview().tables[0]
+    assert table.head[-1] == ("relative to some", "")
+    assert [row[-1].partition(" ")[0] for row in table.rows] == ["0", "1", "2"]
+    alone = replace(actual, values={"messages": {"none": sent["none"], "some": sent["some"]}})
+    assert [title for title, _ in alone.overview().tables[0].head] == ["scheduler", "mean"]
 
 
 def test_replications_of_which_none_differs_allow_no_conclusion(tmp_path: Path) -> None:

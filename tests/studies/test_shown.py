@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.scheduling.registry import chosen_schedulers
+from gridsim.support.text import number_text
 
 SCENARIO = gs.Scenario(
     gs.Platform.desktop_grid(12, 1),
@@ -80,6 +82,26 @@ def test_all_results_become_frames_and_figures(study_results: dict[str, Any]) ->
         assert figure.axes and figure._repr_png_().startswith(b"\x89PNG"), what  # what notebooks show
     with pytest.raises(gs.ScenarioError, match="kind must be one of .*did you mean gantt"):
         study_results["result"].plot("gant")
+
+
+def test_tables_of_papers_have_the_printed_numbers(study_results: dict[str, Any]) -> None:
+    """Names are escaped; CSV has the numbers before they are rounded."""
+    for what in ("replicates", "swept"):
+        study = study_results[what]
+        latex, markdown, lines = study.to_latex(), study.to_markdown(), study.to_csv().splitlines()
+        assert r"a \& \textless{}b\textgreater{}" in latex and r"a & \<b\> |" in markdown
+        assert latex.count(r"\toprule") == latex.count(r"\bottomrule") == len(study.paper_tables())
+        rows = [dict(zip(next(csv.reader(lines)), row, strict=True)) for row in csv.reader(lines[1:])]
+        cells = [row for table in study.paper_tables() for row in table.rows]
+        assert len(rows) == len(cells)
+        printed = str(study)
+        for row, cell in zip(rows, cells, strict=True):
+            k = cell.index(row["scheduler"])
+            assert cell[k + 1] == row["n"] == "2" and f"{cell[k + 2]} {cell[k + 3]}" in printed
+            if row["unit"] == "s" and float(row["mean"]) < 1000.0:
+                assert cell[k + 2] == number_text(float(row["mean"]))
+    assert "not charged" in study_results["comparison"].to_latex()
+    assert len(study_results["comparison"].to_csv().splitlines()) == 3
 
 
 def test_schedulers_are_given_by_name_or_as_a_list() -> None:

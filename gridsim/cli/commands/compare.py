@@ -32,6 +32,7 @@ from gridsim.cli.scenario_flags import (
     shared_run_options,
 )
 from gridsim.cli.study_flags import (
+    check_means,
     check_report,
     check_study,
     execution_arguments,
@@ -39,6 +40,7 @@ from gridsim.cli.study_flags import (
     headline_option,
     names_of,
     replication_options,
+    save_means,
     show_study,
 )
 from gridsim.errors import ScenarioError
@@ -126,10 +128,11 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
             raise ScenarioError("--replicates requires one number of --nodes; gridsim sweep has several")
         _compare_replications(selection, exclusions, baseline, flags)
         return
-    for flag in ("at_most", "hold", "metrics", "dask", "store_path", "figure"):
+    for flag in ("at_most", "hold", "metrics", "dask", "store_path", "figure", "width"):
         if flags[flag] is not None:
             name = flag.removesuffix("_path").replace("_", "-")
-            hints = {"figure": "; for single runs use --out DIR, then gridsim plot DIR"}
+            plot_hint = "; for single runs use --out DIR, then gridsim plot DIR"
+            hints = dict.fromkeys(("figure", "width"), plot_hint)
             hints["metrics"] = "; for single runs --verbose shows more metrics"
             raise ScenarioError(f"--{name} requires --replicates{hints.get(flag, '')}")
     for flag in ("retry", "keep_results"):
@@ -209,6 +212,7 @@ def _compare_runs(
                 f"{os.path.basename(files[first])}"
             )
     check_report(flags["report"], title=flags["title"])
+    check_means(flags["table"])
     is_new_folder = out is not None and not os.path.isdir(out)
     outputs = [out.rstrip("/")] if is_new_folder else list(files.values())
     scenario, schedulers, save_scenario = prepare(
@@ -240,20 +244,26 @@ def _compare_runs(
         from gridsim.report import write_report
 
         write_report(comparison, flags["report"], title=flags["title"], files=files)
+    save_means(flags["table"], comparison)
     if flags["as_json"]:
-        details = {"files": files, "report": flags["report"], "not_applicable": exclusions}
+        details = {
+            "files": files,
+            "report": flags["report"],
+            "table": flags["table"],
+            "not_applicable": exclusions,
+        }
         click.echo(to_json({**comparison.to_dict(), **details}))
         return
     print_text(comparison.format(width=terminal_width(), verbose=flags["verbose"], plan=plan))
     for name, reason in exclusions.items():
         click.echo(f"not applicable: {name}: {reason}")
-    for file in [*files.values(), *filter(None, [flags["report"]])]:
+    for file in [*files.values(), *filter(None, [flags["report"], flags["table"]])]:
         click.echo(f"saved {file}")
 
 
 def _outputs(flags: Flags) -> list[tuple[str, str | None]]:
     """Return the pairs of a flag and its output file, besides those of ``--out``."""
-    names = ("save_scenario", "figure", "report")
+    names = ("save_scenario", "figure", "report", "table")
     return [(f"--{name.replace('_', '-')}", flags[name]) for name in names]
 
 

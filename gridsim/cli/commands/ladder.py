@@ -78,7 +78,7 @@ def ladder(
     check_study(flags, "ladder")
     if name is None:
         name = DEFAULT_SCHEDULERS[scenario_of(scenario_flags).workload.rigid]
-    outputs = [("--figure", flags["figure"]), ("--report", flags["report"])]
+    outputs = [(f"--{name}", flags[name]) for name in ("figure", "report", "table")]
     scenario, schedulers, _ = prepare([name], scenario_flags, settings, outputs)
     with flags_in_errors({"faults.mean": "--failures"}):
         faults = None if failures is None else Faults.poisson(failures, scenario.seed)

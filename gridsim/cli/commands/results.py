@@ -28,7 +28,14 @@ from gridsim.cli.output import (
     save_animation,
 )
 from gridsim.cli.result_args import guard_display, named_files, parse_machines, parse_nodes
-from gridsim.cli.study_flags import check_animation, check_figure, check_report, names_of, save_figure
+from gridsim.cli.study_flags import (
+    check_animation,
+    check_figure,
+    check_report,
+    names_of,
+    save_figure,
+    width_option,
+)
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -92,6 +99,7 @@ _KINDS = ("animation", "gantt", "distribution", "series", "sequence", "traffic",
     metavar="FILE",
     help="Output file (.png, .svg or .pdf; .html or .gif for an animation).",
 )
+@width_option
 @click.option(
     "--metric", metavar="NAME", help="distribution: column of the table of applications.  [stretch_agg]"
 )
@@ -107,7 +115,9 @@ _KINDS = ("animation", "gantt", "distribution", "series", "sequence", "traffic",
 @click.option("--start", type=SECONDS, help="sequence: start of the part to draw.  [0]")
 @click.option("--end", type=SECONDS, help="sequence: end of the part to draw.  [the end of the run]")
 @json_option
-def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags: Any) -> None:
+def plot(
+    paths: tuple[str, ...], kind: str, figure: str, width: float | None, as_json: bool, **flags: Any
+) -> None:
     """Draw a chart of saved results (files, or folders of files).
 
     Kinds: animation, the run in motion; gantt, a Gantt chart of the machines; distribution, of a metric of
@@ -134,10 +144,12 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
     files = named_files(paths)
     if kind == "animation":
         check_animation(figure, "--figure")
+        if width is not None:
+            raise ScenarioError("--kind animation does not support --width")
         if len(files) > 1:
             raise ScenarioError(f"--kind animation requires one result, got {len(files)}")
     else:
-        check_figure(figure)
+        check_figure(figure, width)
     check_distinct([("PATH", file) for file in files.values()], [("--figure", figure)])
     results = {name: Result.load(file) for name, file in files.items()}
     notes: tuple[str, ...] = ()
@@ -145,7 +157,7 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
         if kind == "animation":
             notes = save_animation(figure, next(iter(results.values())))
         else:
-            save_figure(figure, of_results(kind, results, **options))
+            save_figure(figure, of_results(kind, results, width=width, **options))
     if as_json:
         click.echo(to_json({"files": files, "kind": kind, "figure": figure, "notes": notes}))
     else:

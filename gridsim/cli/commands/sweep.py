@@ -112,7 +112,10 @@ def sweep(
     from gridsim.support.arguments import text
 
     if part is not None:
-        for flag, value in (("out", out), *((name, flags[name]) for name in ("figure", "report", "title"))):
+        for flag, value in (
+            ("out", out),
+            *((name, flags[name]) for name in ("figure", "width", "report", "title", "table")),
+        ):
             if value is not None:
                 raise ScenarioError(f"--{flag} does not support --part, since it requires the whole sweep")
     check_study(flags, "sweep")
@@ -127,7 +130,7 @@ def sweep(
     definition = Sweep.from_toml(text("SWEEP.toml", file), imports=imports, **overrides)
     # this also checks the points, before the store is created
     files = dict.fromkeys(name for cell in definition.cells for name in cell.scenario.files)
-    outputs = [("--out", out), ("--figure", flags["figure"]), ("--report", flags["report"])]
+    outputs = [("--out", out), *((f"--{name}", flags[name]) for name in ("figure", "report", "table"))]
     check_distinct([("SWEEP.toml", file), *scenario_files(files)], outputs)
     # an error in the plan would occur in every run
     lines = plan_lines(definition.cells[0].scenario, definition.hold, skip_days=definition.skip_days)
@@ -155,6 +158,7 @@ def sweep(
         command=_command(file, overrides, imports),
         details={"store": str(store), "out": out},
         plan=plan,
+        chart_metrics=result.chart_metrics,
         messages=[f"kept in {store}", *([] if out is None else [f"saved {out}"])],
     )
     if result.errors:

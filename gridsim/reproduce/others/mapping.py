@@ -90,10 +90,9 @@ def _draw_braun(data: Makespans) -> Figure:
     ticks = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
     for axes, title in zip(panels, ("consistent", "semi-consistent", "inconsistent"), strict=True):
         names = [name for name in data if name[2] == title[0]]
-        for number, rule in enumerate(HEURISTICS):
+        for rule, style in plots.styles(HEURISTICS).items():
             ratio = [float(np.mean(data[name][rule] / data[name]["min-min"])) for name in names]
-            style: Any = {"color": plots.COLOURS[number], "marker": plots.MARKERS[number], "linewidth": 0.8}
-            axes.plot(range(len(names)), ratio, label=rule, **style)
+            axes.plot(range(len(names)), ratio, label=rule, linewidth=0.8, **style)
         axes.set_xticks(range(len(names)), [name[4:] for name in names])
         axes.set_yscale("log")
         axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])

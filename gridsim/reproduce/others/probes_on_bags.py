@@ -318,17 +318,16 @@ REMARKS = (
 def _draw(data: Measurements) -> Figure:
     """Draw the maximum stretch over p99 of short bags, one mark for each scheduler."""
     from gridsim import plots
-    from gridsim.plots.style import series_style
 
     values = data.first
     figure, (axes,) = plots.figure(1, width=5.0)
-    for number, name in enumerate(values.schedulers):
+    for name, style in plots.styles(values.schedulers).items():
         x, y = values.mean(name, P99), values.mean(name, MAX)
         errors: Any = {
             "xerr": [[x.mean - x.low], [x.high - x.mean]],
             "yerr": [[y.mean - y.low], [y.high - y.mean]],
         }
-        axes.errorbar(x.mean, y.mean, **errors, label=name, **series_style(number))
+        axes.errorbar(x.mean, y.mean, **errors, label=name, **style)
     axes.set(xscale="log", yscale="log", ylabel=MAX)
     axes.set_xlabel("p99 of the completion time of short bags, s")
     axes.grid(alpha=0.3)

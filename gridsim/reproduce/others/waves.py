@@ -357,19 +357,17 @@ def _draw(data: WaveRuns) -> Figure:
     figure, (left, *panels) = plots.figure(1 + len(data.lingers))
     places = list(data.places)
     left.axhline(1.0, color="black", linewidth=0.8, linestyle="--", label=BASE)
-    # schedulers that linger keep their markers and colours of the right panels
+    styles = plots.styles(MODES)
     for k, mode in enumerate([*LINGERING, *(mode for mode in MODES if mode not in (BASE, *LINGERING))]):
         ratios = [values.mean_ratio(mode, BASE, "turnaround") for values in data.places.values()]
         left.errorbar(
             [x + 0.15 * (k - 1) for x in range(len(places))],
             [ratio.mean for ratio in ratios],
             yerr=np.array(list(map(_error_bar, ratios))).T,
-            linestyle="",
-            marker=plots.MARKERS[k],
-            color=plots.COLOURS[k],
             markersize=5,
             capsize=3,
             label=mode,
+            **styles[mode] | {"linestyle": ""},
         )
     left.set_xlim(-0.5, len(places) - 0.5)
     left.grid(axis="y", alpha=0.3)
@@ -384,7 +382,7 @@ def _draw(data: WaveRuns) -> Figure:
             ]
             for mode in LINGERING
         }
-        plots.lines([at / 3600 for at in LINGER_TIMES], lines, axes=axes)
+        plots.lines([at / 3600 for at in LINGER_TIMES], lines, styles=MODES, axes=axes)
         axes.set(title=place, xlabel="waiting at most (h)", ylabel="turnaround / not waiting")
     return figure
 

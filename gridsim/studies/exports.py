@@ -1,0 +1,117 @@
+"""Tables of studies as text for papers and other programs: LaTeX, Markdown and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gridsim.results.metrics.estimates import LEVEL, Estimate
+from gridsim.results.table import Table
+from gridsim.studies.overview import TextTable
+from gridsim.support.text import number_text
+
+#: Titles of the columns with intervals.
+INTERVAL = f"{LEVEL:.0%} interval"
+#: Character -> its command in LaTeX.
+_LATEX = {
+    **{character: rf"\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
+_LATEX_SPECIAL = re.compile("[" + re.escape("".join(_LATEX)) + "]")
+_MARKDOWN_SPECIAL = re.compile(r"([\\|`*_<>])")
+
+
+def estimate_cells(estimate: Estimate | None, length: float = 1.0) -> list[str]:
+    """Return two cells: an estimate in a unit of this length, and its interval; ``-`` where there is none."""
+    if estimate is None:
+        return ["-", "-"]
+    mean, low, high = (number_text(end / length) for end in (estimate.mean, estimate.low, estimate.high))
+    has_interval = not math.isnan(estimate.low)
+    return [mean, estimate.note if estimate.is_constant else f"[{low}, {high}]" if has_interval else "-"]
+
+
+def paper_head(base: str | None) -> list[tuple[str, str]]:
+    """Return the head of a table of means over replications, with ratios unless `base` is None."""
+    titles = ["scheduler", "n", "mean", INTERVAL]
+    return [(title, "") for title in (*titles, *([f"relative to {base}", INTERVAL] if base else []))]
+
+
+def estimate_columns(estimate: Estimate | None, name: str = "mean") -> dict[str, float]:
+    """Return the entries of an estimate and of its interval in a row, undefined without an estimate."""
+    mean, low, high = (getattr(estimate, end, math.nan) for end in ("mean", "low", "high"))
+    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+
+
+def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return rows with the same entries as a table."""
+    return Table({name: [row[name] for row in rows] for name in rows[0]})
+
+
+def to_latex(tables: Iterable[TextTable]) -> str:
+    """Return tables as LaTeX with the rules of the package booktabs, each as a ``table`` with a caption."""
+    return r"% requires \usepackage{booktabs}" + "\n" + "\n".join(map(_latex_table, tables))
+
+
+def to_markdown(tables: Iterable[TextTable]) -> str:
+    """Return tables as pipe tables of Markdown, each below its caption."""
+    return "\n".join(map(_markdown_table, tables))
+
+
+def to_csv(table: Table) -> str:
+    """Return a table as CSV (RFC 4180); values that are not finite are empty."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(table)
+    for row in table.rows():
+        cells = row.values()
+        writer.writerow("" if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in cells)
+    return stream.getvalue()
+
+
+def _latex_table(table: TextTable) -> str:
+    columns = "".join("r" if numeric else "l" for numeric in table.numeric)
+    head, *rows = (" & ".join(map(_latex, cells)) + r" \\" for cells in _lines(table))
+    notes = [rf"\\ \footnotesize {_latex(note)}" for note in table.notes]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            *([rf"\caption{{{_latex(table.caption)}}}"] if table.caption else []),
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            head,
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+            *notes,
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _latex(text: str) -> str:
+    return _LATEX_SPECIAL.sub(lambda match: _LATEX[match[0]], text)
+
+
+def _markdown_table(table: TextTable) -> str:
+    rule = ["---:" if numeric else "---" for numeric in table.numeric]
+    head, *rows = ([_MARKDOWN_SPECIAL.sub(r"\\\1", cell) for cell in cells] for cells in _lines(table))
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
+    parts = ["\n".join(lines), *table.notes]
+    return "\n\n".join([table.caption, *parts] if table.caption else parts) + "\n"
+
+
+def _lines(table: TextTable) -> list[list[str]]:
+    """Return the head of a table, with units in brackets, and its rows."""
+    head = [f"{title} ({unit})" if unit else title for title, unit in table.head]
+    return [head, *map(list, table.rows)]
