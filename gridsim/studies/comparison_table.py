@@ -475,15 +475,18 @@ def _energy_lines(results: Mapping[str, Result]) -> list[str]:
     last = max(ends, key=ends.__getitem__)
     if min(ends.values()) > (1.0 - _SMALL_DIFFERENCE) * ends[last]:
         return []
-    parts = []
+    texts = {}
     for name, result in known.items():
         power = result.scenario.platform.power
         assert power is not None
         idle = float(power.idle.sum()) * (ends[last] - ends[name])
-        parts.append(f"{name} {number_text(result.energy + idle / JOULES_PER_KWH)}")
+        texts[name] = number_text(result.energy + idle / JOULES_PER_KWH)
+    totals = ", ".join(f"{name} {text}" for name, text in texts.items())
+    if len(set(texts.values())) == 1:
+        totals = f"for each {texts[last]}"
     return [
         f"energy counts until the end of each run; with machines that idle until the end of {last} it is "
-        f"{', '.join(parts)} kWh"
+        f"{totals} kWh"
     ]
 
 

@@ -147,6 +147,13 @@ def test_logs_of_sites_are_merged_by_release(logs: list[Path]) -> None:
     assert jobs.user.tolist() == [7, 16, -1, 8]
 
 
+def test_wide_jobs_of_all_logs_are_left_out(logs: list[Path]) -> None:
+    """With two processors per node, the job of three processors at the first site has two nodes."""
+    with pytest.warns(gs.TraceWarning, match=r"a.swf:\d+: 1 jobs of more than 1 nodes, left out"):
+        jobs = gs.Workload.jobs_from_logs(logs, cores_per_node=2, max_nodes=1).realize(TWO)
+    assert jobs.job is not None and jobs.job.tolist() == [2, 1, 2]
+
+
 def test_logs_can_be_aligned_by_unix_time(logs: list[Path], tmp_path: Path) -> None:
     """The first log has jobs at 1100 and 1160 s, the second one at 1050 and 1080 s."""
     jobs = gs.Workload.jobs_from_logs(logs, align="unix").realize(TWO)

@@ -141,6 +141,21 @@ def test_whole_and_shared_nodes_use_equal_energy(tmp_path: Path, carbon: Any) ->
         assert "machines.energy[5]" in {violation.where for violation in validate_result(wrong)}
 
 
+def test_energy_until_a_common_end_is_stated_if_runs_end_apart(tmp_path: Path) -> None:
+    """Two jobs of two nodes run one after another, and at once on twice the nodes."""
+    jobs = gs.Workload.jobs_of([0.0, 0.0], [2, 2], [3600.0, 3600.0])
+    power = gs.Power(idle=1000.0, busy=2000.0)
+    scenarios = {
+        f"{nodes}": gs.Scenario(gs.Platform.equal(nodes, power=power), jobs, INSTANT) for nodes in (2, 4)
+    }
+    text = " ".join(str(gs.compare(scenarios, ["backfill"])).split())
+    assert "with machines that idle until the end of backfill 2 it is backfill 2 8, backfill 4 12 kWh" in text
+    log = swf(tmp_path / "log.swf", (0, 0, 3600, 2), (0, 7200, 3600, 2), procs=2)
+    scenario = gs.Scenario(gs.Platform.equal(2, power=power), gs.Workload.jobs_from_log(log), INSTANT)
+    text = " ".join(str(gs.compare(scenario, ["backfill", "backfill-fcfs"])).split())
+    assert "with machines that idle until the end of log it is for each 10 kWh" in text
+
+
 def test_energy_of_a_log_counts_the_power_of_its_sites(tmp_path: Path) -> None:
     logs = [swf(tmp_path / f"{k}.swf", (0, 0, 100, 4), (10, 90, 50, 4), procs=4 + 4 * k) for k in (0, 1)]
     power = gs.Power(idle=[10.0, 20.0], busy=[110.0, 60.0])

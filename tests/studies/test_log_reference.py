@@ -84,7 +84,7 @@ def test_the_conclusion_compares_each_scheduler_with_the_log(path: Path) -> None
     assert found.verdict().endswith(
         f"Compared with the log's mean waiting time of 4 s: easy equal, fcfs {above:.2g} % above."
     )
-    with pytest.warns(UserWarning, match="rejected"):
+    with pytest.warns(UserWarning, match=r"78 % of the work, .*--change workload.max_nodes=1\) leaves them"):
         limited = gs.compare(scenario(path), {"limited": gs.BatchQueue(user_limit=1)}, by=["user"])
     assert limited.to_dict()["by"]["user"][0]["rejected"] == {"limited": 2}
     assert [unit for title, unit in limited.overview().tables[1].head if title == "rejected"] == [

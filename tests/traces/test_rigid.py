@@ -72,7 +72,7 @@ def test_left_out_and_reinterpreted_jobs_are_reported():
     with pytest.warns(TraceWarning) as records:
         jobs = derive_jobs(log, end=90, max_nodes=8, zero_run_time=0.5)
     assert [str(w.message) for w in records] == [
-        "toy.swf:3: 3 jobs of more than 8 nodes, left out (the first is at this line)",
+        "toy.swf:3: 3 jobs of more than 8 processors, left out (the first is at this line)",
         "toy.swf:1: 1 jobs of unknown run time, left out (the first is at this line)",
         "toy.swf:2: 2 jobs of run time 0 s, counted as 0.5 s (the first is at this line)",
     ]
