@@ -87,6 +87,7 @@ def main() -> None:
         **import_module("planted_roles").PLANTED_ROLES,
         **import_module("planted_shared").PLANTED_SHARED,
         **import_module("planted_jobs").PLANTED_JOBS,
+        **import_module("planted_variants").PLANTED_VARIANTS,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)

@@ -227,10 +227,10 @@ def _without_later_applications(recipe: _Recipe, is_later: Bools) -> _Recipe | N
     return msgspec.structs.replace(recipe, **kept_columns)
 
 
-def _known_properties(scenario: Scenario, recipe: _Recipe) -> tuple[bool, bool]:
-    """Return the properties known before a run: whether tasks move data, and whether they need capacity."""
+def _known_properties(scenario: Scenario, recipe: _Recipe) -> tuple[bool, bool, bool]:
+    """Return the properties known before a run: whether tasks move data, need capacity, or follow others."""
     applications = Workload(recipe).realize(scenario.platform)
-    return applications.moves_data, applications.group is not None
+    return applications.moves_data, applications.group is not None, applications.predecessors is not None
 
 
 def _with_other_applications(recipe: _Recipe, scenario: Scenario, is_later: Bools, horizon: float) -> _Recipe:

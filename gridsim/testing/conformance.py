@@ -31,6 +31,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Order, Scheduler
 from gridsim.scheduling.nodes.adapter import ProgramScheduler
+from gridsim.scheduling.nodes.board import BoardScheduler
 from gridsim.simulation.options import Record, Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import integer, real
@@ -766,7 +767,7 @@ class _ConformanceTrial:
                 raise ConformanceError("hash seed", text, scenario, scheduler)
 
     def check_locality(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        if not scheduler.informed_by_messages:
+        if not (scheduler.informed_by_messages or _is_informed_by_board(scheduler)):
             return
         self.has_locality, self.speeds_known = True, scheduler.speeds_known
         # a scheduler whose timeouts are shorter than messages take may repeat its requests forever
@@ -811,6 +812,12 @@ def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
     interpreted_only = platform.bandwidth is not None or needs_capacity
     forms = ("interpreted",) if interpreted_only and len(scheduler.node_forms) > 1 else scheduler.node_forms
     return (*forms, "python") if "interpreted" in forms else forms
+
+
+def _is_informed_by_board(scheduler: Scheduler) -> bool:
+    """Return whether nodes know of others only by messages and a board, as they do unless a class differs."""
+    inherited: Any = BoardScheduler.informed_by_messages
+    return isinstance(scheduler, BoardScheduler) and type(scheduler).informed_by_messages is inherited
 
 
 def _drop_unsupported_features(scenario: Scenario, scheduler: Scheduler) -> Scenario:

@@ -29,6 +29,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.adapter import ProgramScheduler
+from gridsim.scheduling.nodes.board import BoardScheduler
 from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arrays import Integers
@@ -98,8 +99,12 @@ def locality_violation(
     explicit_scheduler = scheduler.explicit(scenario.platform.speeds, applications)
     latencies = [item * min(1.0, horizon / _USUAL_HORIZON) for item in _LATENCIES]
     latency = latencies[scenario.seed % len(latencies)]
+    if isinstance(explicit_scheduler, BoardScheduler):
+        explicit_scheduler = with_old_board(explicit_scheduler, latencies[0])
     base_scenario = _with_latency(scenario, latency)
     first = observe(base_scenario, explicit_scheduler)
+    if first.board_age is not None and len(first.delayed_messages):
+        return None  # the scheduler is declared to be free of delays
     difference = (
         first.message_fault
         or uninformed_action(first.result, first.release_machine)
@@ -126,18 +131,24 @@ def locality_violation(
         applications = scenario.workload.realize(scenario.platform)
         first = observe(base_scenario, explicit_scheduler)
     base = base_scenario, applications, explicit_scheduler
-    checks_with_failures = (
+    checks_with_failures = [
         partial(_differing_while_down, *base),
         partial(_difference_by_substitute, *base),
         partial(_difference_of_substitute, *base),
         partial(_differing_after_failure, _with_latency(scenario, latencies[0]), *base[1:], first),
-        partial(lost_state_use, *base, first.result),
-    )
+    ]
+    if first.board_age is None:  # a board gives its information back
+        checks_with_failures.append(partial(lost_state_use, *base, first.result))
     for check in checks_with_failures:
         with skip_endless(skipped_variants, SLOW_MESSAGES_AND_FAILURE):
             if difference := check():
                 return difference
     return None
+
+
+def with_old_board(scheduler: BoardScheduler, age: float) -> BoardScheduler:
+    """Return the scheduler with a board that shows exactly what was published `age` s ago."""
+    return msgspec.structs.replace(scheduler, refresh="continuous", age=age, error=0.0)
 
 
 def _violations_text(result: Result) -> str | None:
@@ -308,6 +319,9 @@ def _informed_times(base: ObservedRun, variant: ObservedRun, change: Change) -> 
     informed_at[slice(None) if change.known_by_all else change.machine] = change.since
     if change.down is not None:
         informed_at[change.down] = 0
+    for run in (base, variant):
+        if run.board_age is not None:
+            np.minimum(informed_at, change.since + run.board_age, out=informed_at)
     for result in (base.result, variant.result):
         if "exchanges" in result.tables:  # exchanges are not logged, and take as long as a message
             np.minimum(informed_at, change.since + latency, out=informed_at)

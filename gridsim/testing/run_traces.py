@@ -14,6 +14,7 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.scheduling.description import describe
 from gridsim.scheduling.nodes.adapter import Adapter, Message, NodeScheduler
+from gridsim.scheduling.nodes.board import BoardScheduler
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
@@ -55,6 +56,9 @@ class ObservedRun:
         Whether the scheduler drew from them during setup, for example to seed its own generator.
     message_fault
         Description of a message that is faster than the network or has fewer bytes than fields, or None.
+    board_age
+        Time (ns) after which all nodes can see what one has published; None without such a board, 0 if nodes
+        add to the shown numbers.
     """
 
     actions: ActionLog
@@ -66,6 +70,7 @@ class ObservedRun:
     streams: list[str]
     draws_during_setup: bool
     message_fault: str | None
+    board_age: int | None
 
 
 def _advance(stream: np.random.Generator) -> None:
@@ -137,6 +142,7 @@ class _RunRecorder:
         self.streams: _RecordedStreams
         #: Kind of message -> delay (ns) that the network does not determine.
         self.delays: dict[str, int] = {}
+        self.policy: Policy
 
     def __repr__(self) -> str:
         return "<recorder>"
@@ -171,7 +177,7 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
         recorder, network = self.recorder, run.network
         recorder.actions = ActionRecorder(network)
         run.streams = recorder.streams = _RecordedStreams(run.streams, self.changed_stream)
-        policy = self.inner.start(run)
+        policy = recorder.policy = self.inner.start(run)
         recorder.delays = {name: nanoseconds(delay) for name, delay in network.delays.items()}
         recorder.streams.begin()
         if self.align_at is not None:
@@ -244,7 +250,15 @@ def observe(
         recorder.streams.names,
         recorder.streams.draws_during_setup,
         message_fault,
+        _board_age(recorder.policy, scheduler),
     )
+
+
+def _board_age(policy: Policy, scheduler: Scheduler) -> int | None:
+    """Return the age (ns) of what nodes see on their board; None if there is none, 0 if nodes add to it."""
+    if not isinstance(scheduler, BoardScheduler) or not isinstance(policy, Adapter):
+        return None
+    return 0 if policy.core.getstate()["additions"] else nanoseconds(scheduler.age)
 
 
 def _starts(result: Result) -> tuple[Integers, Integers, Integers]:

@@ -1,4 +1,4 @@
-"""Options of `check_scheduler`: its budget, its horizon, its law on messages, and drawn parameters."""
+"""Options of `check_scheduler`: its budget, horizon, limit of messages, drawn parameters, and variants."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from gridsim.testing import (
     run_traces,
     scenarios,
 )
+from gridsim.testing.action_log import _START, ActionLog, _ActionKind, first_difference
 from gridsim.testing.cases import compress, span
 from gridsim.testing.clairvoyance import foresight_violation
 from gridsim.testing.failure_injection import failures_at_events
@@ -444,3 +445,23 @@ def test_other_interpreters_end_when_the_check_is_killed(tmp_path: Path) -> None
         time.sleep(0.1)
     os.kill(other, signal.SIGKILL)
     pytest.fail("the other interpreter is still running after 10 s")
+
+
+def _log(messages: list[int], starts: list[int]) -> ActionLog:
+    """Return the log of a machine: times (ns) of messages without fields, and of starts of application 0."""
+    count = len(messages) + len(starts)
+    kind = np.repeat([0, 1], [len(messages), len(starts)])
+    kinds = (_ActionKind("sends share"), _START)
+    return ActionLog(
+        kinds, np.array(messages + starts), np.zeros(count, np.int64), kind, np.zeros((count, 1), np.int64)
+    )
+
+
+def test_only_the_action_that_differs_is_named() -> None:
+    """A start that both runs have is not taken for another one because one run has sent more messages."""
+    difference = first_difference(_log([10], [5, 20]), _log([], [5, 20]), [100])
+    assert difference is not None
+    action, qualifier = difference
+    assert (action.time, action.kind, qualifier) == (10, "sends share", "only without the change")
+    difference = first_difference(_log([10], [5, 20]), _log([10, 30], [5, 7, 20]), [100])
+    assert difference is not None and (difference[0].time, difference[0].kind) == (7, "starts")

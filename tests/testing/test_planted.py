@@ -45,13 +45,15 @@ FAST = (
     "CoresOnce",
     "OwnQueue",
     "Callbacks",
+    "Register",
+    "Followers",
+    "Impatient",
+    "FreshBoard",
 )
 #: Tiers whose faults are found with each of `SEEDS` seeds; the others are measured by
 #: ``benchmarks/bench_faults.py``.
 TIERS = ("roles", "requests", "boards", "memory", "shared machines", "after", "jobs", "rigid nodes")
 SEEDS = 2
-#: Faults that change few runs, and are not found with each seed.
-RARE = ("OneEnd",)
 sys.path.insert(0, str(HELPERS))  # needed here, since the tests are named after the faults
 PLANTED = {
     **import_module("planted").PLANTED,
@@ -63,6 +65,7 @@ PLANTED = {
     **import_module("planted_roles").PLANTED_ROLES,
     **import_module("planted_shared").PLANTED_SHARED,
     **import_module("planted_jobs").PLANTED_JOBS,
+    **import_module("planted_variants").PLANTED_VARIANTS,
 }
 sys.path.remove(str(HELPERS))
 
@@ -80,7 +83,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(name, seed, marks=pytest.mark.slow)
         for seed in range(1, SEEDS)
         for name, fault in PLANTED.items()
-        if fault.tier in TIERS and name not in RARE
+        if fault.tier in TIERS
     ],
 )
 @pytest.mark.usefixtures("importable")
