@@ -28,15 +28,18 @@ from gridsim.plots.style import (
     label_width,
     label_x,
     legend,
+    legend_least_height,
     legend_size,
     name_x,
     name_y,
+    rows_least_height,
     series_style,
     small_text,
     styled_axes,
     wrap_name,
 )
 from gridsim.results.metrics import series
+from gridsim.support.arguments import real
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,6 +60,12 @@ def draw(chart: Chart, axes: Axes | None = None, width: float | None = None) -> 
 def panel_size(chart: Chart) -> tuple[float, float]:
     """Return the width and height (inches) of a chart as a panel of a figure."""
     return 5.0, 3.6
+
+
+@singledispatch
+def least_height(chart: Chart, width: float) -> float:
+    """Return the height (inches) that the text of a chart of this width (inches) needs; 0 if it is little."""
+    return 0.0
 
 
 @draw.register(RowChart)
@@ -80,6 +89,12 @@ def _draw_rows(chart: RowChart, axes: Axes | None = None, width: float | None = 
 def _row_size(chart: RowChart) -> tuple[float, float]:
     labels = [series_label(name, chart.exclusions) for name in chart.order]
     return 4.2 + label_width(labels), row_chart_height(labels)
+
+
+@least_height.register(RowChart)
+@least_height.register(WaterfallChart)
+def _rows_least_height(chart: RowChart | WaterfallChart, width: float) -> float:
+    return rows_least_height(panel_size(chart)[1])
 
 
 @draw.register(CurveChart)
@@ -121,7 +136,8 @@ def _draw_curves(chart: CurveChart, axes: Axes | None = None, width: float | Non
 @draw.register(StepChart)
 def _draw_steps(chart: StepChart, axes: Axes | None = None, width: float | None = None) -> Axes:
     check_count(len(chart.steps))
-    axes = styled_axes(axes, width, size=panel_size(chart))
+    text_height = 0.0 if width is None else least_height(chart, real("width", width, unit="in"))
+    axes = styled_axes(axes, width, size=panel_size(chart), least_height=text_height)
     for name, (x, y) in chart.steps.items():
         if name in chart.log_names:
             style: dict[str, Any] = {"color": TOTAL_COLOUR, "marker": "", "linestyle": "--"}
@@ -149,6 +165,11 @@ def _draw_steps(chart: StepChart, axes: Axes | None = None, width: float | None 
 def _step_size(chart: StepChart) -> tuple[float, float]:
     legend_width, legend_height = legend_size(list(chart.order), extra_letters=12)
     return 5.5 + legend_width, max(3.6, legend_height)
+
+
+@least_height.register(StepChart)
+def _steps_least_height(chart: StepChart, width: float) -> float:
+    return legend_least_height([f"{name} (max 0.0001)" for name in chart.order], width)
 
 
 @draw.register(WaterfallChart)

@@ -20,6 +20,7 @@ from gridsim.plots.style import (
     label_width,
     label_x,
     legend,
+    rows_least_height,
     series_style,
     small_text,
     styled_axes,
@@ -169,7 +170,7 @@ def intervals(
     """
     names, look_of = list(estimates), looks(styles or estimates)
     size = 4.0 + label_width(names), row_chart_height(names)
-    axes = styled_axes(axes, width, size=size, grid="x")
+    axes = styled_axes(axes, width, size=size, least_height=rows_least_height(size[1]), grid="x")
     value_arrays = []
     for row, name in enumerate(names):
         style = series_style(look_of[name])
@@ -246,7 +247,8 @@ def waterfall(
     steps
         The k differences.
     """
-    axes = styled_axes(axes, width, size=(8.0, row_chart_height([*labels, ""])), grid="x")
+    height = row_chart_height([*labels, ""])
+    axes = styled_axes(axes, width, size=(8.0, height), least_height=rows_least_height(height), grid="x")
     rows = np.arange(len(steps) + 2)
     middle, low, high = _means_and_ends([start, *steps, end])
     offsets = np.concatenate(([0.0, start.mean], start.mean + np.cumsum(middle[1:-1])))[:-1]

@@ -14,6 +14,7 @@ from gridsim.plots.style import (
     APPLICATION_COLOURS,
     MAP,
     PALE_SHARE,
+    colour_bar,
     job_colours,
     legend,
     small_text,
@@ -309,9 +310,7 @@ def _draw_raster(axes: Axes, result: Result, shown_machines: Integers, factor: f
     mesh = axes.pcolormesh(
         time_edges / factor, row_edges - 0.5, share, cmap=MAP, vmin=0.0, vmax=1.0, rasterized=True
     )
-    figure = axes.get_figure()
-    assert figure is not None
-    figure.colorbar(mesh, ax=axes, label="share of the time busy", pad=0.01)
+    colour_bar(axes, mesh, "share of the time busy")
     machines_per_row = len(shown_machines) / len(share)
     rows = "one machine per row" if machines_per_row == 1 else f"rows of {machines_per_row:.3g} machines"
     axes.set_title(f"{pieces:,} pieces: too many for bars; {rows}", fontsize=small_text(axes), loc="left")

@@ -192,6 +192,7 @@ def styled_axes(
     width: float | None = None,
     *,
     size: tuple[float, float] = (5.0, 3.6),
+    least_height: float = 0.0,
     grid: Literal["", "x", "y", "both"] = "both",
 ) -> Axes:
     """Apply the style of all charts to `axes`, and return them.
@@ -204,6 +205,8 @@ def styled_axes(
         Width of a new figure, inches; None for that of `size`.
     size
         Width and height of a new figure, inches, if no width is given.
+    least_height
+        Least height of a new figure, inches, if a width is given.
     grid
         The axes that have grid lines: ``"x"``, ``"y"``, ``"both"``, or empty for none.
 
@@ -214,7 +217,7 @@ def styled_axes(
     """
     if axes is None:
         pyplot = import_extra("matplotlib.pyplot", "plot", "a chart")
-        size, text_size = (size, TEXT_SIZE) if width is None else scaled_size(size, width)
+        size, text_size = (size, TEXT_SIZE) if width is None else scaled_size(size, width, least_height)
         with _text_style(text_size):
             axes = pyplot.figure(figsize=size, layout="constrained").subplots()
     elif width is not None:
@@ -235,10 +238,17 @@ def _text_style(size: float) -> Iterator[None]:
         yield
 
 
-def scaled_size(size: tuple[float, float], width: float) -> tuple[tuple[float, float], float]:
+def scaled_size(
+    size: tuple[float, float], width: float, least_height: float = 0.0
+) -> tuple[tuple[float, float], float]:
     """Return the size of a chart (inches) that is scaled to a width, and the size of its text (pt).
 
     Text shrinks less than the chart, so that it stays legible, and a chart is never much wider than high.
+
+    Parameters
+    ----------
+    least_height
+        Height that the text of the chart needs, inches.
 
     Raises
     ------
@@ -247,7 +257,22 @@ def scaled_size(size: tuple[float, float], width: float) -> tuple[tuple[float, f
     """
     width = real("width", width, low=MIN_WIDTH, unit="in")
     text_size = min(TEXT_SIZE, max(_NARROW_TEXT_SIZE, 2.0 * width))
-    return (width, max(size[1] * width / size[0], _MIN_SHAPE * min(width, size[0]))), text_size
+    return (width, max(size[1] * width / size[0], _MIN_SHAPE * min(width, size[0]), least_height)), text_size
+
+
+def rows_least_height(height: float) -> float:
+    """Return the least height of a chart with a row per name that has this height if it is wide."""
+    return height * _NARROW_TEXT_SIZE / TEXT_SIZE
+
+
+def legend_least_height(names: Sequence[str], width: float) -> float:
+    """Return the least height (inches) of a chart of this width with its legend; 0 if that is inside."""
+    entries = [wrap_name(name, _LEGEND_WIDTH) for name in names]
+    if width >= _NARROW or not _is_large_legend(entries):
+        return 0.0
+    size = _NARROW_TEXT_SIZE * _SMALL_SHARE
+    lines = sum(entry.count("\n") + 1 for entry in entries) / _legend_columns(entries, width, size)
+    return _MIN_SHAPE * width + (lines + 1) * 1.4 * size / 72.0
 
 
 def small_text(axes: Axes) -> float:
@@ -342,11 +367,10 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
     width, size = _figure_width(axes), small_text(axes)
     is_outside = place == "right" or _is_large_legend(names)
     if place == "above" or (is_outside and width < _NARROW):
-        letters = 9 + max(len(line) for name in names for line in name.split("\n"))
         options = {
             "loc": "lower right",
             "bbox_to_anchor": (1.0, 1.0),
-            "ncols": min(len(names), max(1, int(72.0 * width / (0.6 * size * letters)))),
+            "ncols": _legend_columns(names, width, size),
             "borderaxespad": 0.2,
         }
     elif is_outside:
@@ -355,6 +379,12 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
     if len(names) > _MAX_INSIDE:
         size = tiny_text(axes)
     axes.legend(list(entries), names, frameon=False, fontsize=size, **options)
+
+
+def _legend_columns(names: Sequence[str], width: float, size: float) -> int:
+    """Return the number of columns of a legend in a figure of a width (inches), with text of a size (pt)."""
+    letters = 9 + max(len(line) for name in names for line in name.split("\n"))
+    return min(len(names), max(1, int(72.0 * width / (0.6 * size * letters))))
 
 
 def _figure_width(axes: Axes) -> float:
@@ -478,6 +508,18 @@ def _set_name(label: Text, name: str, pixels: float, note: str = "") -> None:
     letters = int(pixels / figure.dpi * 72.0 / (0.55 * float(label.get_fontsize())))
     text = wrap_name(name.replace("log scale", "log\xa0scale"), max(12, letters)).replace("\xa0", " ")
     label.set_text("\n".join(filter(None, [text, note])))
+
+
+def colour_bar(axes: Axes, mesh: Any, name: str, note: str = "") -> Any:
+    """Add a colour bar of `mesh` beside `axes`, with its name, wrapped to its height, and a note."""
+    figure = axes.get_figure()
+    assert figure is not None
+    bar = figure.colorbar(mesh, ax=axes, pad=0.01)
+    bar.ax.tick_params(labelsize=small_text(axes))
+    label = bar.ax.yaxis.label
+    label.set_fontsize(axes.yaxis.label.get_fontsize())
+    _set_name(label, name, axes.get_window_extent().height, note)
+    return bar
 
 
 def axis_title(name: str, unit: str) -> str:

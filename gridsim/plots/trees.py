@@ -12,6 +12,7 @@ from gridsim.plots.style import (
     MAP,
     axis_title,
     check_count,
+    colour_bar,
     halo,
     label_x,
     legend,
@@ -159,12 +160,10 @@ def tree(
                 edges, [row, bottom], cells[None, :], rasterized=True, **colour_options, **lines
             )
     _draw_division(axes, level, first, count, routers)
-    label = axis_title(column, COLUMN_UNITS["machines"].get(column, "")) + white_note
+    label, note = axis_title(column, COLUMN_UNITS["machines"].get(column, "")) + white_note, ""
     if max_nodes_per_cell > 1:
-        label += f"\n{'largest' if largest else 'mean'} of up to {max_nodes_per_cell} nodes per cell"
-    figure = axes.get_figure()
-    assert figure is not None
-    bar = figure.colorbar(mesh, ax=axes, label=label, pad=0.01)
+        note = f"{'largest' if largest else 'mean'} of up to {max_nodes_per_cell} nodes per cell"
+    bar = colour_bar(axes, mesh, label, note)
     if isinstance(mesh.norm, import_extra("matplotlib.colors", "plot", "a chart").LogNorm):
         log_labels(bar.ax.yaxis)
     axes.set_ylim(depth + 1, 0)

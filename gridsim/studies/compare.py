@@ -148,14 +148,19 @@ class Comparison(Study):
 
     def charts(self, *, full: bool = False) -> list[list[Chart]]:
         """Return a chart of the distribution of the stretch, or of the waiting time of rigid jobs."""
+        return [[result_chart(self.all_results, exclusions=self._exclusions())]]
+
+    def _exclusions(self) -> set[str]:
+        """Return the names that are not ranked."""
         results = self.all_results
-        exclusions = names_without_rank(results, rows_of(results, self.baseline, self.bound))
-        return [[result_chart(results, exclusions=exclusions)]]
+        return names_without_rank(results, rows_of(results, self.baseline, self.bound))
 
     def plot(self, kind: str = "distribution", **options: Any) -> Figure:
         """Draw the results together, or a chart each; see `Result.plot`."""
         from gridsim.studies.figures import SHARED_CHARTS, of_results
 
+        if kind == "distribution":
+            options["exclusions"] = self._exclusions()
         return of_results(kind, self.all_results if kind in SHARED_CHARTS else self.results, **options)
 
     @property

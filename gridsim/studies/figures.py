@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridsim.errors import ScenarioError
 from gridsim.plots.charts import Chart, StepChart, count_chart, result_chart
-from gridsim.plots.draw import draw, panel_size
+from gridsim.plots.draw import draw, least_height, panel_size
 from gridsim.plots.gantt_chart import gantt, gantt_height
 from gridsim.plots.sequences import sequence
 from gridsim.plots.style import TEXT_SIZE, escape_math, figure, scaled_size, small_text
@@ -60,7 +60,8 @@ def figure_of(rows: Sequence[Sequence[Chart]], headline: str = "", width: float 
         width = real("width", width, unit="in")
         longest = max(1, min(longest, int(width / _MIN_PANEL)))
         rows = [row[k : k + longest] for row in rows for k in range(0, len(row), longest)]
-        size, text_size = scaled_size(size, width / longest)
+        text_height = max(least_height(chart, width / longest) for row in rows for chart in row)
+        size, text_size = scaled_size(size, width / longest, text_height)
     fig, panels = figure(longest, rows=len(rows), width=size[0], height=size[1], text_size=text_size)
     for k, axes in enumerate(panels):
         row, column = divmod(k, longest)

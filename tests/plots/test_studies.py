@@ -14,6 +14,8 @@ from matplotlib.text import Text
 
 from gridsim import plots
 from gridsim.errors import ScenarioError
+from gridsim.plots.charts import distribution_chart
+from gridsim.plots.draw import draw
 from gridsim.plots.looks import ORDERS
 from gridsim.plots.scales import log_scale, short_number
 from gridsim.plots.style import STYLE, legend_size, wrap_name
@@ -354,8 +356,8 @@ def test_looks_depend_on_names_not_on_their_order() -> None:
 
 
 def test_charts_of_a_given_width_have_legible_text() -> None:
-    for draw, data in ((plots.comparison, FOUND), (plots.boxes, {"50": [1.0, 2.0]})):
-        axes = draw(data, width="84 mm")
+    for function, data in ((plots.comparison, FOUND), (plots.boxes, {"50": [1.0, 2.0]})):
+        axes = function(data, width="84 mm")
         figure = axes.get_figure()
         assert figure.get_figwidth() == pytest.approx(84 / 25.4)
         texts = [text for text in figure.findobj(Text) if text.get_text()]
@@ -367,6 +369,14 @@ def test_charts_of_a_given_width_have_legible_text() -> None:
         plots.comparison(FOUND, width=3.3, axes=axes_of())
     with pytest.raises(ScenarioError, match="^width must be a finite number >= 2 in, got 1"):
         plots.comparison(FOUND, width=1)
+
+
+def test_narrow_charts_have_room_besides_their_legend() -> None:
+    chart = distribution_chart({f"scheduler {k}": [1.0, 2.0] for k in range(14)}, "stretch", "", "jobs")
+    axes = draw(chart, width=3.3)
+    axes.figure.draw_without_rendering()
+    assert axes.get_window_extent().height / axes.figure.dpi > 1.0  # inches
+    assert axes.get_legend().get_window_extent().y1 <= axes.figure.bbox.y1
 
 
 def test_panels_of_a_sweep_share_the_axis_of_their_metric() -> None:
