@@ -457,8 +457,10 @@ def _lines_of_common_jobs(results: Mapping[str, Result], rows: Sequence[Row]) ->
             continue
         waits = np.array([results[name].applications["waiting"] for name in names])
         is_common = ~np.isnan(waits).any(axis=0)
-        means = waits[:, is_common].mean(axis=1) if is_common.any() else []
-        parts = (f"{name} {value_text(mean, unit)}" for name, mean in zip(names, means, strict=False))
+        if not is_common.any():
+            continue
+        means = waits[:, is_common].mean(axis=1)
+        parts = (f"{name} {value_text(mean, unit)}" for name, mean in zip(names, means, strict=True))
         lines.append(
             f"mean waiting time of the {is_common.sum():,} jobs that each of these ran: {', '.join(parts)}; "
             "a run that rejected jobs had less work"
