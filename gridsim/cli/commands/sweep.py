@@ -153,7 +153,7 @@ def sweep(
         result.metrics,
         scenario=definition.scenario,
         command=_command(file, overrides, imports),
-        details={"store": str(store), "out": out},
+        details={"skip_days": definition.skip_days, "store": str(store), "out": out},
         plan=plan,
         messages=[f"kept in {store}", *([] if out is None else [f"saved {out}"])],
     )
