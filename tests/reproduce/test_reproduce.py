@@ -167,7 +167,7 @@ def test_an_experiment_has_rows_and_tables_of_all_cases():
     assert list(flat.rows) == [f"N = {nodes}: {TREE}" for nodes in (6, 10)]
     values = report.data["U", "N = 6"]
     assert first.rows[CENTRAL][0] == values.mean(CENTRAL) and flat.rows["N = 6: tree"] == [values.mean(TREE)]
-    assert report.rows[0].measured == values.ratio(TREE, CENTRAL)
+    assert report.rows[0].measured == values.mean_ratio(TREE, CENTRAL)
     assert [axes.get_title() for axes in EXAMPLE.draw(report).axes] == ["U", "V"]
 
 

@@ -343,7 +343,11 @@ def _compare_replications(
         list(result.values),
         scenario=save_scenario(flags["save_scenario"]),
         command=_command(names, result, flags),
-        details={"scenario": scenario.to_toml(), "not_applicable": exclusions},
+        details={
+            "scenario": scenario.to_toml(),
+            "skip_days": flags["skip_days"],
+            "not_applicable": exclusions,
+        },
         messages=messages,
         plan=plan,
     )

@@ -156,7 +156,7 @@ def sweep(
         result.metrics,
         scenario=definition.scenario,
         command=_command(file, overrides, imports),
-        details={"store": str(store), "out": out},
+        details={"skip_days": definition.skip_days, "store": str(store), "out": out},
         plan=plan,
         chart_metrics=result.chart_metrics,
         messages=[f"kept in {store}", *([] if out is None else [f"saved {out}"])],
