@@ -433,13 +433,15 @@ class Replicates(Study):
     def reference(self, metric: str) -> str | None:
         """Return the scheduler to which tables relate the others by a metric; None without ratios.
 
-        It is the baseline, or if that has 0 in some replication, the first of several without 0.
+        It is the baseline, or if that always has 0, the first of several without 0.
         """
         base, names = self.baseline, self._names_with(metric)
         if base is None or len(names) == 1 or (base in self.values[metric] and base not in names):
             return None
+        if base in names and self._column(base, metric).any():
+            return base
         usual = [name for name in names if self._column(name, metric).all()]
-        return base if base in usual else usual[0] if len(usual) > 1 else None
+        return usual[0] if len(usual) > 1 else None
 
     def means(self) -> Table:
         """Return a table with a row per metric and scheduler, in the unit of the metric.
@@ -604,6 +606,8 @@ class Replicates(Study):
             return ratio.format()
         if self.short_wait(metric) or not self._column(base, metric).any():
             return "-"
+        if not self._column(name, metric).any():
+            return "0"
         difference = self.difference(name, base, metric)
         return f"difference {difference.scale(1.0 / length).format()}"
 

@@ -137,11 +137,6 @@ def test_where_a_value_is_0_the_difference_is_shown_in_place_of_the_ratio() -> N
         assert both.to_dict()["differences"]["makespan"][other]["mean"] == difference.mean
         assert both.verdict().endswith("average (b +5 s [+4.17, +6.17]).")
 
-    always = Replicates(
-        (0, 1), {"makespan": {"a": np.zeros(2), "b": np.ones(2)}}, {}, {}, {}, "a", "makespan"
-    )
-    assert [row[-1] for row in always.overview().tables[0].rows] == ["1", "-"]
-
 
 def test_the_conclusion_does_not_hide_that_the_ratio_contradicts_the_means() -> None:
     """One replication of "extreme" is extreme, so that its mean is larger."""
@@ -354,7 +349,7 @@ def test_schedulers_that_reject_jobs_are_ranked_neither_in_replications_nor_in_s
     )
     means, ratios = actual.charts()[0]
     for chart in (means, ratios):
-        assert [*chart.estimates] == ["easy", "fcfs", "limited"] and [*chart.unranked] == ["limited"]
+        assert [*chart.estimates] == ["easy", "fcfs", "limited"] and [*chart.exclusions] == ["limited"]
     assert math.isfinite(means.estimates["limited"].mean) and math.isnan(ratios.estimates["limited"].mean)
     curves = replace(swept, baseline="easy").chart(ratio=True).curves
     assert [*curves] == ["fcfs"] and [*swept.chart().unranked_points] == ["limited"]

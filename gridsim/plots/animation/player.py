@@ -135,7 +135,7 @@ class Animation:
         applications = len(scene.tasks)
         if scene.has_bars:
             notes.insert(
-                0, f"bars: tasks of each {scene.item} that are done, running (pale) and queued (palest)"
+                0, f"bars: how much of each {scene.item} is done, running (pale) and queued (palest)"
             )
         if scene.raster is None and not scene.has_columns and scene.largest_queue:
             tasks = f"{scene.largest_queue:,} task{'' if scene.largest_queue == 1 else 's'}"
