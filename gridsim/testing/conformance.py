@@ -55,6 +55,7 @@ from gridsim.testing.decision_checks import false_decision, wrong_verb
 from gridsim.testing.exploration import explore_orders
 from gridsim.testing.failure_injection import (
     failures_at_events,
+    failures_before_releases,
     failures_beside_jobs,
     failures_during_job,
     repeated_requests,
@@ -589,6 +590,7 @@ class _ConformanceTrial:
             *failures_at_events(result, self.horizon),
             *failures_during_job(result),
             *failures_beside_jobs(result),
+            *failures_before_releases(result),
             *repeated_requests(result),
         ):
             result_with_failure = self.simulate_variant(
