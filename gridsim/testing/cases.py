@@ -37,8 +37,8 @@ _INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 60.0)
 _FAILURE_OFFSETS = (-1.0, -0.05, -1e-9, 0.0, 0.0, 0.0, 1e-9, 0.05)
 #: Times (s) from the end of an application to the next release, and from a failure to the next one.
 _SHORT_GAPS = (1e-9, 0.05, 0.3, 1.0)
-#: Memory (bytes) of tasks of bags that share it: parts of that of a machine, and a little more.
-_BYTES_OF_TASKS = (0.0, 2e9, 2.7e9, 4e9, 4.1e9, 8e9)
+#: Memory (bytes) of tasks of bags that share it: parts of that of a machine, and a byte more.
+_BYTES_OF_TASKS = (0.0, 2e9, 2.7e9, 4e9, 4e9 + 1, 8e9)
 #: Delay (s) of the releases of some applications, so that machines are idle for hours.
 PAUSE = 7300.0
 
@@ -331,9 +331,9 @@ def _with_shared_machines(
     if platform.bandwidth is not None or has_needs:
         return st.just(scenario)
     counts = st.lists(st.sampled_from((1, 2, 4)), min_size=platform.nodes, max_size=platform.nodes)
-    return (st.none() | st.none() | counts.map(tuple)).flatmap(
-        lambda cores: _with_cores(scenario, cores, shares, shares_memory)
-    )
+    # on equal machines with many cores, more jobs share a machine
+    choices = st.none() | counts.map(tuple) | (st.just((4,) * platform.nodes) if shares else st.none())
+    return choices.flatmap(lambda cores: _with_cores(scenario, cores, shares, shares_memory))
 
 
 @st.composite
@@ -351,19 +351,26 @@ def _with_cores(
     def column(values: tuple[Any, ...], length: int = count) -> list[Any]:
         return draw(st.lists(st.sampled_from(values), min_size=length, max_size=length))
 
+    # jobs of equal needs, of which many share a machine
+    is_uniform = draw(st.booleans())
+
+    def needs_column(values: tuple[Any, ...]) -> list[Any]:
+        return [draw(st.sampled_from(values))] * count if is_uniform else column(values)
+
     capacity: dict[str, Any] = {"cores": cores}
     needs: dict[str, Any] = {"tasks_per_machine": [0] * count}
     if shares:
-        capacity["gpus"] = draw(st.none() | st.just(column((0, 1, 2), machines)))
+        gpus = draw(st.sampled_from((None, (0, 1, 2), (2,))))
+        capacity["gpus"] = None if gpus is None else column(gpus, machines)
         memory = [8e9, *column((4e9, 5e9, 8e9), machines - 1)]
         capacity["attributes"] = draw(st.none() | st.just(ListedAttributes(memory=tuple(memory))))
-        needs = {"cores": column((1, 1, 2, 4)), "tasks_per_machine": column((0, 0, 1, 2))}
+        needs = {"cores": needs_column((1, 1, 2, 4)), "tasks_per_machine": needs_column((0, 1, 1, 2))}
         needs["exclusive"] = column((0, 0, 0, 1))
         if capacity["gpus"] is not None:
-            needs["gpus"] = column((0, 0, 1))
+            needs["gpus"] = needs_column((0, 1))
         if capacity["attributes"] is not None:
             task_bytes = draw(st.sampled_from((1e9, 2.6e9, 3e9)))  # many tasks need the same
-            needs["memory"] = column((0.0, task_bytes, task_bytes, 8e9))
+            needs["memory"] = column((0.0, task_bytes, task_bytes, 8e9 - task_bytes + 1))
     nodes = [tasks * k for tasks, k in zip(jobs.nodes, column((1, 1, 2, 4)), strict=True)]
     shared = _replace_recipes(scenario, capacity, {})
     room = _rooms(shared, needs)

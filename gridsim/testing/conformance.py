@@ -53,7 +53,13 @@ from gridsim.testing.clairvoyance import FORESIGHT_KINDS, foresight_violation
 from gridsim.testing.coverage import Coverage
 from gridsim.testing.decision_checks import false_decision, wrong_verb
 from gridsim.testing.exploration import explore_orders
-from gridsim.testing.failure_injection import failures_at_events, failures_during_job, repeated_requests
+from gridsim.testing.failure_injection import (
+    failures_at_events,
+    failures_before_releases,
+    failures_beside_jobs,
+    failures_during_job,
+    repeated_requests,
+)
 from gridsim.testing.introspection import (
     OwnCode,
     SideEffects,
@@ -585,6 +591,8 @@ class _ConformanceTrial:
         for scenario_with_failure in (
             *failures_at_events(result, self.horizon),
             *failures_during_job(result),
+            *failures_beside_jobs(result),
+            *failures_before_releases(result),
             *repeated_requests(result),
         ):
             result_with_failure = self.simulate_variant(

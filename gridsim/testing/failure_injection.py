@@ -93,6 +93,74 @@ def failures_during_job(result: Result) -> Iterator[Scenario]:
     yield dataclasses.replace(scenario, faults=Faults.of(machine, begin, end, recipe.reachable))
 
 
+def failures_beside_jobs(result: Result) -> Iterator[Scenario]:
+    """Yield the scenario of a run with a failure of one machine of a job that shares another machine.
+
+    The other machine stays up, with what the interrupted job has left there and with the job that it shared
+    the machine with.  The machine that fails recovers at once.
+
+    Parameters
+    ----------
+    result
+        Result of a run with listed failures that has the table ``schedule``.
+    """
+    scenario, schedule = result.scenario, result.tables["schedule"]
+    recipe = scenario.faults.recipe if scenario.faults is not None else None
+    if not isinstance(recipe, ListedFaults) or not result.rigid:
+        return
+    machine, job, start, end = (schedule[name] for name in ("machine", "application", "start", "end"))
+    candidates = []
+    for k in range(len(job)):
+        is_beside = (machine == machine[k]) & (job != job[k]) & (start < end[k]) & (end > start[k])
+        for other in np.flatnonzero(is_beside)[:1].tolist():
+            begin, until = max(start[k], start[other]), min(end[k], end[other])
+            failing = machine[(job == job[k]) & (start == start[k]) & (machine != machine[k])]
+            failing = np.setdiff1d(failing, machine[(job == job[other]) & (start == start[other])])
+            candidates += [(u, 0.5 * float(begin + until)) for u in failing[:1].tolist() if begin < until]
+    if not candidates:
+        return
+    yield from _with_brief_failure(
+        scenario, recipe, *candidates[(7 * scenario.seed + len(job)) % len(candidates)]
+    )
+
+
+def failures_before_releases(result: Result) -> Iterator[Scenario]:
+    """Yield the scenario of a run with a failure during the last task of an application that others follow.
+
+    The machine recovers at once, so that this task is done again, and the releases are later.
+
+    Parameters
+    ----------
+    result
+        Result of a run with listed failures that has the table ``schedule``.
+    """
+    scenario, schedule = result.scenario, result.tables["schedule"]
+    recipe = scenario.faults.recipe if scenario.faults is not None else None
+    applications = scenario.workload.realize(scenario.platform)
+    if not isinstance(recipe, ListedFaults) or applications.predecessors is None:
+        return
+    candidates = []
+    for i in np.unique(applications.predecessors).tolist():
+        rows = np.flatnonzero((schedule["application"] == i) & (schedule["end"] > schedule["start"]))
+        for k in rows[np.argsort(schedule["end"][rows], kind="stable")][-1:].tolist():
+            per_task = (schedule["end"][k] - schedule["start"][k]) / max(1, schedule["tasks"][k])
+            candidates.append((int(schedule["machine"][k]), float(schedule["end"][k] - 0.5 * per_task)))
+    if candidates:
+        selector = 7 * scenario.seed + len(schedule)
+        yield from _with_brief_failure(scenario, recipe, *candidates[selector % len(candidates)])
+
+
+def _with_brief_failure(
+    scenario: Scenario, recipe: ListedFaults, machine: int, at: float
+) -> Iterator[Scenario]:
+    """Yield the scenario with a failure of `machine` at `at` s, unless it is down; it recovers at once."""
+    outages = zip(recipe.machine, recipe.down, recipe.up, strict=True)
+    # outages need a gap, since times are rounded to whole ns
+    if not any(v == machine and down <= at + 2e-9 and at <= up + 2e-9 for v, down, up in outages):
+        rows = ((*recipe.machine, machine), (*recipe.down, at), (*recipe.up, at))
+        yield dataclasses.replace(scenario, faults=Faults.of(*rows, recipe.reachable))
+
+
 def repeated_requests(result: Result) -> Iterator[Scenario]:
     """Yield the scenario of a run in which a machine repeats a request while an old answer travels.
 

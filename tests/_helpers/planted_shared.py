@@ -269,6 +269,15 @@ class _MixedUnits(BagFitPolicy):
         return super().bytes_of() // 2**20
 
 
+class _OneByte(BagFitPolicy):
+    """Policy that allows tasks one byte more than a machine has."""
+
+    def total(self) -> Any:
+        total = super().total()
+        total[1] += 1
+        return total
+
+
 class _LeakedMemory(BagFitPolicy):
     """Policy that does not return the memory of tasks that a failure interrupts."""
 
@@ -419,6 +428,27 @@ class _EndByLoss(BagFitPolicy):
         self.run.releases = releases
 
 
+class _EndAtRestart(BagFitPolicy):
+    """Policy that reports the end of an application when its last task starts again after a failure."""
+
+    STATE = (*BagFitPolicy.STATE, "interrupted")
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.interrupted = set[int]()
+
+    def interrupt(self, number: int) -> None:
+        self.interrupted.add(self.running[number][0])
+        super().interrupt(number)
+
+    def begin(self, application: int, places: list[tuple[int, int]]) -> None:
+        super().begin(application, places)
+        is_last = self.completed[application] == self.jobs.tasks[application] - 1
+        if is_last and application in self.interrupted and self.run.releases is not None:
+            self.interrupted.remove(application)
+            self.run.releases.end([application], self.run.engine.now)
+
+
 class _OneEnd(BagFitPolicy):
     """Policy that reports only one of the applications that end at an instant."""
 
@@ -465,7 +495,11 @@ def _scheduler(policy: type[Policy]) -> type[Scheduler]:
 
 
 _KINDS: dict[tuple[str, str], dict[type[Policy], tuple[str, ...]]] = {
-    ("exceeds what machines have", "memory"): {_MixedUnits: ("sound",), _LateEnd: ("sound", "runs")},
+    ("exceeds what machines have", "memory"): {
+        _MixedUnits: ("sound",),
+        _LateEnd: ("sound", "runs"),
+        _OneByte: ("sound",),
+    },
     ("leaves room unused", "memory"): {
         _LeakedMemory: ("runs", "foresight"),
         _PartOfACore: ("runs",),
@@ -480,6 +514,7 @@ _KINDS: dict[tuple[str, str], dict[type[Policy], tuple[str, ...]]] = {
     ("ignores what must end before", "after"): {
         _EarlyEnd: ("sound", "runs"),
         _EndByLoss: ("sound", "runs"),
+        _EndAtRestart: ("sound", "runs"),
         _OneEnd: ("runs", "cohorts"),
         _StatedReleases: ("sound", "runs"),
     },
