@@ -29,6 +29,8 @@ from gridcore import (
 from gridcore.queues import edf
 from gridsim.simulation.options import Options
 from gridsim.simulation.simulate import Simulation
+from tests._helpers import thread_work as work
+from tests.kernels.test_states import policy_in_progress
 
 pytestmark = pytest.mark.slow
 
@@ -324,3 +326,25 @@ def test_a_number_with_overridden_comparisons_is_checked_by_its_value() -> None:
     )  # fmt: skip
     with pytest.raises(ValueError, match=r"^state\['next'\]"):
         walks.setstate({**walks.getstate(), "next": FalseNumber(-(10**7))})
+
+
+def test_objects_of_another_run_and_lists_of_another_length_are_rejected() -> None:
+    """Each of these calls read or wrote outside of an array."""
+    other = policy_in_progress(work.bags(), gs.ExpandingRing()).core
+    dgs = policy_in_progress(work.rigid(), gs.DgsAsap(degree=8, slot=10.0))
+    bags = work.bags()
+    tree = policy_in_progress(bags, gs.FairTree(samples=(4, 3, 3)))
+    with pytest.raises(ValueError, match="^core must be the message core of these nodes"):
+        dgs.compiled.on_release(other, 0, 0, 1)
+    with pytest.raises(ValueError, match="^node"):
+        dgs.compiled.on_job_outlives(dgs.core, dgs.core.nodes, 0, 1)
+    with pytest.raises(ValueError, match="^sizes must have"):
+        other.sent_since([])
+    with pytest.raises(ValueError, match=r"^sizes\[0\] must be in"):
+        other.sent_since([-1] * len(other.outbox_sizes()))
+    with pytest.raises(ValueError, match="^is_recorded must have the shape"):
+        other.record_calls(None, np.ones(3, bool))
+    applications = len(bags.workload.realize(bags.platform))
+    tree.core.add_applications([0])
+    with pytest.raises(ValueError, match=f"^application must be in 0..{applications - 1}"):
+        tree.core.give(0, applications, 1)
