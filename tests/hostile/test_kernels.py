@@ -16,6 +16,7 @@ from gridcore import (
     JobWalks,
     Links,
     PullQueue,
+    RandomStream,
     SlotSchedules,
     SummaryGrid,
     SummaryTree,
@@ -348,3 +349,13 @@ def test_objects_of_another_run_and_lists_of_another_length_are_rejected() -> No
     tree.core.add_applications([0])
     with pytest.raises(ValueError, match=f"^application must be in 0..{applications - 1}"):
         tree.core.give(0, applications, 1)
+
+
+def test_a_choice_among_more_numbers_than_an_array_can_have_is_rejected() -> None:
+    """Numpy returned an empty array of so many numbers, behind which the kernel wrote."""
+    for call in (
+        lambda: RandomStream(1, 0).choice(LAST, 2, replace=False),
+        lambda: RandomStream(1, 0).permutation(LAST),
+    ):
+        with pytest.raises(ValueError, match="^a must fit into memory, got 9223372036854775807"):
+            call()
