@@ -359,3 +359,11 @@ def test_a_choice_among_more_numbers_than_an_array_can_have_is_rejected() -> Non
     ):
         with pytest.raises(ValueError, match="^a must fit into memory, got 9223372036854775807"):
             call()
+
+
+def test_a_state_cannot_keep_a_shared_queue_at_an_instant() -> None:
+    """The queue was examined at the instant of the state without end."""
+    queue = work.shared_queue(6)
+    queue.setstate({**queue.getstate(), "wake_at": 1})
+    queue.run(2)
+    assert queue.now == 2
