@@ -10,13 +10,21 @@ from libc.math cimport NAN
 
 from gridcore.common.instants cimport NEVER
 from gridcore.dgs.negotiations cimport COMMITTING, SEARCHING
+from gridcore.dgs.slots cimport Node, SlotSchedules
 
 import numpy as np
 
 __all__ = ["DgsDecisionLog"]
 
 
+cdef Py_ssize_t checked_node(SlotSchedules schedules, Py_ssize_t node) except -1:
+    if not 0 <= node < schedules.nodes:  # a state from a file may have any values here
+        raise ValueError(f"answer_bases must have nodes below {schedules.nodes}, got {node}")
+    return node
+
+
 @cython.auto_pickle(False)
+@cython.boundscheck(True)               # what is read are lists and arrays of Python
 cdef class DgsDecisionLog:
     """Records the decisions of the nodes of a run.
 
@@ -50,10 +58,7 @@ cdef class DgsDecisionLog:
         self.schedules._begin_search()
         self.schedules._make_room_for(nodes.shape[0])
         for k in range(nodes.shape[0]):
-            # a state from a file may have any values here
-            if not 0 <= nodes[k] < self.schedules.nodes:
-                raise ValueError(f"answer_bases must have nodes below {self.schedules.nodes}, got {nodes[k]}")
-            self.schedules._visit(nodes[k], NEVER - 1, True)
+            self.schedules._visit(checked_node(self.schedules, nodes[k]), NEVER - 1, True)
         first = self.schedules._first_start(tasks, length, start)
         if first < 0:
             raise ValueError(f"answer_bases must have nodes for {tasks} tasks, got {nodes.shape[0]}")
@@ -202,6 +207,7 @@ cdef class DgsDecisionLog:
         cdef const int[::1] node = nodes
         cdef long long oldest = now, oldest_own = now
         cdef Py_ssize_t k
+        cdef Node* schedule
         cdef DecisionRow* row
         for k in range(node.shape[0]):
             oldest = min(oldest, as_of[k])
@@ -211,8 +217,9 @@ cdef class DgsDecisionLog:
             row.saw = row.true_value = 0.0
             for k in range(n_own):
                 oldest_own = min(oldest_own, as_of[k])
-                row.saw += self.schedules._is_free(&self.schedules.node[node[k]], as_of[k], first, length)
-                row.true_value += self.schedules._is_free(&self.schedules.node[node[k]], NEVER - 1, first, length)
+                schedule = &self.schedules.node[checked_node(self.schedules, node[k])]
+                row.saw += self.schedules._is_free(schedule, as_of[k], first, length)
+                row.true_value += self.schedules._is_free(schedule, NEVER - 1, first, length)
             row.age = self._age(now, oldest_own)
         self.grid.answer_bases[job][searcher] = nodes, oldest, max(left, first)
         return 0

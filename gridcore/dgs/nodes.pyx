@@ -70,6 +70,7 @@ cdef class DgsNodes(Negotiations):
     # numbers of the kinds of messages; -1: no job outlives its reservations
     cdef int cancel_kind, request_kind, answer_kind, commit_kind, reply_kind, displaced_kind
     cdef MessageKind found_kind
+    cdef list kinds
     # per job
     cdef const long long[::1] length, run_time, submitter, group, earliest, latest
     cdef unsigned char[:, ::1] suitable  # by group of jobs and node; None if all nodes suit all jobs
@@ -156,6 +157,7 @@ cdef class DgsNodes(Negotiations):
         self.cancel_kind, self.request_kind, self.answer_kind = numbers["cancel"], numbers["request"], numbers["answer"]
         self.commit_kind, self.reply_kind = numbers["commit"], numbers["reply"]
         self.displaced_kind, self.found_kind = numbers.get("displaced", -1), core.by_name["found"]
+        self.kinds = core.kinds
         return 0
 
     # -- calls of the core ----------------------------------------------------------------------------------
@@ -216,12 +218,12 @@ cdef class DgsNodes(Negotiations):
 
     def on_release(self, NodeActions core, Py_ssize_t node, Py_ssize_t job, tasks):
         """Schedule a job that is submitted while no machine is up."""
-        cdef _Guard access = self._guard(job)
+        cdef _Guard access = self._guard(job, core)
         self._search(core, job)
 
     def on_job_lost(self, NodeActions core, Py_ssize_t node, Py_ssize_t job):
         """Handle the detected failure of a node of the job: start the job again on other nodes."""
-        cdef _Guard access = self._guard(job)
+        cdef _Guard access = self._guard(job, core)
         cdef Negotiation* negotiation = self.negotiation[job]
         if negotiation == NULL:
             return
@@ -235,12 +237,12 @@ cdef class DgsNodes(Negotiations):
 
     def on_job_displaced(self, NodeActions core, Py_ssize_t node, Py_ssize_t job, long long attempt):
         """Search again for a job that is displaced in its present attempt, unless the job is over."""
-        cdef _Guard access = self._guard(job)
+        cdef _Guard access = self._guard(job, core)
         self._search_displaced(core, job, attempt)
 
     def on_job_cancelled(self, NodeActions core, Py_ssize_t node, Py_ssize_t job):
         """Cancel a job, as its user wants: its nodes release the rest of its slots."""
-        cdef _Guard access = self._guard(job)
+        cdef _Guard access = self._guard(job, core)
         cdef Negotiation* negotiation = self.negotiation[job]
         cdef int* nodes = NULL
         cdef Py_ssize_t n = 0
@@ -258,9 +260,9 @@ cdef class DgsNodes(Negotiations):
 
     def on_job_outlives(self, NodeActions core, Py_ssize_t node, Py_ssize_t job, long long instant):
         """Extend the slots of a job that continues at `node` until `instant` ns; notify the jobs that it displaces."""
-        cdef _Guard access = self._guard(job)
+        cdef _Guard access = self._guard(job, core)
         cdef Negotiation* negotiation = self.negotiation[job]
-        cdef Node* schedule = &self.schedules.node[node]
+        cdef Node* schedule = &self.schedules.node[core._checked_node(node)]
         cdef long long end = instant // self.slot, claim_number
         cdef Py_ssize_t other_job, home, until, k, i = -1
         cdef long long* row
@@ -286,7 +288,9 @@ cdef class DgsNodes(Negotiations):
             self.adapter.displace(other_job, node, claim_number >> 32)
         self._publish(node)
 
-    cdef _Guard _guard(self, Py_ssize_t job):
+    cdef _Guard _guard(self, Py_ssize_t job, NodeActions core):
+        if core is None or core.kinds is not self.kinds:  # `_bind` looked up the numbers of its kinds
+            raise ValueError(f"core must be the message core of these nodes, got {core!r}")
         self._find(job)
         return guard(&self.in_call)
 

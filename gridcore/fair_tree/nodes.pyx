@@ -162,9 +162,11 @@ cdef class FairTreeNodes(Handlers):
         return 0
 
     cdef int _event(self, NodeActions core, Py_ssize_t event, Py_ssize_t node, const long long* arguments) except -1:
-        if event == ON_RELEASE:
-            self.tree.release[arguments[0]] = core.now / 1e9  # unknown before, if it follows ends of others
         if event == ON_RELEASE or event == ON_LOST:
+            if arguments[0] >= self.tree.release.shape[0]:  # the core may have more than were added here
+                raise ValueError(f"application must be in 0..{self.tree.release.shape[0] - 1}, got {arguments[0]}")
+            if event == ON_RELEASE:
+                self.tree.release[arguments[0]] = core.now / 1e9  # unknown before, if it follows ends of others
             return self._submit(core, node, arguments[0], arguments[1], event == ON_LOST)
         return self._touch(core, node)
 

@@ -27,8 +27,10 @@ cdef class LocalMessages:
     """
 
     def __cinit__(self, Py_ssize_t nodes, Payloads payloads, list kinds):
+        if payloads is None:
+            raise TypeError("payloads must not be None")
         self.nodes, self.payloads, self.kinds, self.unused = nodes, payloads, kinds, []
-        self.words = 3 + max([(<MessageKind> kind).n for kind in kinds], default=0)
+        self.words = 3 + max([(<MessageKind?> kind).n for kind in kinds], default=0)
 
     def __dealloc__(self):
         pending_free(&self.due)

@@ -210,11 +210,15 @@ cdef class NodeActions:
 
     def sent_since(self, sizes: Sequence[int]) -> list[tuple[str, int, dict[str, Any]]]:
         """Return the messages that wait for the end of the wave beyond `sizes` of each kind: (kind, receiver, fields)."""
-        cdef Py_ssize_t k, j
+        cdef Py_ssize_t k, j, first
         cdef const long long* row
         messages = []
-        for k in range(self.n_kinds):
-            for j in range(sizes[k], self.out[k].n):
+        if len(sizes) != self.n_kinds:
+            raise ValueError(f"sizes must have {self.n_kinds} entries, got {len(sizes)}")
+        for k, first in zip(range(self.n_kinds), sizes):
+            if not 0 <= first <= self.out[k].n:
+                raise ValueError(f"sizes[{k}] must be in 0..{self.out[k].n}, got {first}")
+            for j in range(first, self.out[k].n):
                 row = self.out[k].data + j * self.out[k].words
                 messages.append(((<MessageKind> self.kinds[k]).name, row[0],
                                  self._fields(<MessageKind> self.kinds[k], row)))

@@ -255,7 +255,10 @@ cdef class NodeEvents(NodeActions):
         For each call the core calls `begin`, the handler, and `end`; between these, `sent` for each message that
         leaves at once and `add` for changes of the queue and the board.
         """
-        self.recorder, self.is_recorded = recorder, np.array(is_recorded, np.bool_).view(np.uint8)
+        flags = np.array(is_recorded, np.bool_)
+        if flags.shape != (self.nodes,):
+            raise ValueError(f"is_recorded must have the shape ({self.nodes},), got {flags.shape}")
+        self.recorder, self.is_recorded = recorder, flags.view(np.uint8)
 
     cdef int _run_sampler(self, long long end) except -1:
         """Call the sampler at each of its instants before `end` ns, when all events before `end` were handled."""

@@ -184,7 +184,9 @@ cdef class RandomStream:
 
     def permutation(self, x):
         """Return an array of 0..`x` - 1, or of the elements of the sequence `x`, in random order."""
-        result = np.arange(x) if isinstance(x, int) else np.array(x)
+        if isinstance(x, int):
+            return self._random_places(max(x, 0), max(x, 0))
+        result = np.array(x)
         return result[self._random_places(len(result), len(result))]
 
     def choice(self, a, size=None, replace=True):
@@ -222,6 +224,8 @@ cdef class RandomStream:
         result = np.arange(count)
         cdef long long[::1] out = result
         cdef Py_ssize_t k, place
+        if out.shape[0] != count:  # numpy rounds the largest numbers, and returns an empty array
+            raise ValueError(f"a must fit into memory, got {count} elements")
         for k in range(n_places):
             place = k + <Py_ssize_t> self._integer_below(count - k)
             out[k], out[place] = out[place], out[k]

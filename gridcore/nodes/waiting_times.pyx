@@ -452,13 +452,13 @@ def count_idle(bits: Integers, Py_ssize_t workers) -> int:
 
     Without words all workers count as idle.
     """
-    cdef const long long[::1] words = bits
+    cdef const long long[::1] words = np.require(bits, requirements="A")
     return idle_workers(&words[0] if words.shape[0] else NULL, words.shape[0], workers)
 
 
 def idle_worker(bits: Integers, Py_ssize_t k) -> int:
     """Return the number of idle worker `k`, counted from 0; `bits` are as for `count_idle`."""
-    cdef const long long[::1] words = bits
+    cdef const long long[::1] words = np.require(bits, requirements="A")
     return idle_worker_at(&words[0] if words.shape[0] else NULL, words.shape[0], k)
 
 

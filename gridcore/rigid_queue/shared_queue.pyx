@@ -431,6 +431,10 @@ cdef class SharedQueue(OrderedQueue):
                 s = self.share[s].next
         return {"shares": np.array(rows, np.int64).reshape(-1, 3)}
 
+    cdef int _rebuild_queue(self, known) except -1:
+        self.wake_at = NEVER               # whatever the state says: nothing is reserved
+        return 0
+
     cdef object _restore_machines(self, dict entries):
         cdef Py_ssize_t k, first = 0, n
         cdef int s, u

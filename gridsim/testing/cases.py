@@ -20,6 +20,7 @@ from gridsim.model.capacity import MachineCapacity, scarce_memory
 from gridsim.model.faults import Faults, ListedFaults
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform
+from gridsim.model.power import Power
 from gridsim.model.rigid_workloads import JobListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
@@ -489,6 +490,26 @@ def has_supported_needs(scenario: Scenario, scheduler: Scheduler) -> bool:
     elif scarce_memory(platform.cores, platform.attributes, applications.memory).any():
         return scheduler.shares_memory and (scheduler.constraints or applications.group is None)
     return applications.group is None or (scheduler.constraints and scenario.faults is None)
+
+
+@st.composite
+def with_power(draw: st.DrawFn, scenario: Scenario) -> Scenario:
+    """Draw the power of machines, and the carbon intensity of their electricity, in half of the scenarios."""
+    if draw(st.booleans()):
+        return scenario
+    nodes = scenario.platform.nodes
+
+    def column(*values: float) -> tuple[float, ...]:
+        return tuple(draw(st.lists(st.sampled_from(values), min_size=nodes, max_size=nodes)))
+
+    idle, extra = column(0.0, 80.0), column(0.0, 120.0)
+    power = Power(
+        idle=idle,
+        busy=tuple(map(sum, zip(idle, extra, strict=True))),
+        off=draw(st.sampled_from((0.0, 5.0))),
+        carbon=draw(st.sampled_from((None, 300.0, ((0.0, 100.0), (60.0, 400.0), (400.0, 0.0))))),
+    )
+    return _replace_recipes(scenario, {"power": power}, {})
 
 
 def _with_background_load(scenario: Scenario) -> st.SearchStrategy[Scenario]:

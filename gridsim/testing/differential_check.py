@@ -24,13 +24,13 @@ from gridsim.scheduling.contract import NodeForm, Scheduler
 from gridsim.scheduling.registry import registered, scheduler_of
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import integer, real
-from gridsim.testing.cases import scenarios
+from gridsim.testing.cases import scenarios, with_power
 from gridsim.testing.conformance import RECORDED_TABLES, forms_for, hypothesis_settings
-from gridsim.testing.introspection import inspect_scheduler
+from gridsim.testing.introspection import inspect_scheduler, is_limit_error
 from gridsim.testing.other_interpreters import CAN_FORK, interpreter, run_in_fresh_process
 from gridsim.testing.resuming import has_checkpoint_state, resume_difference
 from gridsim.testing.run_limits import LIMITS, WALL_TIME_LIMIT, limit_wall_time
-from gridsim.testing.violation import ConformanceError, Findings, error_text, save
+from gridsim.testing.violation import ConformanceError, Findings, error_text, failed_run, save
 from gridsim.validation.results import validate_result
 
 Check = Callable[[Result], str | None]
@@ -101,8 +101,9 @@ def differential(
     """Run random scenarios in all ways that must not change the result, and compare them with one another.
 
     Each scenario is run as usual, and again; with nodes interpreted, compiled and in Python; with cohorts cut
-    at 1 and 3 rows; with 2 threads; in another process (see `gridsim.testing.other_interpreters`); and from
-    checkpoints.  Scenarios are those of `check_scheduler`.
+    at 1 and 3 rows; with 2 threads; with all that can be recorded; in another process (see
+    `gridsim.testing.other_interpreters`); and from checkpoints.  Scenarios are those of `check_scheduler`,
+    half of them with the power of machines.
 
     Parameters
     ----------
@@ -181,6 +182,7 @@ def _run_scheduler(
     cases = st.tuples(st.booleans() if can_fail else st.just(False), st.booleans()).flatmap(
         lambda options: scenarios(max_nodes=max_nodes, faults=options[0], crowded=options[1], **features)
     )
+    cases = cases.flatmap(with_power)
 
     # Hypothesis cannot be stopped, so small blocks limit the scenarios that are drawn after the deadline
     for block in range(0, count, _BLOCK):
@@ -248,10 +250,16 @@ class _DifferentialTrial:
         if is_new and self.is_late or self.findings.is_shrinking_over(scenario, scheduler):
             return
         try:
-            result = simulate(scenario, scheduler, record=RECORDED_TABLES, **LIMITS)
-        except ScenarioError:  # no scheduler can run it, for example because all machines fail
-            self.report.variants["left out"] += is_new
-            return
+            with limit_wall_time(WALL_TIME_LIMIT):
+                result = simulate(scenario, scheduler, record=RECORDED_TABLES, **LIMITS)
+        except (Exception, SystemExit) as failure:
+            # no scheduler can run it, for example because all machines fail, or it has very many events
+            if isinstance(failure, ScenarioError) or is_limit_error(failure):
+                self.report.variants["left out"] += is_new
+                return
+            violation = failed_run(failure, scenario, scheduler)
+            self.findings.add(violation, scenario, scheduler)
+            raise violation from failure
         self.pairs += is_new
         self.report.pairs += is_new
         for way, message in self.variant_differences(result, scenario, scheduler):
@@ -295,6 +303,7 @@ class _DifferentialTrial:
             "cut at 1": {"cohort_limit": 1},
             "cut at 3": {"cohort_limit": 3},
             "threads": {"threads": 2},
+            "recorded": {"record": "all"},
         }
         if shrinking in (None, "checked"):
             problems = [*map(str, validate_result(result)), *(check(result) for check in self.checks)]
@@ -304,7 +313,9 @@ class _DifferentialTrial:
                 continue
             try:
                 with limit_wall_time(WALL_TIME_LIMIT):
-                    variant = simulate(scenario, scheduler, record=RECORDED_TABLES, **LIMITS, **run_options)
+                    variant = simulate(
+                        scenario, scheduler, **{"record": RECORDED_TABLES, **LIMITS, **run_options}
+                    )
             except (ImportError, CompileError):  # the nodes run interpreted only
                 continue
             except SchedulerError as error:

@@ -16,6 +16,7 @@ from gridcore import (
     JobWalks,
     Links,
     PullQueue,
+    RandomStream,
     SlotSchedules,
     SummaryGrid,
     SummaryTree,
@@ -29,6 +30,8 @@ from gridcore import (
 from gridcore.queues import edf
 from gridsim.simulation.options import Options
 from gridsim.simulation.simulate import Simulation
+from tests._helpers import thread_work as work
+from tests.kernels.test_states import policy_in_progress
 
 pytestmark = pytest.mark.slow
 
@@ -324,3 +327,43 @@ def test_a_number_with_overridden_comparisons_is_checked_by_its_value() -> None:
     )  # fmt: skip
     with pytest.raises(ValueError, match=r"^state\['next'\]"):
         walks.setstate({**walks.getstate(), "next": FalseNumber(-(10**7))})
+
+
+def test_objects_of_another_run_and_lists_of_another_length_are_rejected() -> None:
+    """Each of these calls read or wrote outside of an array."""
+    other = policy_in_progress(work.bags(), gs.ExpandingRing()).core
+    dgs = policy_in_progress(work.rigid(), gs.DgsAsap(degree=8, slot=10.0))
+    bags = work.bags()
+    tree = policy_in_progress(bags, gs.FairTree(samples=(4, 3, 3)))
+    with pytest.raises(ValueError, match="^core must be the message core of these nodes"):
+        dgs.compiled.on_release(other, 0, 0, 1)
+    with pytest.raises(ValueError, match="^node"):
+        dgs.compiled.on_job_outlives(dgs.core, dgs.core.nodes, 0, 1)
+    with pytest.raises(ValueError, match="^sizes must have"):
+        other.sent_since([])
+    with pytest.raises(ValueError, match=r"^sizes\[0\] must be in"):
+        other.sent_since([-1] * len(other.outbox_sizes()))
+    with pytest.raises(ValueError, match="^is_recorded must have the shape"):
+        other.record_calls(None, np.ones(3, bool))
+    applications = len(bags.workload.realize(bags.platform))
+    tree.core.add_applications([0])
+    with pytest.raises(ValueError, match=f"^application must be in 0..{applications - 1}"):
+        tree.core.give(0, applications, 1)
+
+
+def test_a_choice_among_more_numbers_than_an_array_can_have_is_rejected() -> None:
+    """Numpy returned an empty array of so many numbers, behind which the kernel wrote."""
+    for call in (
+        lambda: RandomStream(1, 0).choice(LAST, 2, replace=False),
+        lambda: RandomStream(1, 0).permutation(LAST),
+    ):
+        with pytest.raises(ValueError, match="^a must fit into memory, got 9223372036854775807"):
+            call()
+
+
+def test_a_state_cannot_keep_a_shared_queue_at_an_instant() -> None:
+    """The queue was examined at the instant of the state without end."""
+    queue = work.shared_queue(6)
+    queue.setstate({**queue.getstate(), "wake_at": 1})
+    queue.run(2)
+    assert queue.now == 2

@@ -49,7 +49,7 @@ def test_custom_checks_are_run(tmp_path: Path) -> None:
 def test_the_check_ends_at_its_time_limit(tmp_path: Path) -> None:
     report = differential(["fcfs"], runs=10_000, minutes=0.02, processes=False, folder=tmp_path)
     assert report.pairs < 1000 and report.seconds < 20 and not report.differences
-    ways = ("again", "cut at 1", "cut at 3", "threads", "resumed")
+    ways = ("again", "cut at 1", "cut at 3", "threads", "recorded", "resumed")
     assert {"checked", *ways} == {*report.variants} - {"left out"}  # fcfs has no nodes to compile
     assert report.runs == report.pairs + sum(report.variants[way] for way in ways) > report.pairs
     with pytest.raises(gs.ScenarioError, match="^schedulers"):
