@@ -12,8 +12,9 @@ cdef inline Py_ssize_t scratch_size(Py_ssize_t n) noexcept nogil:
     """Return the number of doubles of scratch memory that the kernels need for a queue of n entries."""
     return 7 * n + 1
 
-cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, unsigned int* out,
-                       double* scratch) noexcept nogil
+cdef Py_ssize_t sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, unsigned int* out,
+                             double* scratch) noexcept nogil
+    # Returns the number of cells of the smallest stretches, at which the queue misses a deadline: they are 0.
     # order[n]: at entry any permutation (a warm start), at exit some permutation.
     # scratch: room_of(n) doubles. out: contiguous nS*nW*nA.
 cdef double queue_gap(const Queue* q, int* order, double stretch, double release_new, double size_new,

@@ -100,9 +100,9 @@ cdef inline bint update_profile(const Queue* q, double stretch, double start, in
     return True
 
 
-cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, unsigned int* out,
-                       double* scratch) noexcept nogil:
-    cdef Py_ssize_t n = q.n, row = grid.n_size * grid.n_task_size, i, j, k
+cdef Py_ssize_t sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, unsigned int* out,
+                             double* scratch) noexcept nogil:
+    cdef Py_ssize_t n = q.n, row = grid.n_size * grid.n_task_size, zeros = 0, i, j, k
     cdef double start = q.free_at if q.free_at > release_new else release_new
     cdef double stretch, deadline, gap, last, least
     cdef unsigned int* cell = out + grid.n_stretch * row
@@ -117,7 +117,8 @@ cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double rele
         if stretch + stretch * TOLERANCE < q.floor or (
             n > 0 and not update_profile(q, stretch, start, order, i == grid.n_stretch - 1, &p)
         ):
-            memset(out, 0, (i + 1) * row * sizeof(unsigned int))
+            zeros = (i + 1) * row
+            memset(out, 0, zeros * sizeof(unsigned int))
             break
         # From the largest size down, since each size needs the least slack of all later entries.
         k = n
@@ -149,6 +150,7 @@ cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double rele
                 divide(gap, grid.task_size, cell, grid.n_task_size)
             last = gap
     divide_all(gaps + GAPS - n_gaps, grid.task_size[0], cell, n_gaps)
+    return zeros
 
 
 cdef double queue_gap(const Queue* q, int* order, double stretch, double release_new, double size_new,

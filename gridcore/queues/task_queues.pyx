@@ -215,9 +215,12 @@ cdef class TaskQueues(MachineQueues):
                 self._sample(u[k], now, at, memory, &g, &out[k, 0], &s)
         scratch_free(&s)
 
-    cdef void _sample(self, Py_ssize_t u, long long now, long long at, long long memory, const Grid* g,
-                      unsigned int* out, Scratch* s) noexcept nogil:
-        """Sample the availability of `u`, which has advanced to `now`, for tasks with `memory` bytes."""
+    cdef Py_ssize_t _sample(self, Py_ssize_t u, long long now, long long at, long long memory, const Grid* g,
+                            unsigned int* out, Scratch* s) noexcept nogil:
+        """Sample the availability of `u`, which has advanced to `now`, for tasks with `memory` bytes.
+
+        Returns the number of cells in front, of whole stretches, that are 0 because the queue misses a deadline.
+        """
         cdef Queue q
         cdef double least = 0.0
         if at > now:
@@ -225,7 +228,7 @@ cdef class TaskQueues(MachineQueues):
             least = self._minimum(&q, s)
         self._gather(u, at, True, &q, s)
         q.floor = max(q.floor, least)
-        sample_queue(&q, s.order, g, at / 1e9, out, s.buffer)
+        return sample_queue(&q, s.order, g, at / 1e9, out, s.buffer)
 
     def available(self, double stretch, double release_new, double size_new, double task_size_new, long long now,
                   machines: ArrayLike | None = None, *, long long memory=0) -> Integers:
