@@ -33,7 +33,6 @@ from gridcore.nodes.handlers cimport Handlers, put
 from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.node_actions cimport MIN_THREADED, NodeActions
 from gridcore.nodes.roles cimport ON_LOST, ON_RELEASE
-from gridcore.queues.edf cimport Queue
 from gridcore.queues.task_queues cimport Scratch, TaskQueues
 
 from functools import partial
@@ -373,10 +372,9 @@ cdef class FairTreeNodes(Handlers):
         cdef Py_ssize_t k, u, zeros
         cdef Scratch* scratch = &core.scratch[thread]
         cdef unsigned int* capacity = self.sample_room + thread * self.tree.cells
-        cdef Queue q
         for k in range(low, high):
             u = self.batch[k] - self.tree.first_leaf
-            zeros = queues._sample(u, now, release, 0, &self.tree.g, capacity, scratch)
+            zeros = queues._sample(u, now, release, 0, &self.tree.g, capacity, &self.least[k], scratch)
             self.fits[k] = payloads_fill(&self.tree.payloads, self.handles[k], capacity, zeros)
             payloads_release(&self.tree.payloads, self.handles[k])[0] = release / 1e9
             if queues.count[u] == 0 and queues.running[u] < 0:
@@ -384,8 +382,7 @@ cdef class FairTreeNodes(Handlers):
                 if self.cell == 0:
                     payloads_release(&self.tree.payloads, self.handles[k])[0] = INFINITY
             else:
-                queues._gather(u, now, False, &q, scratch)
-                self.least[k] = self.largest[k] = queues._minimum(&q, scratch)
+                self.largest[k] = self.least[k]
 
     cdef int _report(self, NodeActions core, int m, int handle, double least, double largest) except -1:
         """Send a summary to the parent, if there is any news."""
