@@ -33,8 +33,8 @@ from gridcore.common.memory cimport allocate_aligned, free_aligned, large_pages,
 from gridcore.fair_tree.payloads cimport (
     CHUNK, PayloadHeader, Pool, payloads_add, payloads_add_narrow, payloads_add_reference, payloads_at, payloads_cell,
     payloads_clear, payloads_copy, payloads_drop, payloads_equal, payloads_free, payloads_get, payloads_has_place,
-    payloads_header, payloads_in_use, payloads_is_used, payloads_make, payloads_recount, payloads_release, payloads_wide,
-    payloads_zeros, pool_at, pool_grow,
+    payloads_header, payloads_in_use, payloads_is_used, payloads_make, payloads_prefetch, payloads_recount,
+    payloads_release, payloads_wide, payloads_zeros, pool_at, pool_grow,
 )
 from gridcore.fair_tree.summaries cimport debit_cells, debit_narrow_cells, quotient_up
 
@@ -521,6 +521,7 @@ cdef class SummaryTree:
             Whether to debit the summary by `drops` and `limits`.
         """
         cdef Py_ssize_t i, j, k, row, ia = self.task_size_sample[application]
+        cdef Py_ssize_t first = payloads_zeros(&self.payloads, handle) // self.payloads.row
         cdef double w = self.size[application], age = now - self.release[application], lost = 0.0
         cdef double shift = self.release[application] - at
         cdef long long n_tasks
@@ -529,8 +530,8 @@ cdef class SummaryTree:
             lost = leaves - 1 + quotient_up(total_speed * shift + leaves * self.longest, self.ga[ia])
         elif shift > 0.0:
             shift = 0.0                 # as if the summary had been sampled for this release
-        for i in range(self.g.n_stretch):
-            capacities[i] = 0
+        memset(capacities, 0, self.g.n_stretch * sizeof(long long))
+        for i in range(first, self.g.n_stretch):
             if self.gs[i] * w <= age:
                 continue                # the deadline has passed
             j = self.size_sample[application]
@@ -598,18 +599,20 @@ cdef class SummaryTree:
         prefetch(&self.node[(row.sender - 1) // 2].last_report)
 
     cdef void _prefetch_payloads(self, const Summary* row) noexcept nogil:
-        """Prefetch the headers of a summary, of its sibling, and of the summary that their sum replaces."""
-        cdef int[3] handle
-        cdef Py_ssize_t k
+        """Prefetch a summary, its sibling, and the headers of the summaries that they and their sum replace."""
+        cdef int old, sibling, last_report
         if not 0 < row.sender < self.nodes:
             return
-        handle = [self.node[row.sender].summary, self.node[((row.sender - 1) ^ 1) + 1].summary,
-                  self.node[(row.sender - 1) // 2].last_report]
-        for k in range(3):
-            if handle[k] >= 0:
-                prefetch(payloads_header(&self.payloads, handle[k]))
+        old, sibling = self.node[row.sender].summary, self.node[((row.sender - 1) ^ 1) + 1].summary
+        last_report = self.node[(row.sender - 1) // 2].last_report
+        if old >= 0:
+            prefetch(payloads_header(&self.payloads, old))
+        if last_report >= 0:
+            prefetch(payloads_header(&self.payloads, last_report))
+        if sibling >= 0:
+            payloads_prefetch(&self.payloads, sibling)
         if payloads_has_place(&self.payloads, row.payload):
-            prefetch(payloads_header(&self.payloads, <int> row.payload))
+            payloads_prefetch(&self.payloads, <int> row.payload)
 
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil:
         cdef long long due
