@@ -39,46 +39,48 @@ static inline int gridcore_detect(int limit)
     return gridcore_level;
 }
 
-/* out[k] = floor(h / a) for h and a at k, at most 2**32 - 1; h >= 0.  The step of h and of a is 1 or 0, and is known
-   where this is inlined. */
-static inline void gridcore_divide_tail(const double *h, ptrdiff_t h_step, const double *a, ptrdiff_t a_step,
-                                        uint32_t *out, ptrdiff_t k, ptrdiff_t n)
+static inline void gridcore_divide_tail(const double *h, double a, uint32_t *out, ptrdiff_t step, ptrdiff_t k,
+                                        ptrdiff_t n)
 {
     const double top = 4294967295.0;
     for (; k < n; k++) {
-        double x = h[k * h_step] / a[k * a_step];
-        out[k] = (uint32_t)(uint64_t)(x < top ? x : top);
+        double x = h[k] / a;
+        out[k * step] = (uint32_t)(uint64_t)(x < top ? x : top);
     }
 }
 
 #ifdef GRIDCORE_SSE2
-static inline __m128d gridcore_pair(const double *x, ptrdiff_t step)
+/* Write four lanes, the k-th to out[k * step]. */
+static inline void gridcore_scatter(uint32_t *out, ptrdiff_t step, __m128i x)
 {
-    return step ? _mm_loadu_pd(x) : _mm_set1_pd(*x);
+    if (step == 1) {
+        _mm_storeu_si128((__m128i *)out, x);
+        return;
+    }
+    out[0] = (uint32_t)_mm_cvtsi128_si32(x);
+    out[step] = (uint32_t)_mm_cvtsi128_si32(_mm_shuffle_epi32(x, 1));
+    out[2 * step] = (uint32_t)_mm_cvtsi128_si32(_mm_shuffle_epi32(x, 2));
+    out[3 * step] = (uint32_t)_mm_cvtsi128_si32(_mm_shuffle_epi32(x, 3));
 }
 #endif
 
-static inline void gridcore_divide_base(const double *h, ptrdiff_t h_step, const double *a, ptrdiff_t a_step,
-                                        uint32_t *out, ptrdiff_t n)
+static inline void gridcore_divide_base(const double *h, double a, uint32_t *out, ptrdiff_t step, ptrdiff_t n)
 {
     ptrdiff_t k = 0;
 #ifdef GRIDCORE_SSE2
-    const __m128d half = _mm_set1_pd(2147483648.0), most = _mm_set1_pd(4294967295.0);
+    const __m128d half = _mm_set1_pd(2147483648.0), most = _mm_set1_pd(4294967295.0), by = _mm_set1_pd(a);
     for (; k + 4 <= n; k += 4) {
-        const double *hk = h + k * h_step, *ak = a + k * a_step;
-        __m128d x = _mm_min_pd(_mm_div_pd(gridcore_pair(hk, h_step), gridcore_pair(ak, a_step)), most);
-        __m128d y = _mm_min_pd(_mm_div_pd(gridcore_pair(hk + 2 * h_step, h_step),
-            gridcore_pair(ak + 2 * a_step, a_step)), most);
+        __m128d x = _mm_min_pd(_mm_div_pd(_mm_loadu_pd(h + k), by), most);
+        __m128d y = _mm_min_pd(_mm_div_pd(_mm_loadu_pd(h + k + 2), by), most);
         __m128d u = _mm_cmpge_pd(x, half), v = _mm_cmpge_pd(y, half);
         __m128i i = _mm_cvttpd_epi32(_mm_sub_pd(x, _mm_and_pd(u, half)));
         __m128i j = _mm_cvttpd_epi32(_mm_sub_pd(y, _mm_and_pd(v, half)));
         __m128i high = _mm_castps_si128(
             _mm_shuffle_ps(_mm_castpd_ps(u), _mm_castpd_ps(v), _MM_SHUFFLE(2, 0, 2, 0)));
-        __m128i both = _mm_xor_si128(_mm_unpacklo_epi64(i, j), _mm_slli_epi32(high, 31));
-        _mm_storeu_si128((__m128i *)(out + k), both);
+        gridcore_scatter(out + k * step, step, _mm_xor_si128(_mm_unpacklo_epi64(i, j), _mm_slli_epi32(high, 31)));
     }
 #endif
-    gridcore_divide_tail(h, h_step, a, a_step, out, k, n);
+    gridcore_divide_tail(h, a, out, step, k, n);
 }
 
 /* out = min(a + b, 2**32 - 1), element by element; out may be a or b. */
@@ -140,40 +142,20 @@ static inline void gridcore_add_base(const uint32_t *a, const uint32_t *b, uint3
 }
 
 #ifdef GRIDCORE_AVX2
-__attribute__((target("avx2"), always_inline))
-static inline __m256d gridcore_four(const double *x, ptrdiff_t step)
-{
-    return step ? _mm256_loadu_pd(x) : _mm256_set1_pd(*x);
-}
-
-__attribute__((target("avx2"), always_inline))
-static inline void gridcore_divide_steps_avx2(const double *h, ptrdiff_t h_step, const double *a, ptrdiff_t a_step,
-                                              uint32_t *out, ptrdiff_t n)
+__attribute__((target("avx2")))
+static inline void gridcore_divide_avx2(const double *h, double a, uint32_t *out, ptrdiff_t step, ptrdiff_t n)
 {
     ptrdiff_t k = 0;
-    const __m256d half = _mm256_set1_pd(2147483648.0), most = _mm256_set1_pd(4294967295.0);
+    const __m256d half = _mm256_set1_pd(2147483648.0), most = _mm256_set1_pd(4294967295.0), by = _mm256_set1_pd(a);
     for (; k + 4 <= n; k += 4) {
-        __m256d x = _mm256_min_pd(_mm256_div_pd(gridcore_four(h + k * h_step, h_step),
-            gridcore_four(a + k * a_step, a_step)), most);
+        __m256d x = _mm256_min_pd(_mm256_div_pd(_mm256_loadu_pd(h + k), by), most);
         __m256d u = _mm256_cmp_pd(x, half, _CMP_GE_OQ);
         __m128i i = _mm256_cvttpd_epi32(_mm256_sub_pd(x, _mm256_and_pd(u, half)));
         __m128i high = _mm_castps_si128(_mm_shuffle_ps(_mm_castpd_ps(_mm256_castpd256_pd128(u)),
             _mm_castpd_ps(_mm256_extractf128_pd(u, 1)), _MM_SHUFFLE(2, 0, 2, 0)));
-        _mm_storeu_si128((__m128i *)(out + k), _mm_xor_si128(i, _mm_slli_epi32(high, 31)));
+        gridcore_scatter(out + k * step, step, _mm_xor_si128(i, _mm_slli_epi32(high, 31)));
     }
-    gridcore_divide_tail(h, h_step, a, a_step, out, k, n);
-}
-
-__attribute__((target("avx2")))
-static inline void gridcore_divide_avx2(double h, const double *a, uint32_t *out, ptrdiff_t n)
-{
-    gridcore_divide_steps_avx2(&h, 0, a, 1, out, n);
-}
-
-__attribute__((target("avx2")))
-static inline void gridcore_divide_all_avx2(const double *h, double a, uint32_t *out, ptrdiff_t n)
-{
-    gridcore_divide_steps_avx2(h, 1, &a, 0, out, n);
+    gridcore_divide_tail(h, a, out, step, k, n);
 }
 
 __attribute__((target("avx2")))
@@ -201,28 +183,16 @@ static inline void gridcore_widen_avx2(const uint16_t *a, uint32_t *out, ptrdiff
 }
 #endif
 
-/* out[k] = floor(h / a[k]), at most 2**32 - 1; h >= 0. */
-static inline void gridcore_divide(double h, const double *a, uint32_t *out, ptrdiff_t n)
+/* out[k * step] = floor(h[k] / a), at most 2**32 - 1; h >= 0. */
+static inline void gridcore_divide(const double *h, double a, uint32_t *out, ptrdiff_t step, ptrdiff_t n)
 {
 #ifdef GRIDCORE_AVX2
     if (gridcore_level) {
-        gridcore_divide_avx2(h, a, out, n);
+        gridcore_divide_avx2(h, a, out, step, n);
         return;
     }
 #endif
-    gridcore_divide_base(&h, 0, a, 1, out, n);
-}
-
-/* out[k] = floor(h[k] / a), at most 2**32 - 1; h >= 0. */
-static inline void gridcore_divide_all(const double *h, double a, uint32_t *out, ptrdiff_t n)
-{
-#ifdef GRIDCORE_AVX2
-    if (gridcore_level) {
-        gridcore_divide_all_avx2(h, a, out, n);
-        return;
-    }
-#endif
-    gridcore_divide_base(h, 1, &a, 0, out, n);
+    gridcore_divide_base(h, a, out, step, n);
 }
 
 static inline void gridcore_add(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)

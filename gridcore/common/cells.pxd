@@ -5,8 +5,8 @@ Each module that cimports this has its own instruction level, which `detect` set
 
 cdef extern from "cells.h":
     int detect "gridcore_detect"(int limit) noexcept nogil
-    void divide "gridcore_divide"(double h, const double* a, unsigned int* out, Py_ssize_t n) noexcept nogil
-    void divide_all "gridcore_divide_all"(const double* h, double a, unsigned int* out, Py_ssize_t n) noexcept nogil
+    void divide "gridcore_divide"(
+        const double* h, double a, unsigned int* out, Py_ssize_t step, Py_ssize_t n) noexcept nogil
     void saturating_add "gridcore_add"(
         const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil
     bint add_narrow "gridcore_add_narrow"(

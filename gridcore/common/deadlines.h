@@ -49,6 +49,44 @@ static inline int gridcore_deadlines_avx2(const double *release, const double *s
 }
 #endif
 
+static inline double gridcore_minimum_from_base(double *x, ptrdiff_t first, ptrdiff_t n)
+{
+    double least = HUGE_VAL;
+    for (; n > first; n--)
+        x[n - 1] = least = x[n - 1] < least ? x[n - 1] : least;
+    return least;
+}
+
+#ifdef GRIDCORE_AVX2
+__attribute__((target("avx2")))
+static inline void gridcore_minimum_from_avx2(double *x, ptrdiff_t n)
+{
+    /* in fours from the front, as they were written: a load of two stores has to wait until both are in the cache */
+    ptrdiff_t k = n / 4 * 4;
+    __m256d least = _mm256_set1_pd(gridcore_minimum_from_base(x, k, n));
+    for (k -= 4; k >= 0; k -= 4) {
+        __m256d v = _mm256_loadu_pd(x + k);
+        v = _mm256_min_pd(v, _mm256_permute4x64_pd(v, 0xF9));
+        v = _mm256_min_pd(v, _mm256_permute4x64_pd(v, 0xFE));
+        v = _mm256_min_pd(v, least);
+        _mm256_storeu_pd(x + k, v);
+        least = _mm256_permute4x64_pd(v, 0);
+    }
+}
+#endif
+
+/* x[k] becomes the least of x[k] and the numbers after it. */
+static inline void gridcore_minimum_from(double *x, ptrdiff_t n)
+{
+#ifdef GRIDCORE_AVX2
+    if (gridcore_level) {
+        gridcore_minimum_from_avx2(x, n);
+        return;
+    }
+#endif
+    gridcore_minimum_from_base(x, 0, n);
+}
+
 /* deadline = release + stretch * size, and slack = (deadline - start) * speed - done, entry by entry.  Returns
    GRIDCORE_MAYBE_LATE if an end is after its deadline, if only by rounding, and GRIDCORE_UNSORTED if a deadline is
    not after the one before. */

@@ -7,7 +7,7 @@ echoes the last number that its sender had received, and the later dispatches ar
 from libc.math cimport INFINITY, fmax
 from libc.stdlib cimport free
 
-from gridcore.queues.availability cimport Grid
+from gridcore.queues.availability cimport Grid, samples_below
 from gridcore.common.memory cimport reallocate, large_pages, prefetch
 from gridcore.fair_tree.summaries cimport quotient_up
 
@@ -69,18 +69,6 @@ cdef inline void debts_settle(Debts* l, int* first, long long echo) noexcept nog
         else:
             previous = entry
         entry = following
-
-
-cdef inline Py_ssize_t samples_below(const Grid* g, double stretch) noexcept nogil:
-    """Return the number of stretch samples, which increase, below `stretch`."""
-    cdef Py_ssize_t low = 0, high = g.n_stretch, middle
-    while low < high:
-        middle = (low + high) // 2
-        if g.stretch[middle] < stretch:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 cdef inline void debts_limit(double size, double age, const double* stretch, Py_ssize_t n, double* limits) noexcept nogil:

@@ -22,8 +22,8 @@ from gridcore.common.memory cimport prefetch
 from gridcore.common.pending cimport pending_slot
 from gridcore.fair_tree.decision_log cimport TreeDecisionLog
 from gridcore.fair_tree.payloads cimport (
-    payloads_at, payloads_drop, payloads_fill, payloads_has_place, payloads_new, payloads_release, payloads_shrink,
-    payloads_wide,
+    payloads_copy, payloads_drop, payloads_fill, payloads_has_place, payloads_new, payloads_release, payloads_set,
+    payloads_shrink, payloads_wide,
 )
 from gridcore.fair_tree.summary_tree cimport Decision, Node, Request, Spread, Summary, SummaryTree
 from gridcore.network.links cimport Links
@@ -33,7 +33,6 @@ from gridcore.nodes.handlers cimport Handlers, put
 from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.node_actions cimport MIN_THREADED, NodeActions
 from gridcore.nodes.roles cimport ON_LOST, ON_RELEASE
-from gridcore.queues.edf cimport Queue
 from gridcore.queues.task_queues cimport Scratch, TaskQueues
 
 from functools import partial
@@ -212,7 +211,7 @@ cdef class FairTreeNodes(Handlers):
         wide = payloads_wide(<int> handle[0])
         memcpy(to, &wide, 8)
         memcpy(to + 8, payloads_release(&self.tree.payloads, <int> handle[0]), 8)
-        memcpy(to + 16, payloads_at(&self.tree.payloads, <int> handle[0]), self.tree.payloads.pool[wide].nbytes)
+        payloads_copy(&self.tree.payloads, <int> handle[0], to + 16)
         payloads_drop(&self.tree.payloads, <int> handle[0])
         return 0
 
@@ -224,7 +223,7 @@ cdef class FairTreeNodes(Handlers):
         memcpy(&wide, source, 8)
         handle[0] = payloads_new(&self.tree.payloads, wide)
         memcpy(payloads_release(&self.tree.payloads, <int> handle[0]), source + 8, 8)
-        memcpy(payloads_at(&self.tree.payloads, <int> handle[0]), source + 16, self.tree.payloads.pool[wide].nbytes)
+        payloads_set(&self.tree.payloads, <int> handle[0], source + 16)
         return 0
 
     cdef int _forget(self, Py_ssize_t node) except -1:
@@ -372,22 +371,20 @@ cdef class FairTreeNodes(Handlers):
                       Py_ssize_t thread) noexcept nogil:
         """Sample the queues of the leaves low..high - 1 of the batch."""
         cdef long long now = core.now, release = (now // self.cell + 1) * self.cell if self.cell > 0 else now
-        cdef Py_ssize_t k, u
+        cdef Py_ssize_t k, u, zeros
         cdef Scratch* scratch = &core.scratch[thread]
         cdef unsigned int* capacity = self.sample_room + thread * self.tree.cells
-        cdef Queue q
         for k in range(low, high):
             u = self.batch[k] - self.tree.first_leaf
-            queues._sample(u, now, release, 0, &self.tree.g, capacity, scratch)
-            self.fits[k] = payloads_fill(&self.tree.payloads, self.handles[k], capacity)
+            zeros = queues._sample(u, now, release, 0, &self.tree.g, capacity, &self.least[k], scratch)
+            self.fits[k] = payloads_fill(&self.tree.payloads, self.handles[k], capacity, zeros)
             payloads_release(&self.tree.payloads, self.handles[k])[0] = release / 1e9
             if queues.count[u] == 0 and queues.running[u] < 0:
                 self.least[k], self.largest[k] = self.idle_minimum[u], 0.0
                 if self.cell == 0:
                     payloads_release(&self.tree.payloads, self.handles[k])[0] = INFINITY
             else:
-                queues._gather(u, now, False, &q, scratch)
-                self.least[k] = self.largest[k] = queues._minimum(&q, scratch)
+                self.largest[k] = self.least[k]
 
     cdef int _report(self, NodeActions core, int m, int handle, double least, double largest) except -1:
         """Send a summary to the parent, if there is any news."""

@@ -6,13 +6,16 @@ cells fit, and with 32 bits ("wide", full width) otherwise.
 
 A handle is twice the place of a summary in its pool, plus 1 in the pool of full width.  The header of a summary is
 before its cells, on the same cache line, because most of the time to handle a summary is spent waiting for memory.
+
+About half of the cells are 0: those of the stretches, in front, at which no leaf has room.  They are not stored, but
+only counted (`zeros`, whole stretches), so that half of the memory is never touched.
 """
 
 from libc.stdlib cimport free
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memset
 
-from gridcore.common.memory cimport allocate_aligned, free_aligned, reallocate, large_pages
-from gridcore.fair_tree.summaries cimport add_narrow_cells, narrow_cells, widen_cells
+from gridcore.common.memory cimport allocate_aligned, free_aligned, prefetch, reallocate, large_pages
+from gridcore.fair_tree.summaries cimport add_cells, add_narrow_cells, narrow_cells, widen_cells
 
 cdef enum:
     CHUNK = 256                         # summaries that are allocated together
@@ -20,7 +23,7 @@ cdef enum:
 
 cdef struct PayloadHeader:              # 16 bytes before the cells of a summary
     double release                      # s, the release for which it was sampled
-    int references, unused              # number of references; padding
+    int references, zeros               # number of references; of cells in front that are 0 and are not stored
 
 
 cdef struct Pool:                       # the summaries of one width; all zero when empty
@@ -34,12 +37,12 @@ cdef struct Pool:                       # the summaries of one width; all zero w
 
 
 cdef struct Payloads:
-    Py_ssize_t cells
+    Py_ssize_t cells, row               # number of cells, and of those of a stretch
     Pool[2] pool                        # narrow, wide
 
 
-cdef inline void payloads_make(Payloads* p, Py_ssize_t cells) noexcept nogil:
-    p.cells = cells
+cdef inline void payloads_make(Payloads* p, Py_ssize_t cells, Py_ssize_t row) noexcept nogil:
+    p.cells, p.row = cells, row
     cdef Py_ssize_t wide
     for wide in range(2):
         p.pool[wide].nbytes = (4 if wide else 2) * cells
@@ -107,7 +110,7 @@ cdef inline int pool_grow(Pool* pool) except -1:
     pool.chunks += 1
     pool.spare -= 1
     for k in range(n + CHUNK - 1, n - 1, -1):
-        pool_at(pool, k).references = 0
+        pool_at(pool, k).references = pool_at(pool, k).zeros = 0
         pool.unused[pool.n_unused] = <int> k
         pool.n_unused += 1
     return 0
@@ -169,33 +172,58 @@ cdef inline void payloads_drop(Payloads* p, int handle) noexcept nogil:
         pool.n_unused += 1
 
 
-cdef inline bint payloads_fill(Payloads* p, int handle, const unsigned int* cells) noexcept nogil:
-    """Store `cells` in the summary `handle`; False if they do not fit its width."""
+cdef inline Py_ssize_t payloads_zeros(const Payloads* p, int handle) noexcept nogil:
+    """Return the number of cells in front that are 0 and are not stored; all for no summary (-1)."""
+    return payloads_header(p, handle).zeros if handle >= 0 else p.cells
+
+
+cdef inline bint payloads_fill(Payloads* p, int handle, const unsigned int* cells, Py_ssize_t zeros) noexcept nogil:
+    """Store `cells`, of which the first `zeros` are 0, in the summary `handle`; False if they do not fit its width."""
+    payloads_header(p, handle).zeros = <int> zeros
     if handle & 1:
-        memcpy(payloads_at(p, handle), cells, p.pool[1].nbytes)
+        memcpy(<unsigned int*> payloads_at(p, handle) + zeros, cells + zeros, 4 * (p.cells - zeros))
         return True
-    return narrow_cells(cells, <unsigned short*> payloads_at(p, handle), p.cells)
+    return narrow_cells(cells + zeros, <unsigned short*> payloads_at(p, handle) + zeros, p.cells - zeros)
 
 
-cdef inline int payloads_put(Payloads* p, const unsigned int* cells) except -1:
+cdef inline int payloads_put(Payloads* p, const unsigned int* cells, Py_ssize_t zeros) except -1:
     """Return a new summary with these cells, as narrow as possible, with one reference: the caller's."""
     cdef int handle = payloads_new(p, False)
-    if not payloads_fill(p, handle, cells):
+    if not payloads_fill(p, handle, cells, zeros):
         payloads_drop(p, handle)
         handle = payloads_new(p, True)
-        payloads_fill(p, handle, cells)
+        payloads_fill(p, handle, cells, zeros)
     return handle
 
 
 cdef inline const unsigned int* payloads_get(const Payloads* p, int handle, unsigned int* capacity) noexcept nogil:
-    """Return the cells of a summary in 32 bits, widened into `capacity` if they are stored in 16."""
+    """Return the cells of a summary in 32 bits, widened into `capacity` if they are stored in 16; not the zeros."""
+    cdef Py_ssize_t zeros = payloads_zeros(p, handle)
     if handle & 1:
         return <const unsigned int*> payloads_at(p, handle)
-    widen_cells(<const unsigned short*> payloads_at(p, handle), capacity, p.cells)
+    widen_cells(<const unsigned short*> payloads_at(p, handle) + zeros, capacity + zeros, p.cells - zeros)
     return capacity
 
 
+cdef inline void payloads_copy(const Payloads* p, int handle, void* out) noexcept nogil:
+    """Write all cells of a summary, in its width, to `out`."""
+    cdef Py_ssize_t start = payloads_zeros(p, handle) * (4 if handle & 1 else 2)
+    memset(out, 0, start)
+    memcpy(<char*> out + start, <char*> payloads_at(p, handle) + start, p.pool[handle & 1].nbytes - start)
+
+
+cdef inline void payloads_set(Payloads* p, int handle, const char* cells) noexcept nogil:
+    """Store `cells`, which have the width of the summary `handle`."""
+    cdef Py_ssize_t n = 0, row_bytes = (4 if handle & 1 else 2) * p.row
+    while n < p.pool[handle & 1].nbytes and cells[n] == 0:
+        n += 1
+    payloads_header(p, handle).zeros = <int> (n // row_bytes * p.row)
+    memcpy(payloads_at(p, handle), cells, p.pool[handle & 1].nbytes)
+
+
 cdef inline unsigned int payloads_cell(const Payloads* p, int handle, Py_ssize_t k) noexcept nogil:
+    if k < payloads_zeros(p, handle):
+        return 0
     if handle & 1:
         return (<const unsigned int*> payloads_at(p, handle))[k]
     return (<const unsigned short*> payloads_at(p, handle))[k]
@@ -206,14 +234,34 @@ cdef inline double* payloads_release(const Payloads* p, int handle) noexcept nog
     return &payloads_header(p, handle).release
 
 
+cdef inline void payloads_prefetch(const Payloads* p, int handle) noexcept nogil:
+    """Prefetch the header and the cells in the middle, from where the processor goes on by itself."""
+    cdef const char* header = <const char*> payloads_header(p, handle)
+    prefetch(header)
+    prefetch(header + p.pool[handle & 1].nbytes // 2)
+    prefetch(header + p.pool[handle & 1].nbytes // 2 + 64)
+
+
 cdef inline bint payloads_equal(const Payloads* p, int a, int b) noexcept nogil:
-    return (a & 1) == (b & 1) and memcmp(payloads_at(p, a), payloads_at(p, b), p.pool[a & 1].nbytes) == 0
+    """Return whether two summaries have the same width and cells, whichever zeros they store."""
+    cdef const char* cells
+    cdef Py_ssize_t width = 4 if a & 1 else 2, k, start
+    if (a & 1) != (b & 1):
+        return False
+    if payloads_zeros(p, a) > payloads_zeros(p, b):
+        a, b = b, a
+    start = payloads_zeros(p, b) * width
+    cells = <const char*> payloads_at(p, a)
+    for k in range(payloads_zeros(p, a) * width, start):
+        if cells[k]:
+            return False
+    return memcmp(cells + start, <const char*> payloads_at(p, b) + start, p.pool[a & 1].nbytes - start) == 0
 
 
 cdef inline int payloads_shrink(Payloads* p, int handle) except -1:
     """Make the summary `handle`, of full width, narrow if its cells fit; return its new handle."""
     cdef int narrow = payloads_new(p, False)
-    if payloads_fill(p, narrow, <const unsigned int*> payloads_at(p, handle)):
+    if payloads_fill(p, narrow, <const unsigned int*> payloads_at(p, handle), payloads_zeros(p, handle)):
         payloads_release(p, narrow)[0] = payloads_release(p, handle)[0]
         payloads_drop(p, handle)
         return narrow
@@ -221,10 +269,24 @@ cdef inline int payloads_shrink(Payloads* p, int handle) except -1:
     return handle
 
 
-cdef inline int payloads_add(Payloads* p, const unsigned short* a, const unsigned short* b) except -2:
-    """Return a new narrow summary, the sum of two narrow summaries; -1 if the sum is not narrow."""
+cdef inline int payloads_add(Payloads* p, const unsigned int* a, Py_ssize_t a_zeros, const unsigned int* b,
+                             Py_ssize_t b_zeros, unsigned int* capacity) except -1:
+    """Return a new summary, the sum of cells of 32 bits; `capacity` has room for it."""
+    cdef Py_ssize_t low = min(a_zeros, b_zeros), high = max(a_zeros, b_zeros)
+    memcpy(capacity + low, (a if a_zeros < b_zeros else b) + low, 4 * (high - low))
+    add_cells(a + high, b + high, capacity + high, p.cells - high)
+    return payloads_put(p, capacity, low)
+
+
+cdef inline int payloads_add_narrow(Payloads* p, const unsigned short* a, Py_ssize_t a_zeros, const unsigned short* b,
+                                    Py_ssize_t b_zeros) except -2:
+    """Return a new narrow summary, the sum of cells of 16 bits; -1 if the sum is not narrow."""
     cdef int handle = payloads_new(p, False)
-    if add_narrow_cells(a, b, <unsigned short*> payloads_at(p, handle), p.cells):
+    cdef unsigned short* out = <unsigned short*> payloads_at(p, handle)
+    cdef Py_ssize_t low = min(a_zeros, b_zeros), high = max(a_zeros, b_zeros)
+    payloads_header(p, handle).zeros = <int> low
+    memcpy(out + low, (a if a_zeros < b_zeros else b) + low, 2 * (high - low))
+    if add_narrow_cells(a + high, b + high, out + high, p.cells - high):
         return handle
     payloads_drop(p, handle)
     return -1

@@ -466,12 +466,17 @@ def debit_drop(tasks: ArrayLike, task_size: ArrayLike, double cell_task_size, le
     return (<_Debts>debts).drop(cell_task_size)
 
 
-cdef void debit_cells(const unsigned int* values, unsigned int* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil:
-    debit_rows(values, out, g.n_stretch, g.n_size, g.n_task_size, g.size, drops, limits)
+cdef void debit_cells(const unsigned int* values, Py_ssize_t zeros, unsigned int* out, const Grid* g,
+                      const unsigned int* drops, const double* limits) noexcept nogil:
+    cdef Py_ssize_t first = zeros // (g.n_size * g.n_task_size)
+    debit_rows(values + zeros, out + zeros, g.n_stretch - first, g.n_size, g.n_task_size, g.size, drops, limits + first)
 
 
-cdef void debit_narrow_cells(const unsigned short* values, unsigned short* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil:
-    debit_narrow_rows(values, out, g.n_stretch, g.n_size, g.n_task_size, g.size, drops, limits)
+cdef void debit_narrow_cells(const unsigned short* values, Py_ssize_t zeros, unsigned short* out, const Grid* g,
+                             const unsigned int* drops, const double* limits) noexcept nogil:
+    cdef Py_ssize_t first = zeros // (g.n_size * g.n_task_size)
+    debit_narrow_rows(values + zeros, out + zeros, g.n_stretch - first, g.n_size, g.n_task_size, g.size, drops,
+                      limits + first)
 
 
 cdef void add_cells(const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil:
@@ -505,10 +510,10 @@ def _debit_cells(values: NDArray[Any], size: NDArray[np.float64], drops: NDArray
     g.n_stretch, g.n_size, g.n_task_size, g.size = values.shape[0], values.shape[1], values.shape[2], &w[0]
     if values.dtype == np.uint16:
         narrow_from, narrow_to = values, out
-        debit_narrow_cells(&narrow_from[0, 0, 0], &narrow_to[0, 0, 0], &g, &drop_values[0], &limit_rows[0])
+        debit_narrow_cells(&narrow_from[0, 0, 0], 0, &narrow_to[0, 0, 0], &g, &drop_values[0], &limit_rows[0])
     else:
         wide_from, wide_to = values, out
-        debit_cells(&wide_from[0, 0, 0], &wide_to[0, 0, 0], &g, &drop_values[0], &limit_rows[0])
+        debit_cells(&wide_from[0, 0, 0], 0, &wide_to[0, 0, 0], &g, &drop_values[0], &limit_rows[0])
     return out
 
 
@@ -577,7 +582,7 @@ cdef int write_debit(const unsigned int* values, const Grid* g, object tasks, ob
                     if (debts.tasks[b] > 0 and g.stretch[i] < s[b]
                             and w[b] - ages[b] / g.stretch[i] < limits[i]):
                         limits[i] = w[b] - ages[b] / g.stretch[i]
-            debit_cells(values, out, g, &drops[0], &limits[0])
+            debit_cells(values, 0, out, g, &drops[0], &limits[0])
         else:
             for i in range(ns * g.n_size):
                 for k in range(na):

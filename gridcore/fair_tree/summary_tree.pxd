@@ -146,7 +146,6 @@ cdef class SummaryTree:
         # returns a payload with the sum of the debited children of router m, and sets `least` to their minimum
         # stretch; -1 if the children's summaries were sampled for different releases
     cdef double _release_in_sum(self, Py_ssize_t child, double now) noexcept nogil
-    cdef const unsigned int* _add(self, Py_ssize_t one, Py_ssize_t other, double now) noexcept nogil
     cdef bint _make_report(self, Py_ssize_t m, long long now, int handle, double least, double largest,
                    Summary* out) noexcept nogil
         # reports the payload `handle`, taking over its reference, if it differs from the last report

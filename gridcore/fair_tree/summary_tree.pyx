@@ -31,11 +31,12 @@ from gridcore.fair_tree.debts cimport (Debt, Debts, debts_add, debts_drops, debt
                                      debts_settle)
 from gridcore.common.memory cimport allocate_aligned, free_aligned, large_pages, prefetch
 from gridcore.fair_tree.payloads cimport (
-    CHUNK, PayloadHeader, Pool, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free,
-    payloads_get, payloads_is_used, payloads_add_reference, payloads_in_use, payloads_header, payloads_make, payloads_put,
-    payloads_recount, payloads_release, payloads_equal, payloads_has_place, pool_at, pool_grow,
+    CHUNK, PayloadHeader, Pool, payloads_add, payloads_add_narrow, payloads_add_reference, payloads_at, payloads_cell,
+    payloads_clear, payloads_copy, payloads_drop, payloads_equal, payloads_free, payloads_get, payloads_has_place,
+    payloads_header, payloads_in_use, payloads_is_used, payloads_make, payloads_prefetch, payloads_recount,
+    payloads_release, payloads_wide, payloads_zeros, pool_at, pool_grow,
 )
-from gridcore.fair_tree.summaries cimport add_cells, debit_cells, debit_narrow_cells, quotient_up
+from gridcore.fair_tree.summaries cimport debit_cells, debit_narrow_cells, quotient_up
 
 import math
 
@@ -190,7 +191,7 @@ cdef class SummaryTree:
         self.left = self.scratch + self.cells
         self.right = self.left + self.cells
         self.sum = self.right + self.cells
-        payloads_make(&self.payloads, self.cells)
+        payloads_make(&self.payloads, self.cells, self.g.n_size * self.g.n_task_size)
         debts_make(&self.debts)
 
     def __dealloc__(self):
@@ -243,23 +244,28 @@ cdef class SummaryTree:
                      self._release_of(child, now), &self.g, self.drops, self.limits)
 
     cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* capacity) noexcept nogil:
-        """Return the debited summary of `child`, a lower bound at `now` s; NULL if it has not reported."""
-        if self.node[child].summary < 0:
-            return NULL
+        """Return the debited summary of `child`, a lower bound at `now` s, without its zeros."""
+        cdef int handle = self.node[child].summary
+        if handle < 0:
+            return capacity
         if self.node[child].debt < 0:
-            return payloads_get(&self.payloads, self.node[child].summary, capacity)
+            return payloads_get(&self.payloads, handle, capacity)
         self._compute_debit(child, now)
-        debit_cells(payloads_get(&self.payloads, self.node[child].summary, self.scratch), capacity, &self.g, self.drops,
-                    self.limits)
+        debit_cells(payloads_get(&self.payloads, handle, self.scratch), payloads_zeros(&self.payloads, handle), capacity,
+                    &self.g, self.drops, self.limits)
         return capacity
 
     cdef const unsigned short* _read_narrow(self, Py_ssize_t child, double now, unsigned short* capacity) noexcept nogil:
-        """Return the debited summary of a child whose summary has cells of 16 bits."""
-        cdef const unsigned short* cells = <const unsigned short*> payloads_at(&self.payloads, self.node[child].summary)
+        """Return the debited summary of a child whose summary, if it has reported, has cells of 16 bits."""
+        cdef int handle = self.node[child].summary
+        cdef const unsigned short* cells
+        if handle < 0:
+            return capacity
+        cells = <const unsigned short*> payloads_at(&self.payloads, handle)
         if self.node[child].debt < 0:
             return cells
         self._compute_debit(child, now)
-        debit_narrow_cells(cells, capacity, &self.g, self.drops, self.limits)
+        debit_narrow_cells(cells, payloads_zeros(&self.payloads, handle), capacity, &self.g, self.drops, self.limits)
         return capacity
 
     # -- requests -----------------------------------------------------------------------------------------
@@ -422,12 +428,10 @@ cdef class SummaryTree:
 
     cdef int _renew_copy(self, long long now) except -1:
         """Renew the root's copy of its undebited summary, if the summary covers all leaves."""
-        cdef Py_ssize_t child, last = -1, n = 0
+        cdef Py_ssize_t child, left_zeros, right_zeros, last = -1, n = 0
         cdef long long present_leaves = 0, covers = 0
         cdef int handle = -1, left = self.node[1].summary, right = self.node[2].summary
         cdef double release = -INFINITY
-        cdef const unsigned int* a
-        cdef const unsigned int* b
         for child in range(1, 3):
             covers += self.outlook[child].covers
             if self.node[child].presence == GONE:
@@ -445,14 +449,15 @@ cdef class SummaryTree:
             handle = self.node[last].summary
             payloads_add_reference(&self.payloads, handle)
         else:
+            left_zeros, right_zeros = payloads_zeros(&self.payloads, left), payloads_zeros(&self.payloads, right)
             if not (left & 1 or right & 1):
-                handle = payloads_add(&self.payloads, <unsigned short*> payloads_at(&self.payloads, left),
-                                      <unsigned short*> payloads_at(&self.payloads, right))
+                handle = payloads_add_narrow(
+                    &self.payloads, <unsigned short*> payloads_at(&self.payloads, left), left_zeros,
+                    <unsigned short*> payloads_at(&self.payloads, right), right_zeros)
             if handle < 0:
-                a = payloads_get(&self.payloads, left, self.left)
-                b = payloads_get(&self.payloads, right, self.right)
-                add_cells(a, b, self.sum, self.cells)
-                handle = payloads_put(&self.payloads, self.sum)
+                handle = payloads_add(
+                    &self.payloads, payloads_get(&self.payloads, left, self.left), left_zeros,
+                    payloads_get(&self.payloads, right, self.right), right_zeros, self.sum)
             payloads_release(&self.payloads, handle)[0] = release
         payloads_drop(&self.payloads, self.outlook[0].copy)
         self.outlook[0].copy, self.outlook[0].copy_made_at = handle, now
@@ -516,6 +521,7 @@ cdef class SummaryTree:
             Whether to debit the summary by `drops` and `limits`.
         """
         cdef Py_ssize_t i, j, k, row, ia = self.task_size_sample[application]
+        cdef Py_ssize_t first = payloads_zeros(&self.payloads, handle) // self.payloads.row
         cdef double w = self.size[application], age = now - self.release[application], lost = 0.0
         cdef double shift = self.release[application] - at
         cdef long long n_tasks
@@ -524,8 +530,8 @@ cdef class SummaryTree:
             lost = leaves - 1 + quotient_up(total_speed * shift + leaves * self.longest, self.ga[ia])
         elif shift > 0.0:
             shift = 0.0                 # as if the summary had been sampled for this release
-        for i in range(self.g.n_stretch):
-            capacities[i] = 0
+        memset(capacities, 0, self.g.n_stretch * sizeof(long long))
+        for i in range(first, self.g.n_stretch):
             if self.gs[i] * w <= age:
                 continue                # the deadline has passed
             j = self.size_sample[application]
@@ -593,18 +599,20 @@ cdef class SummaryTree:
         prefetch(&self.node[(row.sender - 1) // 2].last_report)
 
     cdef void _prefetch_payloads(self, const Summary* row) noexcept nogil:
-        """Prefetch the headers of a summary, of its sibling, and of the summary that their sum replaces."""
-        cdef int[3] handle
-        cdef Py_ssize_t k
+        """Prefetch a summary, its sibling, and the headers of the summaries that they and their sum replace."""
+        cdef int old, sibling, last_report
         if not 0 < row.sender < self.nodes:
             return
-        handle = [self.node[row.sender].summary, self.node[((row.sender - 1) ^ 1) + 1].summary,
-                  self.node[(row.sender - 1) // 2].last_report]
-        for k in range(3):
-            if handle[k] >= 0:
-                prefetch(payloads_header(&self.payloads, handle[k]))
+        old, sibling = self.node[row.sender].summary, self.node[((row.sender - 1) ^ 1) + 1].summary
+        last_report = self.node[(row.sender - 1) // 2].last_report
+        if old >= 0:
+            prefetch(payloads_header(&self.payloads, old))
+        if last_report >= 0:
+            prefetch(payloads_header(&self.payloads, last_report))
+        if sibling >= 0:
+            payloads_prefetch(&self.payloads, sibling)
         if payloads_has_place(&self.payloads, row.payload):
-            prefetch(payloads_header(&self.payloads, <int> row.payload))
+            payloads_prefetch(&self.payloads, <int> row.payload)
 
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil:
         cdef long long due
@@ -624,17 +632,21 @@ cdef class SummaryTree:
         return now
 
     cdef int _sum(self, Py_ssize_t m, double now, double* least) except -2:
-        cdef Py_ssize_t left_child = 2 * m + 1, right_child = 2 * m + 2
+        cdef Py_ssize_t left_child = 2 * m + 1, right_child = 2 * m + 2, left_zeros, right_zeros
         cdef int left = self.node[left_child].summary, right = self.node[right_child].summary, handle = -1
         cdef double left_release = self._release_in_sum(left_child, now) if left >= 0 else -INFINITY
         cdef double right_release = self._release_in_sum(right_child, now) if right >= 0 else left_release
         if self.common_release and left >= 0 and left_release != right_release:
             return -1
-        if left >= 0 and right >= 0 and not (left & 1 or right & 1):
-            handle = payloads_add(&self.payloads, self._read_narrow(left_child, now, <unsigned short*> self.left),
-                                  self._read_narrow(right_child, now, <unsigned short*> self.right))
+        left_zeros, right_zeros = payloads_zeros(&self.payloads, left), payloads_zeros(&self.payloads, right)
+        if not (payloads_wide(left) or payloads_wide(right)):
+            handle = payloads_add_narrow(
+                &self.payloads, self._read_narrow(left_child, now, <unsigned short*> self.left), left_zeros,
+                self._read_narrow(right_child, now, <unsigned short*> self.right), right_zeros)
         if handle < 0:
-            handle = payloads_put(&self.payloads, self._add(left_child, right_child, now))
+            handle = payloads_add(
+                &self.payloads, self._read(left_child, now, self.left), left_zeros,
+                self._read(right_child, now, self.right), right_zeros, self.sum)
         payloads_release(&self.payloads, handle)[0] = (
             0.0 if left < 0 and right < 0 else fmax(left_release, right_release))
         least[0] = min(self.node[left_child].minimum, self.node[right_child].minimum)
@@ -644,20 +656,6 @@ cdef class SummaryTree:
         """Return the release (s) of the summary of `child` in a sum: `_release_of` if the child has debts."""
         return (self._release_of(child, now) if self.node[child].debt >= 0
                 else payloads_release(&self.payloads, self.node[child].summary)[0])
-
-    cdef const unsigned int* _add(self, Py_ssize_t left_child, Py_ssize_t right_child, double now) noexcept nogil:
-        """Return the sum of the debited summaries of two children."""
-        cdef const unsigned int* a = self._read(left_child, now, self.left)
-        cdef const unsigned int* b = self._read(right_child, now, self.right)
-        if a != NULL and b != NULL:
-            add_cells(a, b, self.sum, self.cells)
-        elif a != NULL:
-            return a
-        elif b != NULL:
-            return b
-        else:
-            memset(self.sum, 0, self.cells * sizeof(int))
-        return self.sum
 
     cdef bint _make_report(self, Py_ssize_t m, long long now, int handle, double least, double largest,
                    Summary* out) noexcept nogil:
@@ -857,13 +855,15 @@ cdef class SummaryTree:
         cdef _Guard access = guard(&self.in_call)
         cdef const Pool* pool = &self.payloads.pool[wide]
         cdef Py_ssize_t place, nbytes = sizeof(PayloadHeader) + pool.nbytes
-        result = np.empty((CHUNK, nbytes), np.uint8)
+        cdef PayloadHeader header
+        result = np.zeros((CHUNK, nbytes), np.uint8)
         cdef unsigned char[:, ::1] rows = result
         for place in range(CHUNK):
             if pool_at(pool, k * CHUNK + place).references > 0:
-                memcpy(&rows[place, 0], pool_at(pool, k * CHUNK + place), nbytes)
-            else:
-                memset(&rows[place, 0], 0, nbytes)
+                header = pool_at(pool, k * CHUNK + place)[0]
+                header.zeros = 0
+                memcpy(&rows[place, 0], &header, sizeof(PayloadHeader))
+                payloads_copy(&self.payloads, <int> (2 * (k * CHUNK + place) + wide), &rows[place, sizeof(PayloadHeader)])
         return result.reshape(-1).view(self._payload_type(wide))
 
     def setstate(self, state):
@@ -922,6 +922,7 @@ cdef class SummaryTree:
                 pool_grow(pool)
             for k in range(CHUNK):
                 memcpy(pool_at(pool, n * CHUNK + k), &rows[k, 0], nbytes)
+                pool_at(pool, n * CHUNK + k).zeros = 0
             n += 1
         return 0
 

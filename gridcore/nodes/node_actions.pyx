@@ -282,13 +282,14 @@ cdef class NodeActions:
 
     cdef int _sample_cells(self, Py_ssize_t machine, const Grid* grid, long long release, long long memory,
                            unsigned int* out) except -1:
+        cdef double least
         if not self.now <= release <= LATEST:
             raise ValueError(f"release must be in {self.now}..{LATEST} ns, got {release}")
         if memory < 0:
             raise ValueError(f"memory must be >= 0 bytes, got {memory}")
         self._catch_up(machine)
         self._make_scratch()
-        self.queues._sample(machine, self.now, release, memory, grid, out, self.scratch)
+        self.queues._sample(machine, self.now, release, memory, grid, out, &least, self.scratch)
         return 0
 
     # -- threads ----------------------------------------------------------------------------------------------

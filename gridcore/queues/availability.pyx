@@ -25,9 +25,11 @@ import numpy as np
 from gridcore.common.arguments cimport (
     FINITE, NOT_NEGATIVE, POSITIVE, check_array, check_lengths, check_offsets, check_scalar, doubles, integers,
 )
-from gridcore.common.cells cimport detect, divide, divide_all
-from gridcore.common.deadlines cimport MAYBE_LATE, UNSORTED, deadlines_at
-from gridcore.queues.edf cimport Queue, check_running, is_late, running_floor, sort_by_deadline, spans_float64
+from gridcore.common.cells cimport detect, divide
+from gridcore.common.deadlines cimport MAYBE_LATE, UNSORTED, deadlines_at, minimum_from
+from gridcore.queues.edf cimport (
+    Queue, check_running, is_late, is_met, minimum_stretch, running_floor, sort_by_deadline, spans_float64,
+)
 
 from gridcore.queues.edf import _SPAN
 from gridcore.queues.summary_grid import SummaryGrid
@@ -45,7 +47,7 @@ def _vector_level(int limit) -> int:
 cdef double TOLERANCE = 1e-12
 
 cdef enum:
-    GAPS = 64                          # cells that are divided at once if all tasks are of one size
+    GAPS = 64                          # gaps that are divided at once
 
 
 # --- one queue ------------------------------------------------------------------------------------
@@ -77,78 +79,73 @@ cdef inline void fill_profile(const Queue* q, const int* order, double start, co
         p.end[k] = start + p.done[k] / q.speed
 
 
-cdef inline bint update_profile(const Queue* q, double stretch, double start, int* order, bint first,
-                                const Profile* p) noexcept nogil:
-    """Compute the deadlines at `stretch`, and the slack of each entry; return whether all deadlines are met.
+cdef inline int update_profile(const Queue* q, double stretch, double start, int* order, const Profile* p) noexcept nogil:
+    """Compute the deadlines at `stretch`, and the slack of each entry; return `MAYBE_LATE` if a deadline may be missed.
 
-    With `first`, the profile is filled first; otherwise it must match `order`, which seldom changes from one stretch
-    to the next.
+    The profile must match `order`, which seldom changes from one stretch to the next.
     """
-    cdef Py_ssize_t k
-    cdef int flags
-    if first:
-        fill_profile(q, order, start, p)
-    flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
+    cdef int flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
     if flags & UNSORTED:
         sort_by_deadline(p.deadline, order, q.n, p.slack)  # `slack` is scratch here, and computed below
         fill_profile(q, order, start, p)
         flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
-    if flags & MAYBE_LATE:
-        for k in range(q.n):
-            if is_late(p.end[k], p.deadline[k]):
-                return False
-    return True
+    return flags & MAYBE_LATE
 
 
-cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, unsigned int* out,
-                       double* scratch) noexcept nogil:
-    cdef Py_ssize_t n = q.n, row = grid.n_size * grid.n_task_size, i, j, k
+cdef inline bint is_feasible_at(const Queue* q, double stretch, double start, int* order, const Profile* p) noexcept nogil:
+    """Return whether the queue and the running task meet their deadlines at `stretch`."""
+    if stretch + stretch * TOLERANCE < q.floor:
+        return False
+    return not update_profile(q, stretch, start, order, p) or is_met(p.end, p.deadline, q.n)
+
+
+cdef inline void divide_gaps(const double* gaps, Py_ssize_t n, const Grid* grid, unsigned int* out) noexcept nogil:
+    """Write the tasks of each size that fit into each of `n` gaps."""
+    cdef Py_ssize_t k
+    for k in range(grid.n_task_size):
+        divide(gaps, grid.task_size[k], out + k, grid.n_task_size, n)
+
+
+cdef Py_ssize_t sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, double least,
+                             unsigned int* out, double* scratch) noexcept nogil:
+    cdef Py_ssize_t n = q.n, row = grid.n_size * grid.n_task_size, first, i, j, k = 0
     cdef double start = q.free_at if q.free_at > release_new else release_new
-    cdef double stretch, deadline, gap, last, least
-    cdef unsigned int* cell = out + grid.n_stretch * row
-    cdef double[GAPS] gaps             # with one task size, those of the next cells, from the end of the array
+    cdef double deadline, gap
+    cdef unsigned int* cell
+    cdef double[GAPS] gaps
     cdef Py_ssize_t n_gaps = 0
     cdef Profile p
     p.deadline, p.release, p.size, p.end = scratch, scratch + n, scratch + 2 * n, scratch + 3 * n
-    p.done, p.slack, p.work_before = scratch + 4 * n, scratch + 5 * n, scratch + 6 * n
-    # From the largest stretch down: below the first infeasible row all rows are infeasible.
-    for i in range(grid.n_stretch - 1, -1, -1):
-        stretch = grid.stretch[i]
-        if stretch + stretch * TOLERANCE < q.floor or (
-            n > 0 and not update_profile(q, stretch, start, order, i == grid.n_stretch - 1, &p)
-        ):
-            memset(out, 0, (i + 1) * row * sizeof(unsigned int))
-            break
-        # From the largest size down, since each size needs the least slack of all later entries.
-        k = n
-        least = INFINITY
-        last = -1.0
-        for j in range(grid.n_size - 1, -1, -1):
-            cell -= grid.n_task_size
-            deadline = release_new + stretch * grid.size[j]
-            gap = (deadline - start) * q.speed
-            if n > 0:
-                while k > 0 and p.deadline[k - 1] > deadline:
-                    k -= 1
-                    least = p.slack[k] if p.slack[k] < least else least
-                gap -= p.work_before[k]
-                gap = least if least < gap else gap
-            if grid.n_task_size == 1:
-                n_gaps += 1
-                gaps[GAPS - n_gaps] = gap if gap > 0.0 else 0.0
-                if n_gaps == GAPS:
-                    divide_all(gaps, grid.task_size[0], cell, n_gaps)
-                    n_gaps = 0
-                continue
-            if not gap > 0.0:
-                gap = 0.0
-                memset(cell, 0, grid.n_task_size * sizeof(unsigned int))
-            elif gap == last:
-                memcpy(cell, cell + grid.n_task_size, grid.n_task_size * sizeof(unsigned int))
-            else:
-                divide(gap, grid.task_size, cell, grid.n_task_size)
-            last = gap
-    divide_all(gaps + GAPS - n_gaps, grid.task_size[0], cell, n_gaps)
+    p.done, p.work_before, p.slack = scratch + 4 * n, scratch + 5 * n, scratch + 6 * n + 1
+    fill_profile(q, order, start, &p)
+    # deadlines are met from some stretch on, which is searched from `least` on
+    first = samples_below(grid, least)
+    while first > 0 and is_feasible_at(q, grid.stretch[first - 1], start, order, &p):
+        first -= 1
+    while first < grid.n_stretch and not is_feasible_at(q, grid.stretch[first], start, order, &p):
+        first += 1
+    memset(out, 0, first * row * sizeof(unsigned int))
+    cell = out + first * row
+    for i in range(first, grid.n_stretch):
+        if i > first:                  # the profile is that of the first stretch
+            update_profile(q, grid.stretch[i], start, order, &p)
+        # an entry may lose as much as the entry after it that can lose least
+        minimum_from(p.slack, n)
+        k = 0
+        for j in range(grid.n_size):
+            deadline = release_new + grid.stretch[i] * grid.size[j]
+            while k < n and p.deadline[k] <= deadline:
+                k += 1
+            gap = (deadline - start) * q.speed - p.work_before[k]
+            gap = p.slack[k] if k < n and p.slack[k] < gap else gap
+            gaps[n_gaps] = gap if gap > 0.0 else 0.0
+            n_gaps += 1
+            if n_gaps == GAPS:
+                divide_gaps(gaps, n_gaps, grid, cell)
+                cell += GAPS * grid.n_task_size
+                n_gaps = 0
+    divide_gaps(gaps, n_gaps, grid, cell)
+    return first * row
 
 
 cdef double queue_gap(const Queue* q, int* order, double stretch, double release_new, double size_new,
@@ -328,8 +325,10 @@ def sample_availability(grid: SummaryGrid, double release_new, release: ArrayLik
     check_scalar(release_new, "release_new", FINITE)
     result = np.empty(grid.shape, dtype=np.uint32)
     cdef unsigned int[:, :, ::1] out = result   # OUT
+    cdef double least
     with nogil:
-        sample_queue(&single.q, single.order, &axes.grid, release_new, &out[0, 0, 0], single.scratch)
+        least = minimum_stretch(&single.q, single.order, single.scratch)
+        sample_queue(&single.q, single.order, &axes.grid, release_new, least, &out[0, 0, 0], single.scratch)
     return result
 
 
@@ -374,7 +373,8 @@ cdef class _Batch:
                     break
                 for k in range(q.n):
                     order[k] = <int>k
-                sample_queue(&q, order, &self.axes.grid, self.release_new, &self.out[u, 0, 0, 0], scratch)
+                value = minimum_stretch(&q, order, scratch)
+                sample_queue(&q, order, &self.axes.grid, self.release_new, value, &self.out[u, 0, 0, 0], scratch)
         free(scratch)
         if overflow:
             raise OverflowError(_SPAN)

@@ -391,28 +391,29 @@ cdef class CoreQueues(TaskQueues):
     cdef bint _fits_alone(self, Py_ssize_t u, double seconds, double task_size) noexcept nogil:
         return seconds * self.speed[u] >= task_size
 
-    cdef void _sample(self, Py_ssize_t u, long long now, long long at, long long memory, const Grid* g,
-                      unsigned int* out, Scratch* s) noexcept nogil:
-        cdef Py_ssize_t i, j, k
+    cdef Py_ssize_t _sample(self, Py_ssize_t u, long long now, long long at, long long memory, const Grid* g,
+                            unsigned int* out, double* least, Scratch* s) noexcept nogil:
+        cdef Py_ssize_t i, j, k, zeros
         cdef double width = self._width(u, memory)
         cdef double* task_size = NULL
         cdef Grid wider = g[0]
         if width > 1.0:
             task_size = <double*> malloc(g.n_task_size * sizeof(double))
-            if width == INFINITY or task_size == NULL:  # without memory for the samples, the machine takes none
+            if task_size == NULL:       # without memory for the samples, the machine takes none
                 memset(out, 0, g.n_stretch * g.n_size * g.n_task_size * sizeof(unsigned int))
-                free(task_size)
-                return
+                least[0] = INFINITY
+                return g.n_stretch * g.n_size * g.n_task_size
             for k in range(g.n_task_size):
                 task_size[k] = g.task_size[k] * width
             wider.task_size = task_size
-        TaskQueues._sample(self, u, now, at, memory, &wider, out, s)
+        zeros = TaskQueues._sample(self, u, now, at, memory, &wider, out, least, s)
         free(task_size)
         for i in range(g.n_stretch):
             for j in range(g.n_size):
                 for k in range(g.n_task_size):
                     if not self._fits_alone(u, g.stretch[i] * g.size[j], g.task_size[k]):
                         out[(i * g.n_size + j) * g.n_task_size + k] = 0
+        return zeros
 
     cdef long long _first_free(self, Py_ssize_t u, long long at, double* floor) noexcept nogil:
         cdef Py_ssize_t k

@@ -313,7 +313,7 @@ cdef class DataQueues(TaskQueues):
         cdef Task task = self._task(u, application)
         return self._makespan(&task, tasks)
 
-    cdef void _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil:
+    cdef bint _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil:
         cdef Pipe pipe = (<Pipe*> &self.pipe[u, 0])[0]
         cdef const int* row = &self.share[u, self.first[u], 0]
         cdef long long edge = at + inclusive, start = at, tasks, end
@@ -351,6 +351,7 @@ cdef class DataQueues(TaskQueues):
         q.speed = self.speed[u]
         q.free_at = start / 1e9
         q.floor = least
+        return False
 
     def capacity_of(self, double stretch, Py_ssize_t application, long long now, machines: ArrayLike) -> Integers:
         """Return a lower bound of the further tasks of `application` that each of `machines` can take at `stretch`.

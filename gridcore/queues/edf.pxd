@@ -13,7 +13,7 @@ cdef struct Queue:                 # the queue of one node, in any order
 
 cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcept nogil
     # order[n]: at entry any permutation (a warm start), at exit the EDF order (deadline, then index) at
-    # the result. scratch: >= 2*n doubles.
+    # the result. scratch: >= 3*n doubles.
 
 cdef double bisect(const Queue* q, int* order, double* scratch, double rtol) noexcept nogil
     # As minimum_stretch, but with a relative error of up to `rtol`, 0 < rtol < 1: the result may be too large.
@@ -28,8 +28,18 @@ cdef inline bint is_late(double end, double deadline) noexcept nogil:
     return not end <= deadline + 1e-12 * (a if a > b else b)
 
 
-cdef void sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratch) noexcept nogil
-    # Sorts the pairs (key[k], order[k]) ascending; fast when nearly sorted. scratch: >= n doubles.
+cdef inline bint is_met(const double* end, const double* deadline, Py_ssize_t n) noexcept nogil:
+    """Return whether no entry ends after its deadline."""
+    cdef Py_ssize_t k
+    for k in range(n):
+        if is_late(end[k], deadline[k]):
+            return False
+    return True
+
+
+cdef bint sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratch) noexcept nogil
+    # Sorts the pairs (key[k], order[k]) ascending, and returns False if they already were; fast when nearly sorted.
+    # scratch: >= n doubles.
 
 cdef bint spans_float64(const Queue* q) noexcept nogil
     # Returns False if the times of serving the queue exceed the range of float64.

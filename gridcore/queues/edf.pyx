@@ -9,7 +9,7 @@ A deadline counts as met within 1e-12 relative. Entries without work left are ig
 The reference implementation in plain Python, equal operation by operation, is `tests.reference.edf`.
 """
 
-from libc.math cimport ceil, fabs, isfinite, isnan, rint
+from libc.math cimport INFINITY, ceil, fabs, isfinite, isnan, rint
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -150,7 +150,7 @@ cdef void merge_sort(double* key, int* order, Py_ssize_t n, double* scratch) noe
         width *= 2
 
 
-cdef void sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratch) noexcept nogil:
+cdef bint sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratch) noexcept nogil:
     cdef Py_ssize_t i, j, moves = 0, budget = 4 * n + 160
     cdef double v
     cdef int o
@@ -169,21 +169,27 @@ cdef void sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratc
         moves += i - j
         if moves > budget and n > 32:
             merge_sort(key, order, n, scratch)
-            return
+            break
+    return moves > 0
 
 
 # --- minimum stretch ------------------------------------------------------------------------------
 
-cdef inline double evaluate(const Queue* q, const int* order) noexcept nogil:
-    """Return the stretch of the queue when served in this order; it is at least the floor."""
+cdef inline double evaluate(const Queue* q, const int* order, double* end) noexcept nogil:
+    """Return the stretch of the queue when served in this order; it is at least the floor.
+
+    `end` becomes the end of each entry, s, in this order; -inf if it has no work, so it is never late.
+    """
     cdef Py_ssize_t k
     cdef int i
     cdef double done = 0.0, best = q.floor, lag
     for k in range(q.n):
         i = order[k]
+        end[k] = -INFINITY
         if q.work[i] > 0.0:
             done += q.work[i]
-            lag = (q.free_at + done / q.speed) - q.release[i]
+            end[k] = q.free_at + done / q.speed
+            lag = end[k] - q.release[i]
             if lag > best * q.size[i]:
                 best = lag / q.size[i]
     return best
@@ -203,14 +209,14 @@ cdef inline bint is_feasible(const Queue* q, const int* order, const double* dea
     return True
 
 
-cdef inline void arrange(const Queue* q, double stretch, int* order, double* deadline, double* scratch) noexcept nogil:
-    """Sort `order` and `deadline` in EDF order at `stretch`."""
+cdef inline bint arrange(const Queue* q, double stretch, int* order, double* deadline, double* scratch) noexcept nogil:
+    """Sort `order` and `deadline` in EDF order at `stretch`; return False if `order` was sorted."""
     cdef Py_ssize_t k
     cdef int i
     for k in range(q.n):
         i = order[k]
         deadline[k] = q.release[i] + stretch * q.size[i]
-    sort_by_deadline(deadline, order, q.n, scratch)
+    return sort_by_deadline(deadline, order, q.n, scratch)
 
 
 cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcept nogil:
@@ -221,24 +227,25 @@ cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcep
     deadline, so no smaller value is feasible. In practice this takes two to four passes.
     """
     cdef double stretch, value, step
+    cdef double* end = scratch + 2 * q.n
     if q.n == 0:
         return q.floor
     if q.n == 1:
         order[0] = 0
-    stretch = evaluate(q, order)
-    while True:
-        arrange(q, stretch, order, scratch, scratch + q.n)
-        value = evaluate(q, order)
+    stretch = evaluate(q, order, end)
+    while arrange(q, stretch, order, scratch, scratch + q.n):
+        value = evaluate(q, order, end)
         if not value < stretch:
             break
         stretch = value
     # r + S*w may round to less than the end from which S was computed: increase S by units in the last place.
     step = EPSILON
-    while not is_feasible(q, order, scratch):
+    while not is_met(end, scratch, q.n):
         # if the product underflows to 0, add the smallest positive number
         stretch += max(stretch * step, SMALLEST)
         step *= 2.0
-        arrange(q, stretch, order, scratch, scratch + q.n)
+        if arrange(q, stretch, order, scratch, scratch + q.n):
+            evaluate(q, order, end)
     return stretch
 
 
@@ -393,10 +400,10 @@ def optimal_stretch(release: ArrayLike, size: ArrayLike, work: ArrayLike, *, dou
     q.free_at = now
     if not spans_float64(&q):
         raise OverflowError(_SPAN)
-    scratch = <double*>malloc(q.n * (2 * sizeof(double) + sizeof(int)) + 16)
+    scratch = <double*>malloc(q.n * (3 * sizeof(double) + sizeof(int)) + 16)
     if scratch == NULL:
         raise MemoryError()
-    order = <int*>(scratch + 2 * q.n)
+    order = <int*>(scratch + 3 * q.n)
     with nogil:
         for k in range(q.n):
             order[k] = <int>k
@@ -510,10 +517,10 @@ def project_queues(offsets: ArrayLike, release: ArrayLike, size: ArrayLike, work
     for u in range(nodes):
         if off[u + 1] - off[u] > longest:
             longest = off[u + 1] - off[u]
-    scratch = <double*>malloc(longest * (2 * sizeof(double) + sizeof(int)) + 16)
+    scratch = <double*>malloc(longest * (3 * sizeof(double) + sizeof(int)) + 16)
     if scratch == NULL:
         raise MemoryError()
-    order = <int*>(scratch + 2 * longest)
+    order = <int*>(scratch + 3 * longest)
     with nogil:
         for u in range(nodes):
             q.n = off[u + 1] - off[u]

@@ -26,9 +26,9 @@ cdef class TaskQueues(MachineQueues):
         # returns the minimum stretch of the machine; nan if fewer than two shares wait: there is nothing to sort
     cdef bint _fits_alone(self, Py_ssize_t u, double seconds, double task_size) noexcept nogil
     cdef advance_quietly(self, const long long[::1] u, long long now)
-    cdef void _sample(self, Py_ssize_t u, long long now, long long at, long long memory, const Grid* g,
-                      unsigned int* out, Scratch* s) noexcept nogil
+    cdef Py_ssize_t _sample(self, Py_ssize_t u, long long now, long long at, long long memory, const Grid* g,
+                            unsigned int* out, double* least, Scratch* s) noexcept nogil
     cdef long long _first_free(self, Py_ssize_t u, long long at, double* floor) noexcept nogil
-    cdef void _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil
+    cdef bint _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil
     cdef double _capacity_of(self, Py_ssize_t u, double stretch, Py_ssize_t application, long long now,
                       Scratch* s) noexcept nogil

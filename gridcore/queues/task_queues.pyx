@@ -207,25 +207,30 @@ cdef class TaskQueues(MachineQueues):
         g.n_stretch, g.n_size, g.n_task_size = gs.shape[0], gw.shape[0], ga.shape[0]
         g.stretch, g.size, g.task_size = &gs[0], &gw[0], &ga[0]
         cdef Py_ssize_t k
+        cdef double least
         cdef Scratch s
         if not scratch_make(&s, self.capacity):
             raise MemoryError
         with nogil:
             for k in range(lo, hi):
-                self._sample(u[k], now, at, memory, &g, &out[k, 0], &s)
+                self._sample(u[k], now, at, memory, &g, &out[k, 0], &least, &s)
         scratch_free(&s)
 
-    cdef void _sample(self, Py_ssize_t u, long long now, long long at, long long memory, const Grid* g,
-                      unsigned int* out, Scratch* s) noexcept nogil:
-        """Sample the availability of `u`, which has advanced to `now`, for tasks with `memory` bytes."""
+    cdef Py_ssize_t _sample(self, Py_ssize_t u, long long now, long long at, long long memory, const Grid* g,
+                            unsigned int* out, double* least, Scratch* s) noexcept nogil:
+        """Sample the availability of `u`, which has advanced to `now`, for tasks with `memory` bytes.
+
+        `least` becomes the minimum stretch of its tasks at `now`.  Returns the number of cells in front, of whole
+        stretches, that are 0 because the queue misses a deadline.
+        """
         cdef Queue q
-        cdef double least = 0.0
+        cdef bint is_same = self._gather(u, now, False, &q, s) and at == now
+        least[0] = self._minimum(&q, s)
+        if not is_same:
+            self._gather(u, at, True, &q, s)
         if at > now:
-            self._gather(u, now, False, &q, s)
-            least = self._minimum(&q, s)
-        self._gather(u, at, True, &q, s)
-        q.floor = max(q.floor, least)
-        sample_queue(&q, s.order, g, at / 1e9, out, s.buffer)
+            q.floor = max(q.floor, least[0])
+        return sample_queue(&q, s.order, g, at / 1e9, least[0], out, s.buffer)
 
     def available(self, double stretch, double release_new, double size_new, double task_size_new, long long now,
                   machines: ArrayLike | None = None, *, long long memory=0) -> Integers:
@@ -279,16 +284,18 @@ cdef class TaskQueues(MachineQueues):
             self.task_size[application] * self._width(u, self._memory_of(application)))
         return <double> <long long> capacity if capacity < 2.0**63 else 2.0**63
 
-    cdef void _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil:
+    cdef bint _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil:
         """Compute the queue that `u` will have at `at` ns if nothing arrives, in the form for single-queue kernels.
 
-        With `inclusive`, a task that starts at exactly `at` counts as started.
+        With `inclusive`, a task that starts at exactly `at` counts as started.  Returns True if `inclusive` certainly
+        makes no difference, since no task starts by then.
         """
         cdef Py_ssize_t k, n = 0
         cdef const int* row = &self.share[u, self.first[u], 0]
         cdef double floor = 0.0, width = 1.0
         cdef long long cores = self._cores(u), start = self._first_free(u, at, &floor), tasks, length
         cdef long long edge = at + inclusive
+        cdef bint is_busy = start > at
         cdef int i
         for k in range(self.count[u]):
             i, tasks = row[2 * k], row[2 * k + 1]
@@ -317,6 +324,7 @@ cdef class TaskQueues(MachineQueues):
         q.speed = self.speed[u] * cores
         q.free_at = max(start, at) / 1e9
         q.floor = floor
+        return is_busy
 
     cdef long long _first_free(self, Py_ssize_t u, long long at, double* floor) noexcept nogil:
         """Return when `u` will have run its running tasks, on average over its cores, ns.
