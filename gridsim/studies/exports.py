@@ -9,13 +9,21 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gridsim.results.metrics.estimates import LEVEL, Estimate
+from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate
 from gridsim.results.table import Table
 from gridsim.studies.overview import TextTable
 from gridsim.support.text import number_text
 
 #: Titles of the columns with intervals.
 INTERVAL = f"{LEVEL:.0%} interval"
+
+
+def mean_over(count: int) -> str:
+    """Return the text on the means in a table: the number of replications, and whether they are few."""
+    few = ", which is too narrow with so few" if 1 < count < MIN_SEEDS else ""
+    return f"mean over {count} replication{'' if count == 1 else 's'} [{INTERVAL}{few}]"
+
+
 #: Character -> its command in LaTeX.
 _LATEX = {
     **{character: rf"\{character}" for character in "&%$#_{}"},

@@ -51,7 +51,7 @@ from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
-from gridsim.studies.exports import INTERVAL, estimate_cells, estimate_columns, paper_head, rows_table
+from gridsim.studies.exports import estimate_cells, estimate_columns, mean_over, paper_head, rows_table
 from gridsim.studies.groups import GroupMeans, group_means
 from gridsim.studies.overview import (
     Overview,
@@ -421,9 +421,8 @@ class Replicates(Study):
     def _metric_table(self, metric: str) -> TextTable:
         base, names = self.reference(metric), self._names_with(metric)
         heads = ["scheduler", "mean", *([] if base is None else [f"relative to {base}"])]
-        about = f"mean over {len(self.seeds)} replications [{INTERVAL}]"
         length, unit = self.unit(metric)
-        caption = f"{heading(metric, unit, self.noun)}, {about}"
+        caption = f"{heading(metric, unit, self.noun)}, {mean_over(len(self.seeds))}"
         return TextTable(caption, [(head, "") for head in heads], self.text_rows(metric, names, base, length))
 
     def _names_with(self, metric: str) -> list[str]:
@@ -531,7 +530,7 @@ class Replicates(Study):
         return [
             [
                 name,
-                self.mean(name, metric).scale(1.0 / length).format(),
+                self.mean(name, metric).scale(1.0 / length).format(seeds=len(self.seeds)),
                 *([] if base is None else [self.relative(name, base, metric, length)]),
             ]
             for name in names
@@ -603,13 +602,13 @@ class Replicates(Study):
             return NOT_RANKED
         ratio = self.ranked_ratio(name, base, metric)
         if ratio is not None:
-            return ratio.format()
+            return ratio.format(seeds=len(self.seeds))
         if self.short_wait(metric) or not self._column(base, metric).any():
             return "-"
         if not self._column(name, metric).any():
             return "0"
         difference = self.difference(name, base, metric)
-        return f"difference {difference.scale(1.0 / length).format()}"
+        return f"difference {difference.scale(1.0 / length).format(seeds=len(self.seeds))}"
 
     def ranked_ratio(self, name: str, base: str, metric: str) -> Estimate | None:
         """Return the `ratio` that tables and charts show.

@@ -22,7 +22,7 @@ from gridsim.results.metrics.registry import ALIASES, display_name, heading
 from gridsim.results.metrics.selection import units_of
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import RunRecord
-from gridsim.studies.exports import paper_head, rows_table
+from gridsim.studies.exports import mean_over, paper_head, rows_table
 from gridsim.studies.overview import Overview, TextTable, enumeration, failure_lines, paired_with
 from gridsim.studies.replicate import Replicates, replicates_of
 from gridsim.studies.study import Study, digest_of_runs
@@ -371,7 +371,7 @@ class SweepResult(Study):
             for labels, replicates in self.each()
             for row in replicates.text_rows(metric, self.schedulers, base, length)
         ]
-        caption = f"{heading(metric, unit)}, mean over {self.replicates} replications"
+        caption = f"{heading(metric, unit)}, {mean_over(self.replicates)}"
         return TextTable(caption, [(head, "") for head in heads], rows)
 
     def _unit(self, metric: str) -> tuple[float, str]:

@@ -22,6 +22,8 @@ LEVEL = 0.95
 MIN_SEEDS = 5
 #: Note of an estimate from equal values.
 _ALL_EQUAL = "all equal"
+#: Note of an interval of few seeds.
+_FEW = "few: the interval is too narrow"
 #: Note of a ratio that does not exist.
 _NOT_POSITIVE = "a value is not above 0"
 
@@ -58,13 +60,21 @@ class Estimate:
         """Return this estimate in another unit: all values times `factor`."""
         return replace(self, mean=factor * self.mean, low=factor * self.low, high=factor * self.high)
 
-    def format(self, digits: int = DIGITS) -> str:
-        """Return the mean with the interval and the number of seeds; without an interval, with the note."""
+    def format(self, digits: int = DIGITS, *, seeds: int | None = None) -> str:
+        """Return the mean with the interval, the number of seeds and the note, as text.
+
+        Parameters
+        ----------
+        seeds
+            The number of seeds that is stated elsewhere, and that it is small if it is; it is left out here.
+        """
         mean, low, high = (number_text(value, digits) for value in (self.mean, self.low, self.high))
         if math.isnan(self.low):
             return f"{mean} (no interval: {self.note})"
-        count = f"n = {self.seeds}" + (f", {self.note}" if self.note else "")
-        return f"{mean} ({count})" if self.is_constant else f"{mean} [{low}, {high}] ({count})"
+        text = mean if self.is_constant else f"{mean} [{low}, {high}]"
+        note = "" if seeds is not None and self.note == _FEW else self.note
+        parts = [*([] if seeds == self.seeds else [f"n = {self.seeds}"]), *([note] if note else [])]
+        return f"{text} ({', '.join(parts)})" if parts else text
 
     __str__ = format
 
@@ -108,7 +118,7 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
     if all((value == value[0]).all() for value in values):
         return Estimate(center, center, center, count, level, _ALL_EQUAL)
     bootstrap = import_extra("scipy.stats", "stats", "an interval").bootstrap
-    note = "few: the interval is too narrow" if count < MIN_SEEDS else ""
+    note = _FEW if count < MIN_SEEDS else ""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # the note reports degenerate cases
         for method in ("BCa", "percentile"):
