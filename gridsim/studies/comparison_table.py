@@ -399,7 +399,10 @@ def _exclusions(results: Mapping[str, Result], rows: Sequence[Row]) -> dict[str,
     exclusions: dict[str, str] = {}
     for group in comparable_rows(results, rows):
         counts = {row["name"]: row.get("failed", 0) for row in group}
-        exclusions |= rejection_reasons(counts)
+        exclusions |= {
+            name: f"{reason}, {number_text(100.0 * _rejected_share(results[name]), 2)} % of the work"
+            for name, reason in rejection_reasons(counts).items()
+        }
         ranked_names = [name for name in counts if name not in exclusions]
         first = ranked_names[0]
         exclusions |= {
@@ -445,6 +448,12 @@ def _rejects_others(result: Result, reference: Result) -> bool:
     return is_different and _is_comparable(result, reference)
 
 
+def _rejected_share(result: Result) -> float:
+    """Return the part of the work that a scheduler rejected, among the jobs that count."""
+    work = np.where(result.is_counted, result.applications["tasks"] * result.applications["task_size"], 0.0)
+    return float(work[_rejected_jobs(result)].sum() / work.sum())
+
+
 def _lines_of_common_jobs(results: Mapping[str, Result], rows: Sequence[Row]) -> list[str]:
     """Return a line for each group of runs of equal jobs that rejected different ones of these.
 
@@ -456,7 +465,7 @@ def _lines_of_common_jobs(results: Mapping[str, Result], rows: Sequence[Row]) ->
         if not any(_rejects_others(results[name], results[names[0]]) for name in names):
             continue
         waits = np.array([results[name].applications["waiting"] for name in names])
-        is_common = ~np.isnan(waits).any(axis=0)
+        is_common = ~np.isnan(waits).any(axis=0) & results[names[0]].is_counted
         if not is_common.any():
             continue
         means = waits[:, is_common].mean(axis=1)

@@ -66,6 +66,7 @@ from gridsim.studies.study import Study, digest_of_runs
 from gridsim.studies.verdicts import (
     by_cores,
     difference_text,
+    excess_text,
     interval_text,
     ranking_of,
     rejection_reasons,
@@ -365,17 +366,29 @@ class Replicates(Study):
         if smaller:
             text += f", but the geometric mean of others is lower ({short_list(smaller)})"
         if insignificant:
-            text += f"; the difference to {short_list(insignificant)} is not significant"
+            text += f"; not significant: {short_list(insignificant)}"
         if constant:
-            text += (
-                f"; the difference to {short_list(constant)} is equal in all replications and has no interval"
-            )
+            text += f"; equal in all replications, so without an interval: {short_list(constant)}"
         if metric == "mean_waiting" and (cores := self.values.get("mean_waiting_by_cores")):
             jobs_means, cores_means = (
                 {name: mean(each[name]) for name in ranking} for each in (columns, cores)
             )
             text += "." + by_cores(jobs_means, cores_means, self.noun, self.unit(metric))
+        if skewed := self._skewed(ranking, best[0], metric):
+            text = text.removesuffix(".") + (
+                f".  Ratios are geometric means over pairs; by the means it is {short_list(skewed)}"
+            )
         return text.removesuffix(".") + "." + reasons
+
+    def _skewed(self, names: Iterable[str], best: str, metric: str) -> list[str]:
+        """Return how many times the mean of the best scheduler others have, if `ratio` is far from that."""
+        texts = []
+        for name in names:
+            if name != best and self._has_ratio(name, best, metric):
+                ratio, of_means = self.ratio(name, best, metric), self.ratio_of_means(name, best, metric).mean
+                if ratio.low > of_means or ratio.high < of_means:
+                    texts.append(f"{name} {excess_text(of_means, 1.0)}")
+        return texts
 
     def short_wait(self, metric: str) -> str:
         """Return the limit below which all means of waiting times are, as text; "" if some are not.
@@ -422,7 +435,7 @@ class Replicates(Study):
         base, names = self.reference(metric), self._names_with(metric)
         heads = ["scheduler", "mean", *([] if base is None else [f"relative to {base}"])]
         length, unit = self.unit(metric)
-        caption = f"{heading(metric, unit, self.noun)}, {mean_over(len(self.seeds))}"
+        caption = f"{heading(metric, unit, self.noun)}, {mean_over(len(self.seeds), base is not None)}"
         return TextTable(caption, [(head, "") for head in heads], self.text_rows(metric, names, base, length))
 
     def _names_with(self, metric: str) -> list[str]:

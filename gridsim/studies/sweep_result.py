@@ -371,7 +371,7 @@ class SweepResult(Study):
             for labels, replicates in self.each()
             for row in replicates.text_rows(metric, self.schedulers, base, length)
         ]
-        caption = f"{heading(metric, unit)}, {mean_over(self.replicates)}"
+        caption = f"{heading(metric, unit)}, {mean_over(self.replicates, base is not None)}"
         return TextTable(caption, [(head, "") for head in heads], rows)
 
     def _unit(self, metric: str) -> tuple[float, str]:

@@ -366,7 +366,7 @@ def stated_machines(header: Mapping[str, str], cores_per_node: int = 1) -> tuple
 
 def listed_names(header: Mapping[str, str], key: str) -> dict[int, str]:
     """Return number -> name for the names that a header lists under `key`, such as "User" or "Queue"."""
-    entries = re.findall(r"^([0-9]{1,6})\s+(\S.*?)\s*$", header.get(key, ""), re.MULTILINE)
+    entries = re.findall(r"^([0-9]{1,6})[ \t]+(\S.*?)[ \t\r]*$", header.get(key, ""), re.MULTILINE)
     return {int(number): name for number, name in entries}
 
 

@@ -13,7 +13,7 @@ import pytest
 import gridsim as gs
 from gridsim.results.metrics.estimates import Estimate, estimate, ratio_of_means
 from gridsim.studies.replicate import Replicates, _widest, replicate
-from gridsim.support.text import to_json
+from gridsim.support.text import number_text, to_json
 
 SCHEDULERS = {"tree": gs.FairTree(), "central": gs.MinCent(), "fcfs": gs.Fcfs(mode="random")}
 
@@ -133,9 +133,19 @@ def test_where_a_value_is_0_the_difference_is_shown_in_place_of_the_ratio() -> N
         both = Replicates(tuple(range(6)), {"makespan": values}, {"makespan": "s"}, {}, {}, base, "makespan")
         difference = both.difference(other, base)
         assert math.isnan(both.ratio(other, base).mean)
-        assert both.overview().tables[0].rows["ab".index(other)][-1] == f"difference {difference}"
+        assert (
+            both.overview().tables[0].rows["ab".index(other)][-1]
+            == f"difference {difference.format(seeds=6)}"
+        )
         assert both.to_dict()["differences"]["makespan"][other]["mean"] == difference.mean
         assert both.verdict().endswith("average (b +5 s [+4.17, +6.17]).")
+
+
+def test_the_conclusion_has_the_ratio_of_means_where_it_is_far_from_the_geometric_mean() -> None:
+    a, b = np.full(8, 10.0), np.array([20.0, 21, 19, 22, 18, 20, 21, 2000])
+    both = Replicates(tuple(range(8)), {"makespan": {"a": a, "b": b}}, measure="makespan")
+    ratio = number_text(b.mean() / 10.0, 3)
+    assert both.verdict().endswith(f"geometric means over pairs; by the means it is b {ratio} times that.")
 
 
 def test_the_conclusion_does_not_hide_that_the_ratio_contradicts_the_means() -> None:
@@ -207,9 +217,12 @@ def test_replications_of_the_same_seeds_can_be_joined(replicates: Replicates) ->
 
 def test_text_and_dict_of_replications_have_means_and_ratios(replicates: Replicates) -> None:
     text = replicates.format("central")
-    assert "max_stretch (s/Mflop)" in text and "n = 5" in text
+    assert "max_stretch (s/Mflop), mean over 5 replications" in text
     assert text.count("relative to central") == 2  # a column of each metric's table
-    assert str(replicates.ratio("fcfs", "central", "gap")) in text and "relative" not in replicates.format()
+    assert (
+        replicates.ratio("fcfs", "central", "gap").format(seeds=5) in text
+        and "relative" not in replicates.format()
+    )
     plain = json.loads(to_json(replicates.to_dict()))
     assert plain["seeds"] == [1, 2, 3, 4, 5] and set(plain["means"]["gap"]) == set(SCHEDULERS)
     with pytest.raises(KeyError, match="no scheduler 'x'; known: tree"):
@@ -317,14 +330,13 @@ def test_conclusion_separates_significant_from_other_differences() -> None:
     assert message.startswith(
         "Over 6 replications, a and same have the lowest max stretch on average (far 2.5 "
     )
-    assert "; the difference to near +" in message and "broken" not in message
-    assert message.endswith("] is not significant.")
+    assert "; not significant: near +" in message and "broken" not in message
     few = Replicates((0, 1), {"max_stretch": {"a": subset[:2], "b": 2 * subset[:2]}})
     assert few.verdict() == "2 replications allow no conclusion: at least 5 are needed."
     assert Replicates((0,), {"max_stretch": {"a": subset[:1]}}).verdict() == ""
     fixed = {"a": np.full(6, 1.0), "b": np.full(6, 1.5), "drawn": 2 + subset}
     assert (
-        "; the difference to b +50 % is equal in all replications"
+        "; equal in all replications, so without an interval: b +50 %"
         in replace(actual, values={"max_stretch": fixed}).verdict()
     )
 
@@ -402,6 +414,6 @@ def test_differences_to_zero_are_significant_or_not() -> None:
     assert significant == ["wait"]
     text = found.verdict()
     assert "zero has the lowest mean waiting on average (wait +7,470 s [" in text
-    assert "the difference to some +3,600 s [" in text and text.endswith("is not significant.")
+    assert "; not significant: some +3,600 s [" in text
     low = replace(found, values={"mean_waiting": {"a": zero, "b": zero + 0.9}})
     assert low.verdict() == "Over 10 replications, jobs hardly wait: each mean is below 1 s."

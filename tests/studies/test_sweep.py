@@ -109,7 +109,11 @@ def test_means_are_those_of_the_table() -> None:
 
 def test_text_and_json_of_a_sweep_have_its_values(finished_sweep: SweepResult) -> None:
     lines = finished_sweep.format().splitlines()
-    lines = lines[lines.index("max_stretch (s/Mflop), mean over 2 replications") :]
+    (caption,) = (
+        line for line in lines if line.startswith("max_stretch (s/Mflop), mean over 2 replications")
+    )
+    assert caption.endswith("[95% interval, which is too narrow with so few]; ratios are geometric means")
+    lines = lines[lines.index(caption) :]
     few = "2 replications allow no conclusion: at least 5 are needed."
     assert (
         lines[-1]
@@ -118,7 +122,7 @@ def test_text_and_json_of_a_sweep_have_its_values(finished_sweep: SweepResult) -
         == finished_sweep.at(platform_nodes=6, schedulers_tree_bound=1.0, load="light").verdict()
     )
     row = finished_sweep.at(platform_nodes=6, schedulers_tree_bound=1.0, load="light")
-    assert str(row.ratio("tree", "fcfs")) in lines[2] and lines[3].endswith("  1")
+    assert row.ratio("tree", "fcfs").format(seeds=2) in lines[2] and lines[3].endswith("  1")
     message = json.loads(to_json(finished_sweep.to_dict()))
     assert message["axes"]["load"] == ["light", "heavy"] and len(message["cells"]) == 32
     assert message["points"][0]["ratios"]["max_stretch"]["tree"]["mean"] == row.ratio("tree", "fcfs").mean
