@@ -18,7 +18,7 @@ from gridsim.errors import ScenarioError, TraceFormatError, TraceWarning
 from gridsim.traces import JobLog, conversion, convert, info
 from gridsim.traces.info import detect_format, load_jobs
 from gridsim.traces.job_lines import lines_of
-from gridsim.traces.jobs import JOB_FIELDS
+from gridsim.traces.jobs import JOB_FIELDS, listed_names
 from gridsim.traces.lint import lint
 
 SEMICOLONS = """\
@@ -375,3 +375,7 @@ def test_jobs_that_had_not_ended_are_counted_also_after_conversion(write, tmp_pa
     cluster = gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_from_log(output))
     with pytest.warns(TraceWarning):
         assert left_out in " ".join(str(gs.compare(cluster, ["backfill"])).split())
+
+
+def test_numbers_without_a_name_in_a_header_do_not_take_the_next_line() -> None:
+    assert listed_names({"Queue": "1  \n2 0 \n3\tnight shift"}, "Queue") == {2: "0", 3: "night shift"}

@@ -125,7 +125,10 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
         raise ScenarioError(f"--baseline must be one of {', '.join(labels)}, got {baseline!r}{close}")
     if has_replications:
         if further_flags:
-            raise ScenarioError("--replicates requires one number of --nodes; gridsim sweep has several")
+            raise ScenarioError(
+                "--replicates requires one number of --nodes; for several use --save-scenario FILE, and gridsim "
+                'sweep with "platform.nodes" under [over]'
+            )
         _compare_replications(selection, exclusions, baseline, flags)
         return
     for flag in ("at_most", "hold", "metrics", "dask", "store_path", "figure", "width"):

@@ -45,6 +45,10 @@ def test_rejected_jobs_of_the_first_days_do_not_count() -> None:
     result = gs.simulate(jobs_scenario(), gs.BatchQueue(user_limit=1))
     assert (result.failed, result.without_first_days(0.5).failed) == (2, 1)
     assert "1 of 3 jobs" in result.without_first_days(0.5).lines()["rejected"]
+    queues = {"fcfs": gs.BatchQueue(backfill="none"), "limited": gs.BatchQueue(user_limit=1)}
+    for days, jobs in ((0, 3), (1, 2)):  # of jobs 1, 3 and 4
+        compared = str(gs.compare(jobs_scenario(), queues, skip_days=days))
+        assert f"mean waiting time of the {jobs} jobs that each of these ran: fcfs " in compared
 
 
 def test_cycles_and_moved_jobs_count_if_their_applications_do() -> None:
