@@ -477,11 +477,37 @@ def _lines_of_common_jobs(results: Mapping[str, Result], rows: Sequence[Row]) ->
     return lines
 
 
+def _idle_energy(result: Result) -> float:
+    """Return the part of the energy that idle machines and cores draw, kWh, if machines never fail."""
+    power, span = result.scenario.platform.power, result.makespan
+    assert power is not None
+    added = power.busy - power.idle
+    with np.errstate(all="ignore"):
+        busy_time = (result.machines["energy"] - power.idle * span) / added
+    return float((power.idle * (span - busy_time))[added > 0].sum() / JOULES_PER_KWH)
+
+
 def _energy_lines(results: Mapping[str, Result]) -> list[str]:
-    """Return a line with the energy until a common end, if runs of machines that never fail end apart."""
+    """Return lines with the energy of idle machines, and until a common end if runs end apart.
+
+    There are none if machines fail.
+    """
     known = {name: result for name, result in results.items() if not math.isnan(result.energy)}
     ends = {name: result.makespan for name, result in known.items()}
-    if len(known) < 2 or any(result.has_faults for result in known.values()):
+    if any(result.has_faults for result in known.values()):
+        return []
+    idle_parts = [
+        f"{name} {number_text(_idle_energy(result))} kWh"
+        for name, result in known.items()
+        if "energy" in result.machines and not result.of_log
+    ]
+    lines = [f"energy that idle machines and cores draw: {', '.join(idle_parts)}"] if idle_parts else []
+    return lines + _lines_of_common_end(known, ends)
+
+
+def _lines_of_common_end(known: Mapping[str, Result], ends: Mapping[str, float]) -> list[str]:
+    """Return a line with the energy until the last end of runs, if they end apart."""
+    if len(known) < 2:
         return []
     last = max(ends, key=ends.__getitem__)
     if min(ends.values()) > (1.0 - _SMALL_DIFFERENCE) * ends[last]:

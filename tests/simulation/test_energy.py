@@ -156,6 +156,15 @@ def test_energy_until_a_common_end_is_stated_if_runs_end_apart(tmp_path: Path) -
     assert "with machines that idle until the end of log it is for each 10 kWh" in text
 
 
+def test_the_energy_of_idle_machines_is_stated() -> None:
+    """One of two machines idles for 70 of 100 s, at 36 kW: 2.52 MJ."""
+    power = gs.Power(idle=36_000.0, busy=90_000.0)
+    jobs = gs.Workload.jobs_of([0.0, 0.0], [1, 1], [30.0, 100.0], [30.0, 100.0])
+    scenario = gs.Scenario(gs.Platform.equal(2, power=power), jobs)
+    text = str(gs.compare(scenario, {"a": gs.BatchQueue()}))
+    assert "energy that idle machines and cores draw: a 0.7 kWh" in text
+
+
 def test_energy_of_a_log_counts_the_power_of_its_sites(tmp_path: Path) -> None:
     logs = [swf(tmp_path / f"{k}.swf", (0, 0, 100, 4), (10, 90, 50, 4), procs=4 + 4 * k) for k in (0, 1)]
     power = gs.Power(idle=[10.0, 20.0], busy=[110.0, 60.0])

@@ -126,8 +126,8 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     if has_replications:
         if further_flags:
             raise ScenarioError(
-                "--replicates requires one number of --nodes; for several use --save-scenario FILE, and gridsim "
-                'sweep with "platform.nodes" under [over]'
+                "--replicates requires one number of --nodes; for several use --save-scenario FILE, and "
+                'gridsim sweep with "platform.nodes" under [over]'
             )
         _compare_replications(selection, exclusions, baseline, flags)
         return
