@@ -103,6 +103,18 @@ RUNS: dict[str, tuple[int, dict[str, Any], str, dict[str, Any], int]] = {
     "fair tree, 1,000 nodes, FIFO, reports on completion": (1_000, FIFO, "FairTree", {}, 1),
     "fair tree, 10,000 nodes, FIFO, reports on completion": (10_000, FIFO, "FairTree", {}, 1),
     "fair tree, 10,000 nodes, FIFO, bisection": (10_000, FIFO, "FairTree", {"stretch": "bisection"}, 1),
+    # the root decides, so that cells hardly change the messages: what differs is what the cells cost
+    **{
+        f"fair tree, 10,000 nodes, {how}, decided at the root{cells}": (
+            10_000,
+            network,
+            "FairTree",
+            {"bound": 0.0, **samples},
+            1,
+        )
+        for how, network in (("equal delays", EQUAL), ("FIFO", FIFO))
+        for cells, samples in (("", {}), (", 2 cells", {"samples": [2, 1, 1]}))
+    },
     "MinCent, 1,000 nodes": (1_000, FIFO, "MinCent", {}, 1),
     "MinCent once, 1,000 nodes": (1_000, FIFO, "MinCent", {"mode": "once"}, 1),
     "MinCent, 10,000 nodes": (10_000, FIFO, "MinCent", {}, 1),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import codecs
 import errno
+import gc
 import importlib
 import io
 import json
@@ -312,6 +313,7 @@ def main() -> None:
         cli(prog_name="gridsim")
     finally:
         _discard_output()
+        gc.freeze()  # else the interpreter searches for cycles as it ends, a tenth of a short command
 
 
 if __name__ == "__main__":

@@ -222,7 +222,6 @@ def test_the_code_of_a_run_is_closed_under_imports() -> None:
 def test_the_reader_of_imports_finds_all_imports() -> None:
     actual = {entry.target for entry in imports(CORE / "fair_tree" / "nodes.pyx")}
     assert {
-        "gridcore.queues.edf",
         "gridcore.network.links",
         "gridcore.queues.task_queues",
         "gridcore.fair_tree.summary_tree",
