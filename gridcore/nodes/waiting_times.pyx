@@ -85,7 +85,7 @@ cdef class WaitingRecords(NodeKernel):
 
     def open(self, Py_ssize_t workers):
         """Begin anew with this number of workers, which have no tasks."""
-        self._open(workers)
+        open_records(<PyObject*> self, workers)
 
     def busy(self, out: Integers):
         """Write to the bits of `out`, int64[ceil(workers / 64)], whether each worker has tasks; other bits are 0."""
@@ -491,7 +491,12 @@ cdef long long idle_worker_at(const long long* words, long long n, long long num
 # -- calls of compiled handlers -------------------------------------------------------------------------------------
 
 cdef int open_records(PyObject* records, long long workers) except -1:
-    return (<WaitingRecords> records)._open(workers)
+    cdef WaitingRecords opened = <WaitingRecords> records
+    try:
+        return opened._open(workers)
+    except MemoryError:
+        opened.workers = 0              # some of the arrays are still those of other workers
+        raise
 
 
 cdef int forget_worker(PyObject* records, long long u, double speed) except -1:
