@@ -69,6 +69,8 @@ def test_lists_have_all_registered_schedulers() -> None:
     assert "record of a submitter survives" in tree["maintenance = 'messages'"]
     assert [*reasons["rjss"]] == ["", "faults.reachable = true"] and "owners" not in reasons["rjss"][""]
     assert "kept by its user" in reasons["zorilla"][""] and reasons["sparrow"] == reasons["mct"] == {}
+    modes = {row["what"].partition("First come")[2] for row in rows if row["name"].startswith("fcfs")}
+    assert len(modes) == 3  # each says how tasks come to machines
     actual = {row["name"]: row for row in json.loads(run_command("list", "parameters", "backfill", "--json"))}
     assert (actual["backfill"]["value"], actual["backfill"]["default"]) == (
         "none, easy, conservative",
