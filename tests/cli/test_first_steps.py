@@ -174,7 +174,7 @@ def test_commands_of_the_lesson_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         run_command(*shlex.split(line)[1:], *(["--workers", 1] if "--replicates" in line else []))
     assert {line.split()[1] for line in lines} == {"run", "compare", "init"}
     assert "edit its speeds in the file" in invoke("run", "lesson.toml", "--nodes", 16).stderr
-    assert Path("run.html").is_file() and Path("own.gridsim").is_file()
+    assert Path("tree.html").is_file() and Path("own.gridsim").is_file()
 
 
 # -- units in strings ---------------------------------------------------------------------------------------
