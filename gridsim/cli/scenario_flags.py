@@ -463,6 +463,8 @@ def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], 
                 hint = "; to drop jobs, use --change workload.end=SECONDS or workload.max_nodes=MACHINES"
             elif name == "load" and "release" in fields:
                 hint = ", which lists its releases: for 1.3 times the load, divide them by 1.3"
+            elif name == "nodes" and kind == "list":
+                hint = ", which lists its machines: edit its speeds in the file"
             elif kind == "site-logs" and name == "load":
                 hint = ", whose logs keep their releases; --nodes 0.8x has fewer machines"
             raise ScenarioError(f"{flag} does not apply to a {table} of kind {kind!r}{hint}")

@@ -69,6 +69,8 @@ def test_lists_have_all_registered_schedulers() -> None:
     assert "record of a submitter survives" in tree["maintenance = 'messages'"]
     assert [*reasons["rjss"]] == ["", "faults.reachable = true"] and "owners" not in reasons["rjss"][""]
     assert "kept by its user" in reasons["zorilla"][""] and reasons["sparrow"] == reasons["mct"] == {}
+    modes = {row["what"].partition("First come")[2] for row in rows if row["name"].startswith("fcfs")}
+    assert len(modes) == 3  # each says how tasks come to machines
     actual = {row["name"]: row for row in json.loads(run_command("list", "parameters", "backfill", "--json"))}
     assert (actual["backfill"]["value"], actual["backfill"]["default"]) == (
         "none, easy, conservative",
@@ -171,7 +173,8 @@ def test_commands_of_the_lesson_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for line in lines:
         run_command(*shlex.split(line)[1:], *(["--workers", 1] if "--replicates" in line else []))
     assert {line.split()[1] for line in lines} == {"run", "compare", "init"}
-    assert Path("run.html").is_file() and Path("own.gridsim").is_file()
+    assert "edit its speeds in the file" in invoke("run", "lesson.toml", "--nodes", 16).stderr
+    assert Path("tree.html").is_file() and Path("own.gridsim").is_file()
 
 
 # -- units in strings ---------------------------------------------------------------------------------------

@@ -68,7 +68,10 @@ def first_hour(names):
     assert center.applications["finish"][0] == 150.0 and center.max_stretch_agg == 1.875
     late = tree.applications["finish"] - center.applications["finish"]
     assert 10.0 < late[1] < 11.0  # one task, and messages
-    calm = [gs.simulate(names["scenario"](0.5), each) for each in (gs.Fcfs(), gs.MinCent(), gs.FairTree())]
+    calm = [
+        gs.simulate(names["scenario"](0.5), each)
+        for each in (gs.Fcfs(mode="pull"), gs.MinCent(), gs.FairTree())
+    ]
     assert max(result.max_stretch_agg for result in calm) < 1.05
 
 

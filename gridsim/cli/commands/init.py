@@ -27,7 +27,7 @@ _NEXT_COMMAND = {
     "roles": "gridsim compare scenario.toml --schedulers pigeon:Pigeon,sparrow,fair-tree",
     "traces": "gridsim compare log.toml",
     "all": "gridsim compare scenario.toml",
-    "lesson": "gridsim run lesson.toml --scheduler fcfs --bags",
+    "lesson": "gridsim run lesson.toml --scheduler fcfs-pull --bags",
 }
 
 

@@ -26,6 +26,13 @@ from gridsim.scheduling.contract import SCHEDULE, Outcome, Policy, Run, Schedule
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 
+#: Mode of `Fcfs` -> how tasks come to machines.
+_MODES = {
+    "ect": "each task is bound at its release to the machine that would end it first",
+    "pull": "tasks wait in one list, and a machine that becomes free takes its first task",
+    "random": "each task is bound at its release to a random machine",
+}
+
 
 class MinCent(Scheduler, frozen=True, kw_only=True):
     """Centralized heuristic for the smallest maximum stretch (Celaya and Marchal), with perfect information.
@@ -125,6 +132,11 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
     }
 
     mode: Literal["ect", "pull", "random"] = "ect"
+
+    @property
+    def summary(self) -> str:
+        """A sentence on the order and on how tasks come to machines."""
+        return f"First come, first served, a centralized baseline: {_MODES[self.mode]}."
 
     @property
     def promised_order(self) -> Literal["fifo", "list"]:
