@@ -93,7 +93,9 @@ _FIRST_INVARIANTS = ("sound", "served", "messages", "closed", "repeatable", "has
 #: Invariants that are checked last.
 _OTHER_INVARIANTS = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
 #: Pairs of an invariant whose violation is being shrunk, and another one whose check may also report it.
-_REPORTED_BY_OTHER_RUNS = tuple(("runs", other) for other in ("sound", "closed", "locality", "foresight"))
+_REPORTED_BY_OTHER_RUNS = tuple(
+    ("runs", invariant) for invariant in ("sound", "closed", "locality", "foresight")
+)
 #: Number of scenarios of each kind in the first round; it doubles with each round.
 _FIRST_ROUND, _MAX_ROUND = 3, 48
 #: Default number of scenarios, and a number that no check reaches.
