@@ -81,6 +81,7 @@ from gridsim.testing.run_limits import (
     WALL_TIME_LIMIT,
     limit_wall_time,
     skip_endless,
+    with_last_job,
     wrongly_rejected_job,
 )
 from gridsim.testing.violation import ConformanceError, Findings, error_text, failed_run, save
@@ -609,6 +610,10 @@ class _ConformanceTrial:
         self.has_service_check = True
         if rejection := wrongly_rejected_job(result, scheduler.promised_order):
             raise ConformanceError("served", rejection, scenario, scheduler)
+        if scenario.faults is not None and (longer := with_last_job(result)) is not None:
+            longer_result = self.simulate_variant(longer, scheduler, **LIMITS)
+            if rejection := wrongly_rejected_job(longer_result, scheduler.promised_order):
+                raise ConformanceError("served", rejection, longer, scheduler)
         if "deadline" in scheduler.job_times and scenario.faults is None:
             self.check_last_start(scenario, scheduler)
 
