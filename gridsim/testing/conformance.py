@@ -95,7 +95,7 @@ _FIRST_INVARIANTS = ("sound", "served", "messages", "closed", "repeatable", "has
 _OTHER_INVARIANTS = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
 #: Pairs of an invariant whose violation is being shrunk, and another one whose check may also report it.
 _REPORTED_BY_OTHER_RUNS = tuple(
-    ("runs", invariant) for invariant in ("sound", "closed", "locality", "foresight")
+    ("runs", invariant) for invariant in ("sound", "served", "closed", "locality", "foresight")
 )
 #: Number of scenarios of each kind in the first round; it doubles with each round.
 _FIRST_ROUND, _MAX_ROUND = 3, 48
