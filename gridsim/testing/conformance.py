@@ -81,6 +81,7 @@ from gridsim.testing.run_limits import (
     WALL_TIME_LIMIT,
     limit_wall_time,
     skip_endless,
+    with_last_job,
     wrongly_rejected_job,
 )
 from gridsim.testing.violation import ConformanceError, Findings, error_text, failed_run, save
@@ -94,7 +95,7 @@ _FIRST_INVARIANTS = ("sound", "served", "messages", "closed", "repeatable", "has
 _OTHER_INVARIANTS = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
 #: Pairs of an invariant whose violation is being shrunk, and another one whose check may also report it.
 _REPORTED_BY_OTHER_RUNS = tuple(
-    ("runs", invariant) for invariant in ("sound", "closed", "locality", "foresight")
+    ("runs", invariant) for invariant in ("sound", "served", "closed", "locality", "foresight")
 )
 #: Number of scenarios of each kind in the first round; it doubles with each round.
 _FIRST_ROUND, _MAX_ROUND = 3, 48
@@ -609,6 +610,10 @@ class _ConformanceTrial:
         self.has_service_check = True
         if rejection := wrongly_rejected_job(result, scheduler.promised_order):
             raise ConformanceError("served", rejection, scenario, scheduler)
+        if scenario.faults is not None and (longer := with_last_job(result)) is not None:
+            longer_result = self.simulate_variant(longer, scheduler, **LIMITS)
+            if rejection := wrongly_rejected_job(longer_result, scheduler.promised_order):
+                raise ConformanceError("served", rejection, longer, scheduler)
         if "deadline" in scheduler.job_times and scenario.faults is None:
             self.check_last_start(scenario, scheduler)
 

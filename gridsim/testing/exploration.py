@@ -137,6 +137,8 @@ class OrderedCore(PythonCore):
         #: Late messages: a heap of (time in ns, number, message).
         self.late_messages: list[tuple[int, int, _Arrival]] = []
         self.late_timers = set[NodeTimer]()
+        #: Whether timers stand for the ends of tasks, which are never late (`Environment.uses_queues`).
+        self.times_work = not getattr(getattr(self.environment, "__self__", None), "uses_queues", True)
 
     def next_own_instant(self) -> int:
         instant = super().next_own_instant()
@@ -185,7 +187,7 @@ class OrderedCore(PythonCore):
 
     def _postpone(self, timer: NodeTimer) -> bool:
         """Set a timer again if it is late; return whether it is."""
-        if not self.choices.is_late(timer.node, self.now):
+        if self.times_work or not self.choices.is_late(timer.node, self.now):
             return False
         late_timer = self.timers.set(self.now + self.choices.jitter, *timer[2:])
         self.late_timers.add(late_timer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import signal
 import threading
@@ -11,13 +12,16 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Applications, durations
 from gridsim.model.capacity import MachineCapacity
 from gridsim.model.faults import ListedFaults
+from gridsim.model.rigid_workloads import JobListRecipe
 from gridsim.model.scenario import Scenario
+from gridsim.model.workload import Workload
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Order, Scheduler
 from gridsim.scheduling.nodes.handler_errors import handler_call
@@ -159,6 +163,41 @@ def wrongly_rejected_job(result: Result, order: Order) -> str | None:
             f"that are up at the end have room for {fitting_tasks[job]}"
         )
     return None
+
+
+#: Time (s) from the end of a run to the release of a further job, and its run time.
+_REST, _LAST_RUN_TIME = 1000.0, 10.0
+
+
+def with_last_job(result: Result) -> Scenario | None:
+    """Return the scenario of a run of rigid jobs with a further job, on all machines, after its last event.
+
+    It runs unless the scheduler has lost something of a machine, such as the claim of an earlier job.  None
+    if no machine is up then.
+    """
+    scenario, recipe = result.scenario, result.scenario.workload.recipe
+    assert isinstance(recipe, JobListRecipe)
+    is_up = _is_up_at_end(scenario)
+    cores = np.ones(len(is_up), np.int64) if scenario.platform.cores is None else scenario.platform.cores
+    applications, times = result.applications, list[float]()
+    if scenario.faults is not None and isinstance(scenario.faults.recipe, ListedFaults):
+        times = [*scenario.faults.recipe.down, *scenario.faults.recipe.up]
+    times += [*applications["release"], *applications["finish"]]  # NaN if a job has not ended
+    release = max(time for time in times if math.isfinite(time)) + _REST
+    row: dict[str, Any] = {
+        "release": release,
+        "nodes": int(cores[is_up].sum()),
+        **dict.fromkeys(("run_time", "requested"), _LAST_RUN_TIME),
+        **{"submitter": 0, "cores": 1, "gpus": 0, "tasks_per_machine": 0, "exclusive": 0},
+        **{"memory": 0.0, "disk": 0.0, "kinds": "", "after": (), "think_time": 0.0},
+        **{"not_before": release, "deadline": math.inf, "cancel_at": math.inf},
+    }
+    columns = {name: getattr(recipe, name) for name in row}
+    longer = {name: (*column, row[name]) for name, column in columns.items() if column is not None}
+    if recipe.submitter is None:
+        del longer["submitter"]
+    workload = Workload(msgspec.structs.replace(recipe, **longer))
+    return dataclasses.replace(scenario, workload=workload) if row["nodes"] else None
 
 
 def _room(scenario: Scenario, jobs: Applications, job: int, is_up: Bools) -> int:

@@ -434,7 +434,7 @@ class LightNode(HonestNode):
 _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
     "knows without a message": {
         Blackboard: ("isolated", "resumed", "locality"),
-        ClassState: ("isolated", "resumed", "locality"),
+        ClassState: ("isolated", "resumed", "locality", "runs"),
         ObjectList: ("isolated", "resumed", "locality"),
         Collector: ("repeatable", "isolated", "locality", "hash seed", "forms"),
         SignalNode: ("locality",),

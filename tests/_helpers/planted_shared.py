@@ -334,6 +334,16 @@ class _ForgottenCore(SharesPolicy):
 # -- what rigid jobs share -------------------------------------------------------------------------------
 
 
+class _StaysExclusive(JobFitPolicy):
+    """Policy whose exclusive jobs keep their last machine if a failure interrupts them."""
+
+    def interrupt(self, number: int) -> None:
+        i, places, _ = self.running[number]
+        super().interrupt(number)
+        if self.is_exclusive(i) and len(places) > 1:
+            self.exclusive[places[-1][0]] += 1
+
+
 class _CoresOnce(JobFitPolicy):
     """Policy that counts the cores of one task on each machine of a job."""
 
@@ -505,6 +515,7 @@ _KINDS: dict[tuple[str, str], dict[type[Policy], tuple[str, ...]]] = {
         _PartOfACore: ("runs",),
         _ForgottenCore: ("order",),
     },
+    ("leaves room unused", "shared machines"): {_StaysExclusive: ("served", "runs", "foresight")},
     ("exceeds what machines have", "shared machines"): {
         _CoresOnce: ("sound", "runs", "foresight"),
         _WholeGigabytes: ("sound",),
