@@ -15,7 +15,7 @@ from gridsim.model.applications import Columns
 from gridsim.model.attributes import Constraints, Requirements, check_constraints, draw_requirements
 from gridsim.model.platform import Platform
 from gridsim.model.resampling import Blocks, resample
-from gridsim.model.rigid_workloads import MaxNodes, RigidJobsKind, as_tasks, home_speeds, rigid_columns
+from gridsim.model.rigid_workloads import MaxNodes, RigidJobsKind, home_speeds, rigid_columns
 from gridsim.optimization.chains import earliest_ends
 from gridsim.support.arguments import normalise, real, sequence
 from gridsim.support.arrays import Floats, Integers
@@ -31,7 +31,11 @@ _DAY = 86_400.0
 #: Column that groups the jobs of a log -> its field in the log, which is also its key in the header.
 _GROUPS = {"user": "user", "queue": "queue", "account": "group"}
 #: The columns of the jobs of a log besides those that recipes compute.
-_LOG_COLUMNS = ("tasks", "requested", "job", "core_share", *_GROUPS)
+_SHARED_COLUMNS = ("cores", "tasks_per_machine")
+_LOG_COLUMNS = ("tasks", "requested", "job", "core_share", *_SHARED_COLUMNS, *_GROUPS)
+
+#: Sentence on jobs that share the nodes of a log that states how many nodes each had.
+_PARTS_OF_LOG = "jobs keep the numbers of nodes of the log, with as many cores on each, rounded up"
 
 
 class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
@@ -115,7 +119,9 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     def parts(self) -> str:
         """A sentence on the parts of jobs on shared machines; "" if they are single cores."""
         procs = self.cores_per_node
-        return f"jobs take cores in parts of {procs}, each on a machine of its own" if procs > 1 else ""
+        if procs > 1:
+            return f"jobs take cores in parts of {procs}, each on a machine of its own"
+        return _PARTS_OF_LOG if _facts(self.path).has_node_counts else ""
 
     @property
     def dates(self) -> tuple[str, str] | None:
@@ -149,6 +155,8 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
             utilization=max(share / copies, math.ulp(0.0)) if share and is_scaled_by_log else None,
             machines=machines if is_scaled_by_log else None,
             after=self.after,
+            is_shared=platform.is_shared,
+            keeps_nodes=_keeps_nodes(self.cores_per_node, platform.cores),
         )
         _warn_of_whole_nodes([self.path], [self.cores_per_node], platform)
         streams = Streams(self.seed)
@@ -174,8 +182,9 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
             "submitter": submitter,
             **{name: np.tile(jobs[name], copies) for name in _LOG_COLUMNS if name in jobs},
             **_name_columns(_names_of_log(self.path), self.resample),
-            **as_tasks(platform, len(release), self.cores_per_node, exclusive=self.exclusive),
         }
+        if platform.is_shared:
+            columns["exclusive"] = np.full(len(release), int(self.exclusive))
         if self.after != "none":
             is_equal = platform.extremes[0] == platform.extremes[1]
             columns |= _with_predecessors(jobs, release, jobs["run_time"] if is_equal else 0.0 * release)
@@ -310,7 +319,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
         """A sentence on the parts of jobs on shared machines; "" if they are single cores."""
         procs = self.cores_per_node
         if procs is None or max(procs) == 1:
-            return ""
+            return _PARTS_OF_LOG if any(_facts(path).has_node_counts for path in self.paths) else ""
         names = map(os.path.basename, self.paths)
         texts = ", ".join(f"{count} ({name})" for count, name in zip(procs, names, strict=True))
         return f"jobs take cores in parts of {texts}; parts of several cores are on different machines"
@@ -334,6 +343,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
         jobs: list[Columns] = []
         names: dict[str, list[str]] = {name: [] for name in _GROUPS}
         labels = platform.site_names or [str(k) for k in range(len(sizes))]
+        first, cores = np.cumsum(sizes) - sizes, platform.cores
         for k, path in enumerate(self.paths):
             procs = 1 if self.cores_per_node is None else self.cores_per_node[k]
             log = _jobs_of_log(
@@ -343,6 +353,8 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
                 end=self.end,
                 max_nodes=self.max_nodes,
                 after=self.after,
+                is_shared=platform.is_shared,
+                keeps_nodes=_keeps_nodes(procs, None if cores is None else cores[first[k] :][: sizes[k]]),
             )
             if self.after != "none":
                 log["predecessors"] += sum(len(earlier["release"]) for earlier in jobs)
@@ -374,7 +386,6 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
             all_jobs = _draw_jobs(all_jobs, self.resample, streams, key)
         all_jobs["release"] -= all_jobs["release"].min()
         draw, site = streams("workload.submitters"), all_jobs["site"]
-        first = np.cumsum(sizes) - sizes
         if self.at_home:
             homes, home_of = np.unique(np.stack((site, all_jobs["user"])), axis=1, return_inverse=True)
             machine = draw.integers(sizes[homes[0]])[home_of.ravel()]
@@ -386,8 +397,8 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
             shortest = run_time if is_equal else 0.0 * run_time
             all_jobs |= _with_predecessors(all_jobs, all_jobs["release"], shortest)
             del all_jobs["predecessor_counts"], all_jobs["is_submitted"]
-        procs = np.ones(len(sizes), np.int64) if self.cores_per_node is None else self.cores_per_node.array
-        all_jobs |= as_tasks(platform, len(site), procs[site], exclusive=self.exclusive)
+        if platform.is_shared:
+            all_jobs["exclusive"] = np.full(len(site), int(self.exclusive))
         return rigid_columns(
             platform,
             _known({**all_jobs, **_name_columns(names, self.resample), "submitter": first[site] + machine}),
@@ -423,12 +434,15 @@ def _jobs_of_log(
     utilization: float | None = None,
     machines: int | None = None,
     after: Literal["none", "preceding", "user"] = "none",
+    is_shared: bool,
+    keeps_nodes: bool,
 ) -> Columns:
     """Return the jobs of a log: `_LOG_COLUMNS`, release (s on its clock), run_time (s), and unix_start.
 
     The last one has a single entry, the UNIX time at which the clock begins; NaN if the header has none.  The
-    other parameters are those of `gridsim.traces.rigid.derive_jobs`, and `JobLogRecipe.after`; with it, there
-    are also the fields of `gridsim.traces.dependencies.Predecessors`.
+    `_SHARED_COLUMNS` exist if `is_shared`, that is, if jobs share machines.  The other parameters are those
+    of `gridsim.traces.rigid.derive_jobs`, and `JobLogRecipe.after`; with it, there are also the fields of
+    `gridsim.traces.dependencies.Predecessors`.
 
     Raises
     ------
@@ -449,6 +463,7 @@ def _jobs_of_log(
         utilization=utilization,
         machines=machines,
         uses_preceding=after == "preceding",
+        keeps_nodes=keeps_nodes,
     )
     if not len(jobs):
         raise ScenarioError(
@@ -460,6 +475,10 @@ def _jobs_of_log(
     if after != "none":
         find = preceding_jobs if after == "preceding" else previous_jobs
         predecessors = find(log, jobs)._asdict()
+    shared: Columns = {}
+    if is_shared:
+        is_of_node = (jobs.cores > 1) | (keeps_nodes & (log.nodes[jobs.row] > 0))
+        shared = {"cores": jobs.cores, "tasks_per_machine": is_of_node.astype(np.int64)}
     return {
         **predecessors,
         "release": jobs.release,
@@ -468,9 +487,15 @@ def _jobs_of_log(
         "requested": jobs.requested,
         "job": jobs.job,
         "core_share": jobs.core_share,
+        **shared,
         **{name: log.jobs[field][jobs.row].astype(np.int64) for name, field in _GROUPS.items()},
         "unix_start": np.array([unix_start(log.header)]),
     }
+
+
+def _keeps_nodes(cores_per_node: int, cores: Integers | None) -> bool:
+    """Return whether jobs keep the numbers of nodes of their log: they share machines of these cores."""
+    return cores_per_node == 1 and cores is not None and bool(cores.max() > 1)
 
 
 def _warn_of_whole_nodes(paths: Sequence[str], procs: Sequence[int], platform: Platform) -> None:
@@ -534,6 +559,7 @@ class _LogFacts(NamedTuple):
     submit: Floats
     has_nodes_only: bool
     has_shared_nodes: bool
+    has_node_counts: bool
     unfinished_jobs: str
 
 
@@ -551,7 +577,13 @@ def _read(path: str) -> tuple[JobLog, _LogFacts]:
     submit = log.jobs["submit"]
     unfinished_jobs = " and ".join(f"{count} {kind}" for kind, count in log.unfinished_jobs.items())
     facts = _LogFacts(
-        state, log.header, submit[submit >= 0], log.has_nodes_only, log.has_shared_nodes, unfinished_jobs
+        state,
+        log.header,
+        submit[submit >= 0],
+        log.has_nodes_only,
+        log.has_shared_nodes,
+        len(log.node_counts) > 0,
+        unfinished_jobs,
     )
     _FACTS.pop(path, None)
     _FACTS[path] = facts

@@ -122,7 +122,10 @@ class JobRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="jobs"):
                 )
             release = release * factor
         columns = {"release": release, "tasks": tasks, "submitter": submitter, "requested": requested}
-        columns |= as_tasks(platform, self.jobs, exclusive=self.exclusive)
+        if platform.is_shared:  # any number of a job's processors may be on one machine
+            columns["cores"] = np.ones(self.jobs, np.int64)
+            columns["tasks_per_machine"] = np.zeros(self.jobs, np.int64)
+            columns["exclusive"] = np.full(self.jobs, int(self.exclusive))
         return rigid_columns(platform, columns, np.maximum(1.0, run_time), requirements)
 
 
@@ -233,22 +236,6 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
             jobs = np.flatnonzero(site == k)
             submitter[jobs] = first[k] + np.arange(len(jobs)) % size
         return submitter
-
-
-def as_tasks(platform: Platform, jobs: int, cores: int | Integers = 1, *, exclusive: bool = False) -> Columns:
-    """Return the columns of jobs whose sizes are in processors or nodes, if jobs share machines.
-
-    A processor is a core, so any number of a job may be on one machine.  A node is `cores` > 1 cores of one
-    machine.
-    """
-    if not platform.is_shared:
-        return {}
-    of_task = np.broadcast_to(np.asarray(cores, np.int64), jobs).copy()
-    return {
-        "cores": of_task,
-        "tasks_per_machine": (of_task > 1).astype(np.int64),
-        "exclusive": np.full(jobs, int(exclusive)),
-    }
 
 
 def home_speeds(platform: Platform, submitter: Integers, site: Integers | None = None) -> Floats:

@@ -187,7 +187,7 @@ class Scenario:
         """`Workload.remarks`, but machines that jobs share are no nodes: ``parts`` has the parts of jobs."""
         lines, recipe = self.workload.remarks, self.workload.recipe
         if self.platform.is_shared and isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.parts:
-            del lines["cores"]
+            lines.pop("cores", None)
             lines["parts"] = recipe.parts
         return lines
 

@@ -156,9 +156,11 @@ def _schedule_of_log(
 
 
 def _peak(result: Result) -> int:
-    """Return the largest number of machines in use at once."""
+    """Return the largest number of machines, or of their cores if jobs share them, in use at once."""
     from gridsim.traces.rigid import peak_use
 
     known = ~np.isnan(result.applications["finish"])
-    columns = (result.applications[name][known] for name in ("tasks", "first_start", "finish"))
-    return peak_use(*columns)
+    width, start, finish = (result.applications[name][known] for name in ("tasks", "first_start", "finish"))
+    if "cores" in result.applications:
+        width = width * result.applications["cores"][known]
+    return peak_use(width, start, finish)

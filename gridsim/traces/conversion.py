@@ -82,9 +82,7 @@ def convert(
     procs = None if max_procs is None else integer("max_procs", max_procs, low=1)
     kind = choose_format(path, format)
     log = load_format(path, kind)
-    if len(log.further):
-        several = Remark(log.further[:, 0], "preceding jobs besides the first of a job, left out")
-        log = replace(log, remarks=(*log.remarks, several))
+    log = replace(log, remarks=(*log.remarks, *_only_in(log)))
     if zone is not None:
         log = _in_zone(log, zone)
     counts = {key: len(value.split("\n")) for key, value in log.header.items() if key in NAME_KEYS.values()}
@@ -110,6 +108,15 @@ def convert(
         "note": log.header.get("Note", ""),
         "command": _command(log, name),
     }
+
+
+def _only_in(log: JobLog) -> Iterator[Remark]:
+    """Yield remarks on what runs use of a log, and what SWF has no field for."""
+    hint = f"which gridsim uses if it reads {one_line(os.path.basename(log.path))} itself, left out"
+    if len(log.further):
+        yield Remark(log.further[:, 0], f"preceding jobs besides the first of a job, {hint}")
+    if log.has_shared_nodes and len(log.node_counts):
+        yield Remark(log.node_counts[:, 0], f"numbers of nodes of jobs (NNodes; for --shared), {hint}")
 
 
 def _command(log: JobLog, output: str) -> str:

@@ -219,8 +219,10 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
         "user": users,
         "group": groups,
     }
-    job_fields = {name: column[rows] for name, column in fields.items()}
-    job_fields["job"] = unique_numbers(numbers("ClusterId")[rows], numbers("ProcId")[rows])
+    number = unique_numbers(numbers("ClusterId")[rows], numbers("ProcId")[rows])
+    order = np.argsort(number, kind="stable")  # condor_history lists the last job first
+    used = np.flatnonzero(rows)[order]
+    job_fields = {"job": number[order], **{name: column[used] for name, column in fields.items()}}
     header = {"Computer": "HTCondor"}
     header |= {key: names for key, names in (("User", user_names), ("Group", group_names)) if names}
     several = rows & (numbers("NumJobStarts") > 1)
@@ -230,4 +232,4 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
         Remark(line[several], "jobs that ran more than once, of which the last run is used"),
         table.unused(_COLUMNS),
     )
-    return make_jobs(table.path, job_fields, line[rows], header=header, is_local=False, remarks=remarks)
+    return make_jobs(table.path, job_fields, line[used], header=header, is_local=False, remarks=remarks)

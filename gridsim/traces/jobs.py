@@ -104,6 +104,8 @@ class JobLog:
         been reported by a warning.
     further
         int64[n, 2], the line of a job and the number of another preceding job, besides that in its row.
+    node_counts
+        int64[n, 2], the line of a job and its number of nodes, if the log states both nodes and processors.
     """
 
     path: str
@@ -112,6 +114,7 @@ class JobLog:
     repairs: tuple[Remark, ...] = ()
     remarks: tuple[Remark, ...] = ()
     further: NDArray[np.int64] = field(default_factory=no_pairs)
+    node_counts: NDArray[np.int64] = field(default_factory=no_pairs)
 
     @classmethod
     def of(cls, path: StrPath, *, header: dict[str, str] | None = None, **fields: Any) -> JobLog:
@@ -210,6 +213,14 @@ class JobLog:
     def has_nodes_only(self) -> bool:
         """Whether the header notes that the processors of jobs are nodes."""
         return NODES_NOTE in self.header.get("Note", "").split("\n")
+
+    @property
+    def nodes(self) -> NDArray[np.int64]:
+        """Number of nodes of each job, if the log states both nodes and processors; else 0."""
+        line, nodes = self.jobs["line"], np.zeros(len(self), np.int64)
+        order = np.argsort(line)
+        nodes[order[np.searchsorted(line[order], self.node_counts[:, 0])]] = self.node_counts[:, 1]
+        return nodes
 
     @property
     def procs(self) -> NDArray[np.int64]:
@@ -413,7 +424,7 @@ class ParsedJobs(NamedTuple):
         int64; the lines with a value of a field that no run uses that cannot be read, sorted.
     remarks
         Remarks on records and columns of the file that are left out.
-    further
+    further, node_counts
         As in `JobLog`.
     repairs
         Remarks on values that are taken otherwise than the file states them.
@@ -425,6 +436,7 @@ class ParsedJobs(NamedTuple):
     remarks: tuple[Remark, ...] = ()
     further: NDArray[np.int64] = no_pairs()
     repairs: tuple[Remark, ...] = ()
+    node_counts: NDArray[np.int64] = no_pairs()
 
 
 def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | None = None) -> ParsedJobs:
@@ -636,6 +648,7 @@ def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
         tuple(remark for remark in repairs if len(remark.lines)),
         parsed_jobs.remarks,
         parsed_jobs.further,
+        parsed_jobs.node_counts,
     )
 
 

@@ -18,7 +18,7 @@ from gridsim.traces.jobs import JobLog
 
 @dataclass(frozen=True)
 class RigidJobs:
-    """Rigid jobs, sorted by (release, job number); all arrays have one entry per job.
+    """Rigid jobs, sorted by release, ties in the order of the log; all arrays have one entry per job.
 
     Parameters
     ----------
@@ -37,6 +37,8 @@ class RigidJobs:
         int64; number of the job in the log.
     row
         int64; row in `JobLog.jobs`.
+    cores
+        int64; processors that a job takes on each of its nodes.
     core_share
         float64; processors of a job over all those of its nodes, from 0 to 1.
     """
@@ -48,6 +50,7 @@ class RigidJobs:
     user: NDArray[np.int64]
     job: NDArray[np.int64]
     row: NDArray[np.int64]
+    cores: NDArray[np.int64]
     core_share: NDArray[np.float64]
 
     def __len__(self) -> int:
@@ -79,6 +82,7 @@ def derive_jobs(
     utilization: float | None = None,
     machines: int | None = None,
     uses_preceding: bool = False,
+    keeps_nodes: bool = False,
 ) -> RigidJobs:
     """Return the rigid jobs of a job log that were submitted in a window of time.
 
@@ -100,9 +104,12 @@ def derive_jobs(
     utilization, machines
         Value of `RigidJobs.utilization(machines)` to which release times are scaled, by one factor for their
         distances from the first release.  None for release times as recorded.
-
     uses_preceding
         Whether the caller uses preceding jobs and think times.
+    keeps_nodes
+        Whether a job keeps the number of nodes that the log states besides its processors
+        (`JobLog.node_counts`), on each of which it takes as many processors, rounded up.  `max_nodes` remains
+        a number of processors.
 
     Raises
     ------
@@ -119,7 +126,7 @@ def derive_jobs(
             "--nodes)"
         )
     submit, run_time = log.jobs["submit"], log.jobs["run_time"]
-    nodes = -(-log.procs // cores_per_node)
+    nodes, cores = -(-log.procs // cores_per_node), np.full(len(log), cores_per_node)
     lines = lines_of(log.jobs)
     elapsed = submit - lines.first
     used = lines.in_window(log.jobs, (elapsed >= start) & (elapsed < end))
@@ -131,13 +138,18 @@ def derive_jobs(
         used &= nodes <= max_nodes
     report(log, lines, used, zero_run_time, uses_preceding=uses_preceding)
 
+    if keeps_nodes:
+        stated_nodes = np.minimum(log.nodes, log.procs)
+        nodes = np.where(stated_nodes > 0, stated_nodes, nodes)
+        cores = np.where(stated_nodes > 0, -(-log.procs // nodes), cores)
     row = np.flatnonzero(used & lines.ran)
     nodes, release, requests = nodes[row], submit[row], log.jobs["req_time"][row]
     run_time = np.where(lines.zero_run_time, zero_run_time, run_time)[row]
     requests = np.where(requests > 0, requests, run_time)
     if utilization is not None and machines is not None:
-        release = _scale_releases(release, nodes, run_time, utilization, machines)
-    order = np.lexsort((log.jobs["job"][row], release))
+        sizes = nodes * cores[row] // cores_per_node
+        release = _scale_releases(release, sizes, run_time, utilization, machines)
+    order = np.argsort(release, kind="stable")
     row = row[order]
     return RigidJobs(
         release=release[order],
@@ -147,7 +159,8 @@ def derive_jobs(
         user=log.jobs["user"][row],
         job=log.jobs["job"][row],
         row=row,
-        core_share=log.procs[row] / (nodes[order] * cores_per_node),
+        cores=cores[row],
+        core_share=log.procs[row] / (nodes[order] * cores[row]),
     )
 
 

@@ -19,7 +19,15 @@ from gridsim.support.files import StrPath
 from gridsim.traces._text import Remark, text_lines
 from gridsim.traces.accounting import COMPLETED, Floats, Rows, first_known, make_jobs, run_columns
 from gridsim.traces.job_lines import CANCELLED, FAILED
-from gridsim.traces.jobs import NODES_NOTE, NOT_ENDED, PENDING, PENDING_ARRAYS, SHARED_NOTE, ParsedJobs
+from gridsim.traces.jobs import (
+    NODES_NOTE,
+    NOT_ENDED,
+    PENDING,
+    PENDING_ARRAYS,
+    SHARED_NOTE,
+    ParsedJobs,
+    no_pairs,
+)
 from gridsim.traces.sacct_dependencies import IDENTITY, STATEMENTS, TASK, slurm_predecessors
 from gridsim.traces.tables import AccountingTable, Bytes, InvalidValue, check_columns, read_table
 from gridsim.traces.values import (
@@ -131,6 +139,7 @@ def table_separator(line: str, names: frozenset[str] = _NAMES) -> str | None:
 def parse_sacct(path: StrPath) -> ParsedJobs:
     """Return the jobs of a table of ``sacct -P`` as in the file, in its order.
 
+    Tasks of an array that were submitted at one instant follow each other in the order of their indices.
     Steps, jobs that have not ended, and pending arrays are left out, and columns that no run uses;
     `ParsedJobs.remarks` counts them.  A job that was cancelled or failed before it started is a job that
     never ran.  Processors are CPUs, or nodes if the table has no CPUs or all jobs are exclusive.  Accounts
@@ -254,6 +263,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
     groups, group_names = number_names(table.get("Account", "Group", "GID"), rows)
     queues, queue_names = number_names(table.get("Partition"), rows)
     numbers, tasks = _numbers(table, rows)
+    order = _order(table, rows, submit)
     predecessors = slurm_predecessors(table, numbers, rows, submit, start, end, run_time)
     fields = {
         "job": numbers,
@@ -289,9 +299,15 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
         table.unused({*_PATTERNS, *table.columns}),
     )
     repairs = _contradictions(table, rows & ~clock_changes, started, ended, run_time)
-    selected = {name: column[rows] for name, column in fields.items()}
-    parsed = make_jobs(table.path, selected, line[rows], header=header, is_local=is_local, remarks=remarks)
-    return parsed._replace(further=predecessors.further, repairs=(*repairs, *parsed.repairs))
+    selected = {name: column[order] for name, column in fields.items()}
+    parsed = make_jobs(table.path, selected, line[order], header=header, is_local=is_local, remarks=remarks)
+    node_counts = no_pairs()
+    if nodes is not None and not procs_are_nodes:
+        is_known = rows & (nodes > 0)
+        node_counts = np.stack((line[is_known], nodes[is_known].astype(np.int64)), axis=1)
+    return parsed._replace(
+        further=predecessors.further, repairs=(*repairs, *parsed.repairs), node_counts=node_counts
+    )
 
 
 def _steps(table: AccountingTable) -> Rows:
@@ -334,6 +350,26 @@ def _numbers(table: AccountingTable, rows: Rows) -> tuple[NDArray[np.int64], NDA
     for number_of_task, (_, row) in enumerate(sorted(tasks), following):
         numbers[row] = number_of_task
     return numbers, np.array(sorted(row for _, row in tasks), np.int64)
+
+
+def _order(table: AccountingTable, rows: Rows, submit: Floats) -> NDArray[np.int64]:
+    """Return the indices of `rows` in the order of the file, but tasks of an array in their own order.
+
+    Tasks submitted at one instant follow the first of them, since the last task of an array has its lowest
+    number and may have its first line.
+    """
+    place, task = np.arange(len(table)), np.zeros(len(table), np.int64)
+    column = table.get("JobID", "JobIDRaw")
+    if column is None:
+        return np.flatnonzero(rows)
+    values, first = column.bytes(), dict[tuple[str, float], int]()
+    for row in np.flatnonzero(rows & column.has("_")).tolist():
+        match = TASK.fullmatch(values[column.index(row)].decode(errors="replace"))
+        if match is not None and match[2] is not None:
+            place[row] = first.setdefault((match[1], submit.item(row)), row)
+            task[row] = int(match[2])
+    order = np.lexsort((task, place))
+    return order[rows[order]]
 
 
 def _statuses(values: Bytes) -> Floats:

@@ -82,17 +82,17 @@ def test_histories_of_htcondor_are_read(write, kind):
     log = load_jobs(path)
     names = ("job", "submit", "wait", "run_time", "used_procs", "req_procs", "status", "user")
     assert rows(log, *names) == [
-        (2, 0, 100, 300, 4, 4, 1, 1),
         (1, 0, 10, 50, 1, 1, 0, 2),
+        (2, 0, 100, 300, 4, 4, 1, 1),
         (3, 20, 60, 0, -1, 2, 5, 1),
         (4, 30, 10, 20, 2, 2, 5, 1),
     ]
     assert log.header["UnixStartTime"] == "1000" and log.header["User"] == "1 ann\n2 bob"
-    assert log.jobs["req_memory"].tolist()[:2] == [2048, -1]
+    assert log.jobs["req_memory"].tolist()[:2] == [-1, 2048]
     assert lines_of(log.jobs).never_ran.tolist() == [False, False, True, False]
     assert [len(remark.lines) for remark in log.remarks] == [1, 1, 1]
     counts = {"json": 2, "long": 1, "jsonl": 1}
-    assert log.jobs["line"][0] == counts.get(kind, 2)
+    assert log.jobs["line"][1] == counts.get(kind, 2)
 
 
 def test_errors_in_htcondor_histories_are_reported(write):

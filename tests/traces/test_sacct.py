@@ -188,7 +188,8 @@ def test_users_groups_and_queues_are_numbered_in_order_of_appearance(write):
 def test_array_tasks_and_heterogeneous_jobs_are_jobs_of_their_own(write):
     names = ("3_10", "3_9", "5+1", "5+0", "4")
     log = load(write, HEAD, *(job(name) for name in names), job("3_[11-20%5]", "PENDING"))
-    assert dict(zip(names, log.jobs["job"].tolist(), strict=True)) == {
+    by_line = log.jobs["job"][np.argsort(log.jobs["line"])]
+    assert dict(zip(names, by_line.tolist(), strict=True)) == {
         "3_9": 5, "3_10": 6, "5+0": 7, "5+1": 8, "4": 4,
     }  # fmt: skip
     assert ["arrays of pending jobs, left out", 1] in [[r.text, len(r.lines)] for r in log.remarks]
@@ -469,3 +470,44 @@ def test_a_whole_line_that_is_no_record_is_named_with_its_field(write):
     path = write("sacct.txt", "\n".join([HEAD, job(1), "", "#" + "|#" * 6, job(2)]) + "\n")
     with pytest.raises(TraceFormatError, match=r"sacct\.txt:4: field JobID cannot be read, got '#'$"):
         load_jobs(path)
+
+
+NODES = "JobIDRaw|JobID|State|Submit|Start|ElapsedRaw|NNodes|NCPUS"
+
+
+def test_jobs_that_share_nodes_keep_their_numbers_of_nodes(write, tmp_path):
+    """By hand, on 2 nodes of 4 cores: after 3 of 4 cores of each node, a job needs 2 cores of one node.
+
+    The fourth job takes 2 cores on each of two nodes for its 3 processors; SWF cannot say so.
+    """
+    sizes = [(1, 3, 0, 0), (1, 3, 0, 0), (1, 2, 10, 90), (2, 3, 200, 0)]
+    lines = [
+        f"{k}|{k}|COMPLETED|{submit}|{submit + wait}|100|{nodes}|{procs}"
+        for k, (nodes, procs, submit, wait) in enumerate(sizes, 1)
+    ]
+    path = write("na.txt", "\n".join([NODES, *lines]) + "\n")
+    scenario = gs.Scenario(gs.Platform.equal(2, cores=4), gs.Workload.jobs_from_log(path))
+    with pytest.warns(TraceWarning, match="without a requested time"):
+        comparison = gs.compare(scenario, {"fcfs": gs.BatchQueue(backfill="none")})
+    jobs = comparison["fcfs"].applications
+    assert jobs["waiting"].tolist() == [0, 0, 90, 0]
+    assert (jobs["tasks"].tolist(), jobs["cores"].tolist()) == ([1, 1, 1, 2], [3, 3, 2, 2])
+    recorded = comparison["log"].applications
+    for name in ("waiting", "size", "cores"):
+        assert recorded[name].tolist() == jobs[name].tolist()
+    by_itself = gs.result_from_log(path, machines=2, cores=4).applications
+    assert by_itself["size"].tolist() == jobs["size"].tolist()
+    summary = convert(path, tmp_path / "na.swf")
+    assert summary["dropped"] == {
+        "numbers of nodes of jobs (NNodes; for --shared), which gridsim uses if it reads na.txt itself": 4
+    }
+
+
+def test_tasks_of_an_array_run_in_the_order_of_their_indices(write, tmp_path):
+    """The last task has the number of the array, the smallest one, and here also its first line."""
+    tasks = [("36", "36_3"), ("39", "40"), ("37", "36_1"), ("38", "36_2")]
+    lines = [f"{raw}|{name}|COMPLETED|0|0|10|1|1" for raw, name in tasks]
+    path = write("arr.txt", "\n".join([NODES, *lines]) + "\n")
+    convert(path, tmp_path / "arr.swf")
+    for log in (path, tmp_path / "arr.swf"):
+        assert derive_jobs(load_jobs(log)).job.tolist() == [37, 38, 36, 39]

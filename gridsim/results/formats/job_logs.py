@@ -425,7 +425,16 @@ def result_from_log(
     with provenance.file_digests([file]) as files:
         log = load_jobs(path)
     workload = Workload.jobs_from_log(path, cores_per_node, None, start, end, max_nodes)
-    jobs = derive_jobs(log, cores_per_node=cores_per_node, start=start, end=end, max_nodes=max_nodes)
+    keeps_nodes = cores_per_node == 1 and bool(np.max(1 if cores is None else cores) > 1)
+    jobs = derive_jobs(
+        log,
+        cores_per_node=cores_per_node,
+        start=start,
+        end=end,
+        max_nodes=max_nodes,
+        keeps_nodes=keeps_nodes,
+    )
+    width = jobs.nodes if cores is None else jobs.nodes * jobs.cores
     if not len(jobs):
         raise ScenarioError(f"{file}: no job in the window has a known run time")
     count = (
@@ -434,10 +443,10 @@ def result_from_log(
         else integer("machines", machines, low=1)
     )
     platform = Platform.equal(count, real("speed", speed, above=0, unit="Mflop/s"), cores=cores)
-    for i in np.flatnonzero(jobs.nodes > platform.core_count)[:1]:
+    for i in np.flatnonzero(width > platform.core_count)[:1]:
         noun = "machines" if platform.cores is None else "cores of machines"
         raise ScenarioError(
-            f"{noun} must be at least {jobs.nodes[i]}, as job {jobs.job[i]} of {file} requires, got "
+            f"{noun} must be at least {width[i]}, as job {jobs.job[i]} of {file} requires, got "
             f"{platform.core_count}"
         )
     records = log.jobs[jobs.row]
@@ -452,7 +461,7 @@ def result_from_log(
     waiting = np.where(unknown_wait, np.nan, records["wait"])
     finish = release + waiting + jobs.run_time
     task_size = jobs.run_time * speed
-    size = task_size * jobs.nodes
+    size = task_size * width
     stretch = (finish - release) / size
     nodes_used = np.where(unknown_wait, 0, jobs.nodes)
     span = float(np.nanmax(finish) - release[0])
@@ -474,6 +483,8 @@ def result_from_log(
         "waiting": waiting,
         "slowdown": job_slowdown(waiting, jobs.run_time),
     }
+    if keeps_nodes and (jobs.cores > 1).any():
+        applications["cores"] = jobs.cores
     ended_early = np.isin(records["status"], (FAILED, CANCELLED)) & (records["req_time"] > 0)
     scenario = Scenario(platform, workload)
     return Result(
@@ -488,7 +499,8 @@ def result_from_log(
         facts={
             "unknown_waits": int(unknown_wait.sum()),
             "killed": int((ended_early & (records["run_time"] >= records["req_time"])).sum()),
-            "utilization": total(nodes_used * jobs.run_time) / (platform.core_count * span),
+            "utilization": total(np.where(unknown_wait, 0, width) * jobs.run_time)
+            / (platform.core_count * span),
         },
         scheduler={
             "name": text("name", name),
@@ -538,14 +550,18 @@ def merged_schedule(schedules: Sequence[Result], scenario: Scenario) -> Result:
         values: NDArray[Any] = np.concatenate([schedule.tables[table][name] for schedule in schedules])
         return values[rows]
 
-    applications = {name: column("applications", name) for name in schedules[0].applications}
+    names = [name for name in schedules[0].applications if name != "cores"]
+    applications = {name: column("applications", name) for name in names}
     delay = jobs.release - applications["release"]
     applications |= {name: applications[name] + delay for name in ("release", "first_start", "finish")}
     busy, finish = applications["nodes_used"] * applications["run_time"], applications["finish"]
     if jobs.cores is not None:
         applications["cores"] = jobs.cores
-        applications["size"] = applications["size"] * jobs.cores
-        applications["stretch"] = applications["stretch"] / jobs.cores
+        tables = [schedule.applications for schedule in schedules]
+        counted = [table["cores"] if "cores" in table else np.ones(len(table)) for table in tables]
+        factor = jobs.cores / np.concatenate(counted)[rows]  # sizes of a site may be in parts of its nodes
+        applications["size"] = applications["size"] * factor
+        applications["stretch"] = applications["stretch"] / factor
         busy = busy * jobs.cores
     applications["stretch_agg"] = applications["stretch"] * platform.aggregate_speed
     span = float(np.nanmax(finish) - applications["release"][0])
