@@ -7,6 +7,8 @@ With the disciplines of `tests.reference.batch_queue`, written as programs of `g
 starts the same jobs as `JobQueue`.
 """
 
+from cpython.exc cimport PyErr_CheckSignals
+
 from gridcore.common.arguments cimport _Guard, guard, indices
 from gridcore.common.bits cimport lowest_bit
 from gridcore.common.heap cimport heap_push
@@ -14,7 +16,7 @@ from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.release_queue cimport ReleaseQueue
 from gridcore.rigid_queue.occupancy cimport Occupancy, occupancy_take_one
 from gridcore.rigid_queue.runs cimport (
-    ENDED, LAST_END, NO_MEMORY, PAUSE, RUNNING, WAITING, JobRuns,
+    ENDED, LAST_END, NO_MEMORY, PAUSE, RUNNING, SIGNALS, WAITING, JobRuns,
 )
 from gridcore.rigid_queue.steps cimport (
     Profile, profile_add, profile_clear, profile_earliest, profile_free, profile_step,
@@ -87,13 +89,15 @@ cdef class ManualQueue(JobRuns):
         Returns the jobs that have ended (ascending) or are submitted then, or None if nothing happens by `until`.
         """
         cdef _Guard access = guard(&self.in_call)
-        cdef int reason
+        cdef int reason = SIGNALS
         cdef Py_ssize_t k
         self.n_changed = 0
         if self.wake_at <= self.now:
             self.wake_at = NEVER
-        with nogil:
-            reason = self._run(until)
+        while reason == SIGNALS:
+            PyErr_CheckSignals()
+            with nogil:
+                reason = self._run(until)
         if reason == NO_MEMORY:
             raise MemoryError
         if self.wake_at <= self.now:

@@ -8,13 +8,14 @@ Source: Tang et al., "Fault-aware, utility-based job scheduling on Blue Gene/P s
 et al., "Backfilling using system-generated predictions rather than user runtime estimates" (2007).
 """
 
+from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, exp, exp2, log2, log10
 from libc.stdlib cimport free, qsort
 from libc.string cimport memmove
 
 from gridcore.common.arguments cimport _Guard, check_lengths, guard, indices
 from gridcore.common.memory cimport reallocate
-from gridcore.rigid_queue.runs cimport LAST_END, NO_MEMORY, TOO_LATE, WAITING, JobRuns
+from gridcore.rigid_queue.runs cimport LAST_END, NO_MEMORY, SIGNALS, TOO_LATE, WAITING, JobRuns
 
 import numpy as np
 
@@ -143,9 +144,11 @@ cdef class OrderedQueue(JobRuns):
             If a job would end after 2**62 ns; the job is then not started, and stays in the queue.
         """
         cdef _Guard access = guard(&self.in_call)
-        cdef int reason
-        with nogil:
-            reason = self._run(until)
+        cdef int reason = SIGNALS
+        while reason == SIGNALS:
+            PyErr_CheckSignals()
+            with nogil:
+                reason = self._run(until)
         if reason == NO_MEMORY:
             raise MemoryError
         if reason == TOO_LATE:

@@ -18,7 +18,7 @@ cdef enum:
 
 # what `_run` and `_examine` return
 cdef enum:
-    GO_ON, NO_MEMORY, TOO_LATE, PAUSE
+    GO_ON, NO_MEMORY, TOO_LATE, PAUSE, SIGNALS
 
 cdef struct EstimatedEnd:                  # of a running job: its estimated end, and the machines that it frees then
     long long at

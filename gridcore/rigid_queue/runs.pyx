@@ -41,6 +41,9 @@ _STATE = {
     }, totals={"parts": "masks"}),
 }
 
+#: Instants between two looks at signals, such as an interrupt by Ctrl-C.
+cdef int INSTANTS = 256
+
 
 cdef class JobRuns:
     """Rigid jobs on machines, with their submissions, runs and ends; a base class without a queue.
@@ -512,11 +515,14 @@ cdef class JobRuns:
         return ids
 
     cdef int _run(self, long long until) noexcept nogil:
-        """Run to `until` ns, or until the queue is left to the caller; return why."""
+        """Run to `until` ns, or until the queue is left to the caller or signals are to be handled; return why."""
         cdef long long at
-        cdef int reason
+        cdef int reason, instants = 0
         cdef Py_ssize_t job
         while until >= self.now:
+            instants += 1
+            if instants > INSTANTS:
+                return SIGNALS
             at = NEVER
             if self.n_running > 0:
                 at = self.ends[0].at
