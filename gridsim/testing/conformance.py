@@ -668,7 +668,8 @@ class _ConformanceTrial:
         if scheduler.promised_order is None or has_links or has_owners:
             return
         self.has_order_check = True
-        if violation := promised_order_violation(result, scheduler.promised_order):
+        has_nodes = isinstance(scheduler, ProgramScheduler)
+        if violation := promised_order_violation(result, scheduler.promised_order, has_nodes):
             raise ConformanceError("order", violation, scenario, scheduler)
 
     def check_repeatable(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:

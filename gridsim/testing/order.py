@@ -20,12 +20,18 @@ from gridsim.validation.common import queue_numbers
 from gridsim.validation.order import order_violations
 
 
-def promised_order_violation(result: Result, order: str) -> str | None:
+def promised_order_violation(result: Result, order: str, has_nodes: bool = False) -> str | None:
     """Describe the first row of a recorded schedule that is not in `order`; return None if all are.
 
     For "fifo" and "edf", the check replays the schedule from arrivals and withdrawals; for "fcfs" and "list",
     it compares recorded tables.  Machines that fail are not checked.  "list" is not checked in runs with
     failures, and "fcfs" not on machines with withdrawals.
+
+    Parameters
+    ----------
+    has_nodes
+        Whether the scheduler has node programs.  Tasks that they take out of their queue and queue again at
+        one instant go to its end; those of other schedulers keep their place by their first arrival.
     """
     if order == "list":
         return _list_order_violation(result) if result.scenario.faults is None else None
@@ -56,12 +62,14 @@ def promised_order_violation(result: Result, order: str) -> str | None:
         rows = np.flatnonzero(time == at)
         machine, application = (arrivals[name][rows] for name in ("machine", "application"))
         tasks = arrivals["tasks"][rows]
-        if order == "fifo":
+        if order == "fifo" and not has_nodes:
             tasks = _without_returns(machine, application, tasks)
+            is_left = tasks != 0
+            machine, application, tasks = machine[is_left], application[is_left], tasks[is_left]
         withdrawn = np.flatnonzero(tasks < 0)
-        for low, k in zip(np.append(0, withdrawn + 1), np.append(withdrawn, len(rows)), strict=True):
+        for low, k in zip(np.append(0, withdrawn + 1), np.append(withdrawn, len(tasks)), strict=True):
             replay.enqueue(machine[low:k], application[low:k], tasks[low:k], int(at))
-            if k < len(rows):
+            if k < len(tasks):
                 replay.withdraw(int(machine[k]), int(application[k]), -int(tasks[k]), int(at))
         replay.reschedule(np.unique(machine), int(at))
     replay.advance(NEVER)

@@ -410,13 +410,15 @@ def _check_jobs_run_to_end(
     is_full: NDArray[np.bool_],
     row_label: Callable[[int], str],
 ) -> list[Violation]:
-    """Check that no rigid job is lost although it has run to its end on all its machines.
+    """Check that no rigid job is lost although it has run to its end on all machines, unless it is killed.
 
     Parameters
     ----------
     is_full
         Whether a row lasts for the whole run time of its job but is not completed.
     """
+    if "terminated" in result.applications:  # a killed job may have run for longer before
+        is_full = is_full & (result.applications["terminated"][i] == 0)
     is_whole_job = np.bincount(run_index, is_full * n) == np.bincount(
         run_index, result.applications["tasks"][i]
     ) / np.bincount(run_index)

@@ -65,11 +65,18 @@ class RefusingNode(DealingNode):
 class DelayingNode(DealingNode):
     """Node that holds each share for half a minute before it queues it."""
 
-    def on_share(self, view: Any, message: Any) -> None:
-        view.timer(30.0, "late", application=message.application, tasks=message.tasks)
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.shares = gs.IntMap(application=int, tasks=int)
+        self.count = 0
 
-    def on_late(self, view: Any, application: int, tasks: int) -> None:
-        view.enqueue(application, tasks)
+    def on_share(self, view: Any, message: Any) -> None:
+        self.shares[self.count] = message.application, message.tasks
+        view.timer(30.0, "late", share=self.count)
+        self.count += 1
+
+    def on_late(self, view: Any, share: int) -> None:
+        view.enqueue(*self.shares.pop(share))
 
 
 class MigratingNode(DealingNode):
