@@ -252,3 +252,27 @@ def test_tables_by_site_name_queues_that_fill_the_first_site(path: Path, tmp_pat
         }
         found = gs.compare(gs.Scenario(machines, workload), schedulers, by=["site"])
         assert f"\n{' and '.join(one_queue)}: jobs take the machines of the first site first" in str(found)
+
+
+def test_waits_of_the_log_count_from_the_ends_of_preceding_jobs_if_those_of_runs_do(path: Path) -> None:
+    """On one processor, by hand: job 2 follows job 1, and job 3 follows job 2 by 5 s, but starts after 10 s.
+
+    The waits from the submissions, 0, 90 and 110 s, include waiting for the preceding jobs.
+    """
+    rows = [(1, 0, 0, 100, -1, -1), (2, 10, 90, 10, 1, -1), (3, 10, 110, 10, 2, 5)]
+    lines = [
+        f"{job} {submit} {wait} {run} 1 -1 -1 1 {run} -1 1 1 -1 -1 -1 -1 {preceding} {think}"
+        for job, submit, wait, run, preceding, think in rows
+    ]
+    path.write_text("; MaxProcs: 1\n" + "\n".join(lines) + "\n")
+    with pytest.warns(TraceWarning, match="preceding job, which is not used"):
+        from_submission = gs.compare(scenario(path, 1), SCHEDULERS)
+    assert from_submission["log"].applications["waiting"].tolist() == [0, 90, 110]
+    assert "include waiting for preceding jobs, which 2 jobs (67 %) have" in from_submission.log_remark
+    from_release = gs.compare(scenario(path, 1, after="preceding"), SCHEDULERS)
+    jobs = from_release["log"].applications
+    assert jobs["waiting"].tolist() == [0, 0, 5] and jobs["release"].tolist() == [0, 100, 115]
+    assert jobs["first_start"].tolist() == [0, 100, 120]
+    assert jobs["slowdown"].tolist() == [1, 1, 1.5]
+    assert from_release["fcfs"].applications["waiting"].tolist() == [0, 0, 0]
+    assert "include waiting" not in from_release.log_remark
