@@ -139,13 +139,17 @@ def _schedule_of_log(
     from gridsim.traces.jobs import stated_machines
 
     header = read_header(path)
-    machines = None if header is None else stated_machines(header, cores_per_node)
     # machines that jobs share count by their cores, unless sizes of jobs are in nodes
     count = platform.core_count if cores_per_node == 1 else platform.nodes
     noun = "machines" if count == platform.nodes else "cores"
+    of_machine, expected, unit = cores_per_node, count, noun
+    if cores_per_node == 1 and platform.cores is not None and np.ptp(platform.cores) == 0:
+        # the header may state fewer processors than whole nodes have
+        of_machine, expected, unit = int(platform.cores[0]), platform.nodes, "machines"
+    machines = None if header is None else stated_machines(header, of_machine)
     site = "" if isinstance(recipe, JobLogRecipe) else f" for {os.path.basename(path)}"
-    if machines is not None and machines[1] != count:
-        raise _NoSchedule(f"{_DIFFERENT}: {count:,} {noun} instead of {machines[1]:,}{site}")
+    if machines is not None and machines[1] != expected:
+        raise _NoSchedule(f"{_DIFFERENT}: {expected:,} {unit} instead of {machines[1]:,}{site}")
     try:
         result = result_from_log(
             path,

@@ -276,3 +276,17 @@ def test_waits_of_the_log_count_from_the_ends_of_preceding_jobs_if_those_of_runs
     assert jobs["slowdown"].tolist() == [1, 1, 1.5]
     assert from_release["fcfs"].applications["waiting"].tolist() == [0, 0, 0]
     assert "include waiting" not in from_release.log_remark
+
+
+def test_nodes_that_jobs_of_the_log_shared_are_not_whole_ones(path: Path) -> None:
+    """By hand: 4 jobs of 7 cores in all ran at once on 2 nodes of 4, of which they would take 4 whole ones."""
+    log(path, [(0, 0, 100, 2), (1, 0, 100, 2), (2, 0, 100, 2), (50, 0, 100, 1)], "; MaxProcs: 7\n")
+    queues = {"shared": gs.BatchQueue(), "whole": gs.BatchQueue(exclusive=True)}
+    jobs = gs.Workload.jobs_from_log(path)
+    shared = str(gs.compare(gs.Scenario(gs.Platform.equal(2, cores=4), jobs), queues))
+    # 4 jobs of 100 s on a node each, over 50 s of 2 nodes
+    assert "whole: the load is 4 with whole machines" in shared and "shared: the load is" not in shared
+    assert "\nlog " in shared and "busy is above" not in shared
+    whole = gs.compare(scenario(path, 2, cores_per_node=4), SCHEDULERS)
+    assert whole["log"].utilization == pytest.approx(400 / 300)
+    assert "log: busy is above 100 %" in str(whole)
