@@ -169,6 +169,12 @@ class _OrMultiple(_Type):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and value.endswith("%"):
             self.fail(f"must be a number, or a factor such as 1.3x for 30 % more, got {value!r}", param, ctx)
+        if isinstance(value, str) and value.startswith("+"):
+            self.fail(
+                f"must be a number in all, not one more to add, or a factor such as 1.3x, got {value!r}",
+                param,
+                ctx,
+            )
         try:
             if not (isinstance(value, str) and value.endswith(("x", "X"))):
                 return self.number.convert(value, param, ctx)
@@ -417,7 +423,9 @@ bound_option = click.option(
     help="Lower bound of the max stretch to compare with.  [best: discrete if affordable]",
 )
 by_option = click.option(
-    "--by", metavar="A,B", help="Show mean waiting times of rigid jobs by queue, user, account or site."
+    "--by",
+    metavar="A,B",
+    help="Show mean waiting times of rigid jobs by queue, user, account, site or size (1, 2-8, 9-64, ...).",
 )
 skip_days_option = click.option(
     "--skip-days",

@@ -184,7 +184,13 @@ def machine_count(
         If the header states none and there is a factor.
     """
     from gridsim.traces.info import read_header
-    from gridsim.traces.jobs import MACHINE_KEYS, MAX_MACHINES, header_fault_texts, stated_machines
+    from gridsim.traces.jobs import (
+        MACHINE_KEYS,
+        MAX_MACHINES,
+        header_count,
+        header_fault_texts,
+        stated_machines,
+    )
 
     header = read_header(log)
     if header is None:
@@ -199,6 +205,8 @@ def machine_count(
     if header_field is not None and header_field[1] <= MAX_MACHINES:
         key, count = header_field
         divided = f" / {cores_per_node}" if key == "MaxProcs" and cores_per_node > 1 else ""
+        if divided and count * cores_per_node != header_count(header, key):
+            divided += ", rounded up,"
         text = f"{count:,} machines, the {key}{divided} of {log}"
     elif factor is not None:
         raise ScenarioError(f"{flag} is required, {reason}")

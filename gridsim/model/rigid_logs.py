@@ -552,6 +552,8 @@ class _LogFacts(NamedTuple):
         State of the file before the log was read.
     submit
         float64[n], the known submissions, ascending, s.
+    followers
+        int64, the numbers of the jobs with preceding ones.
     """
 
     state: Any
@@ -560,6 +562,7 @@ class _LogFacts(NamedTuple):
     has_nodes_only: bool
     has_shared_nodes: bool
     has_node_counts: bool
+    followers: Integers
     unfinished_jobs: str
 
 
@@ -583,6 +586,7 @@ def _read(path: str) -> tuple[JobLog, _LogFacts]:
         log.has_nodes_only,
         log.has_shared_nodes,
         len(log.node_counts) > 0,
+        log.jobs["job"][log.jobs["preceding"] > 0],
         unfinished_jobs,
     )
     _FACTS.pop(path, None)
@@ -598,6 +602,11 @@ def _facts(path: str) -> _LogFacts:
     if facts is None or facts.state is None or facts.state != file_state(path):
         _, facts = _read(path)
     return facts
+
+
+def followers(path: str) -> Integers:
+    """Return the numbers of the jobs of a log that have preceding ones."""
+    return _facts(path).followers
 
 
 def _with_predecessors(jobs: Columns, release: Floats, run_time: Floats) -> Columns:

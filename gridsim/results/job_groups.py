@@ -1,4 +1,4 @@
-"""Rigid jobs by queue, user, account or site, and their waiting times in results."""
+"""Rigid jobs by queue, user, account, site or size, and their waiting times in results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from gridsim.support.arguments import one_of
 from gridsim.support.arrays import Floats, Integers
 
 #: What jobs are grouped by.
-Group = Literal["queue", "user", "account", "site"]
+Group = Literal["queue", "user", "account", "site", "size"]
+#: Ratio of the largest sizes of successive groups by size: 1, 2 to 8, 9 to 64 cores, and so on.
+_SIZE_RATIO = 8
 
 
 class SiteMachines(NamedTuple):
@@ -47,7 +49,7 @@ class SiteMachines(NamedTuple):
 
 
 class JobGroups(NamedTuple):
-    """The jobs of a scenario by queue, user, account or site.
+    """The jobs of a scenario by queue, user, account, site or size.
 
     Parameters
     ----------
@@ -126,7 +128,9 @@ def checked_groups(by: Sequence[Group]) -> tuple[Group, ...]:
 
 
 def job_groups(group: Group, scenario: Scenario) -> JobGroups:
-    """Return the jobs of a scenario by queue, user, account or site.
+    """Return the jobs of a scenario by queue, user, account, site or size.
+
+    Sizes are numbers of cores, or of machines that are nodes of several: 1, 2-8, 9-64, 65-512 and so on.
 
     Raises
     ------
@@ -139,6 +143,8 @@ def job_groups(group: Group, scenario: Scenario) -> JobGroups:
         raise ScenarioError(f"by = {group!r} requires rigid jobs, got bags of tasks")
     if group == "site":
         return _by_site(jobs, scenario)
+    if group == "size":
+        return _by_size(jobs)
     names, members = jobs.members(group)
     return JobGroups(group, names, members, jobs.size)
 
@@ -170,6 +176,14 @@ def rows_of_values(group: Group, values: Mapping[str, float]) -> dict[str, dict[
             name, _, entry = rest.rpartition(": ")
             rows.setdefault(name, {})[entry] = value
     return rows
+
+
+def _by_size(jobs: Applications) -> JobGroups:
+    """Return the jobs by their numbers of cores or nodes, without groups that have no jobs."""
+    highs = _SIZE_RATIO ** np.arange(12)
+    numbers, members = np.unique(np.searchsorted(highs, jobs.width), return_inverse=True)
+    names = [f"{highs[k - 1] + 1}-{highs[k]}" if k else "1" for k in numbers.tolist()]
+    return JobGroups("size", names, members, jobs.size)
 
 
 def _by_site(jobs: Applications, scenario: Scenario) -> JobGroups:

@@ -23,7 +23,14 @@ from gridsim.results.metrics.registry import BoundKind, Metrics, summary_values
 from gridsim.results.metrics.window import counted_applications, window_lines
 from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_columns, check_rows
 from gridsim.results.table import Table, digest
-from gridsim.results.text import as_text, availability_lines, draw_lines, run_lines, scenario_lines
+from gridsim.results.text import (
+    IN_THIS_RUN,
+    as_text,
+    availability_lines,
+    draw_lines,
+    run_lines,
+    scenario_lines,
+)
 from gridsim.support import html
 from gridsim.support.arguments import SuggestingDict, integer, real
 from gridsim.support.imports import import_extra
@@ -371,6 +378,7 @@ class Result(Metrics):
             self._release_span,
             name,
             remarks=self._remarks,
+            condition=self._release_condition,
             availability=self.describe_availability() | draw_lines(self.drawn),
             verbose=verbose,
         )
@@ -405,7 +413,7 @@ class Result(Metrics):
 
     def describe_scenario(self) -> dict[str, str]:
         """Return a line on each of the platform, the workload, the meaning of time 0, and the load."""
-        return scenario_lines(self.summary(), self._release_span, self._remarks)
+        return scenario_lines(self.summary(), self._release_span, self._remarks, self._release_condition)
 
     def describe_availability(self) -> dict[str, str]:
         """Return a line on the availability of machines; no line if they are always up."""
@@ -416,6 +424,10 @@ class Result(Metrics):
         topics = "log", "period", "clock", "cores", "parts", "after", "unfinished", "sample"
         lines = {name: text for name in topics if (text := str(self._provenance.get(name, "")))}
         return lines | window_lines(self.applications["release"], self.skip_days, self.rigid)
+
+    @property
+    def _release_condition(self) -> str:
+        return IN_THIS_RUN if "stated_release" in self.applications else ""
 
     @property
     def _release_span(self) -> float:

@@ -30,6 +30,8 @@ _PARTS_OF_LOGS = {
 
 #: Text for numbers that a job log does not state, such as messages, and for ratios of what is not ranked.
 UNKNOWN, NOT_RANKED = "unknown", "unranked"
+#: Which releases lines are on, if applications are released after others.
+_WITHOUT_WAITING, IN_THIS_RUN = ", if nothing waits", ", in this run"
 
 
 def draw_lines(random_parts: Iterable[str]) -> Lines:
@@ -61,6 +63,7 @@ def run_lines(
     name: str | None = None,
     *,
     remarks: Lines | None = None,
+    condition: str = "",
     availability: Lines | None = None,
     verbose: bool = False,
 ) -> Lines:
@@ -76,6 +79,8 @@ def run_lines(
         Name to display instead of that of the scheduler.
     remarks
         Remarks on the workload, `Scenario.remarks`.
+    condition
+        As of `scenario_lines`.
     availability
         Lines on the machines that were up and on random draws; None for no line.
     verbose
@@ -86,7 +91,7 @@ def run_lines(
         f"{key} {_short(value)}" for key, value in values.items() if isinstance(value, str | int | float)
     )
     rigid, noun = "mean_waiting" in facts, machine_noun(remarks or {})
-    lines = {**scenario_lines(facts, released_within, remarks), **(availability or {})}
+    lines = {**scenario_lines(facts, released_within, remarks, condition), **(availability or {})}
     if _is_log(facts):
         record = f"recorded in {facts['parameters'].get('log', 'a job log')}, not simulated"
         return {
@@ -125,10 +130,18 @@ def _value_text(value: float | None, factor: float, digits: str, unit: str) -> s
     return "-" if value is None or math.isnan(value) else f"{factor * value:{digits}} {unit}"
 
 
-def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None = None) -> Lines:
-    """Return a line on each of the platform, the workload and the load, and the `remarks` on the workload."""
+def scenario_lines(
+    facts: Facts, released_within: float, remarks: Lines | None = None, condition: str = ""
+) -> Lines:
+    """Return a line on each of the platform, the workload and the load, and the `remarks` on the workload.
+
+    Parameters
+    ----------
+    condition
+        When releases are those of the lines, such as `IN_THIS_RUN`; "" if they do not depend on the run.
+    """
     if "core_hours" in facts:
-        return _rigid_scenario_lines(facts, released_within, remarks)
+        return _rigid_scenario_lines(facts, released_within, remarks, condition)
     seconds = facts["work"] / facts["tasks"] / (facts["aggregate_speed"] / facts["cores"])
     load, speed = facts["offered_load"], number_text(facts["aggregate_speed"])
     cores = f" with {_count_text(facts['cores'], 'core')}" if facts["cores"] != facts["machines"] else ""
@@ -137,9 +150,9 @@ def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None =
         "workload": f"{_count_text(facts['applications'], 'application')}, "
         f"{_count_text(facts['tasks'], 'task')}, "
         f"{number_text(facts['work'])} Mflop; a mean task takes {time_text(seconds)} at the mean speed; "
-        f"released within {time_text(released_within)}",
+        f"released within {time_text(released_within)}{condition}",
         **(remarks or {}),
-        "load": f"{number_text(load)} (work submitted / capacity during submission)"
+        "load": f"{number_text(load)} (work submitted / capacity during submission){condition}"
         if math.isfinite(load)
         else "inf: everything is released at once",
     }
@@ -153,7 +166,9 @@ def waiting_unit(results: Iterable[Any]) -> tuple[float, str]:
     return typical_unit(max(result.mean_waiting, result.p95_waiting) for result in results if result.rigid)
 
 
-def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines | None) -> Lines:
+def _rigid_scenario_lines(
+    facts: Facts, released_within: float, remarks: Lines | None, condition: str
+) -> Lines:
     """Return the lines of `scenario_lines` for rigid jobs; machines that are no nodes count as cores."""
     noun = machine_noun(remarks or {})
     jobs, load = facts["applications"], facts["offered_load"]
@@ -163,9 +178,11 @@ def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines |
     return {
         "platform": _count_text(facts["machines"], "machine") + _cores_text(facts),
         "workload": f"{_count_text(jobs, 'job')}, {number_text(core_hours)} {noun}-hours; "
-        f"a mean job has {_count_text(width, noun)}; submitted within {time_text(released_within)}",
+        f"a mean job has {_count_text(width, noun)}; "
+        f"{'released' if condition else 'submitted'} within {time_text(released_within)}{condition}",
         **{"nodes" if key == "cores" else key: line for key, line in (remarks or {}).items()},
         "load": f"{number_text(load)} ({noun}-hours submitted / those of the machines during submission)"
+        f"{condition}"
         if math.isfinite(load)
         else "inf: everything is released at once",
     }
@@ -230,7 +247,8 @@ def planned_lines(
             facts["width"] = int(applications.tasks @ applications.cores)
     released_within = float(applications.release.max() - applications.release.min())
     window = window_lines(applications.release, skip_days, scenario.workload.rigid)
-    lines = scenario_lines(facts, released_within, scenario.remarks | window)
+    condition = "" if applications.predecessors is None else _WITHOUT_WAITING
+    lines = scenario_lines(facts, released_within, scenario.remarks | window, condition)
     if scenario.faults is not None:
         recipe = scenario.faults.recipe
         values = {name: getattr(recipe, name) for name in recipe.__struct_fields__ if name != "seed"}

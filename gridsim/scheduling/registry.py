@@ -416,7 +416,12 @@ def _terms_of_type(kind: Any) -> tuple[str, str] | None:
 
 
 #: Synonym of a scheduler's name -> the registered name.
-_SYNONYMS = {"easy": "backfill", "easy-backfilling": "backfill", "backfilling": "backfill"}
+_SYNONYMS = {
+    "easy": "backfill",
+    "easy-backfilling": "backfill",
+    "backfilling": "backfill",
+    "sjf": "backfill-sjf",
+}
 #: The package of gridsim's own schedulers, which registers their names when it is imported.
 _PACKAGE = "gridsim.schedulers"
 

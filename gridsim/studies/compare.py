@@ -77,7 +77,7 @@ class Comparison(Study):
     log_remark
         Remark on `log`, or why there is none; see `gridsim.studies.log_reference`.
     groups
-        The jobs of each scenario by queue, user, account or site; each grouping has a table of mean waiting
+        The jobs of each scenario by queue, user, account, site or size; each grouping has a table of waiting
         times.
     warnings
         Texts of the warnings of the runs, such as the faults of a job log.
@@ -206,7 +206,7 @@ class Comparison(Study):
 
         With several scenarios the entry ``scenarios`` has that of each row.  The recorded schedule, if there
         is one, is not among the schedulers, but the entry ``log``.  The entry ``by`` has the waiting times by
-        queue, user, account or site, with several scenarios those of each in rows of their own.
+        queue, user, account, site or size, with several scenarios those of each in rows of their own.
         """
         reference: dict[str, Any] = {}
         if self.log is not None:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
+from gridsim.model.applications import Applications
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.energy import JOULES_PER_KWH
-from gridsim.results.metrics.formulas import SLOWDOWN
+from gridsim.results.metrics.formulas import SLOWDOWN, load_of_whole_machines
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun, waiting_unit
@@ -298,6 +299,18 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
     if any("mean_slowdown" in row for row in rows):
         lines.append(f"slowdown: {SLOWDOWN}")
     lines += [_reference_line(name, result) for name, result in results.items() if result.of_log]
+    lines += [
+        f"{row['name']}: busy is above 100 %, since its jobs shared nodes, which count as whole ones here; "
+        "they share them with --shared (platform.cores)"
+        for row in rows
+        if results[row["name"]].of_log and row["utilization"] > 1.0 and noun_of(results) == "node"
+    ]
+    lines += [
+        f"{name}: the load is {number_text(load)} with whole machines, so the queue grows while jobs arrive"
+        for name, result in results.items()
+        if result.scheduler["parameters"].get("exclusive") is True
+        and (load := load_of_whole_machines(_jobs(result), result.scenario.platform)) > 1.0
+    ]
     gaps = [row for row in rows if "mean_waiting" not in row]
     if any(row["gap"] is None for row in gaps):
         lines.append(f"no lower bound: it is computed for up to {BOUND_LIMIT} applications")
@@ -525,6 +538,10 @@ def _lines_of_common_end(known: Mapping[str, Result], ends: Mapping[str, float])
         f"energy counts until the end of each run; with machines that idle until the end of {last} it is "
         f"{totals} kWh"
     ]
+
+
+def _jobs(result: Result) -> Applications:
+    return result.scenario.workload.realize(result.scenario.platform)
 
 
 def _shares_machines(result: Result) -> bool:

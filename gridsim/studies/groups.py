@@ -1,4 +1,4 @@
-"""Tables of the waiting times of rigid jobs by queue, user, account or site."""
+"""Tables of the waiting times of rigid jobs by queue, user, account, site or size."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ _Columns = list[tuple[str, str, list[str]]]
 
 def _first_columns(group: Group, noun: str, rows: Sequence[Mapping[str, Any]]) -> _Columns:
     return [
-        (group, "", [row[group] for row in rows]),
+        (group, f"{noun}s" if group == "size" else "", [row[group] for row in rows]),
         (
             "jobs",
             "",
@@ -117,7 +117,7 @@ def _fills_first_site(result: Result) -> bool:
 
 
 class GroupMeans(NamedTuple):
-    """Waiting times of rigid jobs by queue, user, account or site, over replications.
+    """Waiting times of rigid jobs by queue, user, account, site or size, over replications.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError, TraceWarning
 from gridsim.model.platform import Platform
-from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
+from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe, followers
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 
@@ -53,10 +53,17 @@ def log_reference(scenario: Scenario) -> LogReference:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TraceWarning)
-            result = _recorded_schedule(scenario, recipe)
+            result, followers_count = _recorded_schedule(scenario, recipe)
     except _NoSchedule as error:
         return _no_row(str(error))
     remarks = []
+    if recipe.after == "none" and followers_count:
+        share = 100 * followers_count / len(result.applications)
+        remarks.append(
+            f"its waiting times count from the submission and so include waiting for preceding jobs, which "
+            f'{followers_count:,} jobs ({share:.2g} %) have; with workload.after = "preceding" (--after '
+            "preceding) those of all rows count from the ends of these"
+        )
     if isinstance(recipe, SiteLogsRecipe):
         remarks.append("each job ran at its home site")
     if recipe.start > 0:
@@ -94,11 +101,15 @@ def _job_change(recipe: JobLogRecipe | SiteLogsRecipe) -> str:
     return ""
 
 
-def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe | SiteLogsRecipe) -> Result:
-    """Return the schedule of the jobs of all logs, each on the machines of its site."""
+def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe | SiteLogsRecipe) -> tuple[Result, int]:
+    """Return the schedule of the jobs of all logs, each on the machines of its site.
+
+    The number is that of the jobs with preceding ones.
+    """
     from gridsim.results.formats.job_logs import check_same_jobs, merged_schedule
 
     platform = scenario.platform
+    paths = [recipe.path] if isinstance(recipe, JobLogRecipe) else recipe.paths
     if isinstance(recipe, JobLogRecipe):
         schedules = [_schedule_of_log(recipe, recipe.path, recipe.cores_per_node, platform)]
     else:
@@ -114,7 +125,9 @@ def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe | SiteLogsRecipe
     unknown, jobs = int(result.applications["failed"].sum()), len(result.applications)
     if unknown > _MAX_UNKNOWN * jobs:
         raise _NoSchedule(f"the log does not state the waiting time of {unknown:,} of {jobs:,} jobs")
-    return result
+    numbers = [schedule.tables["log_jobs"]["job"] for schedule in schedules]
+    counts = (np.isin(n, followers(path)).sum() for n, path in zip(numbers, paths, strict=True))
+    return result, int(sum(counts))
 
 
 def _schedule_of_log(
@@ -126,13 +139,17 @@ def _schedule_of_log(
     from gridsim.traces.jobs import stated_machines
 
     header = read_header(path)
-    machines = None if header is None else stated_machines(header, cores_per_node)
     # machines that jobs share count by their cores, unless sizes of jobs are in nodes
     count = platform.core_count if cores_per_node == 1 else platform.nodes
     noun = "machines" if count == platform.nodes else "cores"
+    of_machine, expected, unit = cores_per_node, count, noun
+    if cores_per_node == 1 and platform.cores is not None and np.ptp(platform.cores) == 0:
+        # the header may state fewer processors than whole nodes have
+        of_machine, expected, unit = int(platform.cores[0]), platform.nodes, "machines"
+    machines = None if header is None else stated_machines(header, of_machine)
     site = "" if isinstance(recipe, JobLogRecipe) else f" for {os.path.basename(path)}"
-    if machines is not None and machines[1] != count:
-        raise _NoSchedule(f"{_DIFFERENT}: {count:,} {noun} instead of {machines[1]:,}{site}")
+    if machines is not None and machines[1] != expected:
+        raise _NoSchedule(f"{_DIFFERENT}: {expected:,} {unit} instead of {machines[1]:,}{site}")
     try:
         result = result_from_log(
             path,

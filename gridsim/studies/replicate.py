@@ -138,7 +138,7 @@ class Replicates(Study):
     is_identical
         Whether all metrics of each scheduler are equal in several replications.
     groups
-        Waiting times of rigid jobs by queue, user, account or site; each grouping has a table.
+        Waiting times of rigid jobs by queue, user, account, site or size; each grouping has a table.
     """
 
     seeds: tuple[int, ...]

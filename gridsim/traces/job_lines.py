@@ -166,6 +166,9 @@ def remarks_on(jobs: NDArray[np.void], lines: JobLines, used: Rows, zero_run_tim
     return [Remark(jobs["line"][rows & used], text) for rows, text in texts]
 
 
+_UNUSED_PRECEDING = 'which is not used without after = "preceding" (--rigid --after preceding)'
+
+
 def unused_fields(jobs: NDArray[np.void], rows: Rows) -> dict[str, Remark]:
     """Return field -> remark on the jobs among `rows` that state a field that no run uses.
 
@@ -174,7 +177,7 @@ def unused_fields(jobs: NDArray[np.void], rows: Rows) -> dict[str, Remark]:
     line, preceding = jobs["line"], jobs["preceding"]
     follows = (preceding > 0) | ((preceding == 0) & (jobs["job"] == 0).any())
     return {
-        "preceding": Remark(line[rows & follows], "jobs with a preceding job, which is not used"),
+        "preceding": Remark(line[rows & follows], f"jobs with a preceding job, {_UNUSED_PRECEDING}"),
         "think_time": Remark(
             line[rows & (jobs["think_time"] > 0)], "jobs with a think time, which is not used"
         ),

@@ -188,3 +188,10 @@ def test_invalid_input_is_rejected(platform: Any, columns: Any, message: str) ->
     with pytest.raises(ScenarioError, match=message):
         jobs = gs.Workload.jobs_of([0.0, 0.0, 1.0], [2, 1, 1], [9.0, 9.0, 9.0], **columns)
         jobs.realize(gs.Platform.equal(2, **platform))
+
+
+def test_exclusive_nodes_are_pointless_where_machines_are_not_shared() -> None:
+    workload = gs.Workload.jobs_of(release=[0.0, 0.0], nodes=1, run_time=[10.0, 10.0])
+    with pytest.warns(gs.SchedulerWarning, match=r"backfill.exclusive has no effect without machines that"):
+        gs.simulate(gs.Scenario(gs.Platform.equal(2), workload), gs.BatchQueue(exclusive=True))
+    gs.simulate(gs.Scenario(gs.Platform.equal(2, cores=2), workload), gs.BatchQueue(exclusive=True))

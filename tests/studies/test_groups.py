@@ -123,3 +123,10 @@ def test_replications_from_the_shell_have_groups(log: Path, tmp_path: Path) -> N
     ] * 2
     page = (tmp_path / "page.html").read_text()
     assert "Mean waiting time by queue" in page and "--by queue" in page
+
+
+def test_groups_by_size_end_at_powers_of_8() -> None:
+    workload = gs.Workload.jobs_of(release=[0.0] * 6, nodes=[1, 2, 8, 9, 64, 65], run_time=10.0)
+    result = gs.compare(gs.Scenario(gs.Platform.equal(200), workload), QUEUES, by=["size"])
+    rows = {row["size"]: row["jobs"] for row in result.to_dict()["by"]["size"]}
+    assert rows == {"1": 1, "2-8": 2, "9-64": 2, "65-512": 1}

@@ -252,3 +252,41 @@ def test_tables_by_site_name_queues_that_fill_the_first_site(path: Path, tmp_pat
         }
         found = gs.compare(gs.Scenario(machines, workload), schedulers, by=["site"])
         assert f"\n{' and '.join(one_queue)}: jobs take the machines of the first site first" in str(found)
+
+
+def test_waits_of_the_log_count_from_the_ends_of_preceding_jobs_if_those_of_runs_do(path: Path) -> None:
+    """On one processor, by hand: job 2 follows job 1, and job 3 follows job 2 by 5 s, but starts after 10 s.
+
+    The waits from the submissions, 0, 90 and 110 s, include waiting for the preceding jobs.
+    """
+    rows = [(1, 0, 0, 100, -1, -1), (2, 10, 90, 10, 1, -1), (3, 10, 110, 10, 2, 5)]
+    lines = [
+        f"{job} {submit} {wait} {run} 1 -1 -1 1 {run} -1 1 1 -1 -1 -1 -1 {preceding} {think}"
+        for job, submit, wait, run, preceding, think in rows
+    ]
+    path.write_text("; MaxProcs: 1\n" + "\n".join(lines) + "\n")
+    with pytest.warns(TraceWarning, match="preceding job, which is not used"):
+        from_submission = gs.compare(scenario(path, 1), SCHEDULERS)
+    assert from_submission["log"].applications["waiting"].tolist() == [0, 90, 110]
+    assert "include waiting for preceding jobs, which 2 jobs (67 %) have" in from_submission.log_remark
+    from_release = gs.compare(scenario(path, 1, after="preceding"), SCHEDULERS)
+    jobs = from_release["log"].applications
+    assert jobs["waiting"].tolist() == [0, 0, 5] and jobs["release"].tolist() == [0, 100, 115]
+    assert jobs["first_start"].tolist() == [0, 100, 120]
+    assert jobs["slowdown"].tolist() == [1, 1, 1.5]
+    assert from_release["fcfs"].applications["waiting"].tolist() == [0, 0, 0]
+    assert "include waiting" not in from_release.log_remark
+
+
+def test_nodes_that_jobs_of_the_log_shared_are_not_whole_ones(path: Path) -> None:
+    """By hand: 4 jobs of 7 cores in all ran at once on 2 nodes of 4, of which they would take 4 whole ones."""
+    log(path, [(0, 0, 100, 2), (1, 0, 100, 2), (2, 0, 100, 2), (50, 0, 100, 1)], "; MaxProcs: 7\n")
+    queues = {"shared": gs.BatchQueue(), "whole": gs.BatchQueue(exclusive=True)}
+    jobs = gs.Workload.jobs_from_log(path)
+    shared = str(gs.compare(gs.Scenario(gs.Platform.equal(2, cores=4), jobs), queues))
+    # 4 jobs of 100 s on a node each, over 50 s of 2 nodes
+    assert "whole: the load is 4 with whole machines" in shared and "shared: the load is" not in shared
+    assert "\nlog " in shared and "busy is above" not in shared
+    whole = gs.compare(scenario(path, 2, cores_per_node=4), SCHEDULERS)
+    assert whole["log"].utilization == pytest.approx(400 / 300)
+    assert "log: busy is above 100 %" in str(whole)

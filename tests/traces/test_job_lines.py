@@ -109,8 +109,8 @@ def test_preceding_jobs_and_think_times_are_reported(write):
     rigid, _, _, messages, also = read_all_ways(path)
     assert len(rigid) == 3 and messages == also
     assert messages == [
-        "3: 2 jobs with a preceding job, which is not used; 1 jobs with a think time, "
-        "which is not used (the first is at this line)"
+        '3: 2 jobs with a preceding job, which is not used without after = "preceding" (--rigid --after '
+        "preceding); 1 jobs with a think time, which is not used (the first is at this line)"
     ]
     assert info.info(path)["not_used"] == {"preceding": 2, "think_time": 1}
     codes = {item.code: (item.count, item.first_line) for item in lint(path)}

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError, TraceWarning, one_line, warn
+from gridsim.model.applications import Applications, Columns
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
@@ -553,7 +554,15 @@ def merged_schedule(schedules: Sequence[Result], scenario: Scenario) -> Result:
     names = [name for name in schedules[0].applications if name != "cores"]
     applications = {name: column("applications", name) for name in names}
     delay = jobs.release - applications["release"]
+    if jobs.predecessors is not None:  # others are released at their submissions
+        assert jobs.predecessor_offsets is not None
+        follows = np.diff(jobs.predecessor_offsets) > 0
+        site = np.zeros(len(jobs), np.int64) if jobs.site is None else jobs.site
+        for k in np.unique(site):
+            delay[site == k] = delay[~follows & (site == k)][0]
     applications |= {name: applications[name] + delay for name in ("release", "first_start", "finish")}
+    if jobs.predecessors is not None:
+        applications |= _waits_after_predecessors(applications, jobs)
     busy, finish = applications["nodes_used"] * applications["run_time"], applications["finish"]
     if jobs.cores is not None:
         applications["cores"] = jobs.cores
@@ -564,7 +573,7 @@ def merged_schedule(schedules: Sequence[Result], scenario: Scenario) -> Result:
         applications["stretch"] = applications["stretch"] / factor
         busy = busy * jobs.cores
     applications["stretch_agg"] = applications["stretch"] * platform.aggregate_speed
-    span = float(np.nanmax(finish) - applications["release"][0])
+    span = float(np.nanmax(finish) - applications["release"].min())
     energy = recorded_energy(
         platform,
         scenario.workload.origin,
@@ -589,6 +598,30 @@ def merged_schedule(schedules: Sequence[Result], scenario: Scenario) -> Result:
         provenance={**provenance.describe(seed=0, files=files), **scenario.remarks},
         scenario=Scenario(platform, scenario.workload),
     )
+
+
+def _waits_after_predecessors(applications: Mapping[str, NDArray[Any]], jobs: Applications) -> Columns:
+    """Return the columns of a recorded schedule that change if waiting counts from the ends of predecessors.
+
+    A job is released at its submission or, if that is later, a think time after the last end of its
+    predecessors in the log, but not after its start.
+    """
+    assert jobs.predecessors is not None and jobs.predecessor_offsets is not None
+    of = np.repeat(np.arange(len(jobs)), np.diff(jobs.predecessor_offsets))
+    ends = np.full(len(jobs), -np.inf)
+    np.fmax.at(ends, of, applications["finish"][jobs.predecessors])  # NaN is unknown
+    if jobs.think_time is not None:
+        ends += jobs.think_time
+    release = applications["release"]
+    blocked = np.maximum(np.fmin(ends, applications["first_start"]) - release, 0.0)
+    waiting = applications["waiting"] - blocked
+    return {
+        "release": release + blocked,
+        "stated_release": jobs.release,
+        "waiting": waiting,
+        "slowdown": job_slowdown(waiting, applications["run_time"]),
+        "stretch": applications["stretch"] - blocked / applications["size"],
+    }
 
 
 def _header_machines(file: str, header: dict[str, str], cores_per_node: int) -> int:

@@ -166,3 +166,18 @@ def offered_load(applications: Applications, platform: Platform) -> float:
     It is infinite if all applications are released at once.  Above 1 queues grow while applications arrive.
     """
     return load_of(applications.release, applications.size, platform.aggregate_speed)
+
+
+def load_of_whole_machines(applications: Applications, platform: Platform) -> float:
+    """Return the load of rigid jobs that have machines of equal cores to themselves; NaN for others.
+
+    A job takes the fewest machines on which its cores fit.
+    """
+    if platform.cores is None or np.ptp(platform.cores) or platform.extremes[0] != platform.extremes[1]:
+        return math.nan
+    cores = int(platform.cores[0])
+    per_machine = cores // (1 if applications.cores is None else applications.cores)
+    limit = 1 if applications.tasks_per_machine is None else applications.tasks_per_machine
+    per_machine = np.where(limit == 0, per_machine, np.minimum(limit, per_machine))
+    machines = -(-applications.tasks // np.maximum(per_machine, 1))
+    return load_of(applications.release, machines * cores * applications.task_size, platform.aggregate_speed)

@@ -241,6 +241,13 @@ class BatchQueuePolicy(JobQueuePolicy):
         self.capacity: MachineCapacity | None = None
         if run.cores is not None or run.gpus is not None:
             self.capacity = MachineCapacity.of(len(run.speeds), run.cores, run.attributes, run.gpus)
+        elif parameters.exclusive:
+            warn(
+                f"{parameters.name}.exclusive has no effect without machines that jobs share: each machine "
+                "runs one job at a time anyway; jobs share those of several cores (platform.cores, or in the "
+                "shell --cores-per-node 48 --shared)",
+                SchedulerWarning,
+            )
         #: Whether each job is rejected: a limit or its partition has fewer machines than it requests.
         self.rejected = np.zeros(len(tasks), np.bool_)
         discipline = self._discipline()
