@@ -21,8 +21,8 @@ INTERVAL = f"{LEVEL:.0%} interval"
 def mean_over(count: int, has_ratios: bool) -> str:
     """Return the text on the means and ratios in a table, with the number of replications."""
     ratios = "; ratios are geometric means" if has_ratios else ""
-    few = ", which is too narrow with so few" if 1 < count < MIN_SEEDS else ""
-    return f"mean over {count} replication{'' if count == 1 else 's'} [{INTERVAL}{few}]{ratios}"
+    caution = ", which is too narrow with so few" if 1 < count < MIN_SEEDS else ""
+    return f"mean over {count} replication{'' if count == 1 else 's'} [{INTERVAL}{caution}]{ratios}"
 
 
 #: Character -> its command in LaTeX.

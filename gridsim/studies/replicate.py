@@ -374,13 +374,13 @@ class Replicates(Study):
                 {name: mean(each[name]) for name in ranking} for each in (columns, cores)
             )
             text += "." + by_cores(jobs_means, cores_means, self.noun, self.unit(metric))
-        if skewed := self._skewed(ranking, best[0], metric):
+        if texts := self._ratios_of_means(ranking, best[0], metric):
             text = text.removesuffix(".") + (
-                f".  Ratios are geometric means over pairs; by the means it is {short_list(skewed)}"
+                f".  Ratios are geometric means over pairs; by the means it is {short_list(texts)}"
             )
         return text.removesuffix(".") + "." + reasons
 
-    def _skewed(self, names: Iterable[str], best: str, metric: str) -> list[str]:
+    def _ratios_of_means(self, names: Iterable[str], best: str, metric: str) -> list[str]:
         """Return how many times the mean of the best scheduler others have, if `ratio` is far from that."""
         texts = []
         for name in names:

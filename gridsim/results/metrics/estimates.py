@@ -23,7 +23,7 @@ MIN_SEEDS = 5
 #: Note of an estimate from equal values.
 _ALL_EQUAL = "all equal"
 #: Note of an interval of few seeds.
-_FEW = "few: the interval is too narrow"
+_SMALL_SAMPLE = "few: the interval is too narrow"
 #: Note of a ratio that does not exist.
 _NOT_POSITIVE = "a value is not above 0"
 
@@ -72,7 +72,7 @@ class Estimate:
         if math.isnan(self.low):
             return f"{mean} (no interval: {self.note})"
         text = mean if self.is_constant else f"{mean} [{low}, {high}]"
-        note = "" if seeds is not None and self.note == _FEW else self.note
+        note = "" if seeds is not None and self.note == _SMALL_SAMPLE else self.note
         parts = [*([] if seeds == self.seeds else [f"n = {self.seeds}"]), *([note] if note else [])]
         return f"{text} ({', '.join(parts)})" if parts else text
 
@@ -118,7 +118,7 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
     if all((value == value[0]).all() for value in values):
         return Estimate(center, center, center, count, level, _ALL_EQUAL)
     bootstrap = import_extra("scipy.stats", "stats", "an interval").bootstrap
-    note = _FEW if count < MIN_SEEDS else ""
+    note = _SMALL_SAMPLE if count < MIN_SEEDS else ""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # the note reports degenerate cases
         for method in ("BCa", "percentile"):
