@@ -684,9 +684,10 @@ class WorkloadConstructors:
         seed
             Seed of the draw of the machines at which jobs are submitted, and of the jitter.
         cores_per_node
-            Processors per node; a job of p processors needs ceil(p / cores_per_node) nodes.  On machines that jobs
-            share (the cores of the platform) with 1, a job keeps the number of nodes that the log states (NNodes
-            of sacct), with as many cores on each, rounded up; without that number, it takes cores anywhere.
+            Processors per node; a job of p processors needs ceil(p / cores_per_node) nodes.  With 1, on machines
+            that jobs share (the cores of the platform), a job keeps the number of nodes that the log states
+            (NNodes of sacct), with as many cores on each, rounded up; without that number, it takes cores
+            anywhere.
         utilization
             Request utilization to which submit times are compressed or stretched; None for submit times as
             recorded.

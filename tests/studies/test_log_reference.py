@@ -279,7 +279,7 @@ def test_waits_of_the_log_count_from_the_ends_of_preceding_jobs_if_those_of_runs
 
 
 def test_nodes_that_jobs_of_the_log_shared_are_not_whole_ones(path: Path) -> None:
-    """By hand: 4 jobs of 7 cores in all ran at once on 2 nodes of 4, of which they would take 4 whole ones."""
+    """By hand: 4 jobs of 7 cores in all ran at once on 2 nodes of 4; they would take 4 whole ones."""
     log(path, [(0, 0, 100, 2), (1, 0, 100, 2), (2, 0, 100, 2), (50, 0, 100, 1)], "; MaxProcs: 7\n")
     queues = {"shared": gs.BatchQueue(), "whole": gs.BatchQueue(exclusive=True)}
     jobs = gs.Workload.jobs_from_log(path)
