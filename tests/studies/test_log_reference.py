@@ -276,6 +276,8 @@ def test_waits_of_the_log_count_from_the_ends_of_preceding_jobs_if_those_of_runs
     assert jobs["slowdown"].tolist() == [1, 1, 1.5]
     assert from_release["fcfs"].applications["waiting"].tolist() == [0, 0, 0]
     assert "include waiting" not in from_release.log_remark
+    # the lines before the runs are on the earliest releases, and job 3 is released at 110 + 5 s
+    assert "released within 115 s, in this run" in str(from_release)
 
 
 def test_nodes_that_jobs_of_the_log_shared_are_not_whole_ones(path: Path) -> None:
