@@ -684,7 +684,10 @@ class WorkloadConstructors:
         seed
             Seed of the draw of the machines at which jobs are submitted, and of the jitter.
         cores_per_node
-            Processors per node; a job of p processors needs ceil(p / cores_per_node) nodes.
+            Processors per node; a job of p processors needs ceil(p / cores_per_node) nodes.  With 1, on machines
+            that jobs share (the cores of the platform), a job keeps the number of nodes that the log states
+            (NNodes of sacct), with as many cores on each, rounded up; without that number, it takes cores
+            anywhere.
         utilization
             Request utilization to which submit times are compressed or stretched; None for submit times as
             recorded.
@@ -747,7 +750,8 @@ class WorkloadConstructors:
         cores_per_node
             Processors per node of each site, one entry per site; in Python, a single number in place of a list is
             that of all sites.  By default it is 1.  On machines that jobs share (the cores of the platform), jobs
-            of a site with 1 take cores anywhere, and those of a site with n as many parts of n cores.
+            of a site with 1 take cores as in the workload of one log, and those of a site with n as many parts of
+            n cores.
         start, end
             Window of submit times of the jobs that are used, s after the first submission of each log.
         max_nodes

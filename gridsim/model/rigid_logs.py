@@ -51,7 +51,10 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     seed
         Seed of the draw of the machines at which jobs are submitted, and of the jitter.
     cores_per_node
-        Processors per node; a job of p processors needs ceil(p / cores_per_node) nodes.
+        Processors per node; a job of p processors needs ceil(p / cores_per_node) nodes.  With 1, on machines
+        that jobs share (the cores of the platform), a job keeps the number of nodes that the log states
+        (NNodes of sacct), with as many cores on each, rounded up; without that number, it takes cores
+        anywhere.
     utilization
         Request utilization to which submit times are compressed or stretched; None for submit times as
         recorded.
@@ -216,7 +219,8 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
     cores_per_node
         Processors per node of each site, one entry per site; in Python, a single number in place of a list is
         that of all sites.  By default it is 1.  On machines that jobs share (the cores of the platform), jobs
-        of a site with 1 take cores anywhere, and those of a site with n as many parts of n cores.
+        of a site with 1 take cores as in the workload of one log, and those of a site with n as many parts of
+        n cores.
     start, end
         Window of submit times of the jobs that are used, s after the first submission of each log.
     max_nodes
@@ -317,11 +321,15 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
     @property
     def parts(self) -> str:
         """A sentence on the parts of jobs on shared machines; "" if they are single cores."""
-        procs = self.cores_per_node
-        if procs is None or max(procs) == 1:
-            return _PARTS_OF_LOG if any(_facts(path).has_node_counts for path in self.paths) else ""
+        procs = self.cores_per_node or [1] * len(self.paths)
+        has_nodes = [
+            p == 1 and _facts(path).has_node_counts for p, path in zip(procs, self.paths, strict=True)
+        ]
+        if max(procs) == 1 and not any(has_nodes):
+            return ""
+        counts = ["NCPUS / NNodes" if each else p for each, p in zip(has_nodes, procs, strict=True)]
         names = map(os.path.basename, self.paths)
-        texts = ", ".join(f"{count} ({name})" for count, name in zip(procs, names, strict=True))
+        texts = ", ".join(f"{count} ({name})" for count, name in zip(counts, names, strict=True))
         return f"jobs take cores in parts of {texts}; parts of several cores are on different machines"
 
     @property

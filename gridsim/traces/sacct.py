@@ -300,13 +300,13 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
     )
     repairs = _contradictions(table, rows & ~clock_changes, started, ended, run_time)
     selected = {name: column[order] for name, column in fields.items()}
-    log = make_jobs(table.path, selected, line[order], header=header, is_local=is_local, remarks=remarks)
+    jobs = make_jobs(table.path, selected, line[order], header=header, is_local=is_local, remarks=remarks)
     node_counts = no_pairs()
     if nodes is not None and not procs_are_nodes:
         is_known = rows & (nodes > 0)
         node_counts = np.stack((line[is_known], nodes[is_known].astype(np.int64)), axis=1)
-    return log._replace(
-        further=predecessors.further, repairs=(*repairs, *log.repairs), node_counts=node_counts
+    return jobs._replace(
+        further=predecessors.further, repairs=(*repairs, *jobs.repairs), node_counts=node_counts
     )
 
 

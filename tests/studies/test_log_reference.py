@@ -276,10 +276,12 @@ def test_waits_of_the_log_count_from_the_ends_of_preceding_jobs_if_those_of_runs
     assert jobs["slowdown"].tolist() == [1, 1, 1.5]
     assert from_release["fcfs"].applications["waiting"].tolist() == [0, 0, 0]
     assert "include waiting" not in from_release.log_remark
+    # the lines before the runs are on the earliest releases, and job 3 is released at 110 + 5 s
+    assert "released within 115 s, in this run" in str(from_release)
 
 
 def test_nodes_that_jobs_of_the_log_shared_are_not_whole_ones(path: Path) -> None:
-    """4 jobs of 7 cores in all ran at once on 2 nodes of 4, of which they would take 4 whole ones."""
+    """By hand: 4 jobs of 7 cores in all ran at once on 2 nodes of 4; they would take 4 whole ones."""
     log(path, [(0, 0, 100, 2), (1, 0, 100, 2), (2, 0, 100, 2), (50, 0, 100, 1)], "; MaxProcs: 7\n")
     queues = {"shared": gs.BatchQueue(), "whole": gs.BatchQueue(exclusive=True)}
     jobs = gs.Workload.jobs_from_log(path)

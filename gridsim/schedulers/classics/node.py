@@ -125,7 +125,7 @@ class PowerNode(PlacingNode):
 
     With a memory it also probes the machines that had the fewest tasks at the last decision (Mitzenmacher,
     Prabhakar and Shah 2002).  At most `window` requests are undecided at once, so that the probes for a large
-    bag do not hold up their own answers at the interface.  Without answers a task stays here.
+    bag do not hold up their own answers at the interface.  Without answers a task goes to a random machine.
     """
 
     def __init__(self, parameters: Any) -> None:
@@ -170,11 +170,15 @@ class PowerNode(PlacingNode):
         """Place the task of a request by the answers received so far, unless it has been placed."""
         if number in self.requests:
             application, answers = self.requests.pop(number)
-            machine, load = np.full(self.width, view.node), np.full(self.width, np.inf)
+            machine, load = np.full(self.width, -1), np.full(self.width, np.inf)
             for k in range(answers):
                 machine[k], load[k] = self.answers.pop(number * self.width + k)
-            best, among = np.argmin(load), min(answers, view.machines)
-            self.place(view, application, machine[best], among, np.floor(load[best]))
+            best = np.argmin(load)
+            if answers > 0:
+                among = min(answers, view.machines)
+                self.place(view, application, machine[best], among, np.floor(load[best]))
+            else:
+                self.place(view, application, self.choose(view), 0, np.nan)
             load[best] += 1.0
             least = np.argsort(load)[: min(self.parameters.memory, answers)]
             self.memory[: len(least)] = machine[least]

@@ -110,7 +110,8 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
         Number of machines probed in addition: those with the fewest tasks at the node's last decision
         (Mitzenmacher, Prabhakar and Shah 2002).
     patience
-        Time, in s, after which a task is placed by the answers received so far.
+        Time, in s, after which a task is placed by the answers received so far, or at random without any.
+        It should be well above a round trip.
     window
         Number of tasks for which a node probes machines at once; further tasks wait at the node.
     """
