@@ -216,6 +216,7 @@ PROVENANCE: dict[str, str] = {
     "decentralized": "whether the scheduler is decentralized",
     "migrates": "whether the scheduler may migrate tasks that have begun",
     "separate_cores": "whether machines have several cores, each of which was a machine for the scheduler",
+    "order": "the order in which machines run their tasks, as the scheduler promises; null for none",
     "drawn": "parts of the run that depend on seeds",
     "emulation": "of an emulation: how it was made, and how late timers were",
     "scenario": "the scenario as TOML, with long lists by their SHA-256; `result.scenario` restores it",

@@ -150,6 +150,11 @@ class Result(Metrics):
         return stated if isinstance(stated, bool) else None
 
     @property
+    def queue_order(self) -> str | None:
+        """The order in which machines ran their tasks, as the scheduler promises it; None if unknown."""
+        return self._provenance.get("order")
+
+    @property
     def has_separate_cores(self) -> bool:
         """True if machines have several cores, each of which was a machine for the scheduler."""
         return bool(self._provenance.get("separate_cores"))

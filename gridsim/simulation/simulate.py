@@ -690,6 +690,7 @@ class Simulation(Stateful):
                 "decentralized": self.scheduler.decentralized,
                 "migrates": self.scheduler.migrates,
                 "separate_cores": self.machines.platform_machine is not None,
+                "order": self.scheduler.promised_order,
                 "servers": servers,
                 "drawn": self._random_parts(),
                 **records,

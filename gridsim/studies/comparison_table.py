@@ -294,6 +294,13 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
             f"{enumeration(separate)}: each core is a machine of its own, so jobs use and reserve any "
             f"cores{others if sharing else ''}"
         )
+    orders = {name: result.queue_order for name, result in results.items() if result.decentralized}
+    if {"edf", "fifo"} <= {*orders.values()}:
+        texts = (
+            f"{words} ({enumeration([name for name in orders if orders[name] == order])})"
+            for order, words in (("edf", "by earliest deadline"), ("fifo", "first in, first out"))
+        )
+        lines.append(f"machines run their queues {', '.join(texts)}")
     lines += _lines_of_common_jobs(results, rows)
     lines += _energy_lines(results)
     if any("mean_slowdown" in row for row in rows):

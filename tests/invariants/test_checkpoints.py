@@ -211,7 +211,7 @@ from gridsim.simulation.checkpoint import Checkpoint, save
 from gridsim.support.provenance import code_version
 from gridsim.simulation.options import Options
 from gridsim.simulation.simulate import Simulation
-with Checkpoint(sys.argv[1]) as kept:
+with Checkpoint(sys.argv[1]) as checkpoint_file:
     header = checkpoint_file.header
     simulation = Simulation(
         gs.Scenario.from_toml(header.scenario), gs.FairTree(), Options()

@@ -385,3 +385,10 @@ def test_waiting_times_have_one_unit_in_texts_tables_and_charts() -> None:
     heads = [unit for title, unit in found.overview().tables[0].head if title == "waiting"]
     assert unit in ("h", "days") and {head.split()[-1] for head in heads} == {unit}
     assert found.charts()[0][0].x.title == f"waiting time ({unit})"
+
+
+def test_orders_of_the_queues_of_machines_are_stated_if_they_differ() -> None:
+    scenario = gs.Scenario(gs.Platform.desktop_grid(8, 1), gs.Workload.bags(4, 10.0, 2.0, seed=1))
+    text = " ".join(str(gs.compare(scenario, ["random", "fair-tree", "mincent"])).split())
+    assert "machines run their queues by earliest deadline (fair-tree), first in, first out (random)" in text
+    assert "machines run their queues" not in str(gs.compare(scenario, ["random", "sparrow", "mincent"]))
