@@ -8,7 +8,6 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -61,6 +60,7 @@ _SCHEDULERS = "schedulers."
 _KEYS = (
     "scenario",
     "schedulers",
+    "parameters",
     "replicates",
     "baseline",
     "metrics",
@@ -217,9 +217,21 @@ class Sweep:
         else:
             raise ScenarioError(f"{file}: scenario must be the path of a file or a table, got {source!r}")
         from_file, names = document.pop("schedulers", None), changes.pop("schedulers", None)
-        with nullcontext() if names else name_files_in_errors([file]):
-            names = names or _names_in(file, from_file, imports)
+        tables = _parameters_in(file, document.pop("parameters", {}), imports)
+        if names:  # others than those of the file, which may have parameters there
             schedulers = chosen_schedulers(names, scenario.schedulers)
+            tables = {name: tables[name] for name in tables if name in schedulers}
+        else:
+            with name_files_in_errors([file]):
+                names = _names_in(file, from_file, imports)
+                schedulers = chosen_schedulers(names, scenario.schedulers)
+        with name_files_in_errors([file]):
+            for name, parameters in tables.items():
+                if name not in schedulers:
+                    raise ScenarioError(
+                        f"parameters.{name} must be that of one of the schedulers; {listed(schedulers, name)}"
+                    )
+                schedulers[name] = _with_parameters(name, schedulers[name], parameters)
         for name, table in scenario.schedulers.items():
             named_scheduler(name, table)  # this also checks the tables of schedulers that do not run
         for key, kind, expectation in (
@@ -447,6 +459,16 @@ def _names_in(file: str, names: Any, imports: Collection[str]) -> list[str]:
         label, equals, scheduler = name.partition("=")  # as `split_label` splits it, which would import code
         _refuse_code(f"{file}: schedulers", (scheduler if equals else label).strip(), imports)
     return names
+
+
+def _parameters_in(file: str, tables: Any, imports: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return the tables under `parameters` in a file, which must be tables and name no other code."""
+    if not (isinstance(tables, dict) and all(isinstance(table, dict) for table in tables.values())):
+        raise ScenarioError(f"{file}: parameters must be a table of tables, got {tables!r}")
+    for name, table in tables.items():
+        for key, value in table.items():
+            _refuse_code(f"{file}: parameters.{name}.{key}", value, imports)
+    return tables
 
 
 def _refuse_code(path: str, value: Any, imports: Collection[str]) -> None:

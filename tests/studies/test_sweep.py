@@ -246,6 +246,19 @@ def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
         tmp_path / "s.toml", schedulers=["mincent"], baseline="mincent", over={}, replicates=1
     )
     assert [type(cell.scheduler) for cell in other.cells] == [gs.MinCent]
+    tables = "[parameters.wide]\nbound = 4.0\n[parameters.fcfs]\nmode = 'pull'\n[over]"
+    variants = FILE.replace('"fcfs"]', '"fcfs", "wide=fair-tree"]').replace("[over]", tables)
+    (tmp_path / "variants.toml").write_text(variants)
+    schedulers = Sweep.from_toml(tmp_path / "variants.toml").schedulers
+    expected = {
+        "fair-tree": gs.FairTree(bound=1.5),
+        "fcfs": gs.Fcfs(mode="pull"),
+        "wide": gs.FairTree(bound=4.0),
+    }
+    assert schedulers == expected
+    assert Sweep.from_toml(
+        tmp_path / "variants.toml", schedulers=["fcfs"], baseline=None, over={}
+    ).schedulers == {"fcfs": gs.Fcfs(mode="pull")}
     inline = FILE.replace('scenario = "scenario.toml"', "") + small_scenario().to_toml().replace(
         "seed = 1\n\n", "", 1
     )
@@ -358,6 +371,12 @@ def test_a_file_names_own_schedulers_that_are_allowed(
             "over.network.latency must have at least one value and no value twice",
         ),
         (("replicates = 3", "replicates ="), "s.toml:4: column 13: Invalid value"),
+        (
+            ("[over]", "[parameters]\nfcfs = 3\n[over]"),
+            "parameters must be a table of tables, got {'fcfs': 3}",
+        ),
+        (("[over]", "[parameters.fcsf]\n[over]"), "parameters.fcsf must be that of .*did you mean fcfs"),
+        (("[over]", "[parameters.fair-tree]\nbond = 1\n[over]"), "s.toml: fair-tree.bond is not a parameter"),
     ],
 )
 def test_invalid_sweep_files_are_rejected(tmp_path: Path, change: tuple[str, str], message: str) -> None:
