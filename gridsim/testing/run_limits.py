@@ -173,7 +173,7 @@ def with_last_job(result: Result) -> Scenario | None:
     """Return the scenario of a run of rigid jobs with a further job, on all machines, after its last event.
 
     It runs unless the scheduler has lost something of a machine, such as the claim of an earlier job.  None
-    if no machine is up then.
+    if no machine is up then, or the last event is that a run was given up.
     """
     scenario, recipe = result.scenario, result.scenario.workload.recipe
     assert isinstance(recipe, JobListRecipe)
@@ -184,6 +184,8 @@ def with_last_job(result: Result) -> Scenario | None:
         times = [*scenario.faults.recipe.down, *scenario.faults.recipe.up]
     times += [*applications["release"], *applications["finish"]]  # NaN if a job has not ended
     release = max(time for time in times if math.isfinite(time)) + _REST
+    if release >= MAX_SIMULATED_TIME:
+        return None
     row: dict[str, Any] = {
         "release": release,
         "nodes": int(cores[is_up].sum()),

@@ -102,12 +102,11 @@ class LowestNode(PowerNode):
     """Node that breaks ties towards the lowest machine."""
 
     def on_answer(self, view: Any, message: Any) -> None:
-        at = message.request % self.parameters.room
-        k = self.answers[at]
-        self.machine[at, k] = message.sender
-        self.load[at, k] = message.load + 0.5 * message.sender / view.machines
-        self.answers[at] = k + 1
-        if k + 1 == self.parameters.choices:
+        application, answers = self.requests[message.request]
+        load = message.load + 0.5 * message.sender / view.machines
+        self.answers[message.request * self.width + answers] = (message.sender, load)
+        self.requests[message.request] = (application, answers + 1)
+        if answers + 1 == self.width:
             self.decide(view, message.request)
 
 
@@ -118,9 +117,7 @@ class LowestNumberScheduler(PowerOfD, frozen=True, kw_only=True):
 def test_biased_ties_change_the_shares() -> None:
     """Servers are alike, so the winner of a tie affects no queue length, only the shares of machines."""
     size = ExperimentSize(6, 20, 100.0, 20.0)
-    rows = verdicts(
-        check_experiment(queue("supermarket-0.5", size, LowestNumberScheduler(instant=True, room=1)))
-    )
+    rows = verdicts(check_experiment(queue("supermarket-0.5", size, LowestNumberScheduler(instant=True))))
     assert not rows["share of tasks on the first half"] and rows["mean response, s"]
     assert all(verdicts(check_experiment(queue("supermarket-0.5", size))).values())
 

@@ -173,12 +173,10 @@ class PowerNode(PlacingNode):
             machine, load = np.full(self.width, -1), np.full(self.width, np.inf)
             for k in range(answers):
                 machine[k], load[k] = self.answers.pop(number * self.width + k)
-            best = np.argmin(load)
-            if answers > 0:
-                among = min(answers, view.machines)
-                self.place(view, application, machine[best], among, np.floor(load[best]))
-            else:
-                self.place(view, application, self.choose(view), 0, np.nan)
+            if answers == 0:
+                machine[0] = self.choose(view)
+            best, among = np.argmin(load), min(answers, view.machines)
+            self.place(view, application, machine[best], among, np.floor(load[best]))
             load[best] += 1.0
             least = np.argsort(load)[: min(self.parameters.memory, answers)]
             self.memory[: len(least)] = machine[least]

@@ -39,7 +39,7 @@ def test_node_programs_are_short(cls: Any) -> None:
         return sum(map(bool, ast.unparse(code).splitlines()))
 
     bases = [base for base in cls.policy.__mro__ if base.__module__ == node.__name__]
-    assert lines(cls.policy) <= 45 and sum(map(lines, bases)) <= 70
+    assert lines(cls.policy) <= 47 and sum(map(lines, bases)) <= 70
 
 
 @pytest.mark.parametrize("cls", [gs.JoinShortestQueue, gs.LeastWork])

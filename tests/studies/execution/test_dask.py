@@ -356,18 +356,18 @@ def test_a_restart_by_another_client_delays_a_study_by_seconds(cluster: Cluster,
     assert times[-1] - times[0] < 50.0
 
 
-def forget_tasks(dask_scheduler: Any = None) -> int:
-    """Release the tasks of all clients without a word to them; return their number."""
-    forgotten = 0
-    for client in dask_scheduler.clients.values():
-        keys = [task.key for task in client.wants_what if str(task.key).startswith("gridsim-")]
-        dask_scheduler.client_releases_keys(keys=keys, client=client.client_key)
-        forgotten += len(keys)
-    return forgotten
-
-
 def test_tasks_that_the_scheduler_has_lost_are_repeated(cluster: Cluster, own: Any) -> None:
     """As are those that are submitted while another client restarts the cluster."""
+
+    def forget_tasks(dask_scheduler: Any = None) -> int:
+        """Release the tasks of all clients without a word to them; return their number."""
+        forgotten = 0
+        for client in dask_scheduler.clients.values():
+            keys = [task.key for task in client.wants_what if str(task.key).startswith("gridsim-")]
+            dask_scheduler.client_releases_keys(keys=keys, client=client.client_key)
+            forgotten += len(keys)
+        return forgotten
+
     cells, times, forgotten = make_cells(20, own.Own(seconds=0.05)), [], []
     cluster.start_workers(1)
     with cluster.client(workers=1) as client, cluster.client() as other:
