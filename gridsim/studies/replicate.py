@@ -490,7 +490,8 @@ class Replicates(Study):
         for metric in self.values:
             base, (length, unit) = self.reference(metric), self.unit(metric)
             rows = self.paper_rows(metric, self._names_with(metric), base, length)
-            tables.append(TextTable(heading(metric, unit, self.noun), paper_head(base), rows))
+            caption = f"{heading(metric, unit, self.noun)}, {mean_over(len(self.seeds), base is not None)}"
+            tables.append(TextTable(caption, paper_head(base), rows))
         return tables
 
     def paper_rows(

@@ -352,7 +352,8 @@ class SweepResult(Study):
                 for row in replicates.paper_rows(metric, self.schedulers, base, length)
             ]
             head = [*((axis, "") for axis in self.axes), *paper_head(base)]
-            tables.append(TextTable(heading(metric, unit), head, rows))
+            caption = f"{heading(metric, unit)}, {mean_over(self.replicates, base is not None)}"
+            tables.append(TextTable(caption, head, rows))
         return tables
 
     def _reference(self, metric: str) -> str | None:
