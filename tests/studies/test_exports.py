@@ -1,0 +1,86 @@
+"""Tables of studies for papers: LaTeX, Markdown and CSV have the values of the study."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim.cli.main import cli
+from gridsim.studies.replicate import Replicates
+from gridsim.support.text import number_text
+
+VALUES = {
+    "fair_tree & co": np.array([2.0, 3.0, 4.0, 5.0, 6.0]),
+    "central": np.array([1.0, 2.0, 2.0, 4.0, 5.0]),
+}
+
+
+@pytest.fixture
+def study() -> Replicates:
+    return Replicates(
+        tuple(range(5)), {"makespan": VALUES}, {"makespan": "s"}, baseline="central", measure="makespan"
+    )
+
+
+def rows_of_latex(text: str) -> list[list[str]]:
+    """Return the cells between the rules, without the escapes of LaTeX."""
+    body = text.split("\\midrule")[1].split("\\bottomrule")[0]
+    rows = [line.removesuffix("\\\\").split(" & ") for line in body.strip().splitlines()]
+    return [[re.sub(r"\\([&%$#_{}])", r"\1", cell).strip() for cell in row] for row in rows]
+
+
+def test_latex_has_the_estimates_of_the_study(study: Replicates) -> None:
+    text = study.to_latex()
+    assert text.count("\\toprule") == text.count("\\begin{table}") == text.count("\\end{table}") == 1
+    assert "[95\\% interval]; ratios are geometric means" in text
+    escaped = text.replace("fair\\_tree \\& co", "tree")
+    tree, central = rows_of_latex(escaped)
+    ratio, mean = study.ratio("fair_tree & co", "central"), study.mean("fair_tree & co")
+    assert tree == [
+        "tree", "5", "4", f"[{number_text(mean.low)}, {number_text(mean.high)}]",
+        number_text(ratio.mean), f"[{number_text(ratio.low)}, {number_text(ratio.high)}]",
+    ]  # fmt: skip
+    assert central[:3] == ["central", "5", "2.8"]
+
+
+def test_markdown_has_the_cells_of_latex(study: Replicates) -> None:
+    lines = [line for line in study.to_markdown().splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+    expected = rows_of_latex(study.to_latex().replace("fair\\_tree \\& co", "tree"))
+    assert [row[1:] for row in cells] == [row[1:] for row in expected]
+    assert cells[0][0] == "fair\\_tree & co"
+
+
+def test_csv_is_not_rounded(study: Replicates) -> None:
+    tree, central = csv.DictReader(study.to_csv().splitlines())
+    ratio = study.ratio("fair_tree & co", "central")
+    assert [float(tree[name]) for name in ("ratio", "ratio_low", "ratio_high")] == [
+        ratio.mean, ratio.low, ratio.high,
+    ]  # fmt: skip
+    assert tree["scheduler"] == "fair_tree & co" and float(central["mean"]) == 2.8
+
+
+@pytest.mark.parametrize(
+    ("name", "method"), [("a.tex", "to_latex"), ("a.md", "to_markdown"), ("a.csv", "to_csv")]
+)
+def test_the_command_writes_the_table(name: str, method: str, tmp_path: Path) -> None:
+    scenario = gs.Scenario(gs.Platform.desktop_grid(8, 1), gs.Workload.bags(4, 10.0, 2.0, seed=1))
+    scenario.save(tmp_path / "scenario.toml")
+    arguments: list[Any] = ["compare", tmp_path / "scenario.toml", "--schedulers", "fcfs,mincent"]
+    arguments += ["--replicates", 5, "--baseline", "mincent", "--metrics", "stretch"]
+    answer = CliRunner().invoke(cli, [*map(str, arguments), "--table", str(tmp_path / name)])
+    assert answer.exit_code == 0, answer.output
+    study = gs.compare(scenario, ["fcfs", "mincent"], replicates=5, baseline="mincent", metrics=["stretch"])
+    assert (tmp_path / name).read_text() == getattr(study, method)()
+
+
+def test_a_table_of_an_unknown_format_is_refused_before_runs(tmp_path: Path) -> None:
+    answer = CliRunner().invoke(cli, ["compare", "--nodes", "8", "--table", str(tmp_path / "means.doc")])
+    assert answer.exit_code == 2 and "--table must" in answer.stderr and ".tex" in answer.stderr
