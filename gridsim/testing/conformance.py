@@ -59,7 +59,6 @@ from gridsim.testing.failure_injection import (
     failures_beside_jobs,
     failures_during_job,
     repeated_requests,
-    without_endless_outages,
 )
 from gridsim.testing.introspection import (
     OwnCode,
@@ -590,14 +589,13 @@ class _ConformanceTrial:
             raise ConformanceError("sound", "; ".join(map(str, violations)), scenario, scheduler)
         if scenario.faults is None:
             return
-        for variant in (
+        for scenario_with_failure in (
             *failures_at_events(result, self.horizon),
             *failures_during_job(result),
             *failures_beside_jobs(result),
             *failures_before_releases(result),
             *repeated_requests(result),
         ):
-            scenario_with_failure = without_endless_outages(variant)
             result_with_failure = self.simulate_variant(
                 scenario_with_failure, scheduler, record=RECORDED_TABLES, **LIMITS
             )

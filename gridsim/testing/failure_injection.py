@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -18,18 +17,6 @@ from gridsim.testing.perturbations import changed_workload
 _OUTAGES = (0.0, 1.0, 30.0, 700.0)
 #: Time (s) by which an outage outlasts the cancellation of a job, if machines recover only after it.
 _CANCELLATION_MARGIN = 1.0
-#: Outage (s) in place of one without end.
-_LONG_OUTAGE = 50_000.0
-
-
-def without_endless_outages(scenario: Scenario) -> Scenario:
-    """Return the scenario with all machines up in the end, so that what an added failure loses can run."""
-    recipe = scenario.faults.recipe if scenario.faults is not None else None
-    if not isinstance(recipe, ListedFaults) or all(map(math.isfinite, recipe.up)):
-        return scenario
-    outages = zip(recipe.down, recipe.up, strict=True)
-    up = [end if math.isfinite(end) else begin + _LONG_OUTAGE for begin, end in outages]
-    return dataclasses.replace(scenario, faults=Faults.of(recipe.machine, recipe.down, up, recipe.reachable))
 
 
 def failures_at_events(result: Result, horizon: float) -> Iterator[Scenario]:
