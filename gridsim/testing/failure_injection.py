@@ -19,6 +19,12 @@ _OUTAGES = (0.0, 1.0, 30.0, 700.0)
 _CANCELLATION_MARGIN = 1.0
 
 
+def _listed_faults(scenario: Scenario) -> ListedFaults | None:
+    """Return the listed failures of a scenario; None if it has none."""
+    recipe = None if scenario.faults is None else scenario.faults.recipe
+    return recipe if isinstance(recipe, ListedFaults) else None
+
+
 def failures_at_events(result: Result, horizon: float) -> Iterator[Scenario]:
     """Yield the scenario of a run with one more failure, at the instant of one of the run's events.
 
@@ -33,8 +39,8 @@ def failures_at_events(result: Result, horizon: float) -> Iterator[Scenario]:
         Maximum duration of an outage, s.
     """
     scenario, schedule, log = result.scenario, result.tables["schedule"], result.tables["message_log"]
-    recipe = scenario.faults.recipe if scenario.faults is not None else None
-    if not isinstance(recipe, ListedFaults):
+    recipe = _listed_faults(scenario)
+    if recipe is None:
         return
     down, up = np.array(recipe.down), np.array(recipe.up)
     kinds = (
@@ -68,8 +74,8 @@ def failures_during_job(result: Result) -> Iterator[Scenario]:
         Result of a run with listed failures that has the table ``schedule``.
     """
     scenario, schedule = result.scenario, result.tables["schedule"]
-    recipe = scenario.faults.recipe if scenario.faults is not None else None
-    if not isinstance(recipe, ListedFaults) or not isinstance(scenario.workload.recipe, JobListRecipe):
+    recipe = _listed_faults(scenario)
+    if recipe is None or not isinstance(scenario.workload.recipe, JobListRecipe):
         return
     jobs = scenario.workload.realize(scenario.platform)
     infinite = np.full(len(jobs), np.inf)
@@ -105,8 +111,8 @@ def failures_beside_jobs(result: Result) -> Iterator[Scenario]:
         Result of a run with listed failures that has the table ``schedule``.
     """
     scenario, schedule = result.scenario, result.tables["schedule"]
-    recipe = scenario.faults.recipe if scenario.faults is not None else None
-    if not isinstance(recipe, ListedFaults) or not result.rigid:
+    recipe = _listed_faults(scenario)
+    if recipe is None or not result.rigid:
         return
     machine, job, start, end = (schedule[name] for name in ("machine", "application", "start", "end"))
     candidates = []
@@ -135,9 +141,9 @@ def failures_before_releases(result: Result) -> Iterator[Scenario]:
         Result of a run with listed failures that has the table ``schedule``.
     """
     scenario, schedule = result.scenario, result.tables["schedule"]
-    recipe = scenario.faults.recipe if scenario.faults is not None else None
+    recipe = _listed_faults(scenario)
     applications = scenario.workload.realize(scenario.platform)
-    if not isinstance(recipe, ListedFaults) or applications.predecessors is None:
+    if recipe is None or applications.predecessors is None:
         return
     candidates = []
     for i in np.unique(applications.predecessors).tolist():
@@ -175,9 +181,9 @@ def repeated_requests(result: Result) -> Iterator[Scenario]:
         Result of a run with listed failures that has the tables ``schedule`` and ``message_log``.
     """
     scenario, log = result.scenario, result.tables["message_log"]
-    recipe = scenario.faults.recipe if scenario.faults is not None else None
+    recipe = _listed_faults(scenario)
     applications, candidates = scenario.workload.realize(scenario.platform), []
-    if not isinstance(recipe, ListedFaults) or applications.rigid:
+    if recipe is None or applications.rigid:
         return
     submitters, firsts = np.unique(applications.submitter, return_index=True)
     for u, first in zip(submitters.tolist(), firsts.tolist(), strict=True):

@@ -173,7 +173,7 @@ def with_last_job(result: Result) -> Scenario | None:
     """Return the scenario of a run of rigid jobs with a further job, on all machines, after its last event.
 
     It runs unless the scheduler has lost something of a machine, such as the claim of an earlier job.  None
-    if no machine is up then, or the last event is that a run was given up.
+    if no machine is up then, or if the run was ended by its time limit.
     """
     scenario, recipe = result.scenario, result.scenario.workload.recipe
     assert isinstance(recipe, JobListRecipe)
