@@ -27,7 +27,7 @@ import numpy as np
 
 import gridsim as gs
 from gridcore.work_queue.dispatch import WorkQueue
-from gridsim.schedulers.wqr.rules import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.support.clock import NEVER, NS, nanoseconds
 
 HERE = str(Path(__file__).parent)

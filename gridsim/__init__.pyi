@@ -104,9 +104,7 @@ from .optimization.throughput import (
     optimal_throughput as optimal_throughput,
 )
 from .report import write_report as write_report
-from .results.formats.job_logs import (
-    check_same_jobs as check_same_jobs,
-)
+from .results.comparability import check_same_jobs as check_same_jobs
 from .results.formats.job_logs import (
     result_from_log as result_from_log,
 )

@@ -28,7 +28,7 @@ from gridcore.common.arguments cimport (
 from gridcore.common.cells cimport detect, divide
 from gridcore.common.deadlines cimport MAYBE_LATE, UNSORTED, deadlines_at, minimum_from
 from gridcore.queues.edf cimport (
-    Queue, check_running, is_late, is_met, minimum_stretch, running_floor, sort_by_deadline, spans_float64,
+    Queue, check_running, is_after, is_late, is_met, minimum_stretch, running_floor, sort_by_deadline, spans_float64,
 )
 
 from gridcore.queues.edf import _SPAN
@@ -62,41 +62,81 @@ cdef struct Profile:               # the entries of a queue in EDF order; scratc
     double* slack
 
 
-cdef inline void fill_profile(const Queue* q, const int* order, double start, const Profile* p) noexcept nogil:
-    """Fill in the fields of a profile that depend only on the order of the entries."""
+cdef inline double fill_entry(const Queue* q, int i, double before, Py_ssize_t k, const Profile* p) noexcept nogil:
+    """Make entry `i` of the queue entry `k` of a profile, after `before` Mflop of work; return the work with it.
+
+    Its deadline, slack and end are not filled in.
+    """
+    cdef double done = before + q.work[i]
+    p.release[k] = q.release[i]
+    p.size[k] = q.size[i]
+    p.work_before[k] = before
+    p.done[k] = done if q.work[i] > 0.0 else -INFINITY
+    return done
+
+
+cdef inline void fill_ends(const Queue* q, double start, const Profile* p) noexcept nogil:
     cdef Py_ssize_t k
-    cdef int i
-    cdef double done = 0.0
-    for k in range(q.n):
-        i = order[k]
-        p.release[k] = q.release[i]
-        p.size[k] = q.size[i]
-        p.work_before[k] = done
-        done += q.work[i]
-        p.done[k] = done if q.work[i] > 0.0 else -INFINITY
-    p.work_before[q.n] = done
     for k in range(q.n):
         p.end[k] = start + p.done[k] / q.speed
 
 
-cdef inline int update_profile(const Queue* q, double stretch, double start, int* order, const Profile* p) noexcept nogil:
-    """Compute the deadlines at `stretch`, and the slack of each entry; return `MAYBE_LATE` if a deadline may be missed.
+cdef inline void fill_profile(const Queue* q, const int* order, double start, const Profile* p) noexcept nogil:
+    """Fill in a profile, but for its deadlines and slack."""
+    cdef Py_ssize_t k
+    cdef double done = 0.0
+    for k in range(q.n):
+        done = fill_entry(q, order[k], done, k, p)
+    p.work_before[q.n] = done
+    fill_ends(q, start, p)
 
-    The profile must match `order`, which seldom changes from one stretch to the next.
+
+cdef inline void sort_profile(const Queue* q, double start, int* order, const Profile* p) noexcept nogil:
+    """Sort a profile by its deadlines; its ends stay as they were.
+
+    An entry that stays where it is, after as much work as before, is left alone.
     """
-    cdef int flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
-    if flags & UNSORTED:
-        sort_by_deadline(p.deadline, order, q.n, p.slack)  # `slack` is scratch here, and computed below
-        fill_profile(q, order, start, p)
-        flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
-    return flags & MAYBE_LATE
+    cdef Py_ssize_t n = q.n, i, k, first, moves = 0
+    cdef double done = 0.0, deadline
+    cdef int index
+    for i in range(n):
+        deadline, index, first = p.deadline[i], order[i], i
+        while first > 0 and is_after(p.deadline[first - 1], order[first - 1], deadline, index):
+            p.deadline[first], order[first] = p.deadline[first - 1], order[first - 1]
+            first -= 1
+        if first == i:
+            if p.work_before[i] == done:
+                done = p.work_before[i + 1]
+                continue
+        else:
+            p.deadline[first], order[first] = deadline, index
+            done = p.work_before[first]
+            moves += i - first
+        for k in range(first, i + 1):
+            done = fill_entry(q, order[k], done, k, p)
+            p.slack[k] = (p.deadline[k] - start) * q.speed - p.done[k]
+        if moves > 4 * n + 160:            # far from sorted
+            sort_by_deadline(p.deadline, order, n, p.slack)
+            fill_profile(q, order, start, p)
+            for k in range(n):
+                p.slack[k] = (p.deadline[k] - start) * q.speed - p.done[k]
+            return
+    p.work_before[n] = done
 
 
 cdef inline bint is_feasible_at(const Queue* q, double stretch, double start, int* order, const Profile* p) noexcept nogil:
-    """Return whether the queue and the running task meet their deadlines at `stretch`."""
+    """Return whether the queue and the running task meet their deadlines at `stretch`, which becomes the profile's.
+
+    The profile, with its ends, must match `order`, which seldom changes much from one stretch to the next.
+    """
+    cdef int flags
     if stretch + stretch * TOLERANCE < q.floor:
         return False
-    return not update_profile(q, stretch, start, order, p) or is_met(p.end, p.deadline, q.n)
+    flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
+    if flags & UNSORTED:
+        sort_profile(q, start, order, p)
+        fill_ends(q, start, p)
+    return not flags or is_met(p.end, p.deadline, q.n)
 
 
 cdef inline void divide_gaps(const double* gaps, Py_ssize_t n, const Grid* grid, unsigned int* out) noexcept nogil:
@@ -108,11 +148,12 @@ cdef inline void divide_gaps(const double* gaps, Py_ssize_t n, const Grid* grid,
 
 cdef Py_ssize_t sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, double least,
                              unsigned int* out, double* scratch) noexcept nogil:
-    cdef Py_ssize_t n = q.n, row = grid.n_size * grid.n_task_size, first, i, j, k = 0
+    cdef Py_ssize_t n = q.n, row = grid.n_size * grid.n_task_size, first, i, j, k
     cdef double start = q.free_at if q.free_at > release_new else release_new
     cdef double deadline, gap
     cdef unsigned int* cell
     cdef double[GAPS] gaps
+    cdef Py_ssize_t[GAPS] place        # the number of entries due by the deadline of each size
     cdef Py_ssize_t n_gaps = 0
     cdef Profile p
     p.deadline, p.release, p.size, p.end = scratch, scratch + n, scratch + 2 * n, scratch + 3 * n
@@ -126,16 +167,22 @@ cdef Py_ssize_t sample_queue(const Queue* q, int* order, const Grid* grid, doubl
         first += 1
     memset(out, 0, first * row * sizeof(unsigned int))
     cell = out + first * row
+    memset(place, 0, sizeof(place))
     for i in range(first, grid.n_stretch):
-        if i > first:                  # the profile is that of the first stretch
-            update_profile(q, grid.stretch[i], start, order, &p)
+        # the profile is that of the first stretch, and no larger one misses a deadline, so that ends do not matter
+        if i > first and UNSORTED & deadlines_at(p.release, p.size, p.end, p.done, grid.stretch[i], start, q.speed, n,
+                                                 p.deadline, p.slack):
+            sort_profile(q, start, order, &p)
         # an entry may lose as much as the entry after it that can lose least
         minimum_from(p.slack, n)
-        k = 0
         for j in range(grid.n_size):
             deadline = release_new + grid.stretch[i] * grid.size[j]
+            k = place[j % GAPS]        # of the stretch before: a guess, mostly right
             while k < n and p.deadline[k] <= deadline:
                 k += 1
+            while k > 0 and p.deadline[k - 1] > deadline:
+                k -= 1
+            place[j % GAPS] = k
             gap = (deadline - start) * q.speed - p.work_before[k]
             gap = p.slack[k] if k < n and p.slack[k] < gap else gap
             gaps[n_gaps] = gap if gap > 0.0 else 0.0

@@ -37,6 +37,11 @@ cdef inline bint is_met(const double* end, const double* deadline, Py_ssize_t n)
     return True
 
 
+cdef inline bint is_after(double key, int index, double key2, int index2) noexcept nogil:
+    """Return whether the first entry follows the second in EDF order: by deadline, then by index."""
+    return key > key2 or (key == key2 and index > index2)
+
+
 cdef bint sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratch) noexcept nogil
     # Sorts the pairs (key[k], order[k]) ascending, and returns False if they already were; fast when nearly sorted.
     # scratch: >= n doubles.

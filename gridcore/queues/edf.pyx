@@ -70,10 +70,6 @@ cdef tuple check_running(object running_release, object running_size, Py_ssize_t
 
 # --- sorting --------------------------------------------------------------------------------------
 
-cdef inline bint is_after(double key, int index, double key2, int index2) noexcept nogil:
-    return key > key2 or (key == key2 and index > index2)
-
-
 cdef inline void insertion(double* key, int* order, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
     cdef Py_ssize_t i, j
     cdef double v

@@ -17,7 +17,7 @@ from gridsim.report import charts, tables
 from gridsim.report.draw import draw
 from gridsim.report.figures import PlotlyChart
 from gridsim.report.schedules import schedules
-from gridsim.results.formats.job_logs import job_difference
+from gridsim.results.comparability import job_difference
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import lazy_loader
 
-from gridsim.schedulers.wqr.rules import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.scheduling.registry import register_builtin
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

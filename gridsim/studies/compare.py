@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, overload
 from gridsim.errors import FileChanged, ScenarioError, WarningScope, collect_warnings, variant_label, warn
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
-from gridsim.plots.charts import Chart, result_chart
 from gridsim.results.job_groups import Group, JobGroups, checked_groups, job_groups
 from gridsim.results.metrics.registry import UNITS, BoundKind, check_bound
 from gridsim.results.metrics.window import checked_days, counted_applications
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gridsim.model.applications import Applications
+    from gridsim.plots.charts import Chart
     from gridsim.studies.replicate import Replicates
 
 
@@ -148,6 +148,8 @@ class Comparison(Study):
 
     def charts(self, *, full: bool = False) -> list[list[Chart]]:
         """Return a chart of the distribution of the stretch, or of the waiting time of rigid jobs."""
+        from gridsim.plots.charts import result_chart  # takes long to import
+
         return [[result_chart(self.all_results, exclusions=self._exclusions())]]
 
     def _exclusions(self) -> set[str]:

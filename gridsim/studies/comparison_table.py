@@ -11,6 +11,7 @@ import numpy as np
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.optimization.bounds import BOUND_LIMIT
+from gridsim.results.comparability import job_difference
 from gridsim.results.metrics.energy import JOULES_PER_KWH
 from gridsim.results.metrics.formulas import SLOWDOWN, load_of_whole_machines
 from gridsim.results.metrics.registry import BoundKind
@@ -358,8 +359,6 @@ def comparable_rows(results: Mapping[str, Result], rows: Sequence[Row]) -> list[
 
 def _is_comparable(result: Result, reference: Result) -> bool:
     """Return whether two results have the same jobs and machines."""
-    from gridsim.results.formats.job_logs import job_difference
-
     return result.core_count == reference.core_count and not job_difference(result, reference)
 
 

@@ -106,7 +106,8 @@ def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe | SiteLogsRecipe
 
     The number is that of the jobs with preceding ones.
     """
-    from gridsim.results.formats.job_logs import check_same_jobs, merged_schedule
+    from gridsim.results.comparability import check_same_jobs
+    from gridsim.results.formats.job_logs import merged_schedule
 
     platform = scenario.platform
     paths = [recipe.path] if isinstance(recipe, JobLogRecipe) else recipe.paths

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gridsim.results.table import ArrowStream, Table
-from gridsim.studies import exports
 from gridsim.studies.overview import Overview, TextTable, as_html, as_text
 from gridsim.support import text
 
@@ -76,15 +75,21 @@ class Study(ArrowStream, ABC):
 
     def to_csv(self) -> str:
         """Return `means` as CSV; values that are not finite are empty."""
-        return exports.to_csv(self.means())
+        from gridsim.studies.exports import to_csv
+
+        return to_csv(self.means())
 
     def to_latex(self) -> str:
         """Return tables with the rounded means of `overview` as LaTeX; it requires the package booktabs."""
-        return exports.to_latex(self.paper_tables())
+        from gridsim.studies.exports import to_latex
+
+        return to_latex(self.paper_tables())
 
     def to_markdown(self) -> str:
         """Return the tables of `to_latex` as Markdown."""
-        return exports.to_markdown(self.paper_tables())
+        from gridsim.studies.exports import to_markdown
+
+        return to_markdown(self.paper_tables())
 
     def to_pandas(self) -> Any:
         """Return `runs` as a pandas DataFrame; ImportError without pandas."""

@@ -39,7 +39,7 @@ from gridsim.schedulers import (
     WorkStealing,
     WqrFt,
 )
-from gridsim.schedulers.wqr.rules import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 
 CENTRAL: dict[str, Scheduler] = {

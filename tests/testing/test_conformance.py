@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.schedulers import MODES
-from gridsim.schedulers.wqr.rules import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.scheduling.registry import registered
 from gridsim.testing import ConformanceError, check_scheduler, conformance, introspection
 from gridsim.testing.clairvoyance import foresight_violation

@@ -15,7 +15,7 @@ from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.reproduce.framework import CaseTable, Cell, Desktops, ResultGrid, relative_to
 from gridsim.reproduce.verdicts import ABOVE_ONE, BELOW_ONE, ClaimedRange, Row, judge
 from gridsim.results.metrics.estimates import Estimate
-from gridsim.schedulers.wqr.rules import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.studies.replicate import Replicates
 from gridsim.support.random_streams import Streams
 

@@ -23,7 +23,7 @@ from gridsim.reproduce.wqr.common import (
     policy_table,
     sentences,
 )
-from gridsim.schedulers.wqr.rules import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.random_streams import Streams
 from gridsim.validation.results import validate_result

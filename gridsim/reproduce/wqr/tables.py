@@ -12,7 +12,7 @@ import numpy as np
 import gridsim as gs
 from gridsim.reproduce.framework import Reproduction, ResultGrid, Run
 from gridsim.reproduce.verdicts import Row, exact
-from gridsim.schedulers.wqr.rules import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.studies.replicate import Replicates
 

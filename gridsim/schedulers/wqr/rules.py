@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gridsim.errors import ScenarioError
+from gridsim.schedulers.wqr.policies import CHOICES, ORDERS
 from gridsim.schedulers.wqr.selections import MachineChoice, TaskOrder, function_named
 from gridsim.scheduling.contract import Run
 from gridsim.support.arrays import Integers
@@ -106,17 +107,3 @@ def too_long(parameters: Any, rules: Rules) -> ScenarioError:
         f"{parameters.name}.checkpoint_cost must let tasks end before the last instant of the clock, got "
         f"{parameters.checkpoint_cost} s each {rules.interval / NS:g} s of computing"
     )
-
-
-ORDERS = ("random", "small", "great")
-CHOICES = ("none", "cpu", "avail", "all")
-
-#: The nine policies of the paper: name -> (task order, machine choice).
-POLICIES: dict[str, tuple[str, str]] = {
-    "WQR-FT": ("random", "none"),
-    **{
-        f"{order.capitalize()}ET-{choice.capitalize()}Info".replace("None", "No"): (order, choice)
-        for choice in CHOICES
-        for order in ("small", "great")
-    },
-}

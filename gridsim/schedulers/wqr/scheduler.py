@@ -22,7 +22,7 @@ from gridsim.schedulers.wqr.cycles import TABLES
 from gridsim.schedulers.wqr.decisions import WORDS
 from gridsim.schedulers.wqr.environment import WorkQueueEnvironment
 from gridsim.schedulers.wqr.node import SIGNALS, Server, Worker
-from gridsim.schedulers.wqr.rules import CHOICES, ORDERS
+from gridsim.schedulers.wqr.policies import CHOICES, ORDERS
 from gridsim.schedulers.wqr.selections import function_named
 from gridsim.scheduling.contract import DecisionVerb, Foreseen, NodeForm, Policy, Run, TaskCost
 from gridsim.scheduling.nodes.adapter import Adapter, ProgramScheduler

@@ -22,7 +22,7 @@ from gridsim.reproduce.wqr.tables import (
     time_in_prose,
 )
 from gridsim.schedulers.wqr import selections as wqr_choices
-from gridsim.schedulers.wqr.rules import POLICIES
+from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.schedulers.wqr.selections import Machines, Tasks
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.testing.cases import scenarios
