@@ -10,7 +10,7 @@ cdef struct Grid:
 
 cdef inline Py_ssize_t scratch_size(Py_ssize_t n) noexcept nogil:
     """Return the number of doubles of scratch memory that the kernels need for a queue of n entries."""
-    return 7 * n + 1
+    return 7 * n + 1 + (n + 63) // 64
 
 cdef inline Py_ssize_t samples_below(const Grid* g, double stretch) noexcept nogil:
     """Return the number of stretch samples, which increase, below `stretch`."""

@@ -17,6 +17,7 @@ plain Python, equal operation by operation, is `tests.reference.availability`.
 cimport cython
 
 from libc.math cimport INFINITY, floor, isfinite, isnan
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
@@ -25,6 +26,7 @@ import numpy as np
 from gridcore.common.arguments cimport (
     FINITE, NOT_NEGATIVE, POSITIVE, check_array, check_lengths, check_offsets, check_scalar, doubles, integers,
 )
+from gridcore.common.bits cimport lowest_bit
 from gridcore.common.cells cimport detect, divide
 from gridcore.common.deadlines cimport MAYBE_LATE, UNSORTED, deadlines_at, minimum_from
 from gridcore.queues.edf cimport (
@@ -60,6 +62,7 @@ cdef struct Profile:               # the entries of a queue in EDF order; scratc
     double* done                   # Mflop up to and with the entry; -inf if it has no work, so it has no slack to lose
     double* work_before            # work before the entry, Mflop; n + 1 values
     double* slack
+    uint64_t* before               # a bit for each entry: its deadline is not after that of the entry before
 
 
 cdef inline double fill_entry(const Queue* q, int i, double before, Py_ssize_t k, const Profile* p) noexcept nogil:
@@ -91,37 +94,53 @@ cdef inline void fill_profile(const Queue* q, const int* order, double start, co
     fill_ends(q, start, p)
 
 
+cdef inline Py_ssize_t insert_entry(double* deadline, int* order, Py_ssize_t i) noexcept nogil:
+    """Move entry `i`, before which all are sorted, to its place, and return that."""
+    cdef double key = deadline[i]
+    cdef int index = order[i]
+    while i > 0 and is_after(deadline[i - 1], order[i - 1], key, index):
+        deadline[i], order[i] = deadline[i - 1], order[i - 1]
+        i -= 1
+    deadline[i], order[i] = key, index
+    return i
+
+
 cdef inline void sort_profile(const Queue* q, double start, int* order, const Profile* p) noexcept nogil:
     """Sort a profile by its deadlines; its ends stay as they were.
 
-    An entry that stays where it is, after as much work as before, is left alone.
+    Entries that stay where they are, after as much work as before, are left alone.
     """
-    cdef Py_ssize_t n = q.n, i, k, first, moves = 0
-    cdef double done = 0.0, deadline
-    cdef int index
-    for i in range(n):
-        deadline, index, first = p.deadline[i], order[i], i
-        while first > 0 and is_after(p.deadline[first - 1], order[first - 1], deadline, index):
-            p.deadline[first], order[first] = p.deadline[first - 1], order[first - 1]
-            first -= 1
-        if first == i:
-            if p.work_before[i] == done:
-                done = p.work_before[i + 1]
+    cdef Py_ssize_t n = q.n, i = 0, k, first, word, moves = 0
+    cdef double done
+    cdef uint64_t bits
+    for word in range(0, n, 64):
+        bits = p.before[word // 64]
+        while bits != 0:
+            k = word + lowest_bit(bits)
+            bits &= bits - 1
+            if k <= i:                     # it has been sorted
                 continue
-        else:
-            p.deadline[first], order[first] = deadline, index
-            done = p.work_before[first]
-            moves += i - first
-        for k in range(first, i + 1):
-            done = fill_entry(q, order[k], done, k, p)
-            p.slack[k] = (p.deadline[k] - start) * q.speed - p.done[k]
-        if moves > 4 * n + 160:            # far from sorted
-            sort_by_deadline(p.deadline, order, n, p.slack)
-            fill_profile(q, order, start, p)
-            for k in range(n):
-                p.slack[k] = (p.deadline[k] - start) * q.speed - p.done[k]
-            return
-    p.work_before[n] = done
+            i = k
+            done = p.work_before[i]
+            while i < n:
+                first = insert_entry(p.deadline, order, i)
+                if first < i:
+                    done = p.work_before[first]
+                    moves += i - first
+                elif p.work_before[i] == done:
+                    break
+                for k in range(first, i + 1):
+                    done = fill_entry(q, order[k], done, k, p)
+                    p.slack[k] = (p.deadline[k] - start) * q.speed - p.done[k]
+                i += 1
+            else:
+                p.work_before[n] = done
+            if moves > 4 * n + 160:        # far from sorted
+                sort_by_deadline(p.deadline, order, n, p.slack)
+                fill_profile(q, order, start, p)
+                for k in range(n):
+                    p.slack[k] = (p.deadline[k] - start) * q.speed - p.done[k]
+                return
 
 
 cdef inline bint is_feasible_at(const Queue* q, double stretch, double start, int* order, const Profile* p) noexcept nogil:
@@ -132,7 +151,7 @@ cdef inline bint is_feasible_at(const Queue* q, double stretch, double start, in
     cdef int flags
     if stretch + stretch * TOLERANCE < q.floor:
         return False
-    flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
+    flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack, p.before)
     if flags & UNSORTED:
         sort_profile(q, start, order, p)
         fill_ends(q, start, p)
@@ -158,6 +177,7 @@ cdef Py_ssize_t sample_queue(const Queue* q, int* order, const Grid* grid, doubl
     cdef Profile p
     p.deadline, p.release, p.size, p.end = scratch, scratch + n, scratch + 2 * n, scratch + 3 * n
     p.done, p.work_before, p.slack = scratch + 4 * n, scratch + 5 * n, scratch + 6 * n + 1
+    p.before = <uint64_t*> (scratch + 7 * n + 1)
     fill_profile(q, order, start, &p)
     # deadlines are met from some stretch on, which is searched from `least` on
     first = samples_below(grid, least)
@@ -171,10 +191,8 @@ cdef Py_ssize_t sample_queue(const Queue* q, int* order, const Grid* grid, doubl
     for i in range(first, grid.n_stretch):
         # the profile is that of the first stretch, and no larger one misses a deadline, so that ends do not matter
         if i > first and UNSORTED & deadlines_at(p.release, p.size, p.end, p.done, grid.stretch[i], start, q.speed, n,
-                                                 p.deadline, p.slack):
+                                                 p.deadline, p.slack, p.before):
             sort_profile(q, start, order, &p)
-        # an entry may lose as much as the entry after it that can lose least
-        minimum_from(p.slack, n)
         for j in range(grid.n_size):
             deadline = release_new + grid.stretch[i] * grid.size[j]
             k = place[j % GAPS]        # of the stretch before: a guess, mostly right
@@ -183,6 +201,8 @@ cdef Py_ssize_t sample_queue(const Queue* q, int* order, const Grid* grid, doubl
             while k > 0 and p.deadline[k - 1] > deadline:
                 k -= 1
             place[j % GAPS] = k
+            if j == 0:  # an entry may lose as much as the entry after it that can lose least
+                minimum_from(p.slack + k // 4 * 4, n - k // 4 * 4)
             gap = (deadline - start) * q.speed - p.work_before[k]
             gap = p.slack[k] if k < n and p.slack[k] < gap else gap
             gaps[n_gaps] = gap if gap > 0.0 else 0.0

@@ -82,6 +82,24 @@ def test_sampling_equals_one_call_per_cell(case, grid, release, level):
     assert cells[i, j, k] == availability.available_tasks(*new, *case.entries, **case.machine)
 
 
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("n", [3, 63, 64, 65, 131, 400])
+@pytest.mark.parametrize("stretches", [4, 90])
+def test_queues_are_sorted_anew_from_stretch_to_stretch(n, stretches, level):
+    # few stretches far apart reorder whole queues, and sums of such work are rounded by their order
+    rng = np.random.default_rng(n)
+    grid = SummaryGrid.geometric(stretch=(0.05, 400.0, stretches), size=(1.0, 90.0, 7), task_size=(0.01, 9.0, 2))
+    queue = (rng.uniform(-900, 0, n), rng.uniform(1, 50, n), rng.choice([0.0, 0.1, 1 / 3, 2.7], n))
+    machine = {"speed": 0.7 * n, "free_at": 1.0}
+    availability._vector_level(level)
+    try:
+        cells = availability.sample_availability(grid, 0.0, *queue, **machine)
+    finally:
+        availability._vector_level(1)
+    assert cells.any()
+    np.testing.assert_array_equal(cells, reference.sample_availability(grid, 0.0, *queue, **machine))
+
+
 def test_a_running_task_keeps_its_stretch_within_1e_12():
     for steps, kept in ((4504, True), (4506, False)):
         running = {"free_at": 1.0 + steps * 2.0**-52, "running_release": 0.0, "running_size": 1.0}
