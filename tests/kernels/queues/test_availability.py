@@ -88,9 +88,11 @@ def test_sampling_equals_one_call_per_cell(case, grid, release, level):
 def test_queues_are_sorted_anew_from_stretch_to_stretch(n, stretches, level):
     # few stretches far apart reorder whole queues, and sums of such work are rounded by their order
     rng = np.random.default_rng(n)
-    grid = SummaryGrid.geometric(stretch=(0.05, 400.0, stretches), size=(1.0, 90.0, 7), task_size=(0.01, 9.0, 2))
-    queue = (rng.uniform(-900, 0, n), rng.uniform(1, 50, n), rng.choice([0.0, 0.1, 1 / 3, 2.7], n))
-    machine = {"speed": 0.7 * n, "free_at": 1.0}
+    grid = SummaryGrid.geometric(
+        stretch=(0.05, 5.0, stretches), size=(500.0, 1500.0, 7), task_size=(0.01, 9.0, 2)
+    )
+    queue = (rng.uniform(-90, 0, n), rng.uniform(800, 1200, n), rng.choice([0.0, 0.1, 1 / 3, 2.7], n))
+    machine = {"speed": float(n), "free_at": 1.0}
     availability._vector_level(level)
     try:
         cells = availability.sample_availability(grid, 0.0, *queue, **machine)
