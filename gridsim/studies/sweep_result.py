@@ -24,7 +24,8 @@ from gridsim.results.table import Table
 from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.exports import mean_over, paper_head, rows_table
 from gridsim.studies.overview import Overview, TextTable, enumeration, failure_lines, paired_with
-from gridsim.studies.replicate import Replicates, replicates_of
+from gridsim.studies.paired_values import PairedValues
+from gridsim.studies.replicate_result import Replicates, replicates_of
 from gridsim.studies.study import Study, digest_of_runs
 from gridsim.studies.verdicts import (
     points_text,
@@ -322,7 +323,7 @@ class SweepResult(Study):
         (name,), points = self.schedulers, {point_text(point): values for point, values in self.each()}
         first = next(iter(points.values()))
         metrics = [metric for metric in (self.metrics[0], "mean_waiting_by_cores") if metric in self.metrics]
-        return Replicates(
+        return PairedValues(
             first.seeds,
             {metric: {point: values[metric][name] for point, values in points.items()} for metric in metrics},
             first.units,

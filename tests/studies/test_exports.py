@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli.main import cli
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 from gridsim.support.text import number_text
 
 VALUES = {

@@ -12,7 +12,8 @@ import pytest
 
 import gridsim as gs
 from gridsim.results.metrics.estimates import Estimate, estimate, ratio_of_means
-from gridsim.studies.replicate import Replicates, _widest, replicate
+from gridsim.studies.replicate import _widest, replicate
+from gridsim.studies.replicate_result import Replicates
 from gridsim.support.text import number_text, to_json
 
 SCHEDULERS = {"tree": gs.FairTree(), "central": gs.MinCent(), "fcfs": gs.Fcfs(mode="random")}
@@ -129,8 +130,9 @@ def test_a_ratio_is_the_inverse_of_that_with_the_schedulers_exchanged() -> None:
 
 def test_where_a_value_is_0_the_difference_is_shown_in_place_of_the_ratio() -> None:
     values = {"a": np.array([0.0, 1, 2, 1, 3, 2]), "b": np.array([4.0, 5, 9, 6, 7, 8])}
+    units = {"makespan": "s"}
     for base, other in (("a", "b"), ("b", "a")):
-        both = Replicates(tuple(range(6)), {"makespan": values}, {"makespan": "s"}, {}, {}, base, "makespan")
+        both = Replicates(tuple(range(6)), {"makespan": values}, units, measure="makespan", baseline=base)
         difference = both.difference(other, base)
         assert math.isnan(both.ratio(other, base).mean)
         assert (
