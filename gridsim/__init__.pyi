@@ -17,6 +17,9 @@ from .errors import (
     InvariantViolation as InvariantViolation,
 )
 from .errors import (
+    MetricWarning as MetricWarning,
+)
+from .errors import (
     ModelWarning as ModelWarning,
 )
 from .errors import (
