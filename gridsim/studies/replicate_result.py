@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation, ranked_first
+from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation, ranked_first, scale_of
 from gridsim.plots.style import quantity_title
 from gridsim.results.job_groups import Group
 from gridsim.results.metrics.estimates import Estimate
@@ -165,13 +165,13 @@ class Replicates(PairedValues, Study):
         )
 
     def _metric_table(self, metric: str) -> TextTable:
-        base, names = self.reference(metric), self._names_with(metric)
+        base, names = self.reference(metric), self.names_with(metric)
         heads = ["scheduler", "mean", *([] if base is None else [f"relative to {base}"])]
         length, unit = self.unit(metric)
         caption = f"{heading(metric, unit, self.noun)}, {mean_over(len(self.seeds), base is not None)}"
         return TextTable(caption, [(head, "") for head in heads], self.text_rows(metric, names, base, length))
 
-    def _names_with(self, metric: str) -> list[str]:
+    def names_with(self, metric: str) -> list[str]:
         """Return the schedulers that have the metric; all if none has it."""
         return [name for name in self.values[metric] if self._has(name, metric)] or [*self.values[metric]]
 
@@ -180,7 +180,7 @@ class Replicates(PairedValues, Study):
 
         It is the baseline, or if that always has 0, the first of several without 0.
         """
-        base, names = self.baseline, self._names_with(metric)
+        base, names = self.baseline, self.names_with(metric)
         if base is None or len(names) == 1 or (base in self.values[metric] and base not in names):
             return None
         if base in names and self._column(base, metric).any():
@@ -197,7 +197,7 @@ class Replicates(PairedValues, Study):
         rows = [
             row
             for metric in self.values
-            for row in self.mean_rows(metric, self._names_with(metric), self.reference(metric))
+            for row in self.mean_rows(metric, self.names_with(metric), self.reference(metric))
         ]
         return rows_table(rows)
 
@@ -222,7 +222,7 @@ class Replicates(PairedValues, Study):
         tables = []
         for metric in self.values:
             base, (length, unit) = self.reference(metric), self.unit(metric)
-            rows = self.paper_rows(metric, self._names_with(metric), base, length)
+            rows = self.paper_rows(metric, self.names_with(metric), base, length)
             caption = f"{heading(metric, unit, self.noun)}, {mean_over(len(self.seeds), base is not None)}"
             tables.append(TextTable(caption, paper_head(base), rows))
         return tables
@@ -362,7 +362,7 @@ class Replicates(PairedValues, Study):
                 title=title,
                 caption=f"Mean over {count} replications with its confidence interval; each dot is a "
                 "replication.",
-                x=ChartAxis(quantity_title(metric, unit), concatenation(samples)),
+                x=ChartAxis(quantity_title(metric, unit), concatenation(samples), scale_of(metric)),
                 order=names,
                 exclusions=exclusions,
                 estimates={name: self.mean(name, metric).scale(1.0 / length) for name in names},
@@ -377,8 +377,8 @@ class Replicates(PairedValues, Study):
         note = f"({count} paired replications)"
         return RowChart(
             title=f"{title} relative to {base}",
-            caption="Geometric mean of the ratios of paired replications, with its confidence interval.  If "
-            "the interval contains 1, the difference is not significant.",
+            caption="Geometric mean of the ratios of paired replications, with its confidence interval.  A "
+            f"scheduler whose interval contains 1 does not differ significantly from {base}.",
             x=ChartAxis(f"{quantity}, relative to {base}", concatenation(ratios), "ratio", note),
             order=names,
             exclusions=exclusions,
