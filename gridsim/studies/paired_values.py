@@ -223,9 +223,9 @@ class PairedValues:
         if larger:
             text += f" ({short_list(larger)})"
         if smaller:
-            text += f", but the geometric mean of others is lower ({short_list(smaller)})"
+            text += f", but others have a lower geometric mean ({short_list(smaller)})"
         if insignificant:
-            text += f"; not significant: {short_list(insignificant)}"
+            text += f"; not significantly higher: {short_list(insignificant)}"
         if constant:
             text += f"; equal in all replications, so without an interval: {short_list(constant)}"
         if metric == "mean_waiting" and (cores := self.values.get("mean_waiting_by_cores")):
@@ -235,7 +235,7 @@ class PairedValues:
             text += "." + by_cores(jobs_means, cores_means, self.noun, self.unit(metric))
         if texts := self._ratios_of_means(ranking, best[0], metric):
             text = text.removesuffix(".") + (
-                f".  Ratios are geometric means over pairs; by the means it is {short_list(texts)}"
+                f".  Ratios are geometric means over pairs; the ratios of the means give {short_list(texts)}"
             )
         return text.removesuffix(".") + "." + reasons
 
