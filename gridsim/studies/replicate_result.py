@@ -21,7 +21,15 @@ from gridsim.results.metrics.selection import units_of
 from gridsim.results.table import Table
 from gridsim.results.text import NOT_RANKED
 from gridsim.studies.execution.cell import RunRecord
-from gridsim.studies.exports import estimate_cells, estimate_columns, mean_over, paper_head, rows_table
+from gridsim.studies.exports import (
+    TableCell,
+    estimate_cells,
+    estimate_columns,
+    mean_over,
+    paper_head,
+    rows_table,
+    text_rows,
+)
 from gridsim.studies.groups import GroupMeans, group_means
 from gridsim.studies.overview import (
     Overview,
@@ -169,7 +177,8 @@ class Replicates(PairedValues, Study):
         heads = ["scheduler", "mean", *([] if base is None else [f"relative to {base}"])]
         length, unit = self.unit(metric)
         caption = f"{heading(metric, unit, self.noun)}, {mean_over(len(self.seeds), base is not None)}"
-        return TextTable(caption, [(head, "") for head in heads], self.text_rows(metric, names, base, length))
+        rows = self.cell_rows(metric, names, base, length)
+        return TextTable(caption, [(head, "") for head in heads], text_rows(rows, self.write_estimate))
 
     def names_with(self, metric: str) -> list[str]:
         """Return the schedulers that have the metric; all if none has it."""
@@ -224,20 +233,20 @@ class Replicates(PairedValues, Study):
             base, (length, unit) = self.reference(metric), self.unit(metric)
             rows = self.paper_rows(metric, self.names_with(metric), base, length)
             caption = f"{heading(metric, unit, self.noun)}, {mean_over(len(self.seeds), base is not None)}"
-            tables.append(TextTable(caption, paper_head(base), rows))
+            tables.append(TextTable(caption, paper_head(base), text_rows(rows, estimate_cells)))
         return tables
 
     def paper_rows(
         self, metric: str, names: Iterable[str], base: str | None, length: float
-    ) -> list[list[str]]:
+    ) -> list[list[TableCell]]:
         """Return the cells of `paper_head` for the schedulers `names`, in a unit of this length."""
-        rows = []
+        rows: list[list[TableCell]] = []
         for name in names:
-            cells = [name, f"{len(self.seeds)}", *estimate_cells(self.mean(name, metric), length)]
+            cells: list[TableCell] = [name, f"{len(self.seeds)}", self.mean(name, metric).scale(1.0 / length)]
             if base is not None:
-                ratio, interval = estimate_cells(self.ranked_ratio(name, base, metric))
-                mark = "1" if name == base else NOT_RANKED if name in self.exclusions else ""
-                cells += [mark, "-"] if mark else [ratio, interval]
+                mark = "1" if name == base else NOT_RANKED if name in self.exclusions else "-"
+                ratio = self.ranked_ratio(name, base, metric) if mark == "-" else None
+                cells.append(ratio or (mark, "-"))
             rows.append(cells)
         return rows
 
@@ -249,10 +258,10 @@ class Replicates(PairedValues, Study):
         rows = (row for group in self.groups for row in group.rows(1)[:1])
         return typical_unit(wait.mean for row in rows for wait in row["mean_waiting"].values())
 
-    def text_rows(
+    def cell_rows(
         self, metric: str, names: Iterable[str], base: str | None, length: float = 1.0
-    ) -> list[list[str]]:
-        """Return texts for each of the schedulers `names`: its name, its mean, and its ratio to `base`.
+    ) -> list[list[TableCell]]:
+        """Return cells for each of the schedulers `names`: its name, its mean, and its ratio to `base`.
 
         Parameters
         ----------
@@ -262,11 +271,15 @@ class Replicates(PairedValues, Study):
         return [
             [
                 name,
-                self.mean(name, metric).scale(1.0 / length).format(seeds=len(self.seeds)),
+                self.mean(name, metric).scale(1.0 / length),
                 *([] if base is None else [self.relative(name, base, metric, length)]),
             ]
             for name in names
         ]
+
+    def write_estimate(self, estimate: Estimate, decimals: int | None) -> list[str]:
+        """Return an estimate as the cell of a table."""
+        return [estimate.format(seeds=len(self.seeds), decimals=decimals)]
 
     def _failures(self) -> list[str]:
         """Return lines on the failed runs and their errors, and on intervals wider than requested."""
@@ -317,8 +330,8 @@ class Replicates(PairedValues, Study):
             columns[metric] = np.stack([values[name] for name in names], axis=1).ravel()
         return Table(columns)
 
-    def relative(self, name: str, base: str, metric: str, length: float = 1.0) -> str:
-        """Return `ranked_ratio` as text, or the difference if there is no ratio.
+    def relative(self, name: str, base: str, metric: str, length: float = 1.0) -> Estimate | str:
+        """Return `ranked_ratio`, or the difference as text if there is no ratio.
 
         Schedulers that are not ranked have neither, and there is neither to a `base` that always is 0, nor if
         jobs hardly wait.
@@ -334,7 +347,7 @@ class Replicates(PairedValues, Study):
             return NOT_RANKED
         ratio = self.ranked_ratio(name, base, metric)
         if ratio is not None:
-            return ratio.format(seeds=len(self.seeds))
+            return ratio
         if self.short_wait(metric) or not self._column(base, metric).any():
             return "-"
         if not self._column(name, metric).any():

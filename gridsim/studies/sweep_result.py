@@ -21,7 +21,7 @@ from gridsim.results.metrics.registry import ALIASES, display_name, heading, wit
 from gridsim.results.metrics.selection import units_of
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import RunRecord
-from gridsim.studies.exports import mean_over, paper_head
+from gridsim.studies.exports import TableCell, estimate_cells, mean_over, paper_head, text_rows
 from gridsim.studies.overview import Overview, TextTable, enumeration, failure_lines, paired_with
 from gridsim.studies.paired_values import PairedValues
 from gridsim.studies.replicate_result import Replicates, replicates_of
@@ -459,20 +459,20 @@ class SweepResult(Study):
         known = {name for each in self._point_runs for name in each.values.names_with(metric)}
         return [name for name in runs.variants if name in known]
 
-    def _text_rows(
-        self, metric: str, write: Callable[[Replicates, list[str]], list[list[str]]]
-    ) -> list[list[str]]:
-        """Return the rows of a table of texts: the labels and the scheduler of each variant at each point.
+    def _cell_rows(
+        self, metric: str, rows_of: Callable[[Replicates, list[str]], list[list[TableCell]]]
+    ) -> list[list[TableCell]]:
+        """Return the rows of a table: labels, scheduler and estimates of each variant at each point.
 
         Parameters
         ----------
-        write
+        rows_of
             Function of the values at a point and of their columns; each of its rows begins with the column.
         """
-        rows = []
+        rows: list[list[TableCell]] = []
         for runs in self._point_runs:
             names = self._names_at(runs, metric)
-            for name, row in zip(names, write(runs.values, names), strict=True):
+            for name, row in zip(names, rows_of(runs.values, names), strict=True):
                 labels = runs.labels(name)
                 cells = [label_text(labels[axis]) if axis in labels else "" for axis in self.axes]
                 rows.append([*cells, runs.variants[name].scheduler, *row[1:]])
@@ -484,12 +484,13 @@ class SweepResult(Study):
         for metric in self.metrics:
             base, (length, unit) = self._reference(metric), self._unit(metric)
 
-            def write(values: Replicates, names: list[str]) -> list[list[str]]:
+            def rows_of(values: Replicates, names: list[str]) -> list[list[TableCell]]:
                 return values.paper_rows(metric, names, base, length)  # noqa: B023
 
             head = [*((axis, "") for axis in self.axes), *paper_head(base)]
             caption = f"{heading(metric, unit)}, {mean_over(self.replicates, base is not None)}"
-            tables.append(TextTable(caption, head, self._text_rows(metric, write)))
+            rows = text_rows(self._cell_rows(metric, rows_of), estimate_cells)
+            tables.append(TextTable(caption, head, rows))
         return tables
 
     def _reference(self, metric: str) -> str | None:
@@ -503,9 +504,10 @@ class SweepResult(Study):
         """Return a table with a row per point and scheduler: the mean, and the ratio to the baseline."""
         base, (length, unit) = self._reference(metric), self._unit(metric)
         heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
-        rows = self._text_rows(metric, lambda values, names: values.text_rows(metric, names, base, length))
+        rows = self._cell_rows(metric, lambda values, names: values.cell_rows(metric, names, base, length))
         caption = f"{heading(metric, unit)}, {mean_over(self.replicates, base is not None)}"
-        return TextTable(caption, [(head, "") for head in heads], rows)
+        texts = text_rows(rows, self._point_runs[0].values.write_estimate)
+        return TextTable(caption, [(head, "") for head in heads], texts)
 
     def _unit(self, metric: str) -> tuple[float, str]:
         """Return the length and the name of the unit of a metric, the median of those of all points."""
