@@ -374,7 +374,7 @@ class SweepResult(Study):
             return self._point_runs[0].values.verdict()
         metric, points, short_points = self.metrics[0], 0, 0
         mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
-        wins: dict[str, list[_Lead]] = {}
+        wins: dict[str, list[_Lead]] = {name: [] for name in self._point_runs[0].variants}
         open_pairs: dict[str, list[_Lead]] = {}
         unranked_points: dict[str, int] = {}
         for point, _, replicates, _ in self._point_runs:
@@ -405,7 +405,7 @@ class SweepResult(Study):
         suffix = (f"  {idle}" if short_points else "") + unranked_text(exclusions)
         if not points:
             return suffix.strip()
-        winners = sorted(wins, key=lambda name: -len(wins[name]))
+        winners = sorted(filter(wins.get, wins), key=lambda name: -len(wins[name]))
         parts = [
             f"{name} {'' if k else f'has the lowest {mean_of} '}at {len(wins[name])}"
             f"{f' of {points} points' if k == 0 else ''} ({_extreme(wins[name], 'closest')})"
