@@ -30,8 +30,8 @@ JobScheduler, JobPolicy, JobView, Job, AvailabilityProfile;
 Scheduler, Policy, Run, Outcome, Applications; register.
 
 Errors and warnings: GridSimError, ScenarioError, SchedulerError, TraceFormatError, CompileError,
-InvariantViolation; ModelWarning, SchedulerWarning, TraceWarning, CheckpointWarning, ExecutorWarning,
-PluginWarning.
+InvariantViolation; ModelWarning, MetricWarning, SchedulerWarning, TraceWarning, CheckpointWarning,
+ExecutorWarning, PluginWarning.
 
 Names are imported at their first use, so that ``import gridsim`` is fast.
 """

@@ -17,6 +17,9 @@ from .errors import (
     InvariantViolation as InvariantViolation,
 )
 from .errors import (
+    MetricWarning as MetricWarning,
+)
+from .errors import (
     ModelWarning as ModelWarning,
 )
 from .errors import (
@@ -320,9 +323,9 @@ from .studies.compare import compare as compare
 from .studies.execution.store import Store as Store
 from .studies.ladder import Ladder as Ladder
 from .studies.ladder import ladder as ladder
-from .studies.replicate import Replicates as Replicates
 from .studies.replicate import replicate as replicate
 from .studies.replicate import replication as replication
+from .studies.replicate_result import Replicates as Replicates
 from .studies.study import Study as Study
 from .studies.sweep import Sweep as Sweep
 from .studies.sweep import sweep as sweep

@@ -129,6 +129,10 @@ class SchedulerWarning(_OneLine, UserWarning):
     """Warning about a run that seems wrong, such as one with far more messages than tasks."""
 
 
+class MetricWarning(_OneLine, UserWarning):
+    """Warning about a metric of the user that raised an error, so that it is missing in some runs."""
+
+
 class ExecutorWarning(_OneLine, UserWarning):
     """Warning about an executor whose runs wait."""
 

@@ -39,6 +39,7 @@ from gridsim.errors import (
     CheckpointWarning,
     ExecutorWarning,
     GridSimError,
+    MetricWarning,
     ModelWarning,
     PluginWarning,
     SchedulerWarning,
@@ -113,6 +114,7 @@ class _Group(SentenceGroup):
             for category in (
                 TraceWarning,
                 ModelWarning,
+                MetricWarning,
                 SchedulerWarning,
                 CheckpointWarning,
                 ExecutorWarning,

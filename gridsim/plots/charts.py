@@ -18,6 +18,7 @@ from gridsim.errors import ScenarioError
 from gridsim.plots.looks import looks
 from gridsim.plots.style import check_count, quantity_title, with_unit
 from gridsim.results.metrics import series
+from gridsim.results.metrics.registry import MESSAGE_METRICS
 from gridsim.results.schema import COLUMN_UNITS
 from gridsim.results.text import NOT_RANKED, waiting_unit
 from gridsim.support.arrays import Floats
@@ -56,8 +57,9 @@ class ChartAxis:
     values
         Values of the axis, which determine its limits and whether it is logarithmic.
     scale
-        ``"fit"``: logarithmic if values differ widely; ``"ratio"``: 2 and 1/2 are equally far from 1;
-        ``"time"``; ``"count"``: whole numbers from 0; ``"share"``: from 0 to 1.
+        ``"fit"``: logarithmic if values differ widely; ``"log"``: logarithmic if all values are above 0;
+        ``"ratio"``: 2 and 1/2 are equally far from 1; ``"time"``; ``"count"``: whole numbers from 0;
+        ``"share"``: from 0 to 1.
     note
         Additional information in a second line.
     shared
@@ -66,9 +68,16 @@ class ChartAxis:
 
     title: str
     values: ArrayLike = ()
-    scale: Literal["fit", "ratio", "time", "count", "share"] = "fit"
+    scale: Literal["fit", "log", "ratio", "time", "count", "share"] = "fit"
     note: str = ""
     shared: bool = False
+
+    @property
+    def is_log(self) -> bool:
+        """Whether the axis of a quantity, not of ratios, is logarithmic."""
+        if self.scale == "log":
+            return series.is_wide(self.values, 1.0)
+        return self.scale == "fit" and series.is_wide(self.values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +142,8 @@ class CurveChart(Chart):
         Name -> k estimates.
     unranked_points
         Name of a series that is not ranked at some points -> the indices of these points.
+    constants
+        Names of the series that do not depend on the x axis; they have no marks.
     """
 
     y: ChartAxis
@@ -141,6 +152,7 @@ class CurveChart(Chart):
     unit: str
     curves: Mapping[str, Sequence[Estimate]]
     unranked_points: Mapping[str, Sequence[int]]
+    constants: Collection[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +180,11 @@ class WaterfallChart(Chart):
     start: Estimate
     steps: Sequence[Estimate]
     end: Estimate
+
+
+def scale_of(metric: str) -> Literal["fit", "log"]:
+    """Return the scale of the axis of a metric, the same in all charts; that of messages is logarithmic."""
+    return "log" if metric in MESSAGE_METRICS else "fit"
 
 
 def share_y(charts: Sequence[CurveChart]) -> list[CurveChart]:

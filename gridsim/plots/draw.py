@@ -13,7 +13,6 @@ from gridsim.plots.estimates import intervals, lines, row_chart_height, waterfal
 from gridsim.plots.looks import series_label
 from gridsim.plots.scales import (
     extent,
-    fit_scale,
     label_powers,
     log_scale,
     padded_range,
@@ -75,6 +74,7 @@ def _draw_rows(chart: RowChart, axes: Axes | None = None, width: float | None = 
         chart.estimates,
         chart.order,
         ratio=chart.x.scale == "ratio",
+        log=chart.x.is_log,
         exclusions=chart.exclusions,
         width=width,
         axes=axes,
@@ -100,7 +100,7 @@ def _rows_least_height(chart: RowChart | WaterfallChart, width: float) -> float:
 @draw.register(CurveChart)
 def _draw_curves(chart: CurveChart, axes: Axes | None = None, width: float | None = None) -> Axes:
     x: Sequence[float] = range(len(chart.labels)) if chart.positions is None else chart.positions
-    axes = lines(x, chart.curves, styles=chart.order, width=width, axes=axes)
+    axes = lines(x, chart.curves, styles=chart.order, constants=chart.constants, width=width, axes=axes)
     if chart.positions is not None and series.is_wide(x):
         log_scale(axes, "x")
     are_texts = bool(chart.labels) and all(isinstance(label, str) for label in chart.labels)
@@ -115,8 +115,9 @@ def _draw_curves(chart: CurveChart, axes: Axes | None = None, width: float | Non
         ratio_scale(axes, "y", chart.y.values)
         axes.axhline(chart.reference, **_REFERENCE)
     else:
-        fit_scale(axes, "y", chart.y.values)
-        if chart.y.shared and (limits := padded_range(chart.y.values)) is not None:
+        (log_scale if chart.y.is_log else label_powers)(axes, "y")
+        limits = padded_range(chart.y.values, is_log=chart.y.is_log) if chart.y.shared else None
+        if limits is not None:
             axes.set_ylim(limits)
     name_y(axes, escape_math(with_scale(axes, "y", chart.y.title)))
     for name, points in chart.unranked_points.items():

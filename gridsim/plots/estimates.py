@@ -41,6 +41,7 @@ def lines(
     series: Mapping[str, Sequence[Estimate]],
     *,
     styles: Sequence[str] = (),
+    constants: Collection[str] = (),
     width: float | None = None,
     axes: Axes | None = None,
 ) -> Axes:
@@ -54,6 +55,8 @@ def lines(
         Name -> k estimates.  A point without an interval has no error bar.
     styles
         Names whose colours and markers differ, including those of `series`; by default the latter.
+    constants
+        Names of series that do not depend on `x`, which have no markers and error bars.
     """
     check_count(len(series))
     axes, look_of = styled_axes(axes, width), looks(styles or series)
@@ -61,10 +64,12 @@ def lines(
         middle, low, high = _means_and_ends(points)
         style = series_style(look_of[name])
         axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+        is_constant = name in constants
+        style |= {"marker": ""} if is_constant else {}
         axes.errorbar(
             x,
             middle,
-            yerr=_error_bars(middle, low, high),
+            yerr=None if is_constant else _error_bars(middle, low, high),
             markersize=4,
             capsize=2,
             linewidth=1.2,
@@ -147,6 +152,7 @@ def intervals(
     styles: Sequence[str] = (),
     *,
     ratio: bool = False,
+    log: bool | None = None,
     exclusions: Collection[str] = (),
     width: float | None = None,
     axes: Axes | None = None,
@@ -165,6 +171,8 @@ def intervals(
         Names whose colours and markers differ, including those of `estimates`; by default the latter.
     ratio
         Whether the values are ratios, so that 2 and 1/2 are drawn equally far from 1.
+    log
+        Whether the axis of other values is logarithmic; None if they differ widely.
     exclusions
         Names whose marks are hollow, since they are not ranked.
     """
@@ -217,7 +225,7 @@ def intervals(
     all_values = np.concatenate(value_arrays) if value_arrays else np.zeros(0)
     if ratio:
         ratio_scale(axes, "x", all_values)
-    elif series.is_wide(all_values):
+    elif series.is_wide(all_values) if log is None else log:
         log_scale(axes, "x")
     else:
         axes.locator_params(axis="x", nbins=5)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gridsim.results.metrics import series
 from gridsim.support.imports import import_extra
 
 if TYPE_CHECKING:
@@ -56,22 +55,14 @@ def log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
     log_labels(axes.xaxis if axis == "x" else axes.yaxis)
 
 
-def fit_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
-    """Make an axis logarithmic if `values` are positive and differ widely; otherwise call `label_powers`."""
-    if series.is_wide(values):
-        log_scale(axes, axis)
-    else:
-        label_powers(axes, axis)
-
-
-def padded_range(values: ArrayLike, margin: float = 0.05) -> tuple[float, float] | None:
-    """Return the limits of an axis for all finite values, logarithmic as in `fit_scale`; None without any."""
+def padded_range(values: ArrayLike, *, is_log: bool, margin: float = 0.05) -> tuple[float, float] | None:
+    """Return the limits of an axis for all finite values, which may be logarithmic; None without any."""
     array = np.asarray(values, np.float64)
     finite = array[np.isfinite(array)]
     if not len(finite):
         return None
     low, high = float(finite.min()), float(finite.max())
-    if series.is_wide(values):
+    if is_log:
         factor = (high / low) ** margin
         return low / factor, high * factor
     padding = margin * (high - low) or 1.0

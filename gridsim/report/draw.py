@@ -31,7 +31,6 @@ from gridsim.report.figures import (
     value_axis,
     wrapped_label,
 )
-from gridsim.results.metrics import series
 from gridsim.results.metrics.estimates import Estimate
 
 
@@ -92,11 +91,11 @@ def _draw_curves(chart: CurveChart) -> PlotlyChart:
         traces.append(
             {
                 "type": "scatter",
-                "mode": "lines+markers",
+                "mode": "lines" if name in chart.constants else "lines+markers",
                 "name": wrapped_label(series_label(name, chart.exclusions)),
                 "x": x,
                 "y": numbers([estimate.mean for estimate in row]),
-                "error_y": _error_bars(row, thickness=1.5, width=4),
+                "error_y": {} if name in chart.constants else _error_bars(row, thickness=1.5, width=4),
                 "line": {"color": colour(number), "dash": dash(number)},
                 "marker": {"symbol": symbols if hollow else symbol(number), "size": 7},
             }
@@ -175,8 +174,10 @@ def _axis(description: ChartAxis) -> dict[str, Any]:
         return count_axis(title, float(np.max(values, initial=0.0)))
     if description.scale == "share":
         return axis(f"{title} (%)", range=[0, 102])
-    limits = padded_range(values) if description.shared else None
+    is_log = description.is_log
+    limits = padded_range(values, is_log=is_log) if description.shared else None
     if limits is None:
-        return value_axis(title, values)
-    is_log = series.is_wide(values)
-    return value_axis(title, values, range=[math.log10(end) for end in limits] if is_log else [*limits])
+        return value_axis(title, values, is_log=is_log)
+    return value_axis(
+        title, values, is_log=is_log, range=[math.log10(end) for end in limits] if is_log else [*limits]
+    )

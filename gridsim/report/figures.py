@@ -120,15 +120,17 @@ def axis(title: str, **settings: Any) -> dict[str, Any]:
     return entries | settings
 
 
-def value_axis(title: str, values: ArrayLike, **settings: Any) -> dict[str, Any]:
+def value_axis(
+    title: str, values: ArrayLike, *, is_log: bool | None = None, **settings: Any
+) -> dict[str, Any]:
     """Return an axis for `values`.
 
-    The axis is logarithmic if the values differ widely, and includes 0 if they are all equal.  Very small or
-    large values have ticks in powers of ten.
+    The axis is logarithmic if `is_log`, by default if the values differ widely, and includes 0 if they are
+    all equal.  Very small or large values have ticks in powers of ten.
     """
     array = np.asarray(values, np.float64)
     finite = array[np.isfinite(array)]
-    if series.is_wide(finite):
+    if series.is_wide(finite) if is_log is None else is_log:
         minor = {"ticks": "outside", "ticklen": 3, "tickcolor": GRID, "dtick": "D1"}
         return _log_axis(title, float(finite.min()), float(finite.max()), minor=minor, **settings)
     largest = np.abs(finite).max(initial=0.0)

@@ -25,7 +25,8 @@ from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.simulate import Progress
-from gridsim.studies.replicate import Replicates, replicate
+from gridsim.studies.replicate import replicate
+from gridsim.studies.replicate_result import Replicates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

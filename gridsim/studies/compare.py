@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from gridsim.model.applications import Applications
     from gridsim.plots.charts import Chart
-    from gridsim.studies.replicate import Replicates
+    from gridsim.studies.replicate_result import Replicates
 
 
 #: Entries of a summary that the schedule of a job log does not have.

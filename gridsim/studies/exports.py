@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate
 from gridsim.results.table import Table
 from gridsim.studies.overview import TextTable
-from gridsim.support.text import number_text
+from gridsim.support.text import common_decimals, number_text
 
 #: Titles of the columns with intervals.
 INTERVAL = f"{LEVEL:.0%} interval"
@@ -38,13 +39,44 @@ _LATEX_SPECIAL = re.compile("[" + re.escape("".join(_LATEX)) + "]")
 _MARKDOWN_SPECIAL = re.compile(r"([\\|`*_<>])")
 
 
-def estimate_cells(estimate: Estimate | None, length: float = 1.0) -> list[str]:
-    """Return two cells: an estimate in a unit of this length, and its interval; ``-`` where there is none."""
-    if estimate is None:
-        return ["-", "-"]
-    mean, low, high = (number_text(end / length) for end in (estimate.mean, estimate.low, estimate.high))
+#: The content of a cell: an estimate, or its texts in one or more columns.
+TableCell = Estimate | tuple[str, ...] | str
+
+
+def estimate_cells(estimate: Estimate, decimals: int | None) -> list[str]:
+    """Return two cells: an estimate, and its interval; ``-`` where there is none."""
+    ends = estimate.mean, estimate.low, estimate.high
+    mean, low, high = (number_text(end, decimals=decimals) for end in ends)
     has_interval = not math.isnan(estimate.low)
     return [mean, estimate.note if estimate.is_constant else f"[{low}, {high}]" if has_interval else "-"]
+
+
+def text_rows(
+    rows: Sequence[Sequence[TableCell]], write: Callable[[Estimate, int | None], list[str]]
+) -> list[list[str]]:
+    """Return rows as texts, in which the estimates of a column have one number of decimals.
+
+    Parameters
+    ----------
+    write
+        Function of an estimate and the number of decimals, or None, that returns its cells.
+    """
+    columns: list[list[list[str]]] = []
+    for cells in zip(*rows, strict=True):
+        estimates = [cell for cell in cells if isinstance(cell, Estimate)]
+        ends = (end for estimate in estimates for end in (estimate.low, estimate.high))
+        decimals = common_decimals((estimate.mean for estimate in estimates), ends)
+        columns.append(
+            [
+                write(cell, decimals)
+                if isinstance(cell, Estimate)
+                else [cell]
+                if isinstance(cell, str)
+                else [*cell]
+                for cell in cells
+            ]
+        )
+    return [list(itertools.chain(*row)) for row in zip(*columns, strict=True)]
 
 
 def paper_head(base: str | None) -> list[tuple[str, str]]:

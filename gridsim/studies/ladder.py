@@ -37,7 +37,8 @@ from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import store_of
 from gridsim.studies.exports import estimate_columns, rows_table
 from gridsim.studies.overview import Overview, TextTable
-from gridsim.studies.replicate import Replicates, replicates_of, replication
+from gridsim.studies.replicate import replication
+from gridsim.studies.replicate_result import Replicates, replicates_of
 from gridsim.studies.study import Study
 from gridsim.studies.verdicts import TOLERANCE
 from gridsim.support.arguments import integer, real, unknown_name_error

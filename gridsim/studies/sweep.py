@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,7 @@ from gridsim.results.metrics.registry import (
     MetricFunction,
     default_metrics,
 )
-from gridsim.results.metrics.selection import RequestedMetrics, requested_metrics
+from gridsim.results.metrics.selection import RequestedMetrics, requested_metrics, split_code
 from gridsim.results.metrics.window import checked_days
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import (
@@ -38,15 +38,8 @@ from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.replicate import replication
-from gridsim.studies.sweep_result import (
-    COLUMNS,
-    Point,
-    SweepResult,
-    as_column,
-    column_of,
-    label_of,
-    point_text,
-)
+from gridsim.studies.sweep_points import Point, column_of, has_repetition, label_of, label_text, point_text
+from gridsim.studies.sweep_result import COLUMNS, SweepResult
 from gridsim.support import html
 from gridsim.support import toml as toml_files
 from gridsim.support.arguments import check_names, integer, listed, short_repr, text
@@ -136,7 +129,7 @@ class Sweep:
                 )
             uses[column] = f"the column of the axis {name!r}"
             labels = self.labels[name]
-            if not labels or len(set(as_column(labels))) < len(labels):
+            if not labels or has_repetition(labels):
                 raise ScenarioError(
                     f"over.{name} must have at least one value and no value twice, got {labels}"
                 )
@@ -186,7 +179,7 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         """Return the plan as notebooks show it: the axes and their values."""
-        lines = {axis: ", ".join(map(str, labels)) for axis, labels in self.labels.items()}
+        lines = {axis: ", ".join(map(label_text, labels)) for axis, labels in self.labels.items()}
         lines |= {"schedulers": ", ".join(self.schedulers), "replications": str(self.replicates)}
         return html.pairs(lines, "Sweep")
 
@@ -199,7 +192,7 @@ class Sweep:
         Parameters
         ----------
         imports
-            The code, such as ``"nearby:Nearby"``, that the file may name as a scheduler or as a parameter.
+            The code, such as ``"nearby:Nearby"``, that the file may name as a scheduler, metric or parameter.
             For safety, other code that a file names is not imported.
         changes
             Fields that replace those of the file; ``schedulers`` are names or module:Class.
@@ -243,6 +236,8 @@ class Sweep:
             if not isinstance(document.get(key, kind()), kind):
                 raise ScenarioError(f"{file}: {key} must be {expectation}, got {document[key]!r}")
         if "metrics" in document and "metrics" not in changes:
+            names_in_file = (name for name in document["metrics"] if isinstance(name, str))
+            _refuse_code(f"{file}: metrics", [split_code(name)[1] for name in names_in_file], imports)
             with name_files_in_errors([file]):
                 requested_metrics(document["metrics"])
         _check_code(file, document.get("over", {}), imports)
@@ -260,7 +255,7 @@ class Sweep:
 
     @cached_property
     def labels(self) -> dict[str, tuple[Any, ...]]:
-        """The labels of each axis: numbers and texts as they are, other values as JSON."""
+        """The labels of each axis: numbers, texts and None as they are, other values as JSON."""
         labels = {}
         for name, axis in self.over.items():
             listed = isinstance(axis, np.ndarray) and axis.ndim or isinstance(axis, (Sequence, Mapping))
@@ -271,6 +266,21 @@ class Sweep:
             cases = isinstance(axis, Mapping)
             labels[name] = tuple(axis if cases else (_of_plain(label_of, name, value) for value in axis))
         return labels
+
+    @cached_property
+    def own_axes(self) -> dict[str, tuple[str, ...]]:
+        """The axes that change only parameters of some schedulers, and these schedulers.
+
+        The other schedulers run once for all values of such an axis.
+        """
+        axes = {}
+        for name, axis in self.over.items():
+            cases = axis.values() if isinstance(axis, Mapping) else [{name: None}]
+            paths = [path for case in cases if isinstance(case, Mapping) for path in case]
+            owners = {path.removeprefix(_SCHEDULERS).rpartition(".")[0] for path in paths}
+            if paths and all(path.startswith(_SCHEDULERS) for path in paths) and owners < {*self.schedulers}:
+                axes[name] = tuple(label for label in self.schedulers if label in owners)
+        return axes
 
     def points(self) -> Iterator[tuple[Point, dict[str, Any]]]:
         """Iterate over the points: the labels of each, and the entries that it changes."""
@@ -289,13 +299,15 @@ class Sweep:
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """All runs, ordered by point, replication and scheduler."""
+        """All runs, ordered by point, replication and scheduler.
+
+        Runs at the first values of `own_axes` of other schedulers are those at all values.
+        """
         # equal scenarios and schedulers are one object, so that equal runs are recognized without a store
         scenarios: dict[str, list[Scenario]] = {}
         schedulers: dict[tuple[str, str], Scheduler] = {}
         cells = []
         for labels, entries in self.points():
-            place = point_text(labels)
             parameters, scenario_entries = self._split(entries)
             scenario_key = json.dumps(scenario_entries, sort_keys=True)
             if scenario_key not in scenarios:
@@ -305,12 +317,16 @@ class Sweep:
                     else self.scenario
                 )
                 scenarios[scenario_key] = [replication(point, k, self.hold) for k in range(self.replicates)]
-            variants = []
+            variants: dict[str, tuple[Scheduler, str]] = {}
             for name, scheduler in self.schedulers.items():
+                foreign_axes = [axis for axis, owners in self.own_axes.items() if name not in owners]
+                if any(labels[axis] != self.labels[axis][0] for axis in foreign_axes):
+                    continue
                 key = name, json.dumps(parameters[name], sort_keys=True)
                 if key not in schedulers:
                     schedulers[key] = _with_parameters(name, scheduler, parameters[name])
-                variants.append(schedulers[key])
+                place = point_text({axis: labels[axis] for axis in labels if axis not in foreign_axes})
+                variants[name] = schedulers[key], place
             cells += [
                 Cell(
                     one,
@@ -322,9 +338,24 @@ class Sweep:
                     place=", ".join(filter(None, (place, f"replication {k}"))),
                 )
                 for k, one in enumerate(scenarios[scenario_key])
-                for name, scheduler in zip(self.schedulers, variants, strict=True)
+                for name, (scheduler, place) in variants.items()
             ]
         return cells
+
+    def with_parameters(self, tables: Mapping[str, Mapping[str, Any]]) -> Sweep:
+        """Return the sweep whose schedulers have these parameters at all points.
+
+        Raises ScenarioError for an unknown parameter or an invalid value.
+
+        Parameters
+        ----------
+        tables
+            Scheduler of the sweep -> parameter -> value.
+        """
+        changed = {
+            name: _with_parameters(name, self.schedulers[name], table) for name, table in tables.items()
+        }
+        return replace(self, schedulers={**self.schedulers, **changed})
 
     def run(
         self,
@@ -369,6 +400,7 @@ class Sweep:
             self.baseline,
             records,
             tuple(metrics) if self.selection else tuple(metrics[:1]),
+            self.own_axes,
         )
 
     def part(self, number: int, count: int) -> list[Cell]:

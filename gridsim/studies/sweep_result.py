@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median_low
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.plots.charts import Chart, ChartAxis, CurveChart, ranked_first, share_y
-from gridsim.plots.style import entry_title, quantity_title
+from gridsim.plots.charts import Chart, ChartAxis, CurveChart, ranked_first, scale_of, share_y
+from gridsim.plots.style import LOOKS, entry_title, quantity_title
 from gridsim.results.metrics.estimates import Estimate
-from gridsim.results.metrics.registry import ALIASES, display_name, heading
+from gridsim.results.metrics.formulas import mean
+from gridsim.results.metrics.registry import ALIASES, display_name, heading, with_common_bound
 from gridsim.results.metrics.selection import units_of
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import RunRecord
-from gridsim.studies.exports import mean_over, paper_head, rows_table
+from gridsim.studies.exports import TableCell, estimate_cells, mean_over, paper_head, text_rows
 from gridsim.studies.overview import Overview, TextTable, enumeration, failure_lines, paired_with
-from gridsim.studies.replicate import Replicates, replicates_of
+from gridsim.studies.paired_values import PairedValues
+from gridsim.studies.replicate_result import Replicates, replicates_of
 from gridsim.studies.study import Study, digest_of_runs
+from gridsim.studies.sweep_points import (
+    Point,
+    Variant,
+    are_numbers,
+    as_column,
+    column_of,
+    label_of,
+    label_text,
+    point_text,
+)
 from gridsim.studies.verdicts import (
     points_text,
     ranking_of,
@@ -36,47 +46,11 @@ from gridsim.studies.verdicts import (
 )
 from gridsim.support import units
 from gridsim.support.imports import import_extra
-from gridsim.support.text import plain
 
 #: Columns of the table of runs, besides axes and metrics.
 COLUMNS = ("scheduler", "replicate", "digest", "error", "wall_seconds")
 #: Maximum number of charts of means on a page: one for each metric and point of the further axes.
 MAX_POINTS = 12
-#: A point of a sweep: axis -> label.
-Point = dict[str, Any]
-#: The smallest whole number that is too large for an int64 column.
-_INT64_LIMIT = 1 << 63
-
-
-def point_text(labels: Mapping[str, Any]) -> str:
-    """Return a point as text, such as "bound = 4, load = light"."""
-    return ", ".join(f"{axis} = {label}" for axis, label in labels.items())
-
-
-def label_of(value: Any) -> Any:
-    """Return the label of a value of an axis: numbers and texts are their own labels, others become JSON.
-
-    Whole numbers that are too large for a column become floats.
-
-    Raises TypeError for a value that is not plain, OverflowError for a number that is too large for a float.
-    """
-    value = plain(value)
-    if isinstance(value, int) and not -_INT64_LIMIT <= value < _INT64_LIMIT:
-        return float(value)
-    return value if isinstance(value, (str, int, float)) else json.dumps(value, sort_keys=True)
-
-
-def as_column(labels: Sequence[Any]) -> list[Any]:
-    """Return labels as a column holds them: all as numbers, or all as texts."""
-    if all(isinstance(label, (int, float)) for label in labels):
-        return list(np.array(labels).tolist())
-    return [str(label).rstrip("\0") for label in labels]
-
-
-def column_of(axis: str) -> str:
-    """Return the column name of an axis: ASCII letters, digits and ``_``, not beginning with a digit."""
-    name = re.sub(r"[^A-Za-z0-9_]", "_", axis)
-    return name if not name[:1].isdigit() else f"_{name}"
 
 
 def _unit(name: str) -> dict[str, str]:
@@ -90,6 +64,46 @@ def _label_value(label: str, unit: str) -> float | None:
         return float(label) if label.isascii() else None
     except ValueError:
         return units.number(label, unit)
+
+
+class _Lead(NamedTuple):
+    """How far the best scheduler of a point leads: relative size, the point, and the second one, as text."""
+
+    size: float
+    point: str
+    text: str
+
+
+def _extreme(leads: Sequence[_Lead], word: str) -> str:
+    """Return the "closest" or "farthest apart" of several leads as text, or the only one."""
+    lead = (min if word == "closest" else max)(leads)
+    prefix = f"{word} at " if len(leads) > 1 else ""
+    return f"{prefix}{lead.point}: {lead.text}"
+
+
+class PointRuns(NamedTuple):
+    """The runs at a point of the axes that all schedulers share.
+
+    Parameters
+    ----------
+    point
+        Axis -> label, for these axes.
+    variants
+        Name of each column of `values` -> its variant of a scheduler.
+    values
+        The values of all variants.
+    records
+        Variant -> its records, with the lower bound that all have in common.
+    """
+
+    point: Point
+    variants: Mapping[str, Variant]
+    values: Replicates
+    records: Mapping[Variant, Sequence[RunRecord]]
+
+    def labels(self, name: str) -> Point:
+        """Return the point with the labels of the variant in the column `name`."""
+        return self.point | dict(self.variants[name].labels)
 
 
 @dataclass(frozen=True)
@@ -113,6 +127,8 @@ class SweepResult(Study):
         The record of each run, ordered by point, replication and scheduler.
     chart_metrics
         The metrics that `charts` draws: those that were requested, or the first of the usual ones.
+    own_axes
+        Axis that changes only some schedulers -> these; others have one run for all of its labels.
     """
 
     scenario_title = "The scenario before the changes of the sweep"
@@ -124,6 +140,7 @@ class SweepResult(Study):
     baseline: str | None
     measured: Sequence[RunRecord]
     chart_metrics: tuple[str, ...]
+    own_axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def points(self) -> Iterator[Point]:
         """Iterate over the points, each as axis -> label."""
@@ -133,27 +150,102 @@ class SweepResult(Study):
     @property
     def digest(self) -> str:
         """SHA-256 of the digests of all runs, one a line, in the order of `runs`; see `Replicates.digest`."""
-        return digest_of_runs(self.table()["digest"].tolist())
+        return digest_of_runs(record.digest for record in self.measured)
 
     @property
     def errors(self) -> list[str]:
         """The distinct reasons why runs failed."""
         return list(dict.fromkeys(each.error for each in self.measured if each.error))
 
+    def _variant(self, name: str, point: Point) -> Variant:
+        """Return the scheduler `name` with its labels at a point."""
+        labels = point.items()
+        return Variant(name, tuple(each for each in labels if name in self.own_axes.get(each[0], (name,))))
+
+    @cached_property
+    def _order(self) -> list[tuple[Variant, int]]:
+        """The variant and the replication of each run, in the order of `measured`."""
+        order: dict[tuple[Variant, int], None] = {}
+        for point in self.points():
+            variants = [self._variant(name, point) for name in self.schedulers]
+            order |= dict.fromkeys((each, k) for k in range(self.replicates) for each in variants)
+        return list(order)
+
+    @cached_property
+    def _variant_axes(self) -> list[str]:
+        """The axes whose labels distinguish variants at one point.
+
+        An axis of the baseline is not among them, since ratios to it differ between its labels.
+        """
+        return [axis for axis, owners in self.own_axes.items() if self.baseline not in owners]
+
+    @cached_property
+    def _point_runs(self) -> tuple[PointRuns, ...]:
+        """The runs at each point of the shared axes."""
+        records: dict[Variant, list[RunRecord]] = {}
+        for (variant, _), record in zip(self._order, self.measured, strict=True):
+            records.setdefault(variant, []).append(record)
+        variants_at: dict[tuple[tuple[str, Any], ...], dict[Variant, None]] = {}
+        for name in self.schedulers:
+            for point in self.points():
+                shared = tuple(each for each in point.items() if each[0] not in self._variant_axes)
+                variants_at.setdefault(shared, {})[self._variant(name, point)] = None
+        return tuple(
+            self._runs_at(dict(shared), {variant: records[variant] for variant in variants})
+            for shared, variants in variants_at.items()
+        )
+
+    def _runs_at(self, point: Point, records: Mapping[Variant, Sequence[RunRecord]]) -> PointRuns:
+        """Return the runs at a point of the shared axes."""
+        rows = [
+            [replace(record, values=values) for record, values in zip(row, bounded, strict=True)]
+            for row in zip(*records.values(), strict=True)
+            for bounded in [with_common_bound([record.values for record in row])]
+        ]
+        variants: dict[str, Variant] = {}
+        for variant in records:
+            name = variant.text(self._variant_axes)
+            if name in variants:  # a scheduler has the name of a variant of another one
+                name = variant.text(self._variant_axes, full=True)
+            variants[name] = variant
+        values = self._values_of(list(itertools.chain(*rows)), list(variants))
+        return PointRuns(point, variants, values, dict(zip(records, zip(*rows, strict=True), strict=True)))
+
+    def _values_of(self, records: Sequence[RunRecord], names: Sequence[str]) -> Replicates:
+        """Return the values of records, ordered by replication and column."""
+        return replicates_of(records, names, tuple(range(self.replicates)), self.metrics, self.baseline)
+
+    @cached_property
+    def _records(self) -> dict[Variant, Sequence[RunRecord]]:
+        """The records of each variant of a scheduler, a record per replication."""
+        known: dict[Variant, Sequence[RunRecord]] = {}
+        for runs in reversed(self._point_runs):
+            known |= runs.records
+        return known
+
+    def _column(self, axis: str, points: Sequence[Point]) -> list[Any]:
+        """Return the labels of an axis as a column; NaN or "" for points without one."""
+        known = self.axes[axis]
+        numeric = are_numbers(known) and (
+            axis not in self.own_axes or not any(isinstance(label, bool) for label in known)
+        )
+        missing = math.nan if numeric else ""
+        return as_column([point.get(axis, missing) for point in points], numeric=numeric)
+
     def table(self) -> Table:
-        """Return a table with one row per run: its point, the columns of `COLUMNS`, and the metrics."""
-        tables = [replicates.runs() for replicates in self._replicates]
-        sizes = [len(table) for table in tables]
-        columns: dict[str, Any] = {
-            column_of(axis): np.repeat([labels[axis] for labels in self.points()], sizes)
-            for axis in self.axes
-        }
-        for name in ("scheduler", "replicate"):
-            columns[name] = np.concatenate([table[name] for table in tables])
+        """Return a table with one row per run: its point, the columns of `COLUMNS`, and the metrics.
+
+        A run has no label, NaN or "", of axes of `own_axes` that do not change its scheduler.
+        """
+        points = [dict(variant.labels) for variant, _ in self._order]
+        records = [self._records[variant][number] for variant, number in self._order]
+        columns: dict[str, Any] = {column_of(axis): self._column(axis, points) for axis in self.axes}
+        columns["scheduler"] = [variant.scheduler for variant, _ in self._order]
+        columns["replicate"] = [number for _, number in self._order]
         for name in ("digest", "error", "wall_seconds"):
-            columns[name] = [getattr(each, name) for each in self.measured]
+            columns[name] = [getattr(record, name) for record in records]
         for metric in self.metrics:
-            columns[metric] = np.concatenate([table[metric] for table in tables])
+            columns[metric] = [record.values.get(metric, math.nan) for record in records]
         return Table(columns)
 
     def runs(self) -> Table:
@@ -166,14 +258,21 @@ class SweepResult(Study):
         Its dimensions are the axes, scheduler and replicate; its variables are the metrics, wall_seconds and
         digest."""
         xarray = import_extra("xarray", "data", "to_xarray")
-        table = self.table()
         dims = [*map(column_of, self.axes), "scheduler", "replicate"]
-        coords = {column_of(axis): list(labels) for axis, labels in self.axes.items()}
+        coords = {column_of(axis): as_column(labels) for axis, labels in self.axes.items()}
         coords |= {"scheduler": list(self.schedulers), "replicate": list(range(self.replicates))}
-        shape = [*map(len, self.axes.values()), self.replicates, len(self.schedulers)]
+        shape = [*map(len, self.axes.values()), len(self.schedulers), self.replicates]
+        records = [
+            record
+            for point in self.points()
+            for name in self.schedulers
+            for record in self._records[self._variant(name, point)]
+        ]
+        columns = {metric: [each.values.get(metric, math.nan) for each in records] for metric in self.metrics}
+        for name in ("wall_seconds", "digest"):
+            columns[name] = [getattr(each, name) for each in records]
         variables = {
-            name: (dims, np.swapaxes(table[name].reshape(shape), -1, -2), _unit(name))
-            for name in (*self.metrics, "wall_seconds", "digest")
+            name: (dims, np.array(values).reshape(shape), _unit(name)) for name, values in columns.items()
         }
         return xarray.Dataset(variables, coords)
 
@@ -213,12 +312,12 @@ class SweepResult(Study):
 
     @cached_property
     def _replicates(self) -> tuple[Replicates, ...]:
-        """The values at each point."""
-        size, numbers = self.replicates * len(self.schedulers), tuple(range(self.replicates))
-        return tuple(
-            replicates_of(self.measured[k : k + size], self.schedulers, numbers, self.metrics, self.baseline)
-            for k in range(0, len(self.measured), size)
+        """The values of all schedulers at each point."""
+        rows = (
+            zip(*(self._records[self._variant(name, point)] for name in self.schedulers), strict=True)
+            for point in self.points()
         )
+        return tuple(self._values_of(list(itertools.chain(*row)), self.schedulers) for row in rows)
 
     def each(self) -> Iterator[tuple[Point, Replicates]]:
         """Iterate over the points: their labels and their `Replicates`."""
@@ -241,9 +340,9 @@ class SweepResult(Study):
         full
             Include the axes, and how the schedulers are compared.
         """
-        facts = {"digest": f"{self.digest} (of all {len(self.runs())} runs)"}
+        facts = {"digest": f"{self.digest} (of all {len(self.measured)} runs)"}
         if full:
-            facts |= {axis: ", ".join(map(str, labels)) for axis, labels in self.axes.items()}
+            facts |= {axis: ", ".join(map(label_text, labels)) for axis, labels in self.axes.items()}
             facts["replications"] = f"{self.replicates} for each of {len(list(self.points()))} points"
             facts |= paired_with(self.baseline)
         return Overview(
@@ -256,59 +355,70 @@ class SweepResult(Study):
 
     def _failed_runs(self) -> Iterator[tuple[str, str]]:
         """Iterate over the runs that failed: the name and the error of each."""
-        for labels, replicates in self.each():
-            for (name, number), error in replicates.errors.items():
-                yield ", ".join(filter(None, (name, point_text(labels), f"replication {number}"))), error
+        for (variant, number), record in zip(self._order, self.measured, strict=True):
+            if record.error:
+                parts = variant.scheduler, point_text(dict(variant.labels)), f"replication {number}"
+                yield ", ".join(filter(None, parts)), record.error
 
     def verdict(self) -> str:
         """Return at how many points each scheduler has the lowest mean, and which points are undecided.
 
         The rules are those of `gridsim.Replicates`: a difference is significant if the interval of the ratio
-        does not contain 1, and few replications are too few for a conclusion.  A sweep of one scheduler
+        does not contain 1, and few replications are too few for a conclusion.  At a point of the axes that
+        all schedulers share, each value of another axis is a scheduler of its own.  A sweep of one scheduler
         compares its points in the same way, since they have the same replications.
         """
         if len(self.schedulers) == 1:
             return self._verdict_on_points()
-        metric, wins, points = self.metrics[0], dict.fromkeys(self.schedulers, 0), 0
-        short_points = 0
+        if len(self._point_runs) == 1:
+            return self._point_runs[0].values.verdict()
+        metric, points, short_points = self.metrics[0], 0, 0
         mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
-        open_pairs: dict[str, list[str]] = {}
+        wins: dict[str, list[_Lead]] = {name: [] for name in self._point_runs[0].variants}
+        open_pairs: dict[str, list[_Lead]] = {}
         unranked_points: dict[str, int] = {}
-        for labels, replicates in self.each():
+        for point, _, replicates, _ in self._point_runs:
             for name in replicates.exclusions:
                 unranked_points[name] = unranked_points.get(name, 0) + 1
-            ranking = ranking_of(replicates[metric], replicates.exclusions)
+            columns = replicates[metric]
+            ranking = ranking_of(columns, replicates.exclusions)
             if len(ranking) < 2:
                 continue
             if replicates.short_wait(metric):
                 short_points += 1
                 continue
             points += 1
-            is_constant = replicates.is_constant(ranking[1], ranking[0], metric)
-            if not is_constant and replicates.excess(ranking[1], ranking[0], metric)[0] > 0:
-                wins[ranking[0]] += 1
-            else:
-                open_pairs.setdefault(" and ".join(sorted(ranking[:2])), []).append(point_text(labels))
-        count = len(self._replicates)
+            best, second = ranking[:2]
+            sign, excess = replicates.excess(second, best, metric)
+            is_won = sign > 0 and not replicates.is_constant(second, best, metric)
+            size = mean(columns[second]) - mean(columns[best])
+            size = size / abs(mean(columns[best])) if mean(columns[best]) else size
+            lead = _Lead(size, point_text(point), " ".join(filter(None, (second, excess))))
+            pair = " and ".join(sorted(ranking[:2]))
+            (wins.setdefault(best, []) if is_won else open_pairs.setdefault(pair, [])).append(lead)
+        count = len(self._point_runs)
         exclusions = {
-            name: f"it rejected more jobs than others at {times} of {count} point{'s' * (count > 1)}"
+            name: f"it rejected more jobs than others at {times} of {count} points"
             for name, times in unranked_points.items()
         }
         idle = f"Jobs hardly wait at {short_points} of {count} points: each mean is below {wait_limit()[1]}."
         suffix = (f"  {idle}" if short_points else "") + unranked_text(exclusions)
         if not points:
             return suffix.strip()
-        winners = sorted((name for name in wins if wins[name]), key=lambda name: -wins[name])
+        winners = sorted(filter(wins.get, wins), key=lambda name: -len(wins[name]))
         parts = [
-            f"{name} {'' if k else f'has the lowest {mean_of} '}at {wins[name]}"
+            f"{name} {'' if k else f'has the lowest {mean_of} '}at {len(wins[name])}"
+            f"{f' of {points} points' if k == 0 else ''} ({_extreme(wins[name], 'closest')})"
             for k, name in enumerate(winners)
         ]
-        text = f"{', '.join(parts)} of {points} point{'s' * (points > 1)}; " if winners else ""
+        text = f"{', '.join(parts)}; " if winners else ""
         by = "" if winners else f" by {mean_of}"
         pairs = [
-            f"{pair} cannot be separated{by}{points_text(at, points)}" for pair, at in open_pairs.items()
+            f"{pair} cannot be separated{by}{points_text(len(leads), points)} "
+            f"({_extreme(leads, 'farthest apart')})"
+            for pair, leads in open_pairs.items()
         ]
-        is_identical = all(replicates.is_identical for replicates in self._replicates)
+        is_identical = all(runs.values.is_identical for runs in self._point_runs)
         shortage = shortage_text(self.replicates, identical=is_identical)
         text = shortage.removesuffix(".") or text + short_list(pairs, "; ")
         text = text.removesuffix("; ")
@@ -322,7 +432,7 @@ class SweepResult(Study):
         (name,), points = self.schedulers, {point_text(point): values for point, values in self.each()}
         first = next(iter(points.values()))
         metrics = [metric for metric in (self.metrics[0], "mean_waiting_by_cores") if metric in self.metrics]
-        return Replicates(
+        return PairedValues(
             first.seeds,
             {metric: {point: values[metric][name] for point, values in points.items()} for metric in metrics},
             first.units,
@@ -333,32 +443,59 @@ class SweepResult(Study):
 
     def means(self) -> Table:
         """Return a table with a row per metric, point and scheduler, as `Replicates` do."""
-        rows = [
-            {column_of(axis): label for axis, label in labels.items()} | row
-            for metric in self.metrics
-            for labels, replicates in self.each()
-            for row in replicates.mean_rows(metric, self.schedulers, self._reference(metric))
-        ]
-        return rows_table(rows)
+        rows, points = [], []
+        for metric in self.metrics:
+            for runs in self._point_runs:
+                for row in runs.values.mean_rows(
+                    metric, self._names_at(runs, metric), self._reference(metric)
+                ):
+                    points.append(runs.labels(row["scheduler"]))
+                    rows.append(row | {"scheduler": runs.variants[row["scheduler"]].scheduler})
+        labels = {column_of(axis): self._column(axis, points) for axis in self.axes}
+        return Table({**labels, **{name: [row[name] for row in rows] for name in rows[0]}})
+
+    def _names_at(self, runs: PointRuns, metric: str) -> list[str]:
+        """Return the columns of a point that have the metric at some point; all if none has it."""
+        known = {name for each in self._point_runs for name in each.values.names_with(metric)}
+        return [name for name in runs.variants if name in known]
+
+    def _cell_rows(
+        self, metric: str, rows_of: Callable[[Replicates, list[str]], list[list[TableCell]]]
+    ) -> list[list[TableCell]]:
+        """Return the rows of a table: labels, scheduler and estimates of each variant at each point.
+
+        Parameters
+        ----------
+        rows_of
+            Function of the values at a point and of their columns; each of its rows begins with the column.
+        """
+        rows: list[list[TableCell]] = []
+        for runs in self._point_runs:
+            names = self._names_at(runs, metric)
+            for name, row in zip(names, rows_of(runs.values, names), strict=True):
+                labels = runs.labels(name)
+                cells = [label_text(labels[axis]) if axis in labels else "" for axis in self.axes]
+                rows.append([*cells, runs.variants[name].scheduler, *row[1:]])
+        return rows
 
     def paper_tables(self) -> list[TextTable]:
         """Return a table per metric, with a row per point and scheduler."""
         tables = []
         for metric in self.metrics:
             base, (length, unit) = self._reference(metric), self._unit(metric)
-            rows = [
-                [*map(str, labels.values()), *row]
-                for labels, replicates in self.each()
-                for row in replicates.paper_rows(metric, self.schedulers, base, length)
-            ]
+
+            def rows_of(values: Replicates, names: list[str]) -> list[list[TableCell]]:
+                return values.paper_rows(metric, names, base, length)  # noqa: B023
+
             head = [*((axis, "") for axis in self.axes), *paper_head(base)]
             caption = f"{heading(metric, unit)}, {mean_over(self.replicates, base is not None)}"
+            rows = text_rows(self._cell_rows(metric, rows_of), estimate_cells)
             tables.append(TextTable(caption, head, rows))
         return tables
 
     def _reference(self, metric: str) -> str | None:
         """Return the scheduler to which all points relate the others by a metric; None without ratios."""
-        references = [replicates.reference(metric) for replicates in self._replicates]
+        references = [runs.values.reference(metric) for runs in self._point_runs]
         if self.baseline in references:
             return self.baseline
         return references[0] if len(set(references)) == 1 else None
@@ -367,17 +504,14 @@ class SweepResult(Study):
         """Return a table with a row per point and scheduler: the mean, and the ratio to the baseline."""
         base, (length, unit) = self._reference(metric), self._unit(metric)
         heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
-        rows = [
-            [*map(str, labels.values()), *row]
-            for labels, replicates in self.each()
-            for row in replicates.text_rows(metric, self.schedulers, base, length)
-        ]
+        rows = self._cell_rows(metric, lambda values, names: values.cell_rows(metric, names, base, length))
         caption = f"{heading(metric, unit)}, {mean_over(self.replicates, base is not None)}"
-        return TextTable(caption, [(head, "") for head in heads], rows)
+        texts = text_rows(rows, self._point_runs[0].values.write_estimate)
+        return TextTable(caption, [(head, "") for head in heads], texts)
 
     def _unit(self, metric: str) -> tuple[float, str]:
         """Return the length and the name of the unit of a metric, the median of those of all points."""
-        return median_low(replicates.unit(metric) for replicates in self._replicates)
+        return median_low(runs.values.unit(metric) for runs in self._point_runs)
 
     def chart(
         self, metric: str | None = None, point: Mapping[str, Any] | None = None, ratio: bool = False
@@ -397,38 +531,54 @@ class SweepResult(Study):
             if label not in self.axes.get(name, ()):
                 raise ScenarioError(f"where must be a point of the sweep, got {name} = {label!r}")
         free_axes = [name for name, labels in self.axes.items() if len(labels) > 1 and name not in point]
-        if len(free_axes) > 1:
-            raise ScenarioError(f"where must leave at most one axis free, got {', '.join(free_axes)}")
+        shared_axes = [name for name in free_axes if name not in self._variant_axes]
+        if len(shared_axes) > 1:
+            raise ScenarioError(f"where must leave at most one axis free, got {', '.join(shared_axes)}")
         if ratio and base is None:
             raise ScenarioError("ratio requires a sweep with a baseline")
-        x_name = free_axes[0] if free_axes else ""
+        x_name = [*shared_axes, *free_axes, ""][0]
         x_title, unit = entry_title(x_name)
         length, metric_unit = self._unit(metric)
-        points = {
-            labels.get(x_name, ""): replicates
-            for labels, replicates in self.each()
-            if all(labels[name] == label for name, label in point.items())
-        }
-        positions: list[Any] = [
-            _label_value(label, unit) if isinstance(label, str) else label for label in points
-        ]
-        excluded_at = {
-            name: [k for k, replicates in enumerate(points.values()) if name in replicates.exclusions]
-            for name in self.schedulers
-        }
-        exclusions = [name for name, at in excluded_at.items() if len(at) == len(points)]
+        curve_axes = [axis for axis in free_axes if axis != x_name]
+        labels = self.axes.get(x_name, ("",))
         missing = Estimate(math.nan, math.nan, math.nan, self.replicates)
+        columns: dict[str, list[tuple[Replicates, str] | None]] = {}
+        constants: dict[str, None] = {}
+        for runs in self._point_runs:
+            for name in self._names_at(runs, metric):
+                known = runs.labels(name)
+                if any(known.get(axis, label) != label for axis, label in point.items()):
+                    continue
+                title = runs.variants[name].text(curve_axes)
+                curve = columns.setdefault(title, [None] * len(labels))
+                for k, label in enumerate(labels):
+                    if known.get(x_name, label) == label:
+                        curve[k] = runs.values, name
+                if x_name and x_name not in known:
+                    constants[title] = None
+        excluded_at = {
+            name: [k for k, value in enumerate(curve) if value and value[1] in value[0].exclusions]
+            for name, curve in columns.items()
+        }
+        exclusions = [name for name, at in excluded_at.items() if len(at) == len(labels)]
+
+        def estimates(column: tuple[Replicates, str] | None) -> Estimate:
+            if column is None:
+                return missing
+            values, name = column
+            if ratio:
+                return values.ranked_ratio(name, str(base), metric) or missing
+            return values.mean(name, metric).scale(1.0 / length)
+
         curves = {
-            name: [
-                replicates.ranked_ratio(name, str(base), metric) or missing
-                if ratio
-                else replicates.mean(name, metric).scale(1.0 / length)
-                for replicates in points.values()
-            ]
-            for name in ranked_first(self.schedulers, exclusions)
+            name: [estimates(column) for column in columns[name]]
+            for name in ranked_first(columns, exclusions)
             if not ratio or name not in (base, *exclusions)
         }
         ends = [end for line in curves.values() for e in line for end in (e.mean, e.low, e.high)]
+        positions: list[Any] = [
+            _label_value(label, unit) if isinstance(label, str) else label for label in labels
+        ]
         panel = point_text(point)
         relative = f" relative to {base}" if ratio else ""
         quantity = quantity_title(metric, "" if ratio else metric_unit)
@@ -439,29 +589,35 @@ class SweepResult(Study):
             caption=caption + (", paired by replication." if ratio else "."),
             panel=panel,
             x=ChartAxis(x_title),
-            y=ChartAxis(f"{quantity}{',' * ratio}{relative}", ends, "ratio" if ratio else "fit"),
-            order=self.schedulers,
+            y=ChartAxis(f"{quantity}{',' * ratio}{relative}", ends, "ratio" if ratio else scale_of(metric)),
+            order=list(columns),
             exclusions=exclusions,
             unranked_points={name: excluded_at[name] for name in curves if excluded_at[name]},
             reference=1.0 if ratio else None,
             positions=None if None in positions else positions,
-            labels=list(points),
+            labels=["none" if label is None else label for label in labels],
             unit=unit,
             curves=curves,
+            constants=[name for name in curves if name in constants],
         )
 
     def charts(self, *, full: bool = False) -> list[list[Chart]]:
         """Return charts of the metrics `chart_metrics` over the first axis with several labels.
 
         Means and ratios to the baseline have a chart per point of the other axes each, with equal y axes; if
-        there is one such point, both are in one row.  A baseline that is 0 in some run has no ratios.
+        there is one such point, both are in one row.  Labels of axes that change only some schedulers are
+        curves of these.  A baseline that is 0 in some run has no ratios.
 
         Parameters
         ----------
         full
             Leave out points for which a page has no room: it has up to `MAX_POINTS` charts of all metrics.
         """
-        other_axes = [axis for axis, labels in self.axes.items() if len(labels) > 1][1:]
+        free_axes = [axis for axis, labels in self.axes.items() if len(labels) > 1]
+        curve_axes = [axis for axis in free_axes[1:] if axis in self._variant_axes]
+        if len({each.text(curve_axes) for each in self._point_runs[0].variants.values()}) > LOOKS:
+            curve_axes = []
+        other_axes = [axis for axis in free_axes[1:] if axis not in curve_axes]
         points = [
             dict(zip(other_axes, labels, strict=True))
             for labels in itertools.product(*(self.axes[axis] for axis in other_axes))
@@ -481,7 +637,8 @@ class SweepResult(Study):
         base = self.baseline
         if base is None or len(self.schedulers) < 2:
             return False
-        return all(replicates[metric][base].all() for replicates in self._replicates)
+        columns = [runs.values[metric][base] for runs in self._point_runs]
+        return all((column != 0.0).all() and not np.isnan(column).all() for column in columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return axes, runs, and means and ratios with their intervals, as plain values."""

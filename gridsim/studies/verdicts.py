@@ -199,11 +199,11 @@ def ranking_of(values: Mapping[str, Floats], exclusions: Collection[str] = ()) -
     return sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
 
 
-def points_text(labels: list[str], points: int) -> str:
-    """Return the points with these labels as the end of a sentence; `points` is the number of all points."""
-    if len(labels) == 1:
-        return f" ({labels[0]})" if labels[0] else ""
-    return f" at all {points} points" if len(labels) == points else f" at {len(labels)} points"
+def points_text(count: int, points: int) -> str:
+    """Return `count` of all points as the end of a sentence; "" for one point, which is named elsewhere."""
+    if count == 1:
+        return ""
+    return f" at all {points} points" if count == points else f" at {count} points"
 
 
 def short_list(texts: list[str], separator: str = ", ") -> str:

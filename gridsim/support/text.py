@@ -78,9 +78,39 @@ def wrap_text(text: str, width: int, indent: int = 0) -> list[str]:
     ) or [""]
 
 
-def number_text(value: float, digits: int = DIGITS) -> str:
-    """Return a number with `digits` significant digits and commas between thousands, such as "12,340"."""
+def number_text(value: float, digits: int = DIGITS, decimals: int | None = None) -> str:
+    """Return a number with `digits` significant digits and commas between thousands, such as "12,340".
+
+    Parameters
+    ----------
+    decimals
+        The number of decimals in place of that of digits, as `common_decimals` returns it.
+    """
+    if decimals is not None and math.isfinite(value):
+        return f"{round(value, decimals):,.{max(0, decimals)}f}"
     return f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
+def common_decimals(values: Iterable[float], ends: Iterable[float] = ()) -> int | None:
+    """Return the number of decimals of a column of numbers; None if they differ too widely for one.
+
+    The largest number has `DIGITS` significant digits or up to two more, so that the smallest, if it is not
+    0, has at least one less.  A negative number of decimals rounds to tens, hundreds and so on.
+
+    Parameters
+    ----------
+    ends
+        Ends of intervals in the same column; they matter only if fewer decimals are enough for all numbers.
+    """
+    sizes = [abs(value) for value in values if math.isfinite(value) and value]
+    if not sizes:
+        return None
+    largest, smallest = (math.floor(math.log10(size)) for size in (max(sizes), min(sizes)))
+    decimals = max(DIGITS - 1 - largest, DIGITS - 2 - smallest)
+    if decimals > DIGITS + 1 - largest or largest >= 10 or smallest < -5:  # the latter have exponents
+        return None
+    texts = (f"{number:.{max(0, decimals)}f}" for number in (*sizes, *ends) if math.isfinite(number))
+    return min(decimals, max(len(text.rstrip("0").partition(".")[2]) for text in texts))
 
 
 def time_unit(span: float) -> tuple[float, str]:

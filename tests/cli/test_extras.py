@@ -41,7 +41,7 @@ TABLE = "from gridsim import Table; Table({'x': [1]})"
         ("pandas", "data", f"{TABLE}.to_pandas()"),
         ("pyarrow", "data", f"{TABLE}.to_arrow()"),
         ("xarray", "data", f"{TABLE}.to_xarray()"),
-        ("scipy", "stats", "from gridsim.studies.replicate import estimate; estimate([1.0, 2.0])"),
+        ("scipy", "stats", "from gridsim.results.metrics.estimates import estimate; estimate([1.0, 2.0])"),
         ("matplotlib", "plot", "from gridsim.plots import figure; figure()"),
         ("plotly", "report", "from gridsim import write_report; write_report({}, 'x.html')"),
         ("jinja2", "report", "from gridsim import write_report; write_report({}, 'x.html')"),

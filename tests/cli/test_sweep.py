@@ -54,7 +54,7 @@ def test_a_sweep_writes_store_table_and_figure(file: Path, tmp_path: Path) -> No
     answer = invoke("sweep", file, "--workers", 1, "--out", table, "--figure", figure)
     assert answer.exit_code == 0, answer.output
     store = file.with_suffix(".store")
-    assert "max stretch (max_stretch_agg), mean over 5 replications" in answer.stdout.splitlines()
+    assert "\nmax stretch (max_stretch_agg), mean over 5 replications [" in answer.stdout
     sample = f"saved {figure}, which shows max_stretch_agg"
     assert answer.stdout.splitlines()[-3:] == [f"kept in {store}", f"saved {table}", sample]
     assert len(table.read_text().splitlines()) == 61 and figure.read_bytes().startswith(b"\x89PNG")
@@ -136,6 +136,28 @@ b = {{ "platform.nodes" = 4 }}
     answer = invoke("sweep", file, "--workers", 1, *arguments)
     assert answer.exit_code == 0, answer.output
     assert len(Store(file.with_suffix(".store"))) == 6
+
+
+def test_a_flag_sets_parameters_at_all_points(file: Path) -> None:
+    file.write_text(FILE.replace("[over]", "[parameters.fair-tree]\nbound = 3.0\naccept = 'root'\n[over]"))
+    answer = invoke(
+        "sweep", file, "--workers", 1, "--replicates", 1, "--set", "fair-tree.bound=1.5", "--json"
+    )
+    assert answer.exit_code == 0, answer.output
+    rows = Store(file.with_suffix(".store")).to_arrow().to_pylist()
+    parameters = [json.loads(row["parameters"]) for row in rows if row["scheduler"] == "fair-tree"]
+    assert {(each["bound"], each["accept"]) for each in parameters} == {(1.5, "root")}
+    for setting, message in (
+        (
+            "fair.bound=1",
+            "--set fair.bound=1: the scheduler must be one of fair-tree, mincent, fcfs, got 'fair'",
+        ),
+        ("fair-tree.bond=1", "fair-tree.bond is not a parameter of this scheduler"),
+    ):
+        assert message in invoke("sweep", file, "--set", setting).stderr
+    file.write_text(FILE.replace("[over]", "[over]\n'schedulers.fcfs.mode' = ['pull', 'random']"))
+    refused = invoke("sweep", file, "--set", "fcfs.mode=pull")
+    assert "--set fcfs.mode=pull: the parameter must not be an axis of the sweep" in refused.stderr
 
 
 GATED = """

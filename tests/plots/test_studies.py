@@ -25,7 +25,7 @@ from gridsim.results.metrics.estimates import Estimate
 from gridsim.schedulers import MODES
 from gridsim.scheduling.registry import registered
 from gridsim.studies.execution.cell import RunRecord
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 from gridsim.studies.sweep_result import SweepResult
 from gridsim.support.text import time_unit
 

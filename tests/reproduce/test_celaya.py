@@ -16,7 +16,7 @@ from gridsim.reproduce.celaya.table1 import TABLE1
 from gridsim.reproduce.framework import ExperimentRun, Run
 from gridsim.reproduce.verdicts import Row, conclude
 from gridsim.schedulers import FairTree
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 
 pytestmark = pytest.mark.slow
 

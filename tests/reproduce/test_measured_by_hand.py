@@ -18,7 +18,7 @@ from gridsim.reproduce.dgs import utilization as dgs_utilization
 from gridsim.reproduce.framework import latest_update
 from gridsim.reproduce.others import waves
 from gridsim.reproduce.rjss import prediction as rjss_prediction
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 
 pytestmark = pytest.mark.slow
 

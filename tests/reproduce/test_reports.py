@@ -12,7 +12,7 @@ from gridsim.cli.commands.reproduce import EXPERIMENTS, experiment_of
 from gridsim.reproduce.framework import ExperimentRun, Report, Reproduction, Run
 from gridsim.reproduce.verdicts import conclude
 from gridsim.scheduling.contract import Scheduler
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from gridsim.cli.main import cli
 from gridsim.reproduce.framework import Measurements, Run, rows_of
 from gridsim.reproduce.rjss.common import METRICS, JobStreams, all_faster, grows_less, jobs, rises
 from gridsim.reproduce.verdicts import LARGER
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 
 pytestmark = pytest.mark.slow
 

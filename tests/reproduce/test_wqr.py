@@ -14,7 +14,7 @@ from gridsim.reproduce.wqr.common import ORDERINGS, OneBag, ordering_rows
 from gridsim.reproduce.wqr.information import INFORMATION
 from gridsim.reproduce.wqr.multi_bag import MULTI_BAG, RealBags
 from gridsim.schedulers.wqr.policies import POLICIES
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,9 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli.main import cli
-from gridsim.studies.replicate import Replicates
+from gridsim.results.metrics.estimates import Estimate
+from gridsim.studies.exports import estimate_cells, text_rows
+from gridsim.studies.replicate_result import Replicates
 from gridsim.support.text import number_text
 
 VALUES = {
@@ -44,7 +46,7 @@ def test_latex_has_the_estimates_of_the_study(study: Replicates) -> None:
     tree, central = rows_of_latex(escaped)
     ratio, mean = study.ratio("fair_tree & co", "central"), study.mean("fair_tree & co")
     assert tree == [
-        "tree", "5", "4", f"[{number_text(mean.low)}, {number_text(mean.high)}]",
+        "tree", "5", "4.0", f"[{mean.low:.1f}, {mean.high:.1f}]",
         number_text(ratio.mean), f"[{number_text(ratio.low)}, {number_text(ratio.high)}]",
     ]  # fmt: skip
     assert central[:3] == ["central", "5", "2.8"]
@@ -84,3 +86,16 @@ def test_the_command_writes_the_table(name: str, method: str, tmp_path: Path) ->
 def test_a_table_of_an_unknown_format_is_refused_before_runs(tmp_path: Path) -> None:
     answer = CliRunner().invoke(cli, ["compare", "--nodes", "8", "--table", str(tmp_path / "means.doc")])
     assert answer.exit_code == 2 and "--table must" in answer.stderr and ".tex" in answer.stderr
+
+
+def test_the_estimates_of_a_column_have_one_number_of_decimals() -> None:
+    def rows(*means: float) -> list[list[str]]:
+        estimates = [[Estimate(mean, mean - 0.25, mean + 0.5, 9)] for mean in means]
+        return text_rows(estimates, estimate_cells)
+
+    assert rows(8.5, 10.8931) == [["8.50", "[8.25, 9.00]"], ["10.89", "[10.64, 11.39]"]]
+    assert rows(2.0, 3.0) == [["2.00", "[1.75, 2.50]"], ["3.00", "[2.75, 3.50]"]]
+    assert [row[0] for row in rows(123_456.0, 99_876.5)] == ["123,500", "99,900"]
+    assert [row[0] for row in rows(123_456.0, 0.25)] == ["123,500", "0.25"]  # no number suits both
+    counts = [[Estimate(count, count, count, 9, note="all equal")] for count in (2.0, 13.0)]
+    assert text_rows(counts, estimate_cells) == [["2", "all equal"], ["13", "all equal"]]

@@ -12,7 +12,8 @@ import pytest
 import gridsim as gs
 from gridsim import plots
 from gridsim.studies.ladder import FAILURES, Ladder, Step, ladder, steps_of
-from gridsim.studies.replicate import Replicates, replication
+from gridsim.studies.replicate import replication
+from gridsim.studies.replicate_result import Replicates
 
 BAGS = gs.Scenario(
     gs.Platform.desktop_grid(nodes=20, seed=1),

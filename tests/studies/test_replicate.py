@@ -12,7 +12,8 @@ import pytest
 
 import gridsim as gs
 from gridsim.results.metrics.estimates import Estimate, estimate, ratio_of_means
-from gridsim.studies.replicate import Replicates, _widest, replicate
+from gridsim.studies.replicate import _widest, replicate
+from gridsim.studies.replicate_result import Replicates
 from gridsim.support.text import number_text, to_json
 
 SCHEDULERS = {"tree": gs.FairTree(), "central": gs.MinCent(), "fcfs": gs.Fcfs(mode="random")}
@@ -129,8 +130,9 @@ def test_a_ratio_is_the_inverse_of_that_with_the_schedulers_exchanged() -> None:
 
 def test_where_a_value_is_0_the_difference_is_shown_in_place_of_the_ratio() -> None:
     values = {"a": np.array([0.0, 1, 2, 1, 3, 2]), "b": np.array([4.0, 5, 9, 6, 7, 8])}
+    units = {"makespan": "s"}
     for base, other in (("a", "b"), ("b", "a")):
-        both = Replicates(tuple(range(6)), {"makespan": values}, {"makespan": "s"}, {}, {}, base, "makespan")
+        both = Replicates(tuple(range(6)), {"makespan": values}, units, measure="makespan", baseline=base)
         difference = both.difference(other, base)
         assert math.isnan(both.ratio(other, base).mean)
         assert (
@@ -145,7 +147,9 @@ def test_the_conclusion_has_the_ratio_of_means_where_it_is_far_from_the_geometri
     a, b = np.full(8, 10.0), np.array([20.0, 21, 19, 22, 18, 20, 21, 2000])
     both = Replicates(tuple(range(8)), {"makespan": {"a": a, "b": b}}, measure="makespan")
     ratio = number_text(b.mean() / 10.0, 3)
-    assert both.verdict().endswith(f"geometric means over pairs; by the means it is b {ratio} times that.")
+    assert both.verdict().endswith(
+        f"geometric means over pairs; the ratios of the means give b {ratio} times that."
+    )
 
 
 def test_the_conclusion_does_not_hide_that_the_ratio_contradicts_the_means() -> None:
@@ -154,7 +158,7 @@ def test_the_conclusion_does_not_hide_that_the_ratio_contradicts_the_means() -> 
     extreme[7] = 300.0
     actual = Replicates(tuple(range(20)), {"max_stretch": {"usual": usual, "extreme": extreme}}).verdict()
     assert (
-        "usual has the lowest max stretch on average, but the geometric mean of others is lower (extreme -"
+        "usual has the lowest max stretch on average, but others have a lower geometric mean (extreme -"
         in actual
     )
 
@@ -330,7 +334,7 @@ def test_conclusion_separates_significant_from_other_differences() -> None:
     assert message.startswith(
         "Over 6 replications, a and same have the lowest max stretch on average (far 2.5 "
     )
-    assert "; not significant: near +" in message and "broken" not in message
+    assert "; not significantly higher: near +" in message and "broken" not in message
     few = Replicates((0, 1), {"max_stretch": {"a": subset[:2], "b": 2 * subset[:2]}})
     assert few.verdict() == "2 replications allow no conclusion: at least 5 are needed."
     assert Replicates((0,), {"max_stretch": {"a": subset[:1]}}).verdict() == ""
@@ -414,6 +418,25 @@ def test_differences_to_zero_are_significant_or_not() -> None:
     assert significant == ["wait"]
     text = found.verdict()
     assert "zero has the lowest mean waiting on average (wait +7,470 s [" in text
-    assert "; not significant: some +3,600 s [" in text
+    assert "; not significantly higher: some +3,600 s [" in text
     low = replace(found, values={"mean_waiting": {"a": zero, "b": zero + 0.9}})
     assert low.verdict() == "Over 10 replications, jobs hardly wait: each mean is below 1 s."
+
+
+def test_a_metric_that_raises_an_error_is_missing_in_its_runs() -> None:
+    """The runs are kept, and one warning names the first of them."""
+
+    def fragile(result: gs.Result) -> float:
+        if result.scheduler["name"] == "fcfs":
+            raise ValueError("no such thing")
+        return 1.0
+
+    schedulers = {"tree": gs.FairTree(), "queue": gs.Fcfs()}
+    expected = (
+        r"^metrics\['fragile'\] has no value in 3 runs, first in queue \(replication 0\): ValueError: no"
+    )
+    with pytest.warns(gs.MetricWarning, match=expected) as records:
+        found = replicate(small_scenario(1), schedulers, replicates=3, metrics=[fragile, "makespan"])
+    assert len(records) == 1 and not found.errors
+    assert np.isnan(found["fragile"]["queue"]).all() and (found["fragile"]["tree"] == 1.0).all()
+    assert np.isfinite(found["makespan"]["queue"]).all()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
+from gridsim.plots.charts import CurveChart
 from gridsim.studies.replicate import PARTS, replication
 from gridsim.studies.sweep import Sweep, sweep
 from gridsim.studies.sweep_result import SweepResult
@@ -38,7 +39,7 @@ def finished_sweep() -> SweepResult:
 
 def test_each_row_equals_a_single_run_of_its_point(finished_sweep: SweepResult) -> None:
     table = finished_sweep.table()
-    assert len(table) == 2 * 2 * 2 * 2 * 2
+    assert len(table) == 2 * 2 * 2 * 3  # fcfs has no bound
     assert list(table)[:5] == ["platform_nodes", "schedulers_tree_bound", "load", "scheduler", "replicate"]
     for row in table.rows():
         between = {"light": 100.0, "heavy": 1.0}[row["load"]]
@@ -88,10 +89,12 @@ def test_xarray_pandas_and_arrow_have_the_values_of_the_table(finished_sweep: Sw
     )  # fmt: skip
     for row in finished_sweep.table().rows():
         place = {key: row[key] for key in dataset["max_stretch"].dims}
+        if row["scheduler"] == "fcfs":
+            place["schedulers_tree_bound"] = 2.0
         assert dataset["max_stretch"].sel(place).item() == row["max_stretch"]
         assert dataset["digest"].sel(place).item() == row["digest"]
     assert dataset["makespan"].attrs == {"units": "s"}
-    assert len(finished_sweep.to_pandas()) == finished_sweep.to_arrow().num_rows == 32
+    assert len(finished_sweep.to_pandas()) == finished_sweep.to_arrow().num_rows == 24
 
 
 def test_means_are_those_of_the_table() -> None:
@@ -122,9 +125,9 @@ def test_text_and_json_of_a_sweep_have_its_values(finished_sweep: SweepResult) -
         == finished_sweep.at(platform_nodes=6, schedulers_tree_bound=1.0, load="light").verdict()
     )
     row = finished_sweep.at(platform_nodes=6, schedulers_tree_bound=1.0, load="light")
-    assert row.ratio("tree", "fcfs").format(seeds=2) in lines[2] and lines[3].endswith("  1")
+    assert row.ratio("tree", "fcfs").format(seeds=2) in lines[2] and lines[4].endswith("  1")
     message = json.loads(to_json(finished_sweep.to_dict()))
-    assert message["axes"]["load"] == ["light", "heavy"] and len(message["cells"]) == 32
+    assert message["axes"]["load"] == ["light", "heavy"] and len(message["cells"]) == 24
     assert message["points"][0]["ratios"]["max_stretch"]["tree"]["mean"] == row.ratio("tree", "fcfs").mean
 
 
@@ -196,7 +199,16 @@ def test_values_on_an_axis_may_be_tables_or_none() -> None:
     ).document()["faults"]
     over = {"faults": [None, faults]}
     finished_sweep = Sweep(scenario=small_scenario(), schedulers={"fcfs": gs.Fcfs()}, over=over, replicates=1)
-    assert finished_sweep.run().axes == {"faults": ("null", json.dumps(faults, sort_keys=True))}
+    result = finished_sweep.run()
+    assert result.axes == {"faults": (None, json.dumps(faults, sort_keys=True))}
+    assert result.table()["faults"][0] == "none" and result.at(faults=None)["makespan"]["fcfs"].size == 1
+    assert "\n  none " in result.format() and result.chart("makespan").labels[0] == "none"
+    numbers = sweep(
+        small_scenario(), {"fcfs": gs.Fcfs()}, {"network.bandwidth": [None, 1e9]}, replicates=1
+    ).table()["network_bandwidth"]
+    assert np.isnan(numbers[0]) and numbers[1] == 1e9
+    with pytest.raises(gs.ScenarioError, match="no value twice"):
+        Sweep(scenario=small_scenario(), schedulers=SCHEDULERS, over={"network.bandwidth": [None, 1.0, None]})
     first, second = (cell.scenario.faults for cell in finished_sweep.cells)
     assert first is None and second is not None and second.recipe.up == 1e4
 
@@ -451,7 +463,7 @@ def test_a_parameter_fixed_by_the_name_of_a_scheduler_is_no_axis() -> None:
         scenario=small_scenario(), schedulers=schedulers, over={"schedulers.mine.mode": ["pull", "random"]}
     )
     assert [cell.scheduler.mode for cell in own.cells[:2]] == ["pull", "pull"]  # type: ignore[attr-defined]
-    assert [cell.scheduler.mode for cell in own.cells[-2:]] == ["pull", "random"]  # type: ignore[attr-defined]
+    assert [cell.scheduler.mode for cell in own.cells[-10:]] == ["random"] * 10  # type: ignore[attr-defined]
 
 
 def test_invalid_tables_of_unused_schedulers_are_rejected(tmp_path: Path) -> None:
@@ -563,8 +575,8 @@ def test_points_where_jobs_hardly_wait_are_not_ranked() -> None:
     swept = sweep(scenario, ["backfill", "backfill-fcfs"], {"platform.nodes": [8, 2]}, replicates=2)
     assert swept.verdict().endswith("Jobs hardly wait at 1 of 2 points: each mean is below 1 s.")
     assert "missing" not in swept.verdict()
-    idle = sweep(scenario, ["backfill", "backfill-fcfs"], {"platform.nodes": [8]}, replicates=2)
-    assert idle.verdict() == "Jobs hardly wait at 1 of 1 points: each mean is below 1 s."
+    idle = sweep(scenario, ["backfill", "backfill-fcfs"], {"platform.nodes": [8, 9]}, replicates=2)
+    assert idle.verdict() == "Jobs hardly wait at 2 of 2 points: each mean is below 1 s."
 
 
 def test_a_sweep_of_one_scheduler_compares_its_points_by_replication() -> None:
@@ -582,3 +594,101 @@ def test_the_digest_of_a_sweep_covers_all_runs_in_order() -> None:
     lines = "".join(f"{digest}\n" for digest in actual.table()["digest"].tolist())
     assert actual.digest == hashlib.sha256(lines.encode()).hexdigest() == actual.at().digest
     assert actual.to_dict()["digest"] in actual.format()
+
+
+@pytest.fixture(scope="module")
+def own_parameter() -> SweepResult:
+    """A sweep over the number of machines and over a parameter of one of three schedulers."""
+    schedulers = {"tree": gs.FairTree(), "fcfs": gs.Fcfs(), "central": gs.MinCent()}
+    over = {"platform.nodes": [6, 12], "schedulers.tree.bound": [1.0, 4.0]}
+    metrics = ["max_stretch", "messages"]
+    return sweep(small_scenario(), schedulers, over, replicates=5, metrics=metrics, baseline="central")
+
+
+def test_runs_of_schedulers_without_a_parameter_are_shown_once(own_parameter: SweepResult) -> None:
+    table = own_parameter.table()
+    assert len(table) == len(own_parameter.measured) == 2 * 5 * (2 + 1 + 1)
+    is_tree = table["scheduler"] == "tree"
+    assert {*table["schedulers_tree_bound"][is_tree].tolist()} == {1.0, 4.0}
+    assert np.isnan(table["schedulers_tree_bound"][~is_tree]).all()
+    rows = own_parameter.overview().tables[0].rows
+    assert [row[:3] for row in rows[:4]] == [
+        ["6", "1.0", "tree"], ["6", "4.0", "tree"], ["6", "", "fcfs"], ["6", "", "central"],
+    ]  # fmt: skip
+    assert [row[:3] for row in own_parameter.paper_tables()[0].rows] == [row[:3] for row in rows]
+    assert own_parameter.means()["scheduler"].tolist()[:4] == ["tree", "tree", "fcfs", "central"]
+    at_point = own_parameter.at(platform_nodes=12, schedulers_tree_bound=4.0)
+    is_point = (table["platform_nodes"] == 12) & (table["schedulers_tree_bound"] == 4.0)
+    assert at_point["max_stretch"]["tree"].tolist() == table["max_stretch"][is_point].tolist()
+    assert own_parameter.to_xarray()["max_stretch"].shape == (2, 2, 3, 5)
+
+
+def test_a_parameter_of_one_scheduler_is_drawn_as_curves_of_it_or_over_the_constant_others(
+    own_parameter: SweepResult,
+) -> None:
+    (means, _), *_ = own_parameter.charts()
+    assert isinstance(means, CurveChart) and means.labels == [6, 12] and not means.constants
+    assert [*means.curves] == ["tree bound=1.0", "tree bound=4.0", "fcfs", "central"]
+    at_point = own_parameter.at(platform_nodes=12, schedulers_tree_bound=4.0)
+    assert means.curves["tree bound=4.0"][1] == at_point.mean("tree")
+    over_bound = own_parameter.chart(point={"platform.nodes": 12})
+    assert over_bound.labels == [1.0, 4.0] and [*over_bound.constants] == ["fcfs", "central"]
+    assert over_bound.curves["fcfs"] == [at_point.mean("fcfs")] * 2
+    assert own_parameter.figure().axes
+
+
+def test_each_value_of_a_parameter_of_one_scheduler_is_a_scheduler_of_the_conclusion() -> None:
+    schedulers = {"tree": gs.FairTree(), "central": gs.MinCent()}
+    over = {"schedulers.tree.bound": [1.0, 4.0]}
+    verdict = sweep(small_scenario(), schedulers, over, replicates=6).verdict()
+    assert verdict.startswith("Over 6 replications, ") and "tree bound=4.0 +" in verdict
+    own = sweep(small_scenario(), schedulers, over, replicates=6, baseline="tree")
+    assert own.overview().tables[0].rows[1][:2] == ["1.0", "central"]  # its ratio depends on the bound
+    assert len(own.table()) == 6 * 3
+
+
+def test_the_conclusion_of_a_sweep_has_intervals() -> None:
+    over = {"workload.interarrival": [1.0, 100.0]}
+    schedulers = {"tree": gs.FairTree(), "fcfs": gs.Fcfs(mode="random")}
+    swept = sweep(small_scenario(), schedulers, over, replicates=6, metrics=["max_stretch"])
+    excesses = {
+        swept.at(workload_interarrival=value).excess("fcfs", "tree", "max_stretch")[1]: value
+        for value in over["workload.interarrival"]
+    }
+    closest = min(excesses)
+    assert swept.verdict() == (
+        "tree has the lowest mean max stretch at 2 of 2 points "
+        f"(closest at workload.interarrival = {excesses[closest]}: fcfs {closest})."
+    )
+
+
+def test_a_scheduler_that_is_not_charged_for_messages_has_none(own_parameter: SweepResult) -> None:
+    rows = own_parameter.overview().tables[1].rows
+    assert {row[2] for row in rows} == {"tree"}
+    found = gs.replicate(small_scenario(), ["fair-tree", "mincent"], replicates=2, metrics=["messages"])
+    assert np.isnan(found["messages"]["mincent"]).all() and (found["messages"]["fair-tree"] > 0).all()
+
+
+def test_axes_of_messages_are_logarithmic_in_all_charts(own_parameter: SweepResult) -> None:
+    point = own_parameter.at(platform_nodes=6, schedulers_tree_bound=1.0)
+    swept, compared = own_parameter.chart("messages").y, point.chart("messages").x
+    assert swept.is_log and compared.is_log
+    assert not own_parameter.chart("max_stretch").y.is_log
+
+
+def test_a_file_names_own_metrics_that_are_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_scenario().save(tmp_path / "scenario.toml")
+    module = "def half(result):\n    return result.makespan / 2\n"
+    (tmp_path / "sweep_metrics.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    names = '["makespan", "sweep_metrics:half", "share=sweep_metrics:half"]'
+    (tmp_path / "s.toml").write_text(FILE.replace('["makespan"]', names).replace("= 3", "= 1"))
+    with pytest.raises(gs.ScenarioError, match="metrics must not name code that is not allowed, got 'sweep_"):
+        Sweep.from_toml(tmp_path / "s.toml")
+    result = Sweep.from_toml(tmp_path / "s.toml", imports=["sweep_metrics:half"], over={}).run()
+    values = result.table()
+    assert result.metrics == ("makespan", "half", "share")
+    assert values["half"].tolist() == values["share"].tolist() == (values["makespan"] / 2).tolist()
+    for name, message in (("sweep_metrics:none", "AttributeError"), ("json:__name__", "must be a function")):
+        with pytest.raises(gs.ScenarioError, match=f"^metrics.*{message}"):
+            sweep(small_scenario(), SCHEDULERS, {}, replicates=1, metrics=[name])

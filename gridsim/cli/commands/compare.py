@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from gridsim.model.scenario import Scenario
     from gridsim.studies.compare import Comparison
-    from gridsim.studies.replicate import Replicates
+    from gridsim.studies.replicate_result import Replicates
 
 #: Whether the workload has rigid jobs -> the schedulers that are compared by default.
 DEFAULT_SCHEDULERS = {

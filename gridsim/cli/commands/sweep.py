@@ -20,6 +20,7 @@ from gridsim.cli.options import (
     json_option,
     progress_option,
     report_option,
+    settings_option,
 )
 from gridsim.cli.output import (
     check_distinct,
@@ -43,6 +44,7 @@ from gridsim.errors import ScenarioError
 if TYPE_CHECKING:
     from gridsim.studies.execution.cell import Cell, RunRecord
     from gridsim.studies.execution.store import Store
+    from gridsim.studies.sweep import Sweep
 
 
 @click.command(cls=NamingCommand)
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     type=PART,
     help="Only run part K of N parts, which may share a store, or have stores that are merged.",
 )
+@settings_option
 @import_option
 @execution_options
 @headline_option
@@ -98,6 +101,7 @@ def sweep(
     skip_days: float | None,
     out: str | None,
     part: tuple[int, int] | None,
+    settings: tuple[str, ...],
     imports: tuple[str, ...],
     **flags: Any,
 ) -> None:
@@ -128,6 +132,7 @@ def sweep(
     changes |= {"metrics": names_of(metrics) or None, "skip_days": skip_days}
     overrides = {key: value for key, value in changes.items() if value is not None}
     definition = Sweep.from_toml(text("SWEEP.toml", file), imports=imports, **overrides)
+    definition = _with_settings(definition, settings)
     # this also checks the points, before the store is created
     files = dict.fromkeys(name for cell in definition.cells for name in cell.scenario.files)
     outputs = [("--out", out), *((f"--{name}", flags[name]) for name in ("figure", "report", "table"))]
@@ -155,7 +160,7 @@ def sweep(
         flags,
         result.metrics,
         scenario=definition.scenario,
-        command=_command(file, overrides, imports),
+        command=_command(file, overrides, settings, imports),
         details={"skip_days": definition.skip_days, "store": str(store), "out": out},
         plan=plan,
         chart_metrics=result.chart_metrics,
@@ -187,7 +192,26 @@ def _show_part(
         sys.exit(1)
 
 
-def _command(file: str, overrides: dict[str, Any], imports: Sequence[str]) -> list[str]:
+def _with_settings(definition: Sweep, settings: Sequence[str]) -> Sweep:
+    """Return a sweep with the parameters of ``--set``, in place of those of the file, at all points."""
+    from gridsim.cli.scenario_flags import parse_setting
+    from gridsim.support.arguments import hint
+
+    tables: dict[str, dict[str, Any]] = {}
+    for setting in settings:
+        label, parameter, value = parse_setting(setting)
+        if label not in definition.schedulers:
+            choices = f"{', '.join(definition.schedulers)}, got {label!r}{hint(definition.schedulers, label)}"
+            raise ScenarioError(f"--set {setting}: the scheduler must be one of {choices}")
+        if f"schedulers.{label}.{parameter}" in definition.over:
+            raise ScenarioError(f"--set {setting}: the parameter must not be an axis of the sweep")
+        tables.setdefault(label, {})[parameter] = value
+    return definition.with_parameters(tables)
+
+
+def _command(
+    file: str, overrides: dict[str, Any], settings: Sequence[str], imports: Sequence[str]
+) -> list[str]:
     """Return the command that repeats the sweep."""
     arguments = ["gridsim", "sweep", file]
     for flag, value in overrides.items():
@@ -195,5 +219,6 @@ def _command(file: str, overrides: dict[str, Any], imports: Sequence[str]) -> li
             f"--{flag.replace('_', '-')}",
             ",".join(value) if isinstance(value, list) else str(value),
         ]
+    arguments += [part for setting in settings for part in ("--set", setting)]
     arguments += [part for name in imports for part in ("--import", name)]
     return arguments

@@ -13,7 +13,7 @@ from gridsim.reproduce.framework import ResultGrid
 from gridsim.reproduce.verdicts import POSITIVE, Row, conclude, judge, sign
 from gridsim.results.metrics.estimates import estimate
 from gridsim.results.metrics.registry import MetricFunction
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 from gridsim.support.arrays import Floats
 
 # -- the tree ---------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ from gridsim.reproduce.verdicts import BELOW_ONE, ClaimedRange, Row, incomparabl
 from gridsim.results.metrics.estimates import estimate
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

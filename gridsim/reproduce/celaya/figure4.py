@@ -61,7 +61,7 @@ from gridsim.reproduce.verdicts import (
     seeds_above,
 )
 from gridsim.results.metrics.estimates import Estimate, estimate, ratio_of_means
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

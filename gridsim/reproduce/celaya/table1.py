@@ -33,7 +33,7 @@ from gridsim.reproduce.verdicts import ClaimedRange, Row, judge, range_around
 from gridsim.results.metrics.estimates import Estimate, estimate
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.overlays import tree_level
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,7 +16,7 @@ import gridsim as gs
 from gridsim.reproduce.framework import Log, MetricTable, ResultGrid, Run
 from gridsim.results.metrics.estimates import Estimate, estimate
 from gridsim.results.metrics.registry import MetricFunction
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 from gridsim.support.random_streams import Streams
 
 NODES, SMALL = 5000, 500

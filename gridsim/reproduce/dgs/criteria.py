@@ -37,7 +37,7 @@ from gridsim.reproduce.verdicts import BELOW_ONE, LARGER, ClaimedRange, Row, exa
 from gridsim.results.metrics.estimates import estimate
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.simulation.simulate import execute as simulate
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 from gridsim.validation.results import validate_result
 
 SUITABLE_MACHINES = "jobs that want certain machines run on these, and on no others"

@@ -51,7 +51,7 @@ from gridsim.reproduce.verdicts import (
     sign,
 )
 from gridsim.results.metrics.estimates import estimate
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 
 AUTHORS = "Vasilakos, Sacha and Pierre"
 ASAP, EASY = "asap", "backfill"

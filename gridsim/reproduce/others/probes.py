@@ -21,7 +21,7 @@ from gridsim.errors import ScenarioError
 from gridsim.reproduce.framework import Case, Measurements, Reproduction, ResultGrid, Run, panels
 from gridsim.reproduce.verdicts import POSITIVE, ClaimedRange, Row, judge, range_around
 from gridsim.results.metrics.estimates import estimate
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,7 +17,7 @@ from gridsim.reproduce.framework import Case, Measurements, Reproduction, Result
 from gridsim.reproduce.verdicts import LARGER, SMALLER, Row, judge
 from gridsim.results.metrics.estimates import Estimate, estimate
 from gridsim.scheduling.contract import NodeForm
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 from gridsim.support.random_streams import Streams
 
 TWO_CHOICES = "the least loaded of two random machines is extremely effective over a large range of ages"

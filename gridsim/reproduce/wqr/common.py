@@ -16,7 +16,7 @@ from gridsim.reproduce.framework import CaseTable, Cell, Desktops, ResultGrid, r
 from gridsim.reproduce.verdicts import ABOVE_ONE, BELOW_ONE, ClaimedRange, Row, judge
 from gridsim.results.metrics.estimates import Estimate
 from gridsim.schedulers.wqr.policies import POLICIES
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 from gridsim.support.random_streams import Streams
 
 NODES, SMALL = 1000, 60

@@ -41,7 +41,7 @@ from gridsim.reproduce.wqr.common import (
 from gridsim.reproduce.wqr.tables import FAULTS, POWERS, SIZES, Example, assignments_of, policy, table_iv
 from gridsim.results.metrics.estimates import Estimate, estimate
 from gridsim.schedulers.wqr.policies import POLICIES
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 from gridsim.support.random_streams import Streams
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from gridsim.reproduce.wqr.common import METRICS, NODES, SMALL, OneBag, calibrat
 from gridsim.results.metrics.estimates import Estimate
 from gridsim.schedulers import WqrFt
 from gridsim.scheduling.contract import Scheduler
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 
 EXACT = "(not in the paper) with exact predictions AvailInfo is better than NoInfo, and AllInfo than CpuInfo"
 PAST = "(not in the paper) with predictions from the past alone they still are"

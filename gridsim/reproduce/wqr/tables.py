@@ -14,7 +14,7 @@ from gridsim.reproduce.framework import Reproduction, ResultGrid, Run
 from gridsim.reproduce.verdicts import Row, exact
 from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.simulation.simulate import execute as simulate
-from gridsim.studies.replicate import Replicates
+from gridsim.studies.replicate_result import Replicates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

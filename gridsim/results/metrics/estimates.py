@@ -60,15 +60,17 @@ class Estimate:
         """Return this estimate in another unit: all values times `factor`."""
         return replace(self, mean=factor * self.mean, low=factor * self.low, high=factor * self.high)
 
-    def format(self, digits: int = DIGITS, *, seeds: int | None = None) -> str:
+    def format(self, digits: int = DIGITS, *, seeds: int | None = None, decimals: int | None = None) -> str:
         """Return the mean with the interval, the number of seeds and the note, as text.
 
         Parameters
         ----------
         seeds
             The number of seeds that is stated elsewhere, and that it is small if it is; it is left out here.
+        decimals
+            The number of decimals of all estimates in a column; None for `digits` of each number.
         """
-        mean, low, high = (number_text(value, digits) for value in (self.mean, self.low, self.high))
+        mean, low, high = (number_text(value, digits, decimals) for value in (self.mean, self.low, self.high))
         if math.isnan(self.low):
             return f"{mean} (no interval: {self.note})"
         text = mean if self.is_constant else f"{mean} [{low}, {high}]"

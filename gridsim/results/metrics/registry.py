@@ -714,6 +714,8 @@ DEFAULT_METRICS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 #: Alias of a metric, as shown in tables -> its name.
 ALIASES = {"stretch": "max_stretch_agg", "wait": "mean_waiting", "waiting": "mean_waiting"}
+#: Metrics of messages, which schedulers that see the whole grid do not have: they are not charged for any.
+MESSAGE_METRICS = ("messages", "bytes", "messages_per_job")
 _COMMON_METRICS = ("makespan", "utilization", "messages", "bytes")
 #: Metrics shown by default if at least one run has them.
 _OCCASIONAL_METRICS = ("requests_at_root", "decision_wait_mean_s", "terminated", "energy", "carbon")
@@ -728,11 +730,20 @@ def check_bound(kind: BoundKind) -> BoundKind:
     return kind
 
 
-def metric_values(result: Metrics, functions: Mapping[str, MetricFunction | None]) -> dict[str, float]:
+def metric_values(
+    result: Metrics,
+    functions: Mapping[str, MetricFunction | None],
+    errors: dict[str, BaseException] | None = None,
+) -> dict[str, float]:
     """Return the values of all `METRICS` and of the functions in `functions`.
 
     The lower bound and the optimality gap, which take long to compute, are included if one of them is among
     `functions`, and, without functions, for bags of at most `BOUND_LIMIT` applications.
+
+    Parameters
+    ----------
+    errors
+        Collects the errors of functions, whose values then are NaN; None to raise them.
     """
     is_default = not functions and not result.rigid and len(result.applications) <= BOUND_LIMIT
     with_bounds = is_default or any(name in functions for name in _QUADRATIC_METRICS)
@@ -741,11 +752,17 @@ def metric_values(result: Metrics, functions: Mapping[str, MetricFunction | None
         for name, metric in METRICS.items()
         if with_bounds or name not in _QUADRATIC_METRICS
     }
-    return values | {
-        name: _number(name, metric, metric(result))
-        for name, metric in functions.items()
-        if metric is not None
-    }
+    for name, metric in functions.items():
+        if metric is not None:
+            try:
+                values[name] = _number(name, metric, metric(result))
+            except MemoryError:  # with more memory there might be a value
+                raise
+            except (Exception, SystemExit) as error:  # a function of the user may raise anything
+                if errors is None:
+                    raise
+                errors[name], values[name] = error, math.nan
+    return values
 
 
 def _number(name: str, metric: MetricFunction, value: Any) -> float:
@@ -825,8 +842,8 @@ def default_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[
             break
     first, *others = DEFAULT_METRICS[measure]
     others += _COMMON_METRICS
-    if not any(run_values.get("messages") for run_values in values):
-        others = [name for name in others if name not in ("messages", "bytes")]
+    if not any(run_values.get("messages", 0.0) > 0.0 for run_values in values):
+        others = [name for name in others if name not in MESSAGE_METRICS]
     names = [name for name in others if all(name in run_values for run_values in values)]
     names += [
         name

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gridsim.errors import ScenarioError
+from gridsim.errors import ScenarioError, text_of
 from gridsim.results.metrics.registry import ALIASES, METRICS, SUMMARY, UNITS, MetricFunction
 from gridsim.support.arguments import entries_of, listed, short_repr
-from gridsim.support.imports import plugins
+from gridsim.support.imports import import_object, plugins
 from gridsim.support.text import check_name
 
 
@@ -55,19 +55,20 @@ def _fault(name: str, metric: Any) -> str:
 
 
 #: What a study is asked to measure: names and functions, name -> function or the same name, or one function.
+#: A name may be ``module:function`` or ``LABEL=module:function``.
 RequestedMetrics = Sequence[str | MetricFunction] | Mapping[str, str | MetricFunction] | MetricFunction
 
 
 def requested_metrics(metrics: RequestedMetrics) -> dict[str, MetricFunction | None]:
     """Return the requested metrics: name -> function, or None for a metric of `METRICS`.
 
-    A function in a list is named by its ``__name__``.
+    A function in a list is named by its ``__name__``, unless it is requested as ``LABEL=module:function``.
 
     Raises
     ------
     ScenarioError
-        If a name is unknown or stands for several metrics, or `metrics` has other entries than names and
-        functions.
+        If a name is unknown or stands for several metrics, a function cannot be imported, or `metrics` has
+        other entries than names and functions.
     """
     functions: dict[str, MetricFunction | None] = {}
     for name, entry in _entries(metrics):
@@ -117,7 +118,11 @@ def _name_of(path: str, function: Any) -> str:
 
 
 def _by_name(name: str, metric: str) -> tuple[str, MetricFunction | None]:
-    """Return the name and the function of a metric of gridsim or of a plugin, requested as `name`."""
+    """Return the name and the function of a metric, requested as `name`: of gridsim, a plugin or a module."""
+    if ":" in metric:
+        label, code = split_code(metric)
+        function = _import_function(code)
+        return name if name != metric else label or _name_of(code, function), function
     metric = ALIASES.get(metric, metric)
     if metric in METRICS:
         if name != metric and ALIASES.get(name) != metric:
@@ -131,6 +136,26 @@ def _by_name(name: str, metric: str) -> tuple[str, MetricFunction | None]:
         known = listed((*METRICS, *ALIASES, *others), metric)
         raise ScenarioError(f"metrics must be names of metrics, got {metric!r}; {known}")
     return name, others[metric].value
+
+
+def split_code(metric: str) -> tuple[str, str]:
+    """Return the label, which may be empty, and the code of ``LABEL=module:function``."""
+    label, equals, code = (part.strip() for part in metric.partition("="))
+    return (label, code) if equals else ("", label)
+
+
+def _import_function(code: str) -> MetricFunction:
+    """Return the function that ``module:function`` names."""
+    try:
+        function: MetricFunction = import_object(code)
+    except (Exception, SystemExit) as error:  # the module may raise anything
+        raise ScenarioError(
+            f"metrics must name functions that can be imported, got {code!r}: {type(error).__name__}: "
+            f"{text_of(error)}"
+        ) from error
+    if not callable(function):
+        raise ScenarioError(f"metrics: {code} must be a function of a result, got {short_repr(function)}")
+    return function
 
 
 def units_of(

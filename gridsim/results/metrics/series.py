@@ -230,13 +230,11 @@ def scatter_points(x: ArrayLike, y: ArrayLike, points: int = 2000) -> tuple[Floa
     return xs[order[kept_indices]], ys[order[kept_indices]]
 
 
-def is_wide(values: ArrayLike) -> bool:
-    """Return whether values require a logarithmic axis: all are > 0, and max / min > `MAX_LINEAR_RATIO`."""
+def is_wide(values: ArrayLike, max_ratio: float = MAX_LINEAR_RATIO) -> bool:
+    """Return whether values require a logarithmic axis: all are > 0, and max / min > `max_ratio`."""
     finite = np.asarray(values, np.float64)
     finite = finite[np.isfinite(finite)]
-    return bool(
-        len(finite) and finite.min() > 0 and float(finite.max()) > MAX_LINEAR_RATIO * float(finite.min())
-    )
+    return bool(len(finite) and finite.min() > 0 and float(finite.max()) > max_ratio * float(finite.min()))
 
 
 def chosen_machines(machines: Sequence[int] | slice | None, count: int) -> NDArray[np.int64]:

@@ -104,6 +104,8 @@ class RunRecord:
         rest of the record is not valid, and `lost` is set as well.
     notes
         Warnings of the run, (category, message).
+    metric_errors
+        Metric of the user -> the error that it raised; its value is NaN.
     trace
         The traceback of the error, as text.
     """
@@ -119,6 +121,7 @@ class RunRecord:
     files: Mapping[str, str] = field(default_factory=dict)
     changed_file: str = ""
     notes: tuple[tuple[type[Warning], str], ...] = ()
+    metric_errors: Mapping[str, str] = field(default_factory=dict)
     trace: str = ""
 
 
@@ -127,6 +130,7 @@ def measure(cell: Cell) -> RunRecord:
     started = time.perf_counter()
     lost, values, digest, error, trace = False, {}, "", "", ""
     files: Mapping[str, str] = {}
+    metric_errors: dict[str, BaseException] = {}
     with collect_warnings() as notes, variant_label(cell.label, cell.scheduler.name):
         try:
             result = simulate(cell.scenario, cell.scheduler, time_limit=cell.time_limit)
@@ -134,7 +138,7 @@ def measure(cell: Cell) -> RunRecord:
             changed_file = _changed_file(cell, files)
             if not changed_file:
                 window = result.without_first_days(cell.skip_days)
-                values, digest = metric_values(window, cell.metrics), result.digest
+                values, digest = metric_values(window, cell.metrics, metric_errors), result.digest
                 values |= group_values(cell.by, window)
             if not changed_file and cell.keep is not None:
                 lost = True  # an error of saving is not an error of the run
@@ -157,6 +161,7 @@ def measure(cell: Cell) -> RunRecord:
         files=files,
         changed_file=changed_file,
         notes=tuple(notes),
+        metric_errors={name: _error_text(failure) for name, failure in metric_errors.items()},
         trace=trace,
     )
 

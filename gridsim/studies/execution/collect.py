@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
-from gridsim.errors import GridSimError, WarningScope, warn
+from gridsim.errors import GridSimError, MetricWarning, WarningScope, warn
+from gridsim.results.metrics.registry import MESSAGE_METRICS
 from gridsim.studies.execution.adopt import adopt
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.packing import WorkerMismatch
@@ -140,7 +142,27 @@ def collect(
         store.tidy()
     complete = [record for record in records if record is not None]
     assert len(complete) == len(cells), "each run must have a record"
-    return complete
+    _warn_of_metrics(zip(cells, complete, strict=True))
+    return [_remove_free_messages(cell, record) for cell, record in zip(cells, complete, strict=True)]
+
+
+def _warn_of_metrics(runs: Iterable[tuple[Cell, RunRecord]]) -> None:
+    """Issue one warning for each metric of the user that raised an error in some of `runs`."""
+    errors: dict[str, list[str]] = {}
+    for cell, record in runs:
+        for name, error in record.metric_errors.items():
+            errors.setdefault(name, []).append(f"{cell.name}: {error}")
+    for name, texts in errors.items():
+        count = f"{len(texts)} runs, first in " if len(texts) > 1 else ""
+        warn(f"metrics[{name!r}] has no value in {count}{texts[0]}", MetricWarning, stacklevel=3)
+
+
+def _remove_free_messages(cell: Cell, record: RunRecord) -> RunRecord:
+    """Return a record without metrics of messages, NaN, if the scheduler is not charged for any."""
+    if cell.scheduler.decentralized or record.values.get("messages") != 0.0:
+        return record
+    free = {name: math.nan for name in MESSAGE_METRICS if cell.metrics.get(name) is None}
+    return dataclasses.replace(record, values={**record.values, **free})
 
 
 def _check(changed_file: str, store: Store | None) -> None:

@@ -1,8 +1,9 @@
 """Store: a folder with the records of runs, under keys that cover all data on which a record depends.
 
 ``cells/*.parquet`` has one row per run, ``scenarios/*.parquet`` has the scenarios of the runs,
-``arrays/*.npz`` has the long lists of these, and ``results/*.npz`` has whole results if they are kept.  Files
-are written completely or not at all and are never changed, so a process may be killed at any time, and
+``arrays/*.npz`` has the long lists of these, ``results/*.npz`` has whole results if they are kept, and
+``manifest/*.parquet`` has the keys of the runs that studies have added, so that a lost shard is noticed.
+Files are written completely or not at all and are never changed, so a process may be killed at any time, and
 several processes may use one store.  The name of a Parquet file is the SHA-256 of its content, which is
 checked whenever it is read.  A store needs the extra ``data``.
 """
@@ -57,6 +58,7 @@ _SHA256 = "[0-9a-f]{64}"
 _FOLDERS = {
     "cells": _SHARD,
     "scenarios": _SHARD,
+    "manifest": _SHARD,
     "arrays": rf"{_SHA256}\.npz",
     "results": rf"{_SHA256}\.npz",
 }
@@ -121,6 +123,7 @@ class Store(ArrowStream):
         self.adopt = integer("adopt", adopt)
         self._cells = Shards(self.path / "cells", "key", _TYPES["cells"], _OPTIONAL)
         self._scenarios = Shards(self.path / "scenarios", "scenario", _TYPES["scenarios"])
+        self._manifest = Shards(self.path / "manifest", "key", {"key": "string"})
         header = self.path / _HEADER
         for part in (header, *(self.path / folder for folder in _FOLDERS)):
             no_link(part)
@@ -140,7 +143,7 @@ class Store(ArrowStream):
         if type(version) is not int or version != FORMAT:  # True is 1, too
             raise GridSimError(f"{header}: format of a store must be {FORMAT}, got {version!r}")
         for folder, name in _FOLDERS.items():
-            if folder != "arrays":  # this folder is created only if needed
+            if folder not in ("arrays", "manifest"):  # these folders are created only if needed
                 (self.path / folder).mkdir(exist_ok=True)
             unfinished = temporary_names(name)
             for file in (self.path / folder).glob(".*.tmp"):
@@ -150,6 +153,8 @@ class Store(ArrowStream):
         self._keys = Keys()
         #: (version, class of schedulers) -> whether runs executed again have the outcomes of that version.
         self.comparisons: dict[tuple[str, str], bool] = {}
+        #: Keys of added runs that are not yet in the manifest.
+        self._added_keys: list[str] = []
         #: Names (SHA-256) of the scenarios in the store; None before they are read.
         self._saved_scenarios: set[str] | None = None
 
@@ -270,6 +275,7 @@ class Store(ArrowStream):
             name: [record.values.get(name) for _, _, record in rows] for name in (*METRICS, *user_metrics)
         }
         self._cells.append(self._cells.table(columns), _MERGE_COUNT)
+        self._added_keys += columns["key"]
 
     def add_scenarios(self, scenarios: Sequence[Scenario]) -> list[str]:
         """Add those of `scenarios` that are missing, in a new shard, and return the name of each."""
@@ -312,16 +318,21 @@ class Store(ArrowStream):
         return self._cells.distinct(rows, order), shards
 
     def tidy(self) -> None:
-        """Merge the shards of runs, and of scenarios, into one if there are `_MERGE_COUNT` or more."""
+        """Add new keys to the manifest, and merge shards of one kind if there are `_MERGE_COUNT` or more."""
+        if self._added_keys:
+            self._manifest.folder.mkdir(exist_ok=True)
+            self._manifest.write(self._manifest.table({"key": self._added_keys}))
+            self._added_keys = []
         self._compact(_MERGE_COUNT)
 
     def _compact(self, count: int = 2) -> None:
-        """Merge the shards of runs, and of scenarios, into one if there are `count` or more."""
+        """Merge the shards of one kind into one if there are `count` or more."""
         if len(self._cells.paths()) >= count:
             self._cells.replace(*self._read())
-        if len(self._scenarios.paths()) >= count:
-            rows, shards = self._scenarios.read()
-            self._scenarios.replace(self._scenarios.distinct(rows), shards)
+        for table in (self._scenarios, self._manifest):
+            if len(table.paths()) >= count:
+                rows, shards = table.read()
+                table.replace(table.distinct(rows), shards)
 
     # -- maintenance ----------------------------------------------------------------------------------
 
@@ -354,11 +365,14 @@ class Store(ArrowStream):
         """Read all files of the store and return its faults, one line each; [] if there are none.
 
         Damaged files are faults, and scenarios, arrays and results that are missing or are not those that
-        their names and the runs state, scenarios without runs, and runs with one key and several digests.  A
-        study that needs what is missing adds it again.  Meanwhile no other process may add runs.
+        their names and the runs state, scenarios without runs, missing runs of the manifest, and runs with
+        one key and several digests.  A study that needs what is missing adds it again.  Meanwhile no other
+        process may add runs.
         """
         faults: list[str] = []
-        cells, scenarios = (self._intact(shards, faults) for shards in (self._cells, self._scenarios))
+        cells, scenarios, manifest = (
+            self._intact(shards, faults) for shards in (self._cells, self._scenarios, self._manifest)
+        )
         arrays = _Arrays(self.path / "arrays")
         for name in arrays:
             try:
@@ -376,6 +390,8 @@ class Store(ArrowStream):
         used = set(cells["scenario"].unique().to_pylist())
         faults += [f"scenario {name} of some runs is missing" for name in sorted(used - known)]
         faults += [f"scenario {name}: its runs are missing" for name in sorted(known - used)]
+        if lost := set(manifest["key"].to_pylist()) - set(cells["key"].to_pylist()):
+            faults.append(f"{len(lost)} runs that studies have added are missing, such as {min(lost)}")
         digests: dict[str, str] = {}
         for key, digest in zip(cells["key"].to_pylist(), cells["digest"].to_pylist(), strict=True):
             if digest and digests.setdefault(key, digest) != digest:
@@ -419,6 +435,10 @@ class Store(ArrowStream):
         if rows.num_rows:
             self._scenarios.write(source._scenarios.distinct(source._scenarios.read()[0]))
             self._cells.write(rows)
+        keys = source._manifest.read()[0]
+        if keys.num_rows:
+            self._manifest.folder.mkdir(exist_ok=True)
+            self._manifest.write(source._manifest.distinct(keys))
         self._compact()
         return len(self) - count
 
@@ -472,6 +492,10 @@ class Store(ArrowStream):
             )
         remaining_rows = rows.filter(compute.invert(functools.reduce(compute.and_, conditions)))
         self._cells.replace(remaining_rows, shards)
+        manifest, shards = self._manifest.read()
+        dropped = rows.filter(functools.reduce(compute.and_, conditions))["key"]
+        is_dropped = compute.is_in(manifest["key"], dropped)
+        self._manifest.replace(manifest.filter(compute.invert(is_dropped)), shards)
         scenarios, shards = self._scenarios.read(set(remaining_rows["scenario"].unique().to_pylist()))
         scenarios = self._scenarios.distinct(scenarios)
         self._scenarios.replace(scenarios, shards)

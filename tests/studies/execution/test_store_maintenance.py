@@ -132,6 +132,23 @@ def test_verify_finds_each_damaged_or_missing_file(tmp_path: Path) -> None:
     assert f"arrays/{'0' * 64}.npz: not a valid array" in faults
 
 
+def test_verify_counts_the_runs_of_a_lost_shard_whose_scenarios_have_other_runs(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    collect(cells(gs.Fcfs()), store=store)
+    first = next((store.path / "cells").iterdir())
+    collect(cells(gs.Olb()), store=store)
+    merged = Store(tmp_path / "merged")
+    merged.merge(Store(tmp_path / "s"))
+    first.unlink()
+    assert [fault.partition(",")[0] for fault in store.verify()] == [
+        "2 runs that studies have added are missing"
+    ]
+    merged.drop(scheduler="fcfs")
+    assert merged.verify() == []  # dropped runs are not lost
+    next((merged.path / "cells").iterdir()).unlink()
+    assert any(fault.startswith("2 runs that studies") for fault in merged.verify())
+
+
 @pytest.mark.parametrize("folder", ["cells", "scenarios", "arrays"])
 def test_a_later_study_adds_what_is_missing(folder: str, tmp_path: Path) -> None:
     every = cells(gs.Fcfs(), replicates=2)
