@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
@@ -283,6 +284,30 @@ def test_unusual_values_cause_a_warning(entry: str, value: object, message: str)
         ):
             run(scenario, "mincent", time_limit=100.0)  # machines may fail too often for the run to end
         assert len(records) == 1 and records[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "latency", "message"),
+    [
+        (gs.Market(), 2.6, "market.patience is 5 s, but a round trip of the network takes up to 5.2 s: calls"),
+        (gs.WorkStealing(), 2.6, "work-stealing.patience is 2 s, but a round trip"),
+        (gs.ExpandingRing(), 0.3, "expanding-ring.hop_time is 0.2 s, but a message of the network takes up to"),
+        (gs.Market(patience=6.0), 2.6, ""),
+        (gs.ExpandingRing(), 0.2, ""),
+        (gs.Sparrow(), 10.0, ""),  # no machine can fail
+    ],
+)  # fmt: skip
+def test_waits_shorter_than_the_network_needs_cause_one_warning(
+    scheduler: gs.Scheduler, latency: float, message: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    from gridsim.simulation.options import Options
+    from gridsim.simulation.simulate import Simulation
+
+    warnings.simplefilter("always")
+    workload = gs.Workload.bags(applications=1, tasks=2.0, seed=1)
+    scenario = gs.Scenario(gs.Platform.equal(4, 2000.0), workload, gs.Network(latency=latency))
+    Simulation(scenario, scheduler, Options())
+    assert [str(entry.message)[: len(message)] for entry in recwarn] == [message] * bool(message)
 
 
 def _unusual_faults(nodes: int, machine: list[int], down: list[float]) -> list[str]:
