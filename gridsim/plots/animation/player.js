@@ -126,7 +126,7 @@
     // that never start on the machine are last.
     function stacksAt(state, time) {
       const count = applications.tasks.length;
-      const waiting = new Map([...state.queued].filter(([, tasks]) => tasks > 0));
+      const waiting = new Map([...state.queued].filter(([, tasks]) => tasks > 0).sort((a, b) => a[0] - b[0]));
       const starts = Array.from({ length: machines }, () => []);
       for (let k = 0; waiting.size && k < pieces.start.length; k++) {
         const key = pieces.machine[k] * count + pieces.application[k];
@@ -137,7 +137,7 @@
       }
       const stacks = starts.map((entries) => {
         const stack = [];
-        for (const [, key] of entries.sort((a, b) => a[0] - b[0])) {
+        for (const [, key] of entries.sort((a, b) => a[0] - b[0] || a[1] - b[1])) {
           if (!waiting.get(key)) continue;
           waiting.set(key, waiting.get(key) - 1);
           if (stack.at(-1)?.[0] === key % count) stack.at(-1)[1]++;
