@@ -340,6 +340,13 @@ def test_the_default_scenario_gives_no_warnings(recwarn: pytest.WarningsRecorder
     assert not list(unusual_values(default_scenario()))
 
 
+def test_the_width_of_output_is_that_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_words = "run", "--scheduler", "mincent", "--nodes", 5, "--applications", 3
+    assert len(run_command(*run_words).splitlines()[1]) > 70
+    monkeypatch.setenv("COLUMNS", "60")
+    assert len(run_command(*run_words).splitlines()[1]) <= 60
+
+
 def test_the_flag_v_logs_the_steps_of_a_run(example_folder: Path) -> None:
     answer = invoke("-v", "compare", "scenario.toml", "--schedulers", "mincent", "--nodes", 5)
     assert "gridsim: scenario of scenario.toml" in answer.stderr
