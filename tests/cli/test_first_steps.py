@@ -32,6 +32,13 @@ def run_command(*words: object) -> str:
     return answer.stdout
 
 
+def test_different_schedulers_have_different_summaries() -> None:
+    summaries: dict[str, list[gs.Scheduler]] = {}
+    for cls, preset in registered().values():
+        summaries.setdefault(cls(**preset).summary, []).append(cls(**preset))
+    assert [each for each in summaries.values() if any(other != each[0] for other in each)] == []
+
+
 # -- lists --------------------------------------------------------------------------------------------------
 
 
