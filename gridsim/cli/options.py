@@ -79,6 +79,27 @@ class UnitQuantity(_Quantity):
 SECONDS, WORK, WATTS, INCHES = (UnitQuantity(unit) for unit in ("s", "Mflop", "W", "in"))
 
 
+class _Days(_Type):
+    """A number of days, or a time with another unit, such as "12 h", in days."""
+
+    name = "days"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from gridsim.support import units
+
+        try:
+            return float(FLOAT.convert(value, param, ctx))
+        except click.BadParameter:
+            seconds = units.number(value, "s")
+        if seconds is None:
+            known = ", ".join(units.UNITS["s"])
+            self.fail(f"{value!r} is neither a number of days nor a number with a unit: {known}", param, ctx)
+        return seconds / 86_400.0
+
+
+DAYS = _Days()
+
+
 class _Name(_Type):
     """One of the names that a function returns, such as those that installed packages add."""
 
@@ -432,11 +453,11 @@ by_option = click.option(
 )
 skip_days_option = click.option(
     "--skip-days",
-    type=FLOAT,
+    type=DAYS,
     default=0.0,
     metavar="N",
-    help="Leave the applications or jobs released in the first N days out of metrics (not out of the run).  "
-    "[0]",
+    help="Leave the applications or jobs released in the first N days out of metrics (not out of the run), "
+    'or in a time with another unit, such as "12 h".  [0]',
 )
 out_option = click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
 title_option = click.option(
