@@ -87,7 +87,7 @@ def warn_of_short_waits(scheduler: CheckedStruct, name: str, scenario: Scenario)
             continue
         trip = "a round trip" if wait.messages == 2 else "a message" if wait.messages == 1 else "an answer"
         warn(
-            f"{name}.{field} is {time:g} s, but {trip} of the network takes up to {answer:g} s: {wait.early}",
+            f"{name}.{field} is {time:g} s, but {trip} of the network takes up to {answer:g} s: {wait.consequence}",
             ModelWarning,
             stacklevel=2,
         )

@@ -54,10 +54,8 @@ def size_effect(
 
 def _has_equal_jobs(result: Result, reference: Result) -> bool:
     """Return whether two results have the same jobs or applications."""
-    tables = result.applications, reference.applications
-    return all(
-        np.array_equal(*(table[column] for table in tables)) for column in ("release", "tasks", "task_size")
-    )
+    jobs, others = result.applications, reference.applications
+    return all(np.array_equal(jobs[name], others[name]) for name in ("release", "tasks", "task_size"))
 
 
 def _change_text(result: Result, reference: Result, value: float, least: float) -> str:

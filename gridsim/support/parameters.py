@@ -126,7 +126,7 @@ class AnswerWait(NamedTuple):
 
     Parameters
     ----------
-    early
+    consequence
         What happens if the time ends before the answer arrives.
     messages
         Number of messages, one after another, that the time must suffice for; 2 is a round trip.
@@ -134,7 +134,7 @@ class AnswerWait(NamedTuple):
         The time has an effect only if machines can fail.
     """
 
-    early: str
+    consequence: str
     messages: int = 2
     only_failures: bool = False
 

@@ -30,7 +30,7 @@ def checked_days(skip_days: Any) -> float:
     return real("skip_days", skip_days, low=0.0)
 
 
-def counted_applications(release: Floats, skip_days: float) -> NDArray[np.bool_]:
+def counted_applications(release: Floats, skip_days: float | str) -> NDArray[np.bool_]:
     """Return whether each application counts: if it is released `skip_days` days after the first, or later.
 
     Raises
