@@ -85,12 +85,9 @@ def warn_of_short_waits(scheduler: CheckedStruct, name: str, scenario: Scenario)
         time, answer = getattr(scheduler, field), wait.messages * delay
         if time >= answer or (wait.only_failures and scenario.faults is None):
             continue
-        trip = "a round trip" if wait.messages == 2 else "a message" if wait.messages == 1 else "an answer"
-        warn(
-            f"{name}.{field} is {time:g} s, but {trip} of the network takes up to {answer:g} s: {wait.consequence}",
-            ModelWarning,
-            stacklevel=2,
-        )
+        trip = {1: "a message", 2: "a round trip"}.get(wait.messages, "an answer")
+        text = f"{name}.{field} is {time:g} s, but {trip} of the network takes up to {answer:g} s"
+        warn(f"{text}: {wait.consequence}", ModelWarning, stacklevel=2)
 
 
 def _mean_time_between_failures(recipe: Any, nodes: int) -> float:

@@ -55,12 +55,13 @@ def size_effect(
 def _has_equal_jobs(result: Result, reference: Result) -> bool:
     """Return whether two results have the same jobs or applications."""
     jobs, others = result.applications, reference.applications
-    return all(np.array_equal(jobs[name], others[name]) for name in ("release", "tasks", "task_size"))
+    release = "stated_release" if "stated_release" in jobs and "stated_release" in others else "release"
+    return all(np.array_equal(jobs[name], others[name]) for name in (release, "tasks", "task_size"))
 
 
 def _change_text(result: Result, reference: Result, value: float, least: float) -> str:
     """Return the relative change of a value in brackets, with an interval over the weeks of a log."""
-    if least <= 0.0:
+    if least <= 0.0 or value == least:
         return ""
     ratio = _ratio_over_weeks(result, reference) if result.rigid else None
     if ratio is None or not math.isclose(ratio.mean, value / least, rel_tol=1e-6):

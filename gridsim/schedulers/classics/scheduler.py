@@ -127,7 +127,7 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
 
     choices: _Count = 2
     memory: _Number = 0
-    patience: Annotated[_Time, AnswerWait("tasks are placed at random, before any answer arrives")] = 2.0
+    patience: Annotated[_Time, AnswerWait("tasks are placed before other machines answer")] = 2.0
     window: _Count = 128
 
 

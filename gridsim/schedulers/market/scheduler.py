@@ -83,7 +83,7 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
     degree: Annotated[int, Limits(low=0)] = 0
     ask_ratio: Annotated[float, Limits(above=0)] = 2.0
     patience: Annotated[
-        float, Limits(above=0, unit="s"), AnswerWait("calls close before any bid arrives")
+        float, Limits(above=0, unit="s"), AnswerWait("calls close before other machines' bids arrive")
     ] = 5.0
     rounds: Annotated[int, Limits(low=1)] = 3
     slack: Annotated[float, Limits(above=0)] = 10.0
