@@ -13,6 +13,7 @@ from tests._helpers.toy import Toy
 
 # Users' commands buffer their output, and so must commands that tests start, in any environment.
 os.environ.pop("PYTHONUNBUFFERED", None)
+os.environ.pop("COLUMNS", None)  # the width of output
 # Tests have no deadlines, since a machine may be busy.  Each run draws other examples, more of them at night.
 settings.register_profile(
     "patient",

@@ -79,6 +79,27 @@ class UnitQuantity(_Quantity):
 SECONDS, WORK, WATTS, INCHES = (UnitQuantity(unit) for unit in ("s", "Mflop", "W", "in"))
 
 
+class _Days(_Type):
+    """A number of days, or a time with another unit, such as "12 h", in days."""
+
+    name = "days"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from gridsim.support import units
+
+        try:
+            return float(FLOAT.convert(value, param, ctx))
+        except click.BadParameter:
+            seconds = units.number(value, "s")
+        if seconds is None:
+            known = ", ".join(units.UNITS["s"])
+            self.fail(f"{value!r} is neither a number of days nor a number with a unit: {known}", param, ctx)
+        return seconds / 86_400.0
+
+
+DAYS = _Days()
+
+
 class _Name(_Type):
     """One of the names that a function returns, such as those that installed packages add."""
 
@@ -160,8 +181,12 @@ class Multiple(float):
     """A factor of the value that a flag would have by default, such as 2x."""
 
 
+class Addition(int):
+    """A number to add to the value that a flag would have by default, such as +10."""
+
+
 class _OrMultiple(_Type):
-    """A number, or a `Multiple`: a number > 0 followed by x."""
+    """A number; a `Multiple`, a number > 0 followed by x; or, of whole numbers, an `Addition`."""
 
     def __init__(self, number: Any) -> None:
         self.number, self.name = number, number.name
@@ -169,12 +194,11 @@ class _OrMultiple(_Type):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and value.endswith("%"):
             self.fail(f"must be a number, or a factor such as 1.3x for 30 % more, got {value!r}", param, ctx)
+        if self.number is INT and isinstance(value, str) and re.fullmatch(r"\+[0-9]+", value):
+            return Addition(value)
         if isinstance(value, str) and value.startswith("+"):
-            self.fail(
-                f"must be a number in all, not one more to add, or a factor such as 1.3x, got {value!r}",
-                param,
-                ctx,
-            )
+            more = ", or a whole number to add such as +10" if self.number is INT else ""
+            self.fail(f"must be a number, or a factor such as 1.3x{more}, got {value!r}", param, ctx)
         try:
             if not (isinstance(value, str) and value.endswith(("x", "X"))):
                 return self.number.convert(value, param, ctx)
@@ -192,7 +216,7 @@ class _OrMultiple(_Type):
         return Multiple(factor)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return "N|FACTORx"
+        return "N|FACTORx|+N" if self.number is INT else "N|FACTORx"
 
 
 class _OrList(_Type):
@@ -211,7 +235,7 @@ class _OrList(_Type):
         return values if len(values) > 1 else values[0]
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return "N|FACTORx" if isinstance(self.entry, _OrMultiple) else "N"
+        return "N|FACTORx|+N" if isinstance(self.entry, _OrMultiple) else "N"
 
 
 INT_OR_LIST = _OrList(INT)
@@ -429,11 +453,11 @@ by_option = click.option(
 )
 skip_days_option = click.option(
     "--skip-days",
-    type=FLOAT,
+    type=DAYS,
     default=0.0,
     metavar="N",
-    help="Leave the applications or jobs released in the first N days out of metrics (not out of the run).  "
-    "[0]",
+    help="Leave the applications or jobs released in the first N days out of metrics (not out of the run), "
+    'or in a time with another unit, such as "12 h".  [0]',
 )
 out_option = click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
 title_option = click.option(

@@ -37,10 +37,13 @@ def single_line(message: str) -> str:
 
 
 def terminal_width() -> int:
-    """Return the width of the terminal in characters; 100 if standard output is not a terminal."""
+    """Return the width of lines in characters.
+
+    It is that of COLUMNS in the environment, else that of the terminal, and 100 if standard output is none.
+    """
     from gridsim.support.text import WIDTH
 
-    if not sys.stdout.isatty():
+    if not (sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()):
         return WIDTH
     from shutil import get_terminal_size
 

@@ -17,6 +17,7 @@ from gridsim.cli.options import (
     SECONDS,
     WATTS,
     WORK,
+    Addition,
     Decorator,
     Flags,
     Multiple,
@@ -28,8 +29,8 @@ from gridsim.cli.output import check_distinct, check_output, scenario_files
 from gridsim.cli.result_args import parse_nodes
 from gridsim.cli.site_flags import (
     DEFAULT_NODES,
+    changed_count,
     machine_count,
-    multiple_count,
     scaled_sites,
     share_nodes,
     site_platform,
@@ -61,8 +62,8 @@ _scenario_options: tuple[Decorator, ...] = (
     click.option(
         "--nodes",
         type=INTS_OR_MULTIPLES,
-        help="Number of machines; 2x: twice the default, or twice the machines of each site.  compare takes "
-        "several, such as 1x,2x.  [1000; with a job log, as its header states]",
+        help="Number of machines; 2x: twice the default, or twice the machines of each site; +10: ten more.  "
+        "compare takes several, such as 1x,2x.  [1000; with a job log, as its header states]",
     ),
     click.option(
         "--speeds",
@@ -286,7 +287,7 @@ def scenario_of(flags: Flags) -> Scenario:
         "job_log" in flags
         and not sites
         and "scenario" not in flags
-        and (machines is None or isinstance(machines, Multiple))
+        and (machines is None or isinstance(machines, Multiple | Addition))
     ):
         changes = dict(map(_parse_change, flags.get("changes", ())))
         procs = changes.get("workload.cores_per_node", flags.get("cores_per_node", 1))
@@ -295,7 +296,7 @@ def scenario_of(flags: Flags) -> Scenario:
             _cores_per_node(procs) if flags.get("rigid") else 1,
             is_rigid=flags.get("rigid", False),
             is_shared="shared" in flags,
-            factor=machines,
+            change=machines,
         )
         flags["nodes"] = count  # later calls need it, too
     values = dict(flags)
@@ -315,11 +316,11 @@ def scenario_of(flags: Flags) -> Scenario:
     else:
         base = default_scenario(values.get("seed", DEFAULT_SEED))
     platform: Any = base.platform.recipe
-    if isinstance(machines := values.get("nodes"), Multiple):
+    if isinstance(machines := values.get("nodes"), Multiple | Addition):
         if isinstance(platform, SiteSpeeds):
             platform = scaled_sites(platform, values.pop("nodes"))
         else:
-            values["nodes"] = multiple_count(machines, base.platform.nodes)
+            values["nodes"] = changed_count(machines, base.platform.nodes)
     load = values.pop("load") if isinstance(values.get("load"), Multiple) else None
     if "task_size" in values:
         values["task_size"] = _parse_task_size(values["task_size"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import Flags, Multiple, flags_in_errors
+from gridsim.cli.options import Addition, Flags, Multiple, flags_in_errors
 from gridsim.errors import ScenarioError, printable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def site_platform(flags: Flags, logs: Sequence[str]) -> SiteSpeeds | None:
     names, sizes = _entries(flags["sites"], logs) if "sites" in flags else ([], [])
     names = names or _file_stems(logs)
     if sizes:
-        sizes = [multiple_count(factor, size) for size in sizes] if factor is not None else sizes
+        sizes = [changed_count(factor, size) for size in sizes] if factor is not None else sizes
     elif is_file:
         raise ScenarioError(f"--sites must be numbers of machines, such as 64,128, got {flags['sites']!r}")
     else:
@@ -104,7 +104,7 @@ def _sizes_of_logs(flags: Flags, logs: Sequence[str], names: Sequence[str]) -> l
     shares = _sharing(flags.get("shared"), names or [str(k) for k in range(len(logs))])
     return [
         machine_count(
-            log, count, flag="--sites", is_rigid=True, is_shared=is_shared, factor=flags.get("nodes")
+            log, count, flag="--sites", is_rigid=True, is_shared=is_shared, change=flags.get("nodes")
         )
         for log, count, is_shared in zip(logs, counts, shares, strict=True)
     ]
@@ -152,16 +152,18 @@ def share_nodes(
     return msgspec.structs.replace(platform, cores=cores)
 
 
-def multiple_count(factor: Multiple, count: int) -> int:
-    """Return `factor` times a number of machines, rounded, at least 1."""
-    return max(1, round(factor * count))
+def changed_count(change: Multiple | Addition, count: int) -> int:
+    """Return a number of machines times a factor, rounded, at least 1; or with machines added."""
+    return count + change if isinstance(change, Addition) else max(1, round(change * count))
 
 
-def scaled_sites(platform: SiteSpeeds, factor: Multiple) -> SiteSpeeds:
+def scaled_sites(platform: SiteSpeeds, factor: Multiple | Addition) -> SiteSpeeds:
     """Return a platform with `factor` times the machines of each site."""
     import msgspec
 
-    sizes = [multiple_count(factor, size) for size in platform.sizes.tolist()]
+    if isinstance(factor, Addition):
+        raise ScenarioError(f"--nodes must be a factor such as 2x with several sites, got +{factor}")
+    sizes = [changed_count(factor, size) for size in platform.sizes.tolist()]
     return msgspec.structs.replace(platform, sizes=sizes)
 
 
@@ -172,16 +174,16 @@ def machine_count(
     flag: str = "--nodes",
     is_rigid: bool = False,
     is_shared: bool = False,
-    factor: Multiple | None = None,
+    change: Multiple | Addition | None = None,
 ) -> int:
-    """Return the number of machines of a job log, times `factor`, and print where it comes from.
+    """Return the number of machines of a job log, with `change`, and print where it comes from.
 
     It is that of the header; without one, for rigid jobs the most that they used at once, else the default.
 
     Raises
     ------
     ScenarioError
-        If the header states none and there is a factor.
+        If the header states none and there is a change.
     """
     from gridsim.traces.info import read_header
     from gridsim.traces.jobs import (
@@ -208,7 +210,7 @@ def machine_count(
         if divided and count * cores_per_node != header_count(header, key):
             divided += ", rounded up,"
         text = f"{count:,} machines, the {key}{divided} of {log}"
-    elif factor is not None:
+    elif change is not None:
         raise ScenarioError(f"{flag} is required, {reason}")
     elif is_rigid and 0 < (count := _most_nodes(log, cores_per_node, is_shared)) <= MAX_MACHINES:
         text = f"{count:,} machines, as many as jobs used at once, {reason}"
@@ -217,11 +219,12 @@ def machine_count(
         text = f"{count:,} machines by default, {reason}"
     if is_rigid and cores_per_node > 1:
         text += f"; each is a node of {cores_per_node} processors{', which jobs share' if is_shared else ''}"
-    if factor is None:
+    if change is None:
         text += f"; {flag} sets another number"
     else:
-        count = multiple_count(factor, count)
-        text = f"{count:,} machines, {factor:g} times {text}"
+        count = changed_count(change, count)
+        how = f"{change:,} more than" if isinstance(change, Addition) else f"{change:g} times"
+        text = f"{count:,} machines, {how} {text}"
     click.echo(f"gridsim: {printable(text)}", err=True)
     return count
 

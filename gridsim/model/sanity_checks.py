@@ -1,4 +1,4 @@
-"""Warnings about unusual values, such as a latency of 50 s instead of 50 ms."""
+"""Warnings about unusual values, such as a latency of 50 s, and about waits too short for the network."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from gridsim.errors import ModelWarning
+from gridsim.errors import ModelWarning, warn
 from gridsim.model.distributions import largest
 from gridsim.model.faults import ListedFaults, TraceFaults
 from gridsim.model.scenario import Scenario
+from gridsim.support.parameters import CheckedStruct, answer_waits_of
 
 #: A network is unusual if its latency (s) is higher, or its bandwidth (bytes/s) is lower.
 MAX_LATENCY, MIN_BANDWIDTH = 10.0, 1000.0
@@ -67,6 +68,26 @@ def unusual_values(scenario: Scenario) -> Iterator[str]:
             f"faults.down begins {first:g} s after the run ({first / (365.25 * 86_400.0):.3g} years); times "
             "count from the first release of a log, and from the origin of a list"
         )
+
+
+def warn_of_short_waits(scheduler: CheckedStruct, name: str, scenario: Scenario) -> None:
+    """Issue a `ModelWarning` for each parameter that waits shorter than an answer takes in the network.
+
+    Parameters
+    ----------
+    scheduler
+        The parameters, whose declarations `AnswerWait` say which of them wait for an answer.
+    name
+        Name of the scheduler.
+    """
+    delay = scenario.network.latency + scenario.network.jitter
+    for field, wait in answer_waits_of(type(scheduler)).items():
+        time, answer = getattr(scheduler, field), wait.messages * delay
+        if time >= answer or (wait.only_failures and scenario.faults is None):
+            continue
+        trip = {1: "a message", 2: "a round trip"}.get(wait.messages, "an answer")
+        text = f"{name}.{field} is {time:g} s, but {trip} of the network takes up to {answer:g} s"
+        warn(f"{text}: {wait.consequence}", ModelWarning, stacklevel=2)
 
 
 def _mean_time_between_failures(recipe: Any, nodes: int) -> float:

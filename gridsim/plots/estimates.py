@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
     from gridsim.results.metrics.estimates import Estimate
 
+#: Height (inches) of the text on a page of paper.
+_PAGE_HEIGHT = 9.0
+
 
 def lines(
     x: Sequence[float],
@@ -377,8 +380,10 @@ def _values_and_ends(estimates: Sequence[Estimate | float | None]) -> tuple[Any,
 
 
 def row_chart_height(names: Sequence[str]) -> float:
-    """Return the height (inches) of a chart with a row per name."""
-    return 1.2 + 0.4 * len(names) + 0.12 * sum(wrap_name(name).count("\n") for name in names)
+    """Return the height (inches) of a chart with a row per name: up to a page, as long as lines fit."""
+    breaks = sum(wrap_name(name).count("\n") for name in names)
+    height, least = 1.2 + 0.4 * len(names) + 0.12 * breaks, 1.2 + 0.17 * (len(names) + breaks)
+    return min(height, max(_PAGE_HEIGHT, least))
 
 
 def _share_text(step: float, start: float) -> str:

@@ -61,6 +61,8 @@ _NO_CARDS = {
     "reports",
 }
 _NO_CARDS |= {"wall time", "peak memory", "digest"}
+#: Lines of a lead that are not folded.
+_SHORT_LEAD = ("result", "scenario", "platform", "log", "workload", "period", "scheduler")
 #: Largest size of an animation in a report, in characters.
 _MAX_ANIMATION = 300_000
 #: Sentences on the terms of reports on rigid jobs.
@@ -121,6 +123,16 @@ class Page:
     sections: Sequence[Section]
     notes: Sequence[str] = field(default=())
 
+    @property
+    def short_lead(self) -> list[tuple[str, str]]:
+        """The lines that say what was run and what came out."""
+        return [(key, line) for key, line in self.lead.items() if key in _SHORT_LEAD]
+
+    @property
+    def further_lead(self) -> list[tuple[str, str]]:
+        """The other lines, which are folded; none if there is no short one."""
+        return [(key, line) for key, line in self.lead.items() if key not in _SHORT_LEAD]
+
 
 def baseline_of(results: Results) -> str:
     """Return the name of the baseline among the results.
@@ -180,14 +192,16 @@ def of_results(
     scenarios = _scenarios(results)
     comparable = _are_comparable(results) if is_comparable is None else is_comparable
     rows = rows_of(results, base, bound)
+    summary = _summary(results, rows, base, bound, comparable, remarks, further)
+    distributions = _with_data(*charts.distributions(results, names_without_rank(results, rows)))
+    if not summary.charts:
+        summary, distributions = replace(summary, charts=distributions[:1]), distributions[1:]
     sections = [
-        _summary(results, rows, base, bound, comparable, remarks, further),
+        summary,
         Section(
             "jobs" if first.rigid else "applications",
             "Jobs" if first.rigid else "Applications",
-            charts=_with_data(
-                *charts.distributions(results, names_without_rank(results, rows)), charts.over_size(results)
-            ),
+            charts=[*distributions, *_with_data(charts.over_size(results))],
             tables=tables.quantiles(results),
         ),
         Section("time", "Over time", charts=_with_data(*charts.over_time(results))),

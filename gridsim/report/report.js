@@ -6,12 +6,12 @@
   const coarse = matchMedia("(pointer: coarse)");
   const toggle = document.getElementById("theme");
   const config = {
-    responsive: true,
     displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false,
     displaylogo: false,
     showSendToCloud: false,
     modeBarButtons: [["toImage"], ["zoom2d", "pan2d", "resetScale2d"]], // no button sends data
   };
+  let isPrinting = false;
   let latestDrawing = 0; // its number; a newer drawing ends older ones
 
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
@@ -42,6 +42,7 @@
     const colours = currentColours();
     delete root.dataset.drawn;
     for (const [id, figure] of Object.entries(charts)) {
+      if (!document.getElementById(id).offsetWidth) continue; // in a closed part; labels would have no size
       const { data, layout } = withColours(figure, colours);
       if (coarse.matches) layout.dragmode = false; // a finger scrolls the page
       const label = { bgcolor: colours["@background"], bordercolor: colours["@grid"], font: { color: colours["@text"] } };
@@ -53,7 +54,18 @@
       await new Promise((resolve) => setTimeout(resolve));
       if (drawing !== latestDrawing) return;
     }
-    root.dataset.drawn = Object.keys(charts).length;
+    root.dataset.drawn = document.querySelectorAll(".js-plotly-plot").length;
+  }
+
+  // charts follow the width of their place, whatever changes it
+  const sizes = new ResizeObserver((entries) => {
+    for (const { target } of entries) if (target.data && target.offsetWidth && !isPrinting) Plotly.Plots.resize(target);
+  });
+  for (const id of Object.keys(charts)) sizes.observe(document.getElementById(id));
+
+  function openTarget() {
+    const part = document.getElementById(location.hash.slice(1))?.closest("details");
+    if (part) part.open = true;
   }
 
   function applyTheme() {
@@ -68,8 +80,14 @@
   });
   dark.addEventListener("change", () => root.dataset.theme || applyTheme());
 
+  for (const part of document.querySelectorAll(".part")) part.addEventListener("toggle", () => isPrinting || draw());
+  for (const link of document.querySelectorAll("nav a")) link.addEventListener("click", () => setTimeout(openTarget));
+  addEventListener("hashchange", openTarget);
+  openTarget();
+
   let screenTheme, closedDetails; // restored after printing
   addEventListener("beforeprint", () => {
+    isPrinting = true;
     screenTheme = root.dataset.theme;
     closedDetails = [...document.querySelectorAll("details:not([open])")];
     root.dataset.theme = "light";
@@ -77,6 +95,7 @@
     draw({ width: 660 }, false);
   });
   addEventListener("afterprint", () => {
+    isPrinting = false;
     for (const details of closedDetails) details.open = false;
     if (screenTheme) root.dataset.theme = screenTheme;
     else delete root.dataset.theme;

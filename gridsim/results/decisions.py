@@ -344,14 +344,17 @@ def _lines(row: dict[str, Any], words: tuple[str, str, str]) -> list[str]:
     sentence, quantity, unit = words
     decider = "the scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
     level = f" (level {row['level']})" if row["level"] >= 0 else ""
-    among = f"; among {row['among']}" if row["among"] >= 0 and "{among}" not in sentence else ""
+    subject = "" if "{decider" in sentence else f"{decider}{level} "
+    among = ""
+    if row["among"] >= 0 and "{among}" not in sentence:
+        among = f"; among {row['among']}" if row["among"] else "; no candidate was known"
     action = _SINGULAR.sub(r"1 \1", sentence.format(**row))
-    lines = [f"t = {row['time']:.6f} s: {decider}{level} {action}{among}"]
-    if np.isnan(row["saw"]):
+    lines = [f"t = {row['time']:.6f} s: {subject}{action}{among}"]
+    if np.isnan(row["saw"]) or (row["among"] == 0 and np.isinf(row["saw"])):
         if not np.isnan(row["true"]):  # the decision did not depend on the value
             lines.append(f"true value: {quantity} {row['true']} {unit}".rstrip())
         return lines
-    threshold = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", threshold {row['limit']}"
+    threshold = "" if not np.isfinite(row["limit"]) or "{limit" in sentence else f", threshold {row['limit']}"
     grounds = [f"saw {quantity} {row['saw']} {unit}".rstrip() + threshold]
     if row["age"] == 0 and row["true"] == row["saw"]:
         grounds.append("fresh and true")

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from gridsim.errors import ScenarioError
+from gridsim.errors import ModelWarning, ScenarioError, warn
 from gridsim.model.applications import Applications
 from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.formulas import weighted_mean
@@ -138,7 +138,40 @@ def job_groups(group: Group, scenario: Scenario) -> JobGroups:
         If `group` is none of these, the jobs are not rigid, or they have no queue, user, account or site.
     """
     one_of("by", group, get_args(Group))
-    jobs = scenario.workload.realize(scenario.platform)
+    return _groups_of(scenario.workload.realize(scenario.platform), group, scenario)
+
+
+def known_groups(by: Sequence[Group], scenarios: Mapping[str, Scenario]) -> list[tuple[str, JobGroups]]:
+    """Return the label of a scenario and its jobs by each of `by`, for all scenarios whose jobs state it.
+
+    There is a `ModelWarning` for each one that the jobs of a scenario do not state.
+
+    Raises
+    ------
+    ScenarioError
+        If `by` is invalid, the jobs are not rigid, or no scenario has any of `by`.
+    """
+    names, entries = checked_groups(by), []
+    for label, scenario in scenarios.items() if names else ():
+        jobs = scenario.workload.realize(scenario.platform)
+        entries += [(label, scenario, jobs, group) for group in names]
+    is_any_known = any(_is_stated(jobs, group) for _, _, jobs, group in entries)
+    groups = []
+    for label, scenario, jobs, group in entries:
+        if is_any_known and jobs.rigid and not _is_stated(jobs, group):
+            owner = f" of {label}" if len(scenarios) > 1 else ""
+            warn(f"by {group}: no table, since the jobs{owner} have no {group}s", ModelWarning)
+        else:
+            groups.append((label, _groups_of(jobs, group, scenario)))
+    return groups
+
+
+def _is_stated(jobs: Applications, group: Group) -> bool:
+    """Return whether jobs have a queue, user, account, site or size."""
+    return group == "size" or getattr(jobs, group) is not None
+
+
+def _groups_of(jobs: Applications, group: Group, scenario: Scenario) -> JobGroups:
     if not jobs.rigid:
         raise ScenarioError(f"by = {group!r} requires rigid jobs, got bags of tasks")
     if group == "site":

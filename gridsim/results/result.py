@@ -20,7 +20,7 @@ from gridsim.optimization.chains import earliest_ends, last_end
 from gridsim.results.decisions import Explanation, why
 from gridsim.results.diary import Diary, diary_of
 from gridsim.results.metrics.registry import BoundKind, Metrics, summary_values
-from gridsim.results.metrics.window import counted_applications, window_lines
+from gridsim.results.metrics.window import checked_days, counted_applications, window_lines
 from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_columns, check_rows
 from gridsim.results.table import Table, digest
 from gridsim.results.text import (
@@ -272,7 +272,7 @@ class Result(Metrics):
             "digest": self.digest,
         }
 
-    def without_first_days(self, skip_days: float) -> Result:
+    def without_first_days(self, skip_days: float | str) -> Result:
         """Return this result with metrics that leave out applications released in the first days.
 
         The tables, the digest and saved files have all applications.
@@ -280,7 +280,7 @@ class Result(Metrics):
         Parameters
         ----------
         skip_days
-            Number of days after the first release, >= 0, such as 0.5.
+            Number of days after the first release, >= 0, such as 0.5, or a time with a unit such as "12 h".
 
         Raises
         ------
@@ -291,7 +291,7 @@ class Result(Metrics):
         for name in ("_completed", "_all_completed", "_bounds", "_linear_metrics"):
             view.__dict__.pop(name, None)
         view.is_counted = counted_applications(self.applications["release"], skip_days)
-        view.skip_days = float(skip_days)
+        view.skip_days = checked_days(skip_days)
         return view
 
     def __repr__(self) -> str:

@@ -493,7 +493,8 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     #: replaces it by ``"interpreted"`` with the readable core as `Run.core`, which calls the node program.
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled",)
     #: The decisions that it records in `Run.decisions`: action -> (sentence, quantity, unit).  The sentence
-    #: follows the name of the node that decided, and may have columns of the table ``decisions`` in braces.
+    #: follows the name of the node that decided, unless it has the column ``decider`` itself, and may have
+    #: columns of the table ``decisions`` in braces.
     #: The columns ``saw``, ``limit`` and ``true`` have the quantity in that unit.
     decision_words: ClassVar[DecisionTexts] = {}
     #: Action -> verb, which tells what its number of tasks means.  ``"gives"``: these tasks go to the

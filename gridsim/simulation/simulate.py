@@ -18,7 +18,7 @@ from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.transport import MAX_MESSAGES, MESSAGES_LIMIT, Transport
 from gridsim.errors import FileChanged, ScenarioError, SchedulerError
 from gridsim.model.applications import Applications
-from gridsim.model.sanity_checks import warn_unusual
+from gridsim.model.sanity_checks import warn_of_short_waits, warn_unusual
 from gridsim.model.scenario import ArchivedScenario, Scenario, check_scenario
 from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.results.metrics.energy import needs_schedule
@@ -297,6 +297,7 @@ class Simulation(Stateful):
         check_memory(applications, scheduler, scenario)
         if self.sharing is None or self.sharing.rank == 0:
             warn_of_long_run(applications, scheduler, scenario)
+            warn_of_short_waits(scheduler, scheduler.name, scenario)
 
         self.engine, self.network = engine, network = self.make_engine()
         self.outages = Outages(scenario.faults, machines, engine, network)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from gridsim.errors import FileChanged, ScenarioError, WarningScope, collect_warnings, variant_label, warn
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
-from gridsim.results.job_groups import Group, JobGroups, checked_groups, job_groups
+from gridsim.results.job_groups import Group, JobGroups, known_groups
 from gridsim.results.metrics.registry import UNITS, BoundKind, check_bound
 from gridsim.results.metrics.window import checked_days, counted_applications
 from gridsim.results.result import Result
@@ -383,16 +383,16 @@ def compare(
     with scope:
         for one in scenarios.values() if skip_days else ():
             counted_applications(one.workload.realize(one.platform).release, skip_days)
-        groups = [job_groups(group, one) for one in scenarios.values() for group in checked_groups(by)]
+        labelled_groups = known_groups(by, scenarios)
         if log:
             references = {label: log_reference(one) for label, one in scenarios.items()}
             log_label = next((k for k, each in references.items() if each.result is not None), log_label)
             reference = references[log_label]
+    groups = [group for _, group in labelled_groups]
     if len(scenarios) > 1:
-        labels = (label for label in scenarios for _ in by)
         groups = [
             group._replace(label=label, runs=_runs(schedulers, label, has_log=label == log_label))
-            for group, label in zip(groups, labels, strict=True)
+            for label, group in labelled_groups
         ]
     if reference.result is not None and LOG in cells:
         reference = LogReference(remark=f"no row for the log: a scheduler is called {LOG}")

@@ -25,6 +25,7 @@ from gridsim.studies.overview import (
     short_text,
     value_text,
 )
+from gridsim.studies.size_effect import size_effect
 from gridsim.studies.verdicts import (
     SMALL_SHARE,
     by_cores,
@@ -342,6 +343,19 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
         )
         for group, count in zip(groups, counts, strict=True)
     ]
+    if is_by_size:
+        key, metric = next(iter(_VERDICT_METRICS[measure_of(results)].items()))
+        exclusions = _exclusions(results, rows)
+        values = [
+            {
+                row["name"]: float(row[key])
+                for row in group
+                if key in row and row["name"] not in exclusions and not results[row["name"]].of_log
+            }
+            for group in groups
+        ]
+        is_time = measure_of(results) == "mean_waiting"
+        sentences.append(size_effect(results, values, metric, unit if is_time else (1.0, "")))
     return "  ".join(filter(None, sentences))
 
 

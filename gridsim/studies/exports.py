@@ -97,8 +97,18 @@ def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def to_latex(tables: Iterable[TextTable]) -> str:
-    """Return tables as LaTeX with the rules of the package booktabs, each as a ``table`` with a caption."""
-    return r"% requires \usepackage{booktabs}" + "\n" + "\n".join(map(_latex_table, tables))
+    """Return tables as LaTeX with the rules of the package booktabs, each as a ``table`` with a caption.
+
+    The label of a table consists of the first words of its caption, such as ``tab:max-stretch``.
+    """
+    labels: dict[str, int] = {}
+    parts = [r"% requires \usepackage{booktabs}"]
+    for table in tables:
+        words = re.findall(r"[a-z0-9]+", re.split(r"[,:;(\[]", table.caption.lower())[0])
+        label = "-".join(words[:6]) or "table"
+        labels[label] = labels.get(label, 0) + 1
+        parts.append(_latex_table(table, label if labels[label] == 1 else f"{label}-{labels[label]}"))
+    return "\n".join(parts)
 
 
 def to_markdown(tables: Iterable[TextTable]) -> str:
@@ -117,7 +127,7 @@ def to_csv(table: Table) -> str:
     return stream.getvalue()
 
 
-def _latex_table(table: TextTable) -> str:
+def _latex_table(table: TextTable, label: str) -> str:
     columns = "".join("r" if numeric else "l" for numeric in table.numeric)
     head, *rows = (" & ".join(map(_latex, cells)) + r" \\" for cells in _lines(table))
     notes = [rf"\\ \footnotesize {_latex(note)}" for note in table.notes]
@@ -125,7 +135,7 @@ def _latex_table(table: TextTable) -> str:
         [
             r"\begin{table}",
             r"\centering",
-            *([rf"\caption{{{_latex(table.caption)}}}"] if table.caption else []),
+            *([rf"\caption{{{_latex(table.caption)}}}", rf"\label{{tab:{label}}}"] if table.caption else []),
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             head,

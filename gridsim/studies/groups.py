@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsim.results.job_groups import Group, JobGroups, checked_groups, job_groups, rows_of_values
+from gridsim.results.job_groups import Group, JobGroups, known_groups, rows_of_values
 from gridsim.results.metrics.estimates import LEVEL, Estimate, estimate
 from gridsim.results.metrics.formulas import mean
 from gridsim.results.result import Result
@@ -71,13 +71,15 @@ def groups_of_results(by: Sequence[Group], results: Mapping[str, Result]) -> lis
     sets = [
         [row["name"] for row in rows] for rows in comparable_rows(results, [{"name": n} for n in results])
     ]
-    groups = []
-    for names in sets:
-        first = next(iter(scheduler_results({name: results[name] for name in names}).values()))
-        label = enumeration(names) if len(sets) > 1 else ""
-        for group in checked_groups(by):
-            groups.append(job_groups(group, first.scenario)._replace(label=label, runs=tuple(names)))
-    return groups
+    runs = {enumeration(names): tuple(names) for names in sets}
+    scenarios = {
+        label: next(iter(scheduler_results({name: results[name] for name in names}).values())).scenario
+        for label, names in runs.items()
+    }
+    return [
+        group._replace(label=label if len(sets) > 1 else "", runs=runs[label])
+        for label, group in known_groups(by, scenarios)
+    ]
 
 
 #: Title, unit and cells of each column.

@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import numpy as np
@@ -43,6 +43,7 @@ _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 
 Check = Callable[[str, Any], Any]
+_Annotation = TypeVar("_Annotation")
 
 
 #: Unit of the machines that jobs have at once; if jobs share machines, these are cores.
@@ -116,6 +117,26 @@ class Limits(NamedTuple):
         inside &= True if self.above is None else values > self.above
         inside &= True if self.high is None else values <= self.high
         return inside | (values == 0) if self.or_zero and self.high is not None else inside
+
+
+class AnswerWait(NamedTuple):
+    """Declaration that a parameter is the time in which an answer should arrive, s.
+
+    A run warns if the time is shorter than its network takes for the answer.
+
+    Parameters
+    ----------
+    consequence
+        What happens if the time ends before the answer arrives.
+    messages
+        Number of messages, one after another, that the time must suffice for; 2 is a round trip.
+    only_failures
+        The time has an effect only if machines can fail.
+    """
+
+    consequence: str
+    messages: int = 2
+    only_failures: bool = False
 
 
 #: Types of a field for a non-empty string, and for one that is the path of a file.
@@ -420,15 +441,26 @@ def fields_of(kind: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldI
 @cache
 def limits_of(kind: type[msgspec.Struct]) -> Mapping[str, Limits]:
     """Return field -> limits, for the fields that have limits."""
-    limits: dict[str, Limits] = {}
+    return _annotations_of(kind, Limits)
+
+
+@cache
+def answer_waits_of(kind: type[msgspec.Struct]) -> Mapping[str, AnswerWait]:
+    """Return field -> declaration, for the fields in which an answer should arrive."""
+    return _annotations_of(kind, AnswerWait)
+
+
+def _annotations_of(kind: type[msgspec.Struct], annotation: type[_Annotation]) -> Mapping[str, _Annotation]:
+    """Return field -> its annotation of a type, for the fields that have one."""
+    annotations: dict[str, _Annotation] = {}
 
     def collect(name: str, hint: Any) -> None:
         for argument in get_args(hint):
-            if isinstance(argument, Limits):
-                limits[name] = argument
+            if isinstance(argument, annotation):
+                annotations[name] = argument
             else:
                 collect(name, argument)
 
     for field in fields_of(kind).values():
         collect(field.encode_name, field.type)
-    return types.MappingProxyType(limits)
+    return types.MappingProxyType(annotations)

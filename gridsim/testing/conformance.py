@@ -12,6 +12,7 @@ import os
 import pickle
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -25,7 +26,7 @@ from hypothesis import seed as with_seed
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
-from gridsim.errors import CompileError, ScenarioError, SchedulerError, text_of
+from gridsim.errors import CompileError, ModelWarning, ScenarioError, SchedulerError, text_of
 from gridsim.model.bag_workloads import ListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
@@ -84,7 +85,14 @@ from gridsim.testing.run_limits import (
     with_last_job,
     wrongly_rejected_job,
 )
-from gridsim.testing.violation import ConformanceError, Findings, error_text, failed_run, save
+from gridsim.testing.violation import (
+    ConformanceError,
+    Findings,
+    error_text,
+    failed_run,
+    save,
+    shorten_traceback,
+)
 from gridsim.validation.results import validate_result
 
 #: Tables that the checked run records; runs that record less must have the same digest.
@@ -205,6 +213,8 @@ def check_scheduler(
     elif isinstance(scheduler, Scheduler):
         _check_importable(scheduler)
     with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", ModelWarning)  # random scenarios have odd values
         interpreters = [stack.enter_context(interpreter(s)) for s in INTERPRETERS if hash_seeds]
         trial = _ConformanceTrial(interpreters, has_checkpoint_state(policy), can_fail, coverage)
         trial.deadline, trial.handlers_until = deadline, handlers_until
@@ -245,6 +255,7 @@ def check_scheduler(
         except ConformanceError as error:
             error.examples = trial.examples_until_violation or trial.example_count
             error.file = save(error, os.fspath(folder))
+            shorten_traceback(error)
             raise
         except KeyboardInterrupt:
             trial.is_interrupted = True

@@ -7,6 +7,8 @@ import math
 import os
 import re
 import time
+import types
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -102,7 +104,7 @@ class ConformanceError(AssertionError):
         if self.file is None:
             return text
         left_out = f" (without parameters of the scheduler: {self.left_out})" if self.left_out else ""
-        return f"{text}\n{self.scheduler!r}\n{self.file}{left_out}:\n{self.scenario.to_toml()}"
+        return f"{text}\n{self.scheduler!r} on the scenario {self.file}{left_out}"
 
 
 class Findings:
@@ -156,6 +158,35 @@ class Findings:
             if pair == [scenario, scheduler]:
                 raise error
         return True
+
+
+def shorten_traceback(error: BaseException) -> None:
+    """Leave out the frames of gridsim and Hypothesis, and causes with no others: they hide the text."""
+    error.__notes__ = []  # those of Hypothesis; the error has the scenario
+    error.__traceback__ = None
+    cause = error.__cause__
+    while cause is not None and (frames := _user_frames(cause)) is None:
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    if cause is not None:
+        cause.__traceback__, cause.__cause__, cause.__suppress_context__ = frames, None, True
+    error.__cause__, error.__suppress_context__ = cause, True
+
+
+def _user_frames(error: BaseException) -> types.TracebackType | None:
+    """Return the traceback of an error from its first frame outside of gridsim on, in code called by it."""
+    own, entries = {"gridsim", "gridcore", "hypothesis", "contextlib"}, list(_entries(error.__traceback__))
+    is_own = [entry.tb_frame.f_globals.get("__name__", "").partition(".")[0] in own for entry in entries]
+    trace = None
+    for entry, skipped in zip(reversed(entries), reversed(is_own), strict=True):
+        if not skipped:
+            trace = types.TracebackType(trace, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return trace
+
+
+def _entries(trace: types.TracebackType | None) -> Iterator[types.TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
 
 
 def error_text(error: BaseException) -> str:

@@ -451,7 +451,11 @@ def test_an_unknown_choice_of_a_parameter_gets_a_suggestion(folder):
         (["--latency", "\uff13"], "Invalid value for '--latency': '\uff13' is neither a number (s)"),
         (["--bandwidth", "0"], "--bandwidth must be a number >= 1e-06 bytes/s, got 0.0"),
         (["--nodes", "1,000"], "Invalid value for '--nodes': must have no comma between thousands"),
-        (["--nodes", "+10"], "Invalid value for '--nodes': must be a number in all, not one more to add"),
+        (
+            ["--nodes", "+"],
+            "Invalid value for '--nodes': must be a number, or a factor such as 1.3x, or a whole",
+        ),
+        (["--load", "+0.1"], "Invalid value for '--load': must be a number, or a factor such as 1.3x, got"),
         (["--nodes", "1x,"], "Invalid value for '--nodes': must have a number on each side of a comma"),
         (
             ["--load", "1,3x"],

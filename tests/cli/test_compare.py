@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -537,6 +538,27 @@ def test_errors_of_logs_say_what_is_right(
     assert found.exit_code == 2 and message in found.stderr
 
 
+def test_machines_are_added_to_those_of_the_log(tmp_path: Path) -> None:
+    found = invoke("--job-log", _job_log(tmp_path), "--rigid", "--schedulers", "backfill", "--nodes", "1x,+4")
+    assert found.exit_code == 0, found.output
+    assert "8 machines, 4 more than 4 machines" in found.stderr and "\nbackfill 8 " in found.stdout
+
+
+def test_the_effect_of_more_machines_has_an_interval_over_weeks() -> None:
+    period, random = 8 * 7 * 86_400.0, np.random.default_rng(1)
+    workload = gs.Workload.jobs_of(
+        release=np.sort(random.random(600)) * period,
+        nodes=random.integers(1, 6, 600),
+        run_time=random.random(600) * 2 * 0.9 * 10 * period / (600 * 3),
+    )
+    comparison = gs.compare(
+        {f"{nodes}": gs.Scenario(gs.Platform.equal(nodes), workload) for nodes in (10, 12)}, ["backfill"]
+    )
+    waits = [comparison[f"backfill {nodes}"].mean_waiting for nodes in (10, 12)]
+    (text,) = re.findall(r"with 12 machines \((\S+) % \[\S+, \S+\] over \d weeks\)\.$", comparison.verdict())
+    assert float(text) == pytest.approx(100.0 * (waits[1] / waits[0] - 1.0), rel=0.1)
+
+
 def test_several_numbers_of_machines_are_rows_of_one_table(tmp_path: Path) -> None:
     """The first of two jobs for three of four machines delays the second, which eight machines do not."""
     log, out, report = _job_log(tmp_path), tmp_path / "out", tmp_path / "report.html"
@@ -563,6 +585,8 @@ def test_several_numbers_of_machines_are_rows_of_one_table(tmp_path: Path) -> No
         "two_8.npz",
     ]
     assert "different scenarios" not in report.read_text()
+    difference = "The mean waiting time of backfill is 25 s with 4, and 0 s with 8 machines (-100 %)."
+    assert difference in " ".join(found.stdout.split())
     data = json.loads(invoke(*flags, "--json").stdout)
     assert data["baseline"] == "backfill 4" and [row["machines"] for row in data["schedulers"]] == [
         4,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,6 +30,13 @@ def run_command(*words: object) -> str:
     answer = invoke(*words)
     assert answer.exit_code == 0, answer.output
     return answer.stdout
+
+
+def test_different_schedulers_have_different_summaries() -> None:
+    summaries: dict[str, list[gs.Scheduler]] = {}
+    for cls, preset in registered().values():
+        summaries.setdefault(cls(**preset).summary, []).append(cls(**preset))
+    assert [each for each in summaries.values() if any(other != each[0] for other in each)] == []
 
 
 # -- lists --------------------------------------------------------------------------------------------------
@@ -285,6 +293,30 @@ def test_unusual_values_cause_a_warning(entry: str, value: object, message: str)
         assert len(records) == 1 and records[0].filename == __file__
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "latency", "message"),
+    [
+        (gs.Market(), 2.6, "market.patience is 5 s, but a round trip of the network takes up to 5.2 s:"),
+        (gs.WorkStealing(), 2.6, "work-stealing.patience is 2 s, but a round trip"),
+        (gs.ExpandingRing(), 0.3, "expanding-ring.hop_time is 0.2 s, but a message of the"),
+        (gs.Market(patience=6.0), 2.6, ""),
+        (gs.ExpandingRing(), 0.2, ""),
+        (gs.Sparrow(), 10.0, ""),  # no machine can fail
+    ],
+)  # fmt: skip
+def test_waits_shorter_than_the_network_needs_cause_one_warning(
+    scheduler: gs.Scheduler, latency: float, message: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    from gridsim.simulation.options import Options
+    from gridsim.simulation.simulate import Simulation
+
+    warnings.simplefilter("always")
+    workload = gs.Workload.bags(applications=1, tasks=2.0, seed=1)
+    scenario = gs.Scenario(gs.Platform.equal(4, 2000.0), workload, gs.Network(latency=latency))
+    Simulation(scenario, scheduler, Options())
+    assert [str(entry.message)[: len(message)] for entry in recwarn] == [message] * bool(message)
+
+
 def _unusual_faults(nodes: int, machine: list[int], down: list[float]) -> list[str]:
     from gridsim.model.sanity_checks import unusual_values
 
@@ -313,6 +345,13 @@ def test_the_default_scenario_gives_no_warnings(recwarn: pytest.WarningsRecorder
     from gridsim.model.sanity_checks import unusual_values
 
     assert not list(unusual_values(default_scenario()))
+
+
+def test_the_width_of_output_is_that_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_words = "run", "--scheduler", "mincent", "--nodes", 5, "--applications", 3
+    assert len(run_command(*run_words).splitlines()[1]) > 70
+    monkeypatch.setenv("COLUMNS", "60")
+    assert len(run_command(*run_words).splitlines()[1]) <= 60
 
 
 def test_the_flag_v_logs_the_steps_of_a_run(example_folder: Path) -> None:

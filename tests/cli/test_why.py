@@ -31,7 +31,7 @@ def test_decisions_are_explained(result_file: Path) -> None:
     assert "schedule" not in result.tables
     answer = invoke("why", result_file, 1)
     assert answer.exit_code == 0 and answer.stdout == f"{result.why(1)}\n"
-    assert answer.stdout.splitlines()[1].endswith("sent a request for 105 tasks to machine 3")
+    assert answer.stdout.splitlines()[1].endswith("sent a request for 105 tasks to the router on machine 3")
     output = json.loads(invoke("why", result_file, 1, "--task", 0, "--json").stdout)
     assert (output["file"], output["application"], output["task"], output["dropped"]) == (
         str(result_file),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,29 @@ def test_states_are_those_of_the_schedule(result: gs.Result) -> None:
             if since[u] <= start <= time:
                 queued[u, i] -= 1
         drawn_queues = np.zeros_like(queued)
-        drawn_queues[state.queues[:2]] = state.queues[2]
+        np.add.at(drawn_queues, state.queues[:2], state.queues[2])
         assert drawn_queues.tolist() == queued.tolist()
+
+
+@pytest.mark.parametrize("name", ["tree", "cores"])
+def test_queues_are_drawn_in_the_order_of_execution(name: str) -> None:
+    result = RUNS[name]()
+    animation, tasks = plots.animate(result), sorted((task[0], task[3], task[2]) for task in tasks_of(result))
+    mixed = 0
+    for time in instants(result):
+        machines, applications, counts = animation.state(time).queues
+        waiting = [row for row in zip(machines.tolist(), applications.tolist(), counts.tolist(), strict=True)]
+        drawn = [(u, i) for u, i, count in waiting for _ in range(count)]
+        for machine in range(len(result.machines)):
+            order = [i for u, i in drawn if u == machine]
+            left, starts = Counter(order), []
+            for start, i, u in tasks:
+                if u == machine and start > time and left[i]:
+                    left[i] -= 1
+                    starts.append(i)
+            assert order == starts
+            mixed += order != sorted(order)
+    assert mixed  # the order is not that of the numbers of bags
 
 
 def test_a_tree_shows_requests_between_neighbours(tree: gs.Result) -> None:

@@ -391,6 +391,15 @@ def test_panels_of_a_sweep_share_the_axis_of_their_metric() -> None:
     assert names == ["makespan (s), log scale", "", "messages sent"]
 
 
+def test_a_chart_with_many_rows_fits_on_a_page() -> None:
+    estimates = {f"scheduler {k}": POINTS[0] for k in range(45)}
+    axes = plots.intervals({name: [0.9, 1.2] for name in estimates}, estimates)
+    axes.figure.canvas.draw()
+    assert axes.figure.get_figheight() <= 9.0
+    boxes = sorted((text.get_window_extent() for text in axes.get_yticklabels()), key=lambda box: box.y0)
+    assert all(low.y1 <= high.y0 + 1.0 for low, high in zip(boxes, boxes[1:], strict=False))
+
+
 def test_rows_may_be_more_than_looks() -> None:
     names = [f"s{k}" for k in range(40)]
     estimates = {name: Estimate(1.0, 0.9, 1.1, 5) for name in names}

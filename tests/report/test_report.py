@@ -95,6 +95,18 @@ def test_report_of_a_comparison_has_the_table_of_compare(
     assert bars["text"] == [f"{comparison.ratio(name):.3f}" for name in NAMES]
 
 
+def test_a_report_begins_with_what_came_out(comparison: gs.Comparison, write_report: Any) -> None:
+    tags = write_report(comparison).tags
+    places = {name: [k for k, (tag, _) in enumerate(tags) if tag == name] for name in ("h2", "table", "dt")}
+    plots = [k for k, (_, attributes) in enumerate(tags) if attributes.get("class") == "plot"]
+    parts = [k for k, (_, attributes) in enumerate(tags) if attributes.get("class") == "part"]
+    folded = next(k for k, (tag, _) in enumerate(tags) if tag == "details")
+    # three lines, and one chart before the first table; all further sections are folded
+    assert sum(place < folded for place in places["dt"]) == 3
+    assert places["h2"][0] < plots[0] < places["table"][0] < parts[0]
+    assert len(parts) == len(places["h2"]) - 1
+
+
 def test_replications_have_confidence_intervals(replicates: gs.Replicates, write_report: Any) -> None:
     read = dataclasses.replace(replicates, files={"my.swf": "5" * 64})
     actual = write_report(read, scenario=bags(), command="gridsim compare scenario.toml --replicates 6")
@@ -154,7 +166,7 @@ def test_axis_of_a_single_value_includes_zero(write_report: Any) -> None:
     size, stretch = (float(result.applications[name][0]) for name in ("size", "stretch_agg"))
     ranges = [
         [actual.charts[chart]["layout"][axis].get("range") for axis in ("xaxis", "yaxis")]
-        for chart in ("applications-0", "applications-1")
+        for chart in ("summary-0", "applications-0")
     ]
     assert ranges == [[[0.0, 2 * stretch], [0, 102]], [[0.0, 2 * size], [0.0, 2 * stretch]]]
     assert actual.charts["machines-1"]["layout"]["yaxis"]["dtick"] == 1

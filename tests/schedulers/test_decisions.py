@@ -90,15 +90,16 @@ def test_explanation_lists_the_decisions_of_an_application() -> None:
     result = gs.simulate(bags([1000.0] * 2, [10.0], 4), FairTree(samples=SMALL), record="decisions")
     assert str(result.why(0)).splitlines() == [
         "application 0: 6 decisions",
-        "t = 10.000000 s: machine 0 sent a request for 4 tasks to machine 0",
-        "t = 10.000000 s: machine 0 (level 0) accepted 4 tasks for its 2 machines, as the root, and promised "
-        "the stretch",
+        "t = 10.000000 s: machine 0 sent a request for 4 tasks to the router on machine 0",
+        "t = 10.000000 s: the router of level 0 on machine 0 accepted 4 tasks for its 2 machines, as "
+        "the root, and promised the stretch",
         "    saw a stretch of 0.000629961 s/Mflop; 10 s old; true value 0.0005",
         *(
             line
             for machine in (0, 1)
             for line in (
-                f"t = 10.000000 s: machine 0 (level 0) gave 2 tasks to its child on machine {machine}",
+                "t = 10.000000 s: the router of level 0 on machine 0 gave 2 tasks to its child on machine "
+                f"{machine}",
                 "    saw room for 2 tasks; 10 s old; true value 2",
             )
         ),
@@ -107,6 +108,16 @@ def test_explanation_lists_the_decisions_of_an_application() -> None:
         "t = 10.051360 s: machine 1 (level 1) queued 2 tasks",
         "    saw a minimum stretch of all it has of 0.00051284 s/Mflop; fresh and true",
     ]
+
+
+def test_a_choice_without_answers_says_so() -> None:
+    late = gs.PowerOfD(patience=0.01)  # shorter than a round trip
+    result = gs.simulate(bags([1000.0] * 50, [10.0], 1), late, record="decisions")
+    text = str(result.why(0))
+    assert (
+        "put a task on machine" in text and "; no candidate was known\n    true value: tasks there:" in text
+    )
+    assert "inf" not in text and "among" not in text
 
 
 def test_large_numbers_are_printed_in_full() -> None:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.results.metrics.estimates import Estimate
-from gridsim.studies.exports import estimate_cells, text_rows
+from gridsim.studies.exports import estimate_cells, text_rows, to_latex
 from gridsim.studies.replicate_result import Replicates
 from gridsim.support.text import number_text
 
@@ -42,6 +42,8 @@ def test_latex_has_the_estimates_of_the_study(study: Replicates) -> None:
     text = study.to_latex()
     assert text.count("\\toprule") == text.count("\\begin{table}") == text.count("\\end{table}") == 1
     assert "[95\\% interval]; ratios are geometric means" in text
+    labels = re.findall(r"\\caption\{.*\}\n\\label\{(.*)\}\n", to_latex([*study.paper_tables()] * 2))
+    assert labels == ["tab:makespan", "tab:makespan-2"]
     escaped = text.replace("fair\\_tree \\& co", "tree")
     tree, central = rows_of_latex(escaped)
     ratio, mean = study.ratio("fair_tree & co", "central"), study.mean("fair_tree & co")

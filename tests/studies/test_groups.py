@@ -94,6 +94,21 @@ def test_groups_that_differ_between_replications_are_rejected(log: Path) -> None
     assert len(gs.replicate(users, QUEUES, replicates=2, metrics=None, by=["queue"]).groups) == 1
 
 
+def test_logs_without_queues_are_left_out_of_tables_by_queue(log: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.swf"
+    other.write_text(
+        log.read_text().replace(" 1 1 -1 -1\n", " -1 1 -1 -1\n").replace(" 2 1 -1 -1\n", " -1 1 -1 -1\n")
+    )
+    scenarios = {
+        path.stem: gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_from_log(path)) for path in (log, other)
+    }
+    with pytest.warns(gs.ModelWarning, match="by queue: no table, since the jobs of other have no queues"):
+        compared = gs.compare(scenarios, ["backfill"], by=["queue"])
+    assert [(group.label, group.names) for group in compared.groups] == [("weeks", ["1", "2"])]
+    with pytest.raises(gs.ScenarioError, match="workload.queue must be known"):
+        gs.compare({"other": scenarios["other"]}, ["backfill"], by=["queue"])
+
+
 def test_a_report_on_saved_results_has_the_tables_of_the_comparison(log: Path, tmp_path: Path) -> None:
     common = "--job-log", log, "--rigid", "--schedulers", "backfill,backfill-fcfs"
     folder, both, saved = tmp_path / "runs", tmp_path / "both.html", tmp_path / "saved.html"

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -118,6 +119,29 @@ def test_branches_of_the_program_are_covered_first(tmp_path: Any) -> None:
     with pytest.raises(ConformanceError, match="1 of .* tasks unfinished: node . holds 1 task") as excinfo:
         _check(HandingScheduler(wrong_from=100), tmp_path, examples=4, shrink=False)
     assert excinfo.value.examples <= 4
+
+
+class _RaisingNode(gs.NodeProgram):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        raise ValueError("no release")
+
+
+class _RaisingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = _RaisingNode
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "cause"),
+    [(HandingScheduler(wrong_from=2), ""), (_RaisingScheduler(), 'raise ValueError("no')],
+)
+def test_a_violation_is_printed_last(scheduler: gs.Scheduler, cause: str, tmp_path: Any) -> None:
+    """Only frames of the user's code come before it, and no notes of Hypothesis after it."""
+    with pytest.raises(ConformanceError) as excinfo:
+        _check(scheduler, tmp_path, examples=4)
+    text = "".join(traceback.format_exception(excinfo.value))
+    assert cause in text and "hypothesis" not in text and text.count("\n") < 25
+    *_, violation, where = text.splitlines()
+    assert "breaks the invariant" in violation and where.endswith(f"on the scenario {excinfo.value.file}")
 
 
 class SleepingNode(gs.NodeProgram):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.options import (
-    FLOAT,
+    DAYS,
     INT,
     PART,
     NamingCommand,
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--skip-days",
-    type=FLOAT,
+    type=DAYS,
     metavar="N",
     help="Leave what is released in the first N days out of metrics.  [as in the file, else 0]",
 )

@@ -122,6 +122,33 @@
       return state;
     }
 
+    // Returns, for each machine, [application, tasks] of its queue in the order in which the tasks start; tasks
+    // that never start on the machine are last.
+    function stacksAt(state, time) {
+      const count = applications.tasks.length;
+      const waiting = new Map([...state.queued].filter(([, tasks]) => tasks > 0).sort((a, b) => a[0] - b[0]));
+      const starts = Array.from({ length: machines }, () => []);
+      for (let k = 0; waiting.size && k < pieces.start.length; k++) {
+        const key = pieces.machine[k] * count + pieces.application[k];
+        const from = startedTasks(k, time);
+        const until = Math.min(pieces.tasks[k], from + (waiting.get(key) ?? 0));
+        const step = pieces.length[k] / pieces.tasks[k];
+        for (let task = from; task < until; task++) starts[pieces.machine[k]].push([pieces.start[k] + task * step, key]);
+      }
+      const stacks = starts.map((entries) => {
+        const stack = [];
+        for (const [, key] of entries.sort((a, b) => a[0] - b[0] || a[1] - b[1])) {
+          if (!waiting.get(key)) continue;
+          waiting.set(key, waiting.get(key) - 1);
+          if (stack.at(-1)?.[0] === key % count) stack.at(-1)[1]++;
+          else stack.push([key % count, 1]);
+        }
+        return stack;
+      });
+      for (const [key, tasks] of waiting) if (tasks) stacks[Math.floor(key / count)].push([key % count, tasks]);
+      return stacks;
+    }
+
     // -- time ----------------------------------------------------------------------------------------------
 
     let played = 0; // s of the playing time
@@ -256,9 +283,7 @@
       if (queue) text(narrow ? "queue" : "queued", 0, cells + HOP + 26, { align: "left", size, colour: colours.muted });
       const running = Array.from({ length: machines }, () => []);
       for (const k of state.running) running[pieces.machine[k]].push(k);
-      const count = applications.tasks.length;
-      const stacks = Array.from({ length: machines }, () => []);
-      for (const [key, tasks] of state.queued) if (tasks > 0) stacks[Math.floor(key / count)].push([key % count, tasks]);
+      const stacks = stacksAt(state, time);
       const unitHeight = Math.min(10, queue / largestQueue);
       const every = each >= 16 ? 1 : each >= 6 ? 5 : 10;
       for (let machine = 0; machine < machines; machine++) {
@@ -268,7 +293,7 @@
         if (column[machine] % every === 0) text(machine, from + width / 2, cells + HOP + 10, { size, colour: colours.muted });
         let y = cells + HOP + 20;
         let total = 0;
-        for (const [application, tasks] of stacks[machine].sort((a, b) => a[0] - b[0])) {
+        for (const [application, tasks] of stacks[machine]) {
           const separate = unitHeight >= 4;
           for (let k = 0; k < (separate ? tasks : 1); k++) {
             const height = separate ? unitHeight : tasks * unitHeight;

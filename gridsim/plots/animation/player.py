@@ -139,8 +139,7 @@ class Animation:
             )
         if scene.raster is None and not scene.has_columns and scene.largest_queue:
             tasks = f"{scene.largest_queue:,} task{'' if scene.largest_queue == 1 else 's'}"
-            order = f", by {scene.item} and not in the order of execution"
-            notes.insert(0, f"the bar below a machine is its queue, of up to {tasks}{order}")
+            notes.insert(0, f"the bar below a machine is its queue, of up to {tasks}")
         if scene.raster is None and applications > len(APPLICATION_COLOURS):
             notes.insert(0, f"{applications:,} {scene.item}s in {len(APPLICATION_COLOURS)} repeated colours")
         return tuple(notes)

@@ -171,7 +171,8 @@ class State:
     running
         Rows of `Scene.pieces` that run.
     queues
-        (machine, application, tasks), int[k] each, of the tasks that wait at machines, ordered by machine.
+        (machine, application, tasks), int[k] each, of the tasks that wait at machines, ordered by machine; if
+        machines are columns, then in the order in which the tasks start, those that never start last.
     done, running_tasks, queued, pending
         int[applications], tasks that are completed, that run, that wait at machines, and that wait elsewhere:
         at a submitter or scheduler, or in messages.
@@ -327,7 +328,45 @@ class Scene:
         changes = np.append(np.where(at <= time, change, 0), -pieces.started(time))
         tasks = np.bincount(index, changes, len(keys)).astype(np.int64)
         rows = np.flatnonzero(tasks > 0)
-        return keys[rows] // len(self.tasks), keys[rows] % len(self.tasks), tasks[rows]
+        if self.has_columns:
+            rows, tasks = self._in_order_of_execution(rows, tasks[rows], time)
+        else:
+            tasks = tasks[rows]
+        return keys[rows] // len(self.tasks), keys[rows] % len(self.tasks), tasks
+
+    @cached_property
+    def _task_starts(self) -> tuple[Integers, Floats]:
+        """Queue and start (s) of each task, ordered by queue and start."""
+        assert self.pieces is not None
+        row, start = self.pieces.starts()
+        queue = self._queue_keys[1][-len(self.pieces.start) :][row]
+        order = np.lexsort((start, queue))
+        return queue[order], start[order]
+
+    def _in_order_of_execution(
+        self, queues: Integers, tasks: Integers, time: float
+    ) -> tuple[Integers, Integers]:
+        """Divide the tasks of queues into runs of tasks that start one after another on their machine.
+
+        Parameters
+        ----------
+        queues, tasks
+            Rows of `_queue_keys`, ascending, and the number of tasks that wait in each at `time`.
+        """
+        queue_of_start, start = self._task_starts
+        begin, end = (np.searchsorted(queue_of_start, queues, side) for side in ("left", "right"))
+        started = np.bincount(queue_of_start[start <= time], minlength=len(self._queue_keys[0]))[queues]
+        later = np.minimum(tasks, end - begin - started)
+        row = np.repeat(np.arange(len(queues)), later)
+        index = np.arange(len(row)) - np.repeat(np.cumsum(later) - later, later) + (begin + started)[row]
+        never = np.flatnonzero(tasks > later)
+        row, times = np.append(row, never), np.append(start[index], np.full(len(never), np.inf))
+        count = np.append(np.ones(len(index), np.int64), (tasks - later)[never])
+        machine = self._queue_keys[0][queues] // len(self.tasks)
+        order = np.lexsort((row, times, machine[row]))
+        row, count = row[order], count[order]
+        first = np.flatnonzero(np.diff(row, prepend=-1))
+        return queues[row[first]], np.add.reduceat(count, first) if len(first) else count
 
 
 def scene_of(result: Result, messages: bool | None) -> Scene:

@@ -14,17 +14,23 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.support.arguments import real
 from gridsim.support.arrays import Floats
+from gridsim.support.text import time_text
 
 #: Length of a day, s.
 _DAY = 86_400.0
 
 
 def checked_days(skip_days: Any) -> float:
-    """Return the number of days that are left out, or raise ScenarioError if it is not one, >= 0."""
+    """Return the number of days that are left out; a string has a unit of time, such as "36 h".
+
+    Raises ScenarioError if it is no number >= 0.
+    """
+    if isinstance(skip_days, str):
+        return real("skip_days", skip_days, low=0.0, unit="s") / _DAY
     return real("skip_days", skip_days, low=0.0)
 
 
-def counted_applications(release: Floats, skip_days: float) -> NDArray[np.bool_]:
+def counted_applications(release: Floats, skip_days: float | str) -> NDArray[np.bool_]:
     """Return whether each application counts: if it is released `skip_days` days after the first, or later.
 
     Raises
@@ -48,6 +54,8 @@ def window_lines(release: Floats, skip_days: float, rigid: bool) -> dict[str, st
         return {}
     items, count = "jobs" if rigid else "applications", int(counted_applications(release, skip_days).sum())
     days = "day" if skip_days == 1 else f"{skip_days:g} days"
+    if skip_days < 1:
+        days = time_text(skip_days * _DAY)
     return {
         "measured": f"{count:,} of {len(release):,} {items}, without those released in the first {days}; the "
         "run has all of them"

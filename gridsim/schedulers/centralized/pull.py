@@ -79,6 +79,12 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
     mode: Literal["replan", "once"] = "replan"
 
     @property
+    def summary(self) -> str:
+        """A sentence on the scheduler, and on when tasks are bound, if that is at their release."""
+        once = "; tasks are bound to machines at their release"
+        return f"{super().summary.removesuffix('.')}{once if self.mode == 'once' else ''}."
+
+    @property
     def moves_data(self) -> bool:
         return self.mode == "once"
 

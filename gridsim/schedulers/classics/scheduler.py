@@ -23,7 +23,7 @@ from gridsim.scheduling.contract import DecisionVerb, TaskCost
 from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.board import BoardScheduler
 from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
-from gridsim.support.parameters import Limits
+from gridsim.support.parameters import AnswerWait, Limits
 
 #: Size of a message without a task, bytes.
 _SHORT = 64
@@ -127,7 +127,7 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
 
     choices: _Count = 2
     memory: _Number = 0
-    patience: _Time = 2.0
+    patience: Annotated[_Time, AnswerWait("tasks are placed before other machines answer")] = 2.0
     window: _Count = 128
 
 
@@ -234,4 +234,4 @@ class WorkStealing(Classic, frozen=True, kw_only=True):
 
     attempts: _Count = 10
     pause: _Time = 5.0
-    patience: _Time = 2.0
+    patience: Annotated[_Time, AnswerWait("machines ask others before the first one answers")] = 2.0

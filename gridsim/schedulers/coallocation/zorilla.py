@@ -20,7 +20,7 @@ from gridsim.scheduling.nodes.program import Message, View
 from gridsim.scheduling.nodes.rigid_jobs import JobTimer, RigidNodeScheduler
 from gridsim.scheduling.overlays import Overlay
 from gridsim.support.clock import nanoseconds
-from gridsim.support.parameters import Limits
+from gridsim.support.parameters import AnswerWait, Limits
 
 #: Number of jobs whose advertisements a machine remembers, so that it forwards each only once.
 _MEMORY_SIZE = 64
@@ -236,4 +236,4 @@ class Zorilla(RigidNodeScheduler, frozen=True, kw_only=True):
     longest: _Time = 60.0
     lifetime: _Time = 28_800.0
     detection: _Time = 60.0
-    patience: _Time = 120.0
+    patience: Annotated[_Time, AnswerWait("claims end before machines reply", only_failures=True)] = 120.0

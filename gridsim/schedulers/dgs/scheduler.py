@@ -44,7 +44,7 @@ from gridsim.scheduling.nodes.program import Message
 from gridsim.scheduling.nodes.rigid_jobs import JobTimer, RigidNodeScheduler
 from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arrays import Integers
-from gridsim.support.parameters import Limits
+from gridsim.support.parameters import AnswerWait, Limits
 
 #: Upper limit of times, s (three years), since many slots and polls are added up in int64 nanoseconds.
 _LONGEST = 1e8
@@ -166,7 +166,7 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
     retry: _Time = 600.0
     tries: Annotated[int, Limits(low=1, high=10**6)] = 100
     detection: _Time = 60.0
-    patience: _Time = 120.0
+    patience: Annotated[_Time, AnswerWait("searches end before machines answer", only_failures=True)] = 120.0
 
     @property
     def failures_known(self) -> bool:  # type: ignore[override]

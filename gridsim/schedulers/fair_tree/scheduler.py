@@ -258,6 +258,12 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
                 raise ScenarioError(f"fair-tree.{name} must be {default!r} if {condition}, got {value!r}")
 
     @property
+    def summary(self) -> str:
+        """A sentence on the scheduler, and on the root if every request goes there."""
+        root = "; every request goes to the root" if self.bound == 0.0 else ""
+        return f"{super().summary.removesuffix('.')}{root}."
+
+    @property
     def by_root(self) -> bool:
         """True if routers need a copy of the root's summary."""
         return self.accept in ("root", "either")

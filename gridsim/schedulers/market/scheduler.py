@@ -14,7 +14,7 @@ from gridsim.schedulers.market.node import MarketNode
 from gridsim.scheduling.contract import DecisionVerb, NodeForm, TaskCost
 from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.ground_truth import Truth
-from gridsim.support.parameters import Limits
+from gridsim.support.parameters import AnswerWait, Limits
 
 _Share = Annotated[float, Limits(low=0, high=1)]
 
@@ -82,7 +82,9 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
 
     degree: Annotated[int, Limits(low=0)] = 0
     ask_ratio: Annotated[float, Limits(above=0)] = 2.0
-    patience: Annotated[float, Limits(above=0, unit="s")] = 5.0
+    patience: Annotated[
+        float, Limits(above=0, unit="s"), AnswerWait("calls close before other machines' bids arrive")
+    ] = 5.0
     rounds: Annotated[int, Limits(low=1)] = 3
     slack: Annotated[float, Limits(above=0)] = 10.0
     reference_speed: Annotated[float, Limits(above=0, unit="Mflop/s")] = 1000.0

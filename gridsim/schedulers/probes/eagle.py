@@ -17,7 +17,15 @@ from gridcore.nodes.shared_array import SharedArray
 from gridcore.nodes.waiting_times import StaleTimes, count_idle, idle_worker
 from gridcore.probes import srpt
 from gridsim.results.decisions import DecisionTexts
-from gridsim.schedulers.probes.sparrow import TRUTHS, WORDS, Probing, ProbingNode, Seconds, run_parameters
+from gridsim.schedulers.probes.sparrow import (
+    TRUTHS,
+    WORDS,
+    Patience,
+    Probing,
+    ProbingNode,
+    Seconds,
+    run_parameters,
+)
 from gridsim.schedulers.probes.worker import (
     COMMON_MESSAGES,
     CenterNode,
@@ -310,7 +318,7 @@ class Srpt(BoardScheduler, frozen=True, kw_only=True):
     truths: ClassVar[Mapping[str, TruthOf]] = TRUTHS
 
     degree: Annotated[int, Limits(low=0)] = 0
-    patience: Seconds = 5.0
+    patience: Patience = 5.0
     retry: Seconds = 60.0
     cutoff: Cutoff = 1e6
     reserved: Share = 0.17

@@ -28,9 +28,13 @@ from gridsim.scheduling.nodes.adapter import (
 )
 from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
 from gridsim.scheduling.nodes.program import View
-from gridsim.support.parameters import Limits
+from gridsim.support.parameters import AnswerWait, Limits
 
 Seconds = Annotated[float, Limits(above=0, unit="s", finite=False)]
+#: Type of the time that a worker waits for the answer of a scheduler.
+Patience = Annotated[
+    Seconds, AnswerWait("workers give up reservations before their tasks arrive", only_failures=True)
+]
 #: Maximum pause before a job probes again, as a multiple of the first pause.
 _MAX_BACKOFF = 100.0
 #: Bits of the number of an answer in `EarlyBindingNode.answer_key`.
@@ -317,7 +321,7 @@ class Probing(NodeScheduler, frozen=True, kw_only=True):
 
     degree: Annotated[int, Limits(low=0)] = 0
     probe_ratio: Annotated[float, Limits(low=1)] = 2.0
-    patience: Seconds = 5.0
+    patience: Patience = 5.0
     retry: Seconds = 60.0
 
     def start(self, run: Run) -> Policy:

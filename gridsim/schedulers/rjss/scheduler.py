@@ -268,6 +268,16 @@ class Rjss(_Prober, frozen=True, kw_only=True):
     pick: Literal["first", "best"] = "first"
     turnaround: Literal["complete", "printed"] = "complete"
 
+    @property
+    def summary(self) -> str:
+        """A sentence on the scheduler, and on the node to which a job moves."""
+        text = super().summary
+        first, best = (
+            "the first node that ends it earlier",
+            "the one of all probed nodes that ends it earliest",
+        )
+        return text.replace(first, best) if self.pick == "best" else text
+
 
 class ResourceExclusion(_Prober, frozen=True, kw_only=True):
     """Resource exclusion (RE, after Kondo et al.): the best of the probed nodes that are not slow is chosen.
@@ -294,6 +304,12 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
 
     reading: Literal["completion", "fastest"] = "completion"
     min_speed: Annotated[float, Limits(low=0, unit="Mflop/s")] | None = None
+
+    @property
+    def summary(self) -> str:
+        """A sentence on the scheduler, and on the node that is chosen."""
+        text, best = super().summary, "the best of the probed nodes that are not slow"
+        return text.replace(best, "the fastest of the probed nodes") if self.reading == "fastest" else text
 
     @property
     def pick(self) -> str:

@@ -26,7 +26,7 @@ from gridsim.schedulers.search.rendezvous import RendezvousNode
 from gridsim.scheduling.contract import TaskCost
 from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.ground_truth import TruthOf
-from gridsim.support.parameters import Limits
+from gridsim.support.parameters import AnswerWait, Limits
 
 #: Size of the description of a machine, bytes.
 PROFILE = 256
@@ -59,7 +59,7 @@ class SearchScheduler(NodeScheduler, frozen=True, kw_only=True):
     timers: ClassVar[tuple[str, ...]] = COMMON_TIMERS
 
     degree: _Count = 4
-    hop_time: _Time = 0.2
+    hop_time: Annotated[_Time, AnswerWait("searches end before their answers arrive", messages=1)] = 0.2
     retry: _Time = 30.0
     promise: _Time = 30.0
 

@@ -75,6 +75,14 @@ class Wave(Scheduler, frozen=True, kw_only=True):
     migration_cost: Annotated[float, Limits(low=0, high=MAX_SECONDS, unit="s")] = 0.0
 
     @property
+    def summary(self) -> str:
+        """A sentence on the scheduler, on when tasks move, and on the hosts they move to."""
+        kind, _, start = self.mode.partition("-")
+        hosts = "to hosts at night" if kind == "wave" else "to any host"
+        waits = "at once" if start == "immediate" else "after a wait for their host"
+        return f"{super().summary.removesuffix('.')}, {waits} and {hosts}."
+
+    @property
     def migrates(self) -> bool:
         """True: a task keeps its progress."""
         return True

@@ -34,6 +34,14 @@ from gridsim.support.arrays import Floats
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 
+#: Names of choices of tasks and of machines -> their words in the summary.
+_ORDERS = {"random": "tasks in random order", "small": "small tasks first", "great": "great tasks first"}
+_CHOICES = {
+    "none": "on any machine",
+    "cpu": "on the fastest machine",
+    "avail": "on the machine predicted to stay up longest",
+    "all": "on the fastest machine predicted to stay up for the task",
+}
 #: Largest checkpoint interval and costs, s; with a longer interval there are no checkpoints.
 MAX_SECONDS = 1e9
 #: Largest `prediction_error`: its exponential is finite for every random number.
@@ -143,6 +151,16 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
     predictor: Literal["exact", "past", "age"] = "exact"
     prediction_error: Annotated[float, Limits(low=0, high=MAX_ERROR)] = 0.0
     as_printed: bool = False
+
+    @property
+    def summary(self) -> str:
+        """A sentence on the scheduler, and on the choice of tasks and machines."""
+        order, choice = str(self.task_order), str(self.machine_choice)
+        tasks, machines = (
+            _ORDERS.get(order, f"tasks by {order}"),
+            _CHOICES.get(choice, f"machines by {choice}"),
+        )
+        return f"{super().summary.removesuffix('.')}; {tasks}, {machines}."
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:

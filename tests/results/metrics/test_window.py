@@ -85,9 +85,20 @@ def test_the_bound_of_later_bags_is_that_of_a_run_without_the_first() -> None:
     assert later.gap() == pytest.approx(alone.gap())
 
 
+def test_a_warm_up_may_have_another_unit() -> None:
+    result = gs.simulate(jobs_scenario(), gs.BatchQueue())
+    assert result.without_first_days("24 h").mean_waiting == result.without_first_days(1).mean_waiting
+    compared = gs.compare(jobs_scenario(), ["backfill"], skip_days="12 h")
+    assert "without those released in the first 12 h;" in compared.overview().facts["measured"]
+    words = "run", "--scheduler", "mincent", "--nodes", "5", "--applications", "3", "--json", "--skip-days"
+    answers = [CliRunner().invoke(cli, [*words, days]).stdout for days in ("10 s", f"{10 / 86_400}")]
+    values = [json.loads(answer) for answer in answers]
+    assert values[0]["counted"] == values[1]["counted"] < 3
+
+
 @pytest.mark.parametrize("days", [-1, float("nan"), 3.5, "x"])
 def test_days_that_leave_no_job_are_rejected_before_a_run(days: Any) -> None:
-    match = "^skip_days must be (at most 3, the days from|a finite number >= 0, got)"
+    match = "^skip_days must be (at most 3, the days from|a finite number >= 0)"
     with pytest.raises(gs.ScenarioError, match=match):
         gs.compare(jobs_scenario(), ["backfill"], skip_days=days)
     with pytest.raises(gs.ScenarioError, match=match):

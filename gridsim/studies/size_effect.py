@@ -1,0 +1,84 @@
+"""The sentence on what other numbers of machines change for the best scheduler of a comparison."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate, estimate, ratio_of_means
+from gridsim.results.result import Result
+from gridsim.studies.overview import value_text
+from gridsim.studies.verdicts import excess_text, interval_text
+
+#: Length of the parts of a log whose jobs are paired for an interval, s.
+_WEEK = 7 * 86_400.0
+
+
+def size_effect(
+    results: Mapping[str, Result],
+    values: Sequence[Mapping[str, float]],
+    metric: str,
+    unit: tuple[float, str],
+) -> str:
+    """Return a sentence on the best scheduler with other numbers of machines; empty if the jobs differ.
+
+    Parameters
+    ----------
+    values
+        For each number of machines, name of the result -> value of the metric; less is better.
+    metric
+        Name of the metric, in words.
+    unit
+        Length (s) and name of the unit of the values.
+    """
+    first, *others = ({name: value for name, value in row.items() if not math.isnan(value)} for row in values)
+    if not first:
+        return ""
+    best = min(first, key=lambda name: first[name])
+    parts = []
+    for row in others:
+        name = next((name for name in row if results[name].scheduler == results[best].scheduler), None)
+        if name is None or not _has_equal_jobs(results[name], results[best]):
+            continue
+        change = _change_text(results[name], results[best], row[name], first[best])
+        size = len(results[name].machines)
+        parts.append(f"{value_text(row[name], unit)} with {size:,} machines{change}")
+    if not parts:
+        return ""
+    label = best.removesuffix(f" {len(results[best].machines)}")
+    start = f"{value_text(first[best], unit)} with {len(results[best].machines):,}"
+    return f"The {metric} of {label} is {start}, and {', '.join(parts)}."
+
+
+def _has_equal_jobs(result: Result, reference: Result) -> bool:
+    """Return whether two results have the same jobs or applications."""
+    jobs, others = result.applications, reference.applications
+    release = "stated_release" if "stated_release" in jobs and "stated_release" in others else "release"
+    return all(np.array_equal(jobs[name], others[name]) for name in (release, "tasks", "task_size"))
+
+
+def _change_text(result: Result, reference: Result, value: float, least: float) -> str:
+    """Return the relative change of a value in brackets, with an interval over the weeks of a log."""
+    if least <= 0.0 or value == least:
+        return ""
+    ratio = _ratio_over_weeks(result, reference) if result.rigid else None
+    if ratio is None or not math.isclose(ratio.mean, value / least, rel_tol=1e-6):
+        return f" ({excess_text(value, least)})"
+    return f" ({interval_text(ratio)} over {ratio.seeds} weeks)"
+
+
+def _ratio_over_weeks(result: Result, reference: Result) -> Estimate | None:
+    """Return the ratio of the mean waiting times of equal jobs; None if they span too few weeks."""
+    release = reference.applications["release"]
+    waits = [run.applications["waiting"] for run in (result, reference)]
+    counted = reference.is_counted & np.isfinite(waits[0]) & np.isfinite(waits[1])
+    _, week = np.unique(release[counted] // _WEEK, return_inverse=True)
+    if not len(week) or week.max() + 1 < MIN_SEEDS:
+        return None
+    try:
+        ratio = estimate(*(np.bincount(week, wait[counted]) for wait in waits), statistic=ratio_of_means)
+    except ImportError:  # an interval requires scipy
+        return None
+    return None if math.isnan(ratio.low) else ratio
