@@ -42,6 +42,7 @@ from gridsim.testing.cases import (
     job_alone,
     large_bag,
     large_grids,
+    long_queues,
     scenarios,
     with_cores_anywhere,
     with_deadline_after,
@@ -93,6 +94,8 @@ RECORDED_TABLES: tuple[Recording, ...] = ("schedule", "messages")
 _FIRST_INVARIANTS = ("sound", "served", "messages", "closed", "repeatable", "hash seed")
 #: Invariants that are checked last.
 _OTHER_INVARIANTS = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
+#: Invariants that are checked on long queues of rigid jobs.
+_QUEUE_INVARIANTS = ("sound", "served", "repeatable", "order", "resumed", "foresight")
 #: Pairs of an invariant whose violation is being shrunk, and another one whose check may also report it.
 _REPORTED_BY_OTHER_RUNS = tuple(
     ("runs", invariant) for invariant in ("sound", "served", "closed", "locality", "foresight")
@@ -242,6 +245,8 @@ def check_scheduler(
                 left_out["a large bag"] = too_long
             if not trial.is_over and (too_long := trial.check_large_grids(features["rigid"])):
                 left_out["large grids"] = too_long
+            if features["rigid"] and not trial.is_over and (too_long := trial.check_long_queues()):
+                left_out["long queues"] = too_long
         except ConformanceError as error:
             error.examples = trial.examples_until_violation or trial.example_count
             error.file = save(error, os.fspath(folder))
@@ -535,6 +540,11 @@ class _ConformanceTrial:
         reasons += [f"they do not end within {MAX_EVENTS:,} events if {variant}" for variant in variants]
         return max(reasons)
 
+    def check_long_queues(self) -> str:
+        """Check long queues of rigid jobs; return the reason why one was not checked, or ""."""
+        queues = [compress(scenario, self.horizon) for scenario in long_queues()]
+        return max(self._check_large(scenario, *_QUEUE_INVARIANTS) for scenario in queues)
+
     def _check_large(self, scenario: Scenario, *invariants: str) -> str:
         """Check invariants of a large scenario; return the reason why they were not checked, or ""."""
         scheduler = self.scheduler
@@ -668,8 +678,13 @@ class _ConformanceTrial:
         if scheduler.promised_order is None or has_links or has_owners:
             return
         self.has_order_check = True
-        has_nodes = isinstance(scheduler, ProgramScheduler)
-        if violation := promised_order_violation(result, scheduler.promised_order, has_nodes):
+        has_nodes, foresees_run_times = (
+            isinstance(scheduler, ProgramScheduler),
+            "run times" in scheduler.foresees,
+        )
+        if violation := promised_order_violation(
+            result, scheduler.promised_order, has_nodes, foresees_run_times
+        ):
             raise ConformanceError("order", violation, scenario, scheduler)
 
     def check_repeatable(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
