@@ -416,7 +416,7 @@ def _difference_by_stream(
 
 
 def _stream_user(base: ObservedRun, variant: ObservedRun) -> tuple[int, int] | None:
-    """Return the first machine that acts differently with another stream, and when (ns); None if none does."""
+    """Return the first machine that acts differently with another stream, and when (ns); else None."""
     end = [min(base.end, variant.end)] * max(machine_count(run.result) for run in (base, variant))
     if (difference := first_difference(base.actions, variant.actions, end)) is None:
         return None
@@ -456,9 +456,9 @@ def _stream_of_two_machines(
         user = _stream_user(lossy, observe(scenario, explicit_scheduler, name, change_at=since))
         if owner is not None and user is not None and owner[0] != user[0]:
             return (
-                f"messages take {base_scenario.network.latency:g} s, and machines {failed} fail at {at:g} s for "
-                f"a second: machine {user[0]} uses the stream {name!r} at {user[1] / NS} s, which is that of "
-                f"machine {owner[0]}"
+                f"messages take {base_scenario.network.latency:g} s, and machines {failed} fail at {at:g} s "
+                f"for a second: machine {user[0]} uses the stream {name!r} at {user[1] / NS} s, which is "
+                f"that of machine {owner[0]}"
             )
     return None
 

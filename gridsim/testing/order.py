@@ -176,8 +176,8 @@ def _late_first_job(result: Result) -> str | None:
         free = scenario.platform.nodes - int(jobs.tasks[(start <= now) & (now < end)].sum())
         if first is not None and jobs.tasks[first] <= free:
             return (
-                f"job {first} is the first one that waits at {now} s and needs {jobs.tasks[first]} machines, of "
-                f"which {free} are free, but it starts at {start[first]} s"
+                f"job {first} is the first one that waits at {now} s and needs {jobs.tasks[first]} machines, "
+                f"of which {free} are free, but it starts at {start[first]} s"
             )
     return None
 
@@ -224,7 +224,7 @@ def _delayed_job(result: Result, foresees_run_times: bool) -> str | None:
             running.append(job)
             if (after := reservation(first, running, now)) > before:
                 return (
-                    f"job {job} starts at {now / NS} s and so delays job {first}, the first one that waits, by "
-                    f"the estimates from {before / NS} s to {after / NS} s"
+                    f"job {job} starts at {now / NS} s and so delays job {first}, the first one that waits, "
+                    f"by the estimates from {before / NS} s to {after / NS} s"
                 )
     return None
