@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FAULT_PRIORITY = 4000
 
 #: The orders of execution that a scheduler may promise as `Scheduler.promised_order`.
-Order = Literal["fifo", "fcfs", "edf", "list", None]
+Order = Literal["fifo", "fcfs", "edf", "list", "easy", None]
 
 #: The ways to run the nodes of a decentralized scheduler (`Scheduler.node_forms`).
 NodeForm = Literal["python", "interpreted", "compiled"]
@@ -555,7 +555,10 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
         ``"fifo"``: a machine runs applications in the order of their first arrival there.  ``"fcfs"``: a
         machine runs tasks in the order of their arrival.  ``"edf"``: a machine runs tasks by their deadlines
         at its own minimum stretch, which it recomputes whenever tasks arrive or are withdrawn.  ``"list"``:
-        no task starts before one of an earlier application.
+        no task starts before one of an earlier application.  ``"easy"``: no rigid job starts before an
+        earlier one if it delays the first job that waits, by the estimates of the running jobs: the requested
+        times, or the run times if it foresees them.  With both, the first rigid job that waits starts as soon
+        as enough machines are free.
         """
         return None
 

@@ -139,6 +139,14 @@ class _Instants(Stateful):
         known = self.ns_of.get(instant)
         return nanoseconds(instant) if known is None else known
 
+    def keep(self, instant: float) -> int:
+        """Return an instant in ns, which `seconds` then returns as `instant` again, if it is new."""
+        ns = self.ns(instant)
+        if ns not in self._seconds_of:
+            self._seconds_of[ns] = float(instant)
+            self.ns_of[float(instant)] = ns
+        return ns
+
     def forget(self, now: int) -> None:
         """Forget the instants before `now`, ns, if there are many."""
         if len(self.ns_of) > self._limit:
@@ -360,6 +368,8 @@ class JobView:
     def wake(self, at: float) -> None:
         """Call `JobPolicy.decide` at `at` (s), also if nothing happens then; it must be later than now.
 
+        Then `now` is `at` exactly, unless something else that is known before happens within the same ns.
+
         If several instants are set, the policy is woken at the first of them only, and must set the others
         again.
 
@@ -369,7 +379,7 @@ class JobView:
             If `at` is not later than now.
         """
         try:
-            self._queue.wake(self._instants.ns(at))
+            self._queue.wake(self._instants.keep(at))
         except (ValueError, OverflowError) as error:
             raise self._error(f"wake({at!r})", f"at must be > {self.now} s") from error
 

@@ -32,6 +32,8 @@ from gridsim.support.arrays import Integers
 _MACHINE_COUNTS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
 #: Numbers of machines of `large_grids`.
 _LARGE_GRIDS = (27, 40)
+#: Number of scenarios of `long_queues`, and of jobs in each.
+_LONG_QUEUES, _QUEUED_JOBS = 2, 60
 #: Times of failures (s): some while the first requests or a summary are in flight, or at a heartbeat.
 _INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 60.0)
 #: Times (s) from the release or end of an application to the failure of a machine.
@@ -270,6 +272,24 @@ def large_grids(rigid: bool) -> list[Scenario]:
             platform, workload = Platform.of(speeds), Workload.of(release, 2 * nodes, 40_000.0, homes)
         grids.append(Scenario(platform, workload, seed=seed))
     return grids
+
+
+def long_queues() -> list[Scenario]:
+    """Return scenarios of rigid jobs whose queues are longer than in random scenarios, with estimates."""
+    cases = []
+    for seed in range(_LONG_QUEUES):
+        stream = np.random.default_rng(seed)
+        times = stream.uniform(10.0, 600.0, (2, _QUEUED_JOBS))
+        workload = Workload.jobs_of(
+            np.sort(stream.uniform(0.0, 1200.0, _QUEUED_JOBS)),
+            stream.integers(1, 8, _QUEUED_JOBS),
+            times[0],
+            times.sum(axis=0),
+            stream.integers(0, 10, _QUEUED_JOBS),
+            origin=0.0,
+        )
+        cases.append(Scenario(Platform.equal(10), workload, seed=seed))
+    return cases
 
 
 def job_alone(scenario: Scenario) -> Scenario | None:

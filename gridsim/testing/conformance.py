@@ -15,7 +15,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, get_args
@@ -43,6 +43,7 @@ from gridsim.testing.cases import (
     job_alone,
     large_bag,
     large_grids,
+    long_queues,
     scenarios,
     with_cores_anywhere,
     with_deadline_after,
@@ -101,6 +102,9 @@ RECORDED_TABLES: tuple[Recording, ...] = ("schedule", "messages")
 _FIRST_INVARIANTS = ("sound", "served", "messages", "closed", "repeatable", "hash seed")
 #: Invariants that are checked last.
 _OTHER_INVARIANTS = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
+#: Invariants that are checked on large grids, and on long queues of rigid jobs.
+_GRID_INVARIANTS = ("sound", "repeatable", "hash seed", "cohorts", "order", "resumed", "locality")
+_QUEUE_INVARIANTS = ("sound", "served", "repeatable", "hash seed", "cohorts", "order", "resumed", "foresight")
 #: Pairs of an invariant whose violation is being shrunk, and another one whose check may also report it.
 _REPORTED_BY_OTHER_RUNS = tuple(
     ("runs", invariant) for invariant in ("sound", "served", "closed", "locality", "foresight")
@@ -252,6 +256,8 @@ def check_scheduler(
                 left_out["a large bag"] = too_long
             if not trial.is_over and (too_long := trial.check_large_grids(features["rigid"])):
                 left_out["large grids"] = too_long
+            if features["rigid"] and not trial.is_over and (too_long := trial.check_long_queues()):
+                left_out["long queues"] = too_long
         except ConformanceError as error:
             error.examples = trial.examples_until_violation or trial.example_count
             error.file = save(error, os.fspath(folder))
@@ -505,13 +511,12 @@ class _ConformanceTrial:
             self.display.move(self.example_count, self.coverage.reached_text)
         if self.interpreters:
             _check_importable(scheduler)
-        text, limits = scenario.to_toml(), {**LIMITS, "wall_time": (WALL_TIME_LIMIT, self.handlers_until)}
         # while a violation is being shrunk, only its invariant is checked
         shrinking = self.findings.invariant
-        interpreters = self.interpreters if shrinking in (None, "hash seed") else []
         if self.own_code is None:  # must precede the threads that import the scheduler's class to pickle it
             self.own_code, self.can_isolate = OwnCode(scheduler), can_isolate_nodes(scheduler)
-        outcomes = [process.submit(run_in_fresh_process, text, scheduler, limits) for process in interpreters]
+        is_run_elsewhere = shrinking in (None, "hash seed")
+        outcomes = self.run_elsewhere(scenario, scheduler, LIMITS) if is_run_elsewhere else []
         result = self.run(scenario, scheduler)
         # hidden state and randomness also break other invariants, so they are checked first
         for invariant in (*_FIRST_INVARIANTS, *_OTHER_INVARIANTS):
@@ -540,11 +545,16 @@ class _ConformanceTrial:
         """Check grids of many machines; return the reason why one was not checked, or ""."""
         endless, self.endless = self.endless, {name: Counter[str]() for name in self.endless}
         grids = [compress(scenario, self.horizon) for scenario in large_grids(rigid)]
-        reasons = [self._check_large(scenario, "sound", "locality") for scenario in grids]
+        reasons = [self._check_large(scenario, *_GRID_INVARIANTS) for scenario in grids]
         variants = sorted({*self.endless["locality"]})
         self.endless = endless
         reasons += [f"they do not end within {MAX_EVENTS:,} events if {variant}" for variant in variants]
         return max(reasons)
+
+    def check_long_queues(self) -> str:
+        """Check long queues of rigid jobs; return the reason why one was not checked, or ""."""
+        queues = [compress(scenario, self.horizon) for scenario in long_queues()]
+        return max(self._check_large(scenario, *_QUEUE_INVARIANTS) for scenario in queues)
 
     def _check_large(self, scenario: Scenario, *invariants: str) -> str:
         """Check invariants of a large scenario; return the reason why they were not checked, or ""."""
@@ -557,9 +567,24 @@ class _ConformanceTrial:
             if is_limit_error(error):
                 return "its run has too many events"
             raise
+        has_few_events = result.provenance["events"] <= MAX_EVENTS
         for invariant in invariants:
-            self.check_invariant(invariant, result, scenario, scheduler)
+            if invariant == "hash seed":
+                outcomes = self.run_elsewhere(scenario, scheduler, limits)
+                self.check_hash_seed([outcome.result() for outcome in outcomes], result, scenario, scheduler)
+            elif has_few_events or invariant in ("sound", "locality"):
+                self.check_invariant(invariant, result, scenario, scheduler)
         return ""
+
+    def run_elsewhere(
+        self, scenario: Scenario, scheduler: Scheduler, limits: dict[str, Any]
+    ) -> list[Future[Result | str]]:
+        """Begin a run in each of the other interpreters."""
+        limits = {**limits, "wall_time": (WALL_TIME_LIMIT, self.handlers_until)}
+        text = scenario.to_toml()
+        return [
+            process.submit(run_in_fresh_process, text, scheduler, limits) for process in self.interpreters
+        ]
 
     def simulate_variant(self, scenario: Scenario, scheduler: Scheduler, **options: Any) -> Result:
         """Run a variant of the random scenario; an error breaks the invariant "runs"."""
@@ -679,8 +704,13 @@ class _ConformanceTrial:
         if scheduler.promised_order is None or has_links or has_owners:
             return
         self.has_order_check = True
-        has_nodes = isinstance(scheduler, ProgramScheduler)
-        if violation := promised_order_violation(result, scheduler.promised_order, has_nodes):
+        has_nodes, foresees_run_times = (
+            isinstance(scheduler, ProgramScheduler),
+            "run times" in scheduler.foresees,
+        )
+        if violation := promised_order_violation(
+            result, scheduler.promised_order, has_nodes, foresees_run_times
+        ):
             raise ConformanceError("order", violation, scenario, scheduler)
 
     def check_repeatable(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:

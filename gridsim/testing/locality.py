@@ -117,7 +117,7 @@ def locality_violation(
             if difference := _difference(first, observe(change.scenario, explicit_scheduler), change):
                 return f"messages take {latency:g} s, and {change.text}: {difference}"
     for k in range(min(_MAX_STREAMS, len(first.streams))):
-        name = first.streams[(scenario.seed + k * 5) % len(first.streams)]
+        name = [*first.streams][(scenario.seed + k * 5) % len(first.streams)]
         with skip_endless(skipped_variants, SLOW_MESSAGES):
             if difference := _difference_by_stream(
                 first, observe(base_scenario, explicit_scheduler, name), base_scenario, name
@@ -136,6 +136,7 @@ def locality_violation(
         partial(_difference_by_substitute, *base),
         partial(_difference_of_substitute, *base),
         partial(_differing_after_failure, _with_latency(scenario, latencies[0]), *base[1:], first),
+        partial(_stream_of_two_machines, *base, first),
     ]
     if first.board_age is None:  # a board gives its information back
         checks_with_failures.append(partial(lost_state_use, *base, first.result))
@@ -214,7 +215,7 @@ def _difference_by_substitute(
     first = observe(scenario, explicit_scheduler)
     # the names of a machine's own random streams contain its number
     own_streams = [name for name in first.streams if str(v) in re.findall(r"\d+", name)]
-    names = own_streams or first.streams
+    names = own_streams or [*first.streams]
     for k in range(min(_MAX_STREAMS, len(names))):
         name = names[(base_scenario.seed + k) % len(names)]
         if difference := _difference_by_stream(
@@ -404,18 +405,62 @@ def _difference_by_stream(
 
     The stream is assumed to belong to the first machine that acts differently.
     """
-    end = min(base.end, variant.end)
-    difference = first_difference(
-        base.actions, variant.actions, [end] * max(machine_count(run.result) for run in (base, variant))
-    )
-    if difference is None:
+    if (user := _stream_user(base, variant)) is None:
         return None
-    (at, machine, *_), _ = difference
+    machine, at = user
     text = f"the stream {name!r}, which machine {machine} uses at {at / NS} s, draws other numbers"
     # an overlay with exchanges of entries draws numbers and sends messages before any machine acts
     since = 0 if "exchanges" in base.result.tables else at
     dependence = _difference(base, variant, Change(base_scenario, text, machine, since))
     return None if dependence is None else f"{text}: {dependence}"
+
+
+def _stream_user(base: ObservedRun, variant: ObservedRun) -> tuple[int, int] | None:
+    """Return the first machine that acts differently with another stream, and when (ns); else None."""
+    end = [min(base.end, variant.end)] * max(machine_count(run.result) for run in (base, variant))
+    if (difference := first_difference(base.actions, variant.actions, end)) is None:
+        return None
+    (at, machine, *_), _ = difference
+    return machine, at
+
+
+def _stream_of_two_machines(
+    base_scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler, first: ObservedRun
+) -> str | None:
+    """Describe a random stream that one machine uses, and another one for lost tasks; None if there is none.
+
+    Some machines that have tasks fail for a second.  The streams that then draw other numbers of times are
+    changed from the failure on: the first machine that acts differently must be the one that does so if they
+    are changed in the run without the failure.
+
+    Parameters
+    ----------
+    first
+        A run of `base_scenario`.
+    """
+    schedule = first.result.tables["schedule"]
+    if has_only_owner_events(explicit_scheduler) or not len(schedule) or "exchanges" in first.result.tables:
+        return None
+    row = (base_scenario.seed + 1) * len(schedule) // 5 % len(schedule)
+    at = float(schedule["start"][row] + schedule["end"][row]) / 2
+    failed = _busy_machines(first.result, at, {*applications.submitter.tolist()})
+    if not failed:
+        return None
+    faults = Faults.of(failed, [at] * len(failed), [at + 1.0] * len(failed))
+    scenario, since = dataclasses.replace(base_scenario, faults=faults), nanoseconds(at)
+    lossy = observe(scenario, explicit_scheduler)
+    names = [name for name, state in lossy.streams.items() if first.streams.get(name) != state]
+    for k in range(min(_MAX_STREAMS, len(names))):
+        name = names[(base_scenario.seed + k) % len(names)]
+        owner = _stream_user(first, observe(base_scenario, explicit_scheduler, name))
+        user = _stream_user(lossy, observe(scenario, explicit_scheduler, name, change_at=since))
+        if owner is not None and user is not None and owner[0] != user[0]:
+            return (
+                f"messages take {base_scenario.network.latency:g} s, and machines {failed} fail at {at:g} s "
+                f"for a second: machine {user[0]} uses the stream {name!r} at {user[1] / NS} s, which is "
+                f"that of machine {owner[0]}"
+            )
+    return None
 
 
 #: Maximum number of machines that fail together with the submitter of the last application.

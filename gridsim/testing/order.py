@@ -15,26 +15,38 @@ from gridsim.model.capacity import whole_bytes
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.support.arrays import Integers
-from gridsim.support.clock import NEVER
+from gridsim.support.clock import NEVER, NS
 from gridsim.validation.common import queue_numbers
 from gridsim.validation.order import order_violations
 
 
-def promised_order_violation(result: Result, order: str, has_nodes: bool = False) -> str | None:
+def promised_order_violation(
+    result: Result, order: str, has_nodes: bool = False, foresees_run_times: bool = False
+) -> str | None:
     """Describe the first row of a recorded schedule that is not in `order`; return None if all are.
 
     For "fifo" and "edf", the check replays the schedule from arrivals and withdrawals; for "fcfs" and "list",
-    it compares recorded tables.  Machines that fail are not checked.  "list" is not checked in runs with
-    failures, and "fcfs" not on machines with withdrawals.
+    it compares recorded tables, and for "easy" it computes the reservations.  Machines that fail are not
+    checked.  "list" and "easy" are not checked in runs with failures, "easy" not on machines that jobs share,
+    and "fcfs" not on machines with withdrawals.
 
     Parameters
     ----------
     has_nodes
         Whether the scheduler has node programs.  Tasks that they take out of their queue and queue again at
         one instant go to its end; those of other schedulers keep their place by their first arrival.
+    foresees_run_times
+        Whether reservations go by the run times of jobs, and not by the requested times.
     """
-    if order == "list":
-        return _list_order_violation(result) if result.scenario.faults is None else None
+    if order in ("list", "easy") and result.scenario.faults is not None:
+        return None
+    if order in ("list", "easy"):
+        violation = _list_order_violation(result) if order == "list" else None
+        if violation or not result.rigid or result.scenario.platform.is_shared:
+            return violation
+        return _late_first_job(result) or (
+            _delayed_job(result, foresees_run_times) if order == "easy" else None
+        )
     excluded_machines = _failing_machines(result)
     if order == "fcfs":
         arrivals = result.tables["arrivals"]
@@ -150,4 +162,69 @@ def _list_order_violation(result: Result) -> str | None:
                 f"application {application} starts at {start.min()} s, but an earlier one starts at {last} s"
             )
         last = max(last, float(start.max()))
+    return None
+
+
+def _late_first_job(result: Result) -> str | None:
+    """Describe the first rigid job that waits although it is the first one and fits; None if none does."""
+    scenario, applications = result.scenario, result.applications
+    jobs = scenario.workload.realize(scenario.platform)
+    release, start, end = (applications[name] for name in ("release", "first_start", "finish"))
+    queue = [i for i in np.argsort(release, kind="stable").tolist() if start[i] >= 0]
+    for now in np.unique([release[queue], end[queue]]).tolist():
+        first = next((i for i in queue if release[i] <= now < start[i]), None)
+        free = scenario.platform.nodes - int(jobs.tasks[(start <= now) & (now < end)].sum())
+        if first is not None and jobs.tasks[first] <= free:
+            return (
+                f"job {first} is the first one that waits at {now} s and needs {jobs.tasks[first]} machines, "
+                f"of which {free} are free, but it starts at {start[first]} s"
+            )
+    return None
+
+
+def _delayed_job(result: Result, foresees_run_times: bool) -> str | None:
+    """Describe the first job whose start delays the first waiting job, by the estimates; None if none does.
+
+    At the start of a job, that of the first waiting job is expected at the end of enough running jobs.
+    """
+    scenario, applications = result.scenario, result.applications
+    jobs = scenario.workload.realize(scenario.platform)
+    assert jobs.requested is not None
+    release, start, end = (
+        np.rint(np.nan_to_num(applications[name], nan=-1.0) * NS).astype(np.int64)
+        for name in ("release", "first_start", "finish")
+    )
+    estimate = np.maximum(1, np.rint(jobs.requested * NS).astype(np.int64))
+    expected_end = end if foresees_run_times else start + estimate
+    queue = [i for i in np.argsort(release, kind="stable").tolist() if start[i] >= 0]
+
+    def reservation(job: int, running: list[int], now: int) -> int:
+        """Return the earliest start of `job` after the running jobs, ns; an overdue job ends directly."""
+        free = scenario.platform.nodes - int(jobs.tasks[running].sum())
+        at = now
+        for i in sorted(running, key=lambda i: int(expected_end[i])):
+            if free >= jobs.tasks[job]:
+                break
+            at = max(now + 1, int(expected_end[i]))
+            free += int(jobs.tasks[i])
+        return at
+
+    for now in np.unique(start[queue]).tolist():
+        running = [i for i in queue if start[i] < now < end[i]]
+        waiting = [i for i in queue if release[i] <= now <= start[i]]
+        first = next((i for i in waiting if start[i] > now), None)
+        if first is None:
+            continue
+        place = waiting.index(first)
+        running += waiting[:place]
+        before = reservation(first, running, now)
+        for job in waiting[place:]:
+            if start[job] > now:
+                continue
+            running.append(job)
+            if (after := reservation(first, running, now)) > before:
+                return (
+                    f"job {job} starts at {now / NS} s and so delays job {first}, the first one that waits, "
+                    f"by the estimates from {before / NS} s to {after / NS} s"
+                )
     return None

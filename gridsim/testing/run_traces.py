@@ -51,7 +51,7 @@ class ObservedRun:
         int64[messages, 4], the time (ns), the machines of sender and receiver, and the delay (ns) of messages
         with a delay that the network does not determine.
     streams
-        Names of the random streams that the scheduler uses.
+        Random streams that the scheduler uses: name -> state at the end of the run.
     draws_during_setup
         Whether the scheduler drew from them during setup, for example to seed its own generator.
     message_fault
@@ -67,7 +67,7 @@ class ObservedRun:
     release_machine: Integers
     task_kinds: list[str]
     delayed_messages: Integers
-    streams: list[str]
+    streams: dict[str, int]
     draws_during_setup: bool
     message_fault: str | None
     board_age: int | None
@@ -79,12 +79,10 @@ def _advance(stream: np.random.Generator) -> None:
 
 
 class _RecordedStreams(Streams):
-    """Recorded random streams, one of which draws other numbers once the run has begun.
+    """Recorded random streams, one of which draws other numbers from some time on.
 
     Attributes
     ----------
-    names
-        Names of the streams that were used.
     draws_during_setup
         Whether a number was drawn before the run began.
     """
@@ -92,29 +90,34 @@ class _RecordedStreams(Streams):
     def __init__(self, streams: Streams, changed_stream: str | None) -> None:
         super().__init__(streams.seed)
         self.changed_stream = changed_stream
-        self.names: list[str] = []
         self.generators: list[tuple[str, np.random.Generator]] = []
-        self.has_begun = self.draws_during_setup = False
+        self.is_changed = self.draws_during_setup = False
 
     def __call__(self, name: str) -> np.random.Generator:
         """Return the generator of the stream `name`."""
-        if name not in self.names:
-            self.names.append(name)
         generator = super().__call__(name)
         self.generators.append((name, generator))
-        if name == self.changed_stream and self.has_begun:
+        if name == self.changed_stream and self.is_changed:
             _advance(generator)
         return generator
 
     def begin(self) -> None:
-        """Skip numbers of the changed stream; numbers drawn during setup stay the same."""
-        self.has_begun = True
+        """Note whether numbers have been drawn during setup."""
+        self.draws_during_setup = any(
+            generator.bit_generator.state != super(_RecordedStreams, self).__call__(name).bit_generator.state
+            for name, generator in self.generators
+        )
+
+    def change(self) -> None:
+        """Skip numbers of the changed stream; numbers drawn before stay the same."""
+        self.is_changed = True
         for name, generator in self.generators:
-            self.draws_during_setup |= (
-                generator.bit_generator.state != super().__call__(name).bit_generator.state
-            )
             if name == self.changed_stream:
                 _advance(generator)
+
+    def states(self) -> dict[str, int]:
+        """Return the state of each stream."""
+        return {name: generator.bit_generator.state["state"]["state"] for name, generator in self.generators}
 
     def align(self) -> None:
         """Set all streams to one position, so that the number of earlier draws has no effect.
@@ -157,6 +160,8 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
         The other scheduler.
     changed_stream
         The random stream that draws other numbers.
+    change_at
+        The time (ns) from which on it does; None for the begin of the run.
     align_at
         The time (ns) at which all streams are set to one position; None for never.
     recorder
@@ -169,6 +174,7 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
 
     inner: Scheduler
     changed_stream: str | None
+    change_at: int | None
     align_at: int | None
     # The result describes the fields of its scheduler, so the record must not be a list here.
     recorder: _RunRecorder
@@ -180,6 +186,13 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
         policy = recorder.policy = self.inner.start(run)
         recorder.delays = {name: nanoseconds(delay) for name, delay in network.delays.items()}
         recorder.streams.begin()
+        if self.change_at is None:
+            recorder.streams.change()
+        else:
+            run.engine.on(
+                "change stream", lambda _: recorder.streams.change(), priority=_LAST_PRIORITY, phase=TIMER
+            )
+            run.engine.at(self.change_at, "change stream")
         if self.align_at is not None:
 
             def align(_: list[int]) -> None:
@@ -198,7 +211,11 @@ class _ObservingJobScheduler(_ObservingScheduler, frozen=True, kw_only=True):
 
 
 def observe(
-    scenario: Scenario, scheduler: Scheduler, stream: str | None = None, align_at: int | None = None
+    scenario: Scenario,
+    scheduler: Scheduler,
+    stream: str | None = None,
+    align_at: int | None = None,
+    change_at: int | None = None,
 ) -> ObservedRun:
     """Run `scenario`, and return the messages and task starts of each machine with the result.
 
@@ -208,6 +225,8 @@ def observe(
         The random stream that draws other numbers; None for no change.
     align_at
         The time (ns) at which all streams are set to one position; None for never.
+    change_at
+        The time (ns) from which on the stream draws other numbers; None for the begin of the run.
 
     Raises
     ------
@@ -216,7 +235,9 @@ def observe(
     """
     recorder = _RunRecorder()
     kind = _ObservingJobScheduler if scheduler.rigid else _ObservingScheduler
-    observed = kind(inner=scheduler, recorder=recorder, changed_stream=stream, align_at=align_at)
+    observed = kind(
+        inner=scheduler, recorder=recorder, changed_stream=stream, align_at=align_at, change_at=change_at
+    )
     with report_errors(scenario, scheduler):
         result = simulate(
             scenario,
@@ -247,7 +268,7 @@ def observe(
         release_machines(scheduler, scenario.platform.nodes)[result.applications["submitter"]],
         [name for name, kind in kinds.items() if kind.moves_tasks],
         delayed_messages,
-        recorder.streams.names,
+        recorder.streams.states(),
         recorder.streams.draws_during_setup,
         message_fault,
         _board_age(recorder.policy, scheduler),

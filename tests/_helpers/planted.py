@@ -327,6 +327,20 @@ class _ForeignStream(_Planted):
         return super().targets(int(self.run.applications.submitter[application]), application)
 
 
+class _ForeignStreamForLosses(_Planted):
+    """Policy that draws from the stream of the next machine where to send lost tasks."""
+
+    is_retry = False
+
+    def retry(self, numbers: list[int]) -> None:
+        self.is_retry = True
+        super().retry(numbers)
+        self.is_retry = False
+
+    def targets(self, submitter: int, application: int) -> Any:
+        return super().targets((submitter + self.is_retry) % len(self.chance), application)
+
+
 class _Teleport(_Planted):
     """Policy that queues the share of the fastest machine there at once, without a message."""
 
@@ -629,6 +643,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _UnreportedDownMachine: ("locality",),
         _SharedStream: ("locality",),
         _ForeignStream: ("locality",),
+        _ForeignStreamForLosses: ("locality",),
         _MemoryAfterFailure: ("locality",),
         _BacklogAfterFailure: ("locality",),
         _Teleport: ("locality", "decisions"),

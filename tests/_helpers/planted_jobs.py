@@ -120,6 +120,36 @@ class TiredJobs(FirstFitJobs):
         return [job for job in view.waiting if job.waited <= 1000.0]
 
 
+class UnplannedBackfillJobs(gs.JobPolicy):
+    """Policy of EASY backfilling that makes no reservation for the jobs that it backfills."""
+
+    def decide(self, view: gs.JobView) -> None:
+        queue = view.waiting
+        while queue and queue[0].nodes <= view.free:
+            view.start(queue.pop(0))
+        if not queue:
+            return
+        first, profile = queue.pop(0), view.profile()
+        start = profile.earliest(first)
+        if start is not None:
+            profile.reserve(first, start)
+        for job in queue:
+            if job.nodes <= view.free and profile.earliest(job) == view.now:
+                view.start(job)
+
+
+class SpareMachineJobs(gs.JobPolicy):
+    """Policy that starts jobs in order of release, but keeps a machine free while more than two jobs run."""
+
+    def decide(self, view: gs.JobView) -> None:
+        for job in view.waiting:
+            if job.nodes > view.up:
+                continue
+            if job.nodes > view.free - (len(view.running) > 2):
+                return
+            view.start(job)
+
+
 # -- node programs for rigid jobs ---------------------------------------------------------------------------
 
 
@@ -270,6 +300,16 @@ class TiredQueue(FirstFitQueue, frozen=True, kw_only=True):
     policy = TiredJobs
 
 
+class UnplannedBackfill(gs.JobScheduler, frozen=True, kw_only=True):
+    policy = UnplannedBackfillJobs
+    promised_order = "easy"
+
+
+class SpareMachine(gs.JobScheduler, frozen=True, kw_only=True):
+    policy = SpareMachineJobs
+    promised_order = "list"
+
+
 class SharedClaims(Gather, frozen=True, kw_only=True):
     policy = SharedClaimsNode
 
@@ -289,6 +329,7 @@ _KINDS: dict[tuple[str, str], dict[type[gs.Scheduler], tuple[str, ...]]] = {
         WideRejection: ("served",),
         TiredQueue: ("runs", "served", "foresight"),
     },
+    ("breaks its promise", "jobs"): {UnplannedBackfill: ("order",), SpareMachine: ("order",)},
     ("forgets in a checkpoint", "jobs"): {KeptJobObjects: ("resumed",)},
     ("knows the future", "jobs"): {TrueTimes: ("foresight",)},
     ("remembers beyond the run", "jobs"): {ClassCount: ("repeatable", "cohorts", "resumed", "foresight")},

@@ -190,6 +190,23 @@ def test_a_program_that_asks_to_be_woken_for_ever_ends() -> None:
         gs.simulate(long, scheduler, time_limit=1000.0)
 
 
+def test_a_program_is_woken_exactly_when_it_has_asked() -> None:
+    """Also at instants that are no whole number of ns, such as sums of floats."""
+    due = {0.1 + 0.2, 1.0 / 3.0, 262.34362468300003}
+    instants = set[float]()
+
+    def decide(self: Any, view: gs.JobView) -> None:
+        instants.add(view.now)
+        if later := [at for at in due if view.now < at]:
+            view.wake(min(later))
+        elif view.waiting:
+            view.start(view.waiting[0])
+
+    jobs = gs.Workload.jobs_of([0.0], 1, 1.0)
+    gs.simulate(gs.Scenario(gs.Platform.equal(1), jobs), scheduler_with(decide))
+    assert due <= instants
+
+
 def test_a_scheduler_without_a_policy_is_rejected() -> None:
     class Empty(gs.JobScheduler, frozen=True, kw_only=True):
         pass

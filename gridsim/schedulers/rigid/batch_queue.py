@@ -190,10 +190,13 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
             )
 
     @property
-    def promised_order(self) -> Literal["list"] | None:
+    def promised_order(self) -> Literal["list", "easy"] | None:
         """The order of starts that a result is checked against."""
-        is_list = (self.backfill, self.order, self.user_limit) == ("none", "fcfs", None)
-        return "list" if is_list and not self.queue_limits and not self.partitions else None
+        if self.order != "fcfs" or self.user_limit or self.queue_limits or self.partitions:
+            return None
+        if self.backfill == "none":
+            return "list"
+        return "easy" if self.backfill == "easy" and self.estimate != "predicted" else None
 
     @property
     def summary(self) -> str:
