@@ -38,7 +38,7 @@ from gridsim.studies.log_reference import LOG, LogReference, log_reference
 from gridsim.studies.overview import Overview, as_text
 from gridsim.studies.study import Study
 from gridsim.support.announcement import announce
-from gridsim.support.arguments import check_names, hint, unknown_name_error
+from gridsim.support.arguments import check_names, hint, suggest_arguments, unknown_name_error
 from gridsim.support.progress import Progress, with_progress
 from gridsim.support.provenance import TraceDigests
 from gridsim.support.text import WIDTH
@@ -267,6 +267,7 @@ def compare(
 ) -> Replicates: ...
 
 
+@suggest_arguments
 def compare(
     scenario: Scenario | Mapping[str, Scenario],
     schedulers: Schedulers,

@@ -41,7 +41,7 @@ from gridsim.studies.replicate import replication
 from gridsim.studies.replicate_result import Replicates, replicates_of
 from gridsim.studies.study import Study
 from gridsim.studies.verdicts import TOLERANCE
-from gridsim.support.arguments import integer, real, unknown_name_error
+from gridsim.support.arguments import integer, real, suggest_arguments, unknown_name_error
 from gridsim.support.text import number_text
 
 #: Mean time between failures of a machine in the fair tree papers, s; such a failure is transient.
@@ -255,6 +255,7 @@ class Ladder(Study):
         }
 
 
+@suggest_arguments
 def ladder(
     scenario: Scenario,
     replicates: int = 10,

@@ -34,7 +34,7 @@ from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.overview import enumeration
 from gridsim.studies.replicate_result import Replicates, replicates_of
 from gridsim.support.announcement import announce
-from gridsim.support.arguments import check_names, integer, real, sequence, short_repr
+from gridsim.support.arguments import integer, real, sequence, short_repr, suggest_arguments
 from gridsim.support.processes import Processes
 from gridsim.support.progress import Progress
 from gridsim.support.provenance import TraceDigests
@@ -47,6 +47,7 @@ _OF_LOGS = {"submitters": "the machine at which each job is submitted"}
 Source = Scenario | Callable[[int], Scenario]
 
 
+@suggest_arguments
 def replicate(
     scenario: Source,
     schedulers: Schedulers,
@@ -67,7 +68,6 @@ def replicate(
     store: Store | StorePath | None = None,
     retry: bool = False,
     progress: Progress = False,
-    **unknown: Any,
 ) -> Replicates:
     """Run each of `schedulers` on the same replications of `scenario`.
 
@@ -119,13 +119,7 @@ def replicate(
         Whether runs that are in the store as failed are executed again.
     progress
         Whether to show a progress bar of runs on stderr; see `simulate`.
-    unknown
-        None: for an unknown argument, the error names the closest one.
     """
-    if unknown:
-        from inspect import signature  # takes long
-
-        check_names("replicate", unknown, [*signature(replicate).parameters][:-1])
     named = scenario.schedulers if isinstance(scenario, Scenario) else None
     schedulers = chosen_schedulers(schedulers, named)
     selection = {} if metrics is None else requested_metrics(metrics)

@@ -42,7 +42,7 @@ from gridsim.studies.sweep_points import Point, column_of, has_repetition, label
 from gridsim.studies.sweep_result import COLUMNS, SweepResult
 from gridsim.support import html
 from gridsim.support import toml as toml_files
-from gridsim.support.arguments import check_names, integer, listed, short_repr, text
+from gridsim.support.arguments import check_names, integer, listed, short_repr, suggest_arguments, text
 from gridsim.support.imports import first_code_name
 from gridsim.support.progress import Progress
 from gridsim.support.text import check_name, plain
@@ -528,6 +528,7 @@ def _with_parameters(name: str, scheduler: Scheduler, parameters: Mapping[str, A
     return build_scheduler(type(scheduler), {**now, **parameters}, name)
 
 
+@suggest_arguments
 def sweep(
     scenario: Scenario,
     schedulers: Schedulers,

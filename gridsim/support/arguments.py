@@ -6,10 +6,11 @@ expected type.  For a wrong value it raises ScenarioError, with the path, the co
 
 from __future__ import annotations
 
+import functools
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping, Set
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 import numpy as np
@@ -19,7 +20,12 @@ from gridcore.common.names import listed as listed
 from gridsim.errors import ScenarioError
 from gridsim.support import units
 
+if TYPE_CHECKING:
+    from inspect import Parameter
+
 _Kind = TypeVar("_Kind", bound=type)
+_Parameters = ParamSpec("_Parameters")
+_Value = TypeVar("_Value")
 #: Whole numbers in a scenario must be less than this, as in TOML and int64.
 INTEGER_LIMIT = 2**63
 
@@ -35,6 +41,45 @@ def check_names(function: str, names: Iterable[str], known: Collection[str]) -> 
     for name in names:
         if name not in known:
             raise ScenarioError(f"{function} has no argument {name!r}{hint(known, name)}")
+
+
+def suggest_arguments(function: Callable[_Parameters, _Value]) -> Callable[_Parameters, _Value]:
+    """Return a function that raises ScenarioError for unknown and missing arguments."""
+
+    @functools.wraps(function)
+    def wrapper(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Value:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            from inspect import signature  # takes long
+
+            try:
+                signature(function).bind(*args, **kwargs)
+            except TypeError as error:
+                _check_call(
+                    function.__name__, [*signature(function).parameters.values()], args, kwargs, error
+                )
+            raise
+
+    return wrapper
+
+
+def _check_call(
+    function: str,
+    parameters: Sequence[Parameter],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    error: TypeError,
+) -> None:
+    """Raise ScenarioError for the first argument of a call that is unknown or missing."""
+    named = [each.name for each in parameters if each.kind != each.VAR_KEYWORD]
+    unknown = [name for name in kwargs if name not in named]
+    if len(named) == len(parameters):
+        check_names(function, unknown, named)
+    required = [each.name for each in parameters if each.name in named and each.default is each.empty]
+    if missing := [name for name in required[len(args) :] if name not in kwargs]:
+        others = f", got {', '.join(unknown)}" if unknown else ""
+        raise ScenarioError(f"{function} requires {missing[0]}{others}") from error
 
 
 def unknown_name_error(kind: str, name: object, known: Iterable[str]) -> KeyError:

@@ -330,7 +330,7 @@ def test_ratios_of_a_sweep_are_around_1_on_a_logarithmic_axis() -> None:
     )
     assert [text.get_text() for text in means.get_xticklabels()] == ["50 ms", "1 s", "100 s"]
     assert ratios.get_yscale() == "log" and ratios.get_ylim()[0] < 0.5 < 1.0 < 2.0 < ratios.get_ylim()[1]
-    assert [line.get_ydata().tolist() for line in ratios.lines[:1]] == [[0.5, 2.0, 2.0]]
+    assert ratios.lines[0].get_ydata().tolist() == pytest.approx([0.5, 2.0, 2.0])
     assert means.lines[0].get_xdata().tolist() == [0.05, 1.0, 100.0]
     assert means.get_legend() is None and {text.get_text() for text in means.texts} == {"a", "b"}
     message = "b has the lowest mean max stretch at 2, a at 1 of 3 points."

@@ -254,6 +254,14 @@ def test_invalid_arguments_are_rejected(change: dict, message: str) -> None:
 
 
 def test_an_unknown_argument_is_an_error_with_the_closest_one() -> None:
+    with pytest.raises(
+        gs.ScenarioError, match="^replicate has no argument 'shedulers'; did you mean schedulers"
+    ):
+        gs.replicate(small_scenario(1), shedulers=["fcfs"], replicates=1)  # type: ignore[call-arg]
+    with pytest.raises(gs.ScenarioError, match="^sweep requires schedulers, got shedulers$"):
+        gs.sweep(small_scenario(1), shedulers=["fcfs"], over={})  # type: ignore[call-arg]
+    with pytest.raises(gs.ScenarioError, match="^compare requires scenario, got foo$"):
+        gs.compare(foo=1)  # type: ignore[call-overload]
     message = "^replicate has no argument 'replicate'; did you mean replicates"
     with pytest.raises(gs.ScenarioError, match=message):
         replicate(small_scenario, SCHEDULERS, replicate=5)
