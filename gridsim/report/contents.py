@@ -291,12 +291,27 @@ def _lead(results: Results, rows: Sequence[Row], baseline: str, comparable: bool
     if count == 1:
         (result,) = results.values()
         del lead["baseline"]
+        outcome = _outcome(result.lines())
+        lead = ({"result": outcome} if outcome else {}) | lead
         lead |= {"scheduler": line} if (line := "".join(_schedulers(results))) else {}
         return lead if result.of_log else lead | {"digest": result.digest}
     # the table of digests shows them as well
     if len(results) > tables.MAX_COLUMNS or measure_of(results) == "mean_waiting":
         return lead
     return lead | {"digests": ", ".join(f"{name} {result.digest[:16]}" for name, result in results.items())}
+
+
+def _outcome(lines: Mapping[str, str]) -> str:
+    """Return a sentence on what came out of a run, from the lines that `gridsim run` prints; may be empty."""
+    values = {key: line.partition(" (")[0] for key, line in lines.items()}
+    mean = values.get("waiting", "").partition(",")[0]
+    if mean.startswith("mean "):
+        text = f"Jobs wait for {mean.removeprefix('mean ')} on average"
+    elif "max stretch" in values:
+        text = f"The max stretch is {values['max stretch']}"
+    else:
+        return ""
+    return f"{text}, and the makespan is {values['makespan']}." if "makespan" in values else f"{text}."
 
 
 def _summary(

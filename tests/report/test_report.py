@@ -52,6 +52,8 @@ def test_report_of_a_run_has_its_printed_lines(single_run: gs.Result, write_repo
         if key in ("platform", "workload", "load", "makespan", "utilization", "digest"):
             assert line in actual.text, key
     assert actual.text.count(single_run.lines()["draw"]) == 1  # no card
+    outcome = f"The max stretch is {single_run.max_stretch_agg:.4g}, and the makespan is "
+    assert f"{outcome}{single_run.makespan:,.0f} s." in actual.text
     assert f"{single_run.max_stretch:.4g} s/Mflop" in actual.text
     assert f"max stretch over the discrete bound, {single_run.bound().stretch:.4g} s/Mflop" in actual.text
     messages = actual.tables["Messages"]
