@@ -176,6 +176,7 @@ class GatherNode(gs.NodeProgram):
         job.attempt += 1
         machines = self.candidates(view, job)
         job.missing = len(machines)
+        job.start = view.now_ns + 3 * (view.jobs.latency + (1 + job.missing) * view.jobs.transfer_time(128))
         for node in machines:
             view.send(node, "claim", application=job.number, attempt=job.attempt)
 
@@ -196,12 +197,12 @@ class GatherNode(gs.NodeProgram):
             job.nodes.append(message.sender)
         if job.missing:
             return
-        is_enough = len(job.nodes) >= job.tasks
+        is_enough = len(job.nodes) >= job.tasks and view.now_ns < job.start
         for node in job.nodes[job.tasks :] if is_enough else job.nodes:
             view.send(node, "cancel", application=job.number, attempt=job.attempt)
         if is_enough:
             job.nodes = job.nodes[: job.tasks]
-            view.jobs.start(job)
+            view.jobs.start(job, job.start)
         else:
             job.phase = gs.JobPhase.WAITING
             view.jobs.timer(job, 100.0 * view.random.uniform(0.5, 1.5), "retry")
