@@ -187,7 +187,8 @@ def scenarios(
     else:
         cases = _bags(max_nodes, faults, unequal, crowded, reachable, pauses)
     if rigid and constraints:
-        cases = cases.flatmap(with_machine_requirements)
+        required = cases.flatmap(with_machine_requirements)
+        cases = cases | required if cores else required  # machines with attributes have one core
     if rigid and job_times:
         cases = cases.flatmap(lambda scenario: _with_job_times(scenario, job_times))
     if constraints and not (rigid or faults or reachable):
@@ -388,15 +389,18 @@ def _with_cores(
         needs = {"cores": needs_column((1, 1, 2, 4)), "tasks_per_machine": needs_column((0, 1, 1, 2))}
         needs["exclusive"] = column((0, 0, 0, 1))
         if capacity["gpus"] is not None:
-            needs["gpus"] = needs_column((0, 1))
+            needs["gpus"] = needs_column((0, 1, 1))
         if capacity["attributes"] is not None:
             task_bytes = draw(st.sampled_from((1e9, 2.6e9, 3e9)))  # many tasks need the same
             needs["memory"] = column((0.0, task_bytes, task_bytes, 8e9 - task_bytes + 1))
     nodes = [tasks * k for tasks, k in zip(jobs.nodes, column((1, 1, 2, 4)), strict=True)]
     shared = _replace_recipes(scenario, capacity, {})
-    room = _rooms(shared, needs)
-    for i in np.flatnonzero(np.array(nodes) > room).tolist():  # such a job fits if it needs a core anywhere
-        nodes[i] = list(jobs.nodes)[i]
+    room, shrinks = _rooms(shared, needs).tolist(), draw(st.booleans())
+    for i in np.flatnonzero(np.array(nodes) > room).tolist():
+        if shrinks and room[i]:  # two such jobs contend for a machine
+            nodes[i] = 1 + room[i] // 2
+            continue
+        nodes[i] = list(jobs.nodes)[i]  # fits if each task needs a core anywhere
         for name in needs.keys() - {"exclusive"}:
             needs[name][i] = int(name == "cores")
     return _replace_recipes(shared, {}, {"nodes": nodes, **needs})

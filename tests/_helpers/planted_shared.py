@@ -353,6 +353,38 @@ class _CoresOnce(JobFitPolicy):
         return amount
 
 
+class _GpusOfAJob(JobFitPolicy):
+    """Policy that counts the GPUs of a job on its first machine only."""
+
+    def begin(self, application: int, places: list[tuple[int, int]]) -> None:
+        super().begin(application, places)
+        self.count_gpus(application, places, 1)
+
+    def leave(self, number: int) -> None:
+        i, places, _ = self.running[number]
+        super().leave(number)
+        self.count_gpus(i, places, -1)
+
+    def count_gpus(self, application: int, places: list[tuple[int, int]], sign: int) -> None:
+        """Take the GPUs on the other machines as free (1), or as in use again (-1)."""
+        for u, tasks in places[1:]:
+            self.free[2, u] += sign * self.amount(application, tasks)[2]
+
+
+class _SameGpu(JobFitPolicy):
+    """Policy that gives the same GPUs to all jobs that start at one instant."""
+
+    def dispatch(self, _: list[int]) -> None:
+        self.free_gpus = self.free[2].copy()
+        super().dispatch(_)
+
+    def rooms(self, application: int) -> Any:
+        free, self.free = self.free, np.stack([*self.free[:2], self.free_gpus])
+        rooms = super().rooms(application)
+        self.free = free
+        return rooms
+
+
 class _WholeGigabytes(JobFitPolicy):
     """Policy that counts memory in whole GB."""
 
@@ -518,6 +550,8 @@ _KINDS: dict[tuple[str, str], dict[type[Policy], tuple[str, ...]]] = {
     ("leaves room unused", "shared machines"): {_StaysExclusive: ("served", "runs", "foresight")},
     ("exceeds what machines have", "shared machines"): {
         _CoresOnce: ("sound", "runs", "foresight"),
+        _GpusOfAJob: ("sound",),
+        _SameGpu: ("sound",),
         _WholeGigabytes: ("sound",),
         _SharedExclusively: ("sound",),
         _EmptiedMachine: ("sound", "runs", "foresight"),
