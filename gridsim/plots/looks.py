@@ -24,7 +24,7 @@ ORDERS = (
     switching k-percent-best lwl bandwidth-centric rjss-best resource-exclusion-fastest dlwl
     expanding-ring random-walk-search advertisement rendezvous smallet-noinfo greatet-noinfo smallet-cpuinfo
     greatet-cpuinfo smallet-availinfo greatet-availinfo smallet-allinfo greatet-allinfo
-    migration-immediate wave-immediate migration-linger wave-linger
+    migration-immediate wave-immediate migration-linger wave-linger shortest-bag-first
     """,
     """
     dgs-asap backfill asap backfill-fcfs metascheduler zorilla backfill-conservative dgs-acap backfill-sjf
