@@ -217,14 +217,14 @@ def _delayed_job(result: Result, foresees_run_times: bool) -> str | None:
             continue
         place = waiting.index(first)
         running += waiting[:place]
-        before = reservation(first, running, now)
+        reserved_start = reservation(first, running, now)
         for job in waiting[place:]:
             if start[job] > now:
                 continue
             running.append(job)
-            if (after := reservation(first, running, now)) > before:
+            if (new_start := reservation(first, running, now)) > reserved_start:
                 return (
                     f"job {job} starts at {now / NS} s and so delays job {first}, the first one that waits, "
-                    f"by the estimates from {before / NS} s to {after / NS} s"
+                    f"by the estimates from {reserved_start / NS} s to {new_start / NS} s"
                 )
     return None

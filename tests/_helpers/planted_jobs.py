@@ -197,7 +197,7 @@ class GatherNode(gs.NodeProgram):
             job.nodes.append(message.sender)
         if job.missing:
             return
-        is_enough = len(job.nodes) >= job.tasks and view.now_ns < job.start
+        is_enough = len(job.nodes) >= job.tasks and view.now_ns <= job.start
         for node in job.nodes[job.tasks :] if is_enough else job.nodes:
             view.send(node, "cancel", application=job.number, attempt=job.attempt)
         if is_enough:
