@@ -7,13 +7,15 @@ that only they show.  Seconds are of the processor, of this process and those, w
 
     python benchmarks/bench_faults.py [--seeds 10] [--faults A,B] [--minutes 60] [--out faults.jsonl]
 
-Seed 0 of all faults comes first.  Checks that are in the file already are not done again.
+Seed 0 of all faults comes first, then the faults that needed many scenarios with few seeds so far.  Checks
+that are in the file already are not done again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import tempfile
@@ -98,15 +100,27 @@ def main() -> None:
     warnings.simplefilter("ignore")
     out, until = Path(given.out), time.monotonic() + 60.0 * given.minutes
     rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    done = {(row["fault"], row["seed"]) for row in rows}
-    for seed in range(given.seeds):
-        for name in given.faults.split(","):
-            if (name, seed) in done or time.monotonic() > until:
-                continue
-            rows.append(checked(name, faults[name], seed))
-            with out.open("a") as stream:
-                stream.write(json.dumps(rows[-1]) + "\n")
-    table([row for row in rows if row["fault"] in given.faults.split(",")])
+    #: Fault -> seed -> scenarios that were needed.
+    needed: dict[str, dict[int, int]] = {name: {} for name in given.faults.split(",")}
+    rows = [row for row in rows if row["fault"] in needed]
+    for row in rows:
+        needed[row["fault"]][row["seed"]] = row["examples"]
+
+    def urgency(name: str) -> float:
+        counts = needed[name].values()
+        return max(counts) / len(counts) ** 2 if counts else math.inf
+
+    while time.monotonic() < until:
+        names = [name for name, counts in needed.items() if not counts.keys() >= {*range(given.seeds)}]
+        if not names:
+            break
+        name = max(names, key=urgency)
+        seed = min({*range(given.seeds)} - needed[name].keys())
+        rows.append(checked(name, faults[name], seed))
+        needed[name][seed] = rows[-1]["examples"]
+        with out.open("a") as stream:
+            stream.write(json.dumps(rows[-1]) + "\n")
+    table(rows)
 
 
 if __name__ == "__main__":
