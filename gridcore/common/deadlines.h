@@ -12,14 +12,14 @@
 /* The entries from k on; `last` is the deadline of entry k - 1. */
 static inline int gridcore_deadlines_tail(const double *release, const double *size, const double *end,
     const double *done, double stretch, double start, double speed, ptrdiff_t k, ptrdiff_t n, double last,
-    double *deadline, double *slack, uint64_t *before)
+    double *deadline, double *slack, uint64_t *inversions)
 {
     int flags = 0;
     for (; k < n; k++) {
         const double at = release[k] + stretch * size[k];
         const uint64_t is_before = !(at > last);
         flags |= (end[k] <= at ? 0 : GRIDCORE_MAYBE_LATE) | (is_before ? GRIDCORE_UNSORTED : 0);
-        before[k / 64] = (k % 64 ? before[k / 64] : 0) | is_before << (k % 64);
+        inversions[k / 64] = (k % 64 ? inversions[k / 64] : 0) | is_before << (k % 64);
         slack[k] = (at - start) * speed - done[k];
         deadline[k] = last = at;
     }
@@ -30,7 +30,7 @@ static inline int gridcore_deadlines_tail(const double *release, const double *s
 __attribute__((target("avx2")))
 static inline int gridcore_deadlines_avx2(const double *release, const double *size, const double *end,
     const double *done, double stretch, double start, double speed, ptrdiff_t n, double *deadline, double *slack,
-    uint64_t *before)
+    uint64_t *inversions)
 {
     const __m256d s = _mm256_set1_pd(stretch), begin = _mm256_set1_pd(start), rate = _mm256_set1_pd(speed);
     __m256d late = _mm256_setzero_pd(), last = _mm256_set1_pd(-HUGE_VAL);
@@ -42,7 +42,7 @@ static inline int gridcore_deadlines_avx2(const double *release, const double *s
         last = _mm256_blend_pd(_mm256_permute4x64_pd(at, 0x90), last, 1);
         bits |= (uint64_t)_mm256_movemask_pd(_mm256_cmp_pd(at, last, _CMP_NGT_UQ)) << (k % 64);
         if (k % 64 == 60) {
-            before[k / 64] = bits;
+            inversions[k / 64] = bits;
             all |= bits;
             bits = 0;
         }
@@ -53,10 +53,10 @@ static inline int gridcore_deadlines_avx2(const double *release, const double *s
         last = _mm256_permute4x64_pd(at, 0xFF);
     }
     if (k % 64)
-        before[k / 64] = bits;
+        inversions[k / 64] = bits;
     all |= bits;
     return gridcore_deadlines_tail(release, size, end, done, stretch, start, speed, k, n,
-            _mm256_cvtsd_f64(last), deadline, slack, before)
+            _mm256_cvtsd_f64(last), deadline, slack, inversions)
         | (_mm256_movemask_pd(late) ? GRIDCORE_MAYBE_LATE : 0) | (all ? GRIDCORE_UNSORTED : 0);
 }
 #endif
@@ -101,17 +101,17 @@ static inline void gridcore_minimum_from(double *x, ptrdiff_t n)
 
 /* deadline = release + stretch * size, and slack = (deadline - start) * speed - done, entry by entry.  Returns
    GRIDCORE_MAYBE_LATE if an end is after its deadline, if only by rounding, and GRIDCORE_UNSORTED if a deadline is
-   not after the one before: these are the bits of `before`, of (n + 63) / 64 words. */
+   not after the one before: these are the bits of `inversions`, of (n + 63) / 64 words. */
 static inline int gridcore_deadlines(const double *release, const double *size, const double *end,
     const double *done, double stretch, double start, double speed, ptrdiff_t n, double *deadline, double *slack,
-    uint64_t *before)
+    uint64_t *inversions)
 {
 #ifdef GRIDCORE_AVX2
     if (gridcore_level)
-        return gridcore_deadlines_avx2(release, size, end, done, stretch, start, speed, n, deadline, slack, before);
+        return gridcore_deadlines_avx2(release, size, end, done, stretch, start, speed, n, deadline, slack, inversions);
 #endif
     return gridcore_deadlines_tail(release, size, end, done, stretch, start, speed, 0, n, -HUGE_VAL, deadline, slack,
-        before);
+        inversions);
 }
 
 #endif

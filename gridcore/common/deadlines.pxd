@@ -10,5 +10,5 @@ cdef extern from "deadlines.h":
     int deadlines_at "gridcore_deadlines"(
         const double* release, const double* size, const double* end, const double* done, double stretch,
         double start, double speed, Py_ssize_t n, double* deadline, double* slack,
-        uint64_t* before) noexcept nogil
+        uint64_t* inversions) noexcept nogil
     void minimum_from "gridcore_minimum_from"(double* x, Py_ssize_t n) noexcept nogil

@@ -62,18 +62,19 @@ cdef struct Profile:               # the entries of a queue in EDF order; scratc
     double* done                   # Mflop up to and with the entry; -inf if it has no work, so it has no slack to lose
     double* work_before            # work before the entry, Mflop; n + 1 values
     double* slack
-    uint64_t* before               # a bit for each entry: its deadline is not after that of the entry before
+    uint64_t* inversions           # a bit for each entry: its deadline is not after that of the entry before
 
 
-cdef inline double fill_entry(const Queue* q, int i, double before, Py_ssize_t k, const Profile* p) noexcept nogil:
-    """Make entry `i` of the queue entry `k` of a profile, after `before` Mflop of work; return the work with it.
+cdef inline double fill_entry(const Queue* q, int i, double work_before, Py_ssize_t k,
+                              const Profile* p) noexcept nogil:
+    """Make entry `i` of the queue entry `k` of a profile, after `work_before` Mflop; return the work with it.
 
     Its deadline, slack and end are not filled in.
     """
-    cdef double done = before + q.work[i]
+    cdef double done = work_before + q.work[i]
     p.release[k] = q.release[i]
     p.size[k] = q.size[i]
-    p.work_before[k] = before
+    p.work_before[k] = work_before
     p.done[k] = done if q.work[i] > 0.0 else -INFINITY
     return done
 
@@ -114,7 +115,7 @@ cdef inline void sort_profile(const Queue* q, double start, int* order, const Pr
     cdef double done
     cdef uint64_t bits
     for word in range(0, n, 64):
-        bits = p.before[word // 64]
+        bits = p.inversions[word // 64]
         while bits != 0:
             k = word + lowest_bit(bits)
             bits &= bits - 1
@@ -151,7 +152,8 @@ cdef inline bint is_feasible_at(const Queue* q, double stretch, double start, in
     cdef int flags
     if stretch + stretch * TOLERANCE < q.floor:
         return False
-    flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack, p.before)
+    flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack,
+                         p.inversions)
     if flags & UNSORTED:
         sort_profile(q, start, order, p)
         fill_ends(q, start, p)
@@ -177,7 +179,7 @@ cdef Py_ssize_t sample_queue(const Queue* q, int* order, const Grid* grid, doubl
     cdef Profile p
     p.deadline, p.release, p.size, p.end = scratch, scratch + n, scratch + 2 * n, scratch + 3 * n
     p.done, p.work_before, p.slack = scratch + 4 * n, scratch + 5 * n, scratch + 6 * n + 1
-    p.before = <uint64_t*> (scratch + 7 * n + 1)
+    p.inversions = <uint64_t*> (scratch + 7 * n + 1)
     fill_profile(q, order, start, &p)
     # deadlines are met from some stretch on, which is searched from `least` on
     first = samples_below(grid, least)
@@ -191,7 +193,7 @@ cdef Py_ssize_t sample_queue(const Queue* q, int* order, const Grid* grid, doubl
     for i in range(first, grid.n_stretch):
         # the profile is that of the first stretch, and no larger one misses a deadline, so that ends do not matter
         if i > first and UNSORTED & deadlines_at(p.release, p.size, p.end, p.done, grid.stretch[i], start, q.speed, n,
-                                                 p.deadline, p.slack, p.before):
+                                                 p.deadline, p.slack, p.inversions):
             sort_profile(q, start, order, &p)
         for j in range(grid.n_size):
             deadline = release_new + grid.stretch[i] * grid.size[j]

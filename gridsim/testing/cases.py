@@ -27,6 +27,7 @@ from gridsim.model.workload import Workload
 from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.machines import RunMachines
 from gridsim.support.arrays import Integers
+from gridsim.support.random_streams import Streams
 
 #: Numbers of machines that are special cases of trees.
 _MACHINE_COUNTS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
@@ -279,7 +280,7 @@ def long_queues() -> list[Scenario]:
     """Return scenarios of rigid jobs whose queues are longer than in random scenarios, with estimates."""
     cases = []
     for seed in range(_LONG_QUEUES):
-        stream = np.random.default_rng(seed)
+        stream = Streams(seed)("long queue")
         times = stream.uniform(10.0, 600.0, (2, _QUEUED_JOBS))
         workload = Workload.jobs_of(
             np.sort(stream.uniform(0.0, 1200.0, _QUEUED_JOBS)),
