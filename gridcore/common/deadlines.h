@@ -9,20 +9,26 @@
 #define GRIDCORE_MAYBE_LATE 1
 #define GRIDCORE_UNSORTED 2
 
-/* The entries from k on; `last` is the deadline of entry k - 1. */
+/* The entries from k on; `last` is the deadline of entry k - 1, and `bits` the beginning of a word of `inversions`. */
 static inline int gridcore_deadlines_tail(const double *release, const double *size, const double *end,
     const double *done, double stretch, double start, double speed, ptrdiff_t k, ptrdiff_t n, double last,
-    double *deadline, double *slack, uint64_t *inversions)
+    uint64_t bits, double *deadline, double *slack, uint64_t *inversions)
 {
     int flags = 0;
     for (; k < n; k++) {
         const double at = release[k] + stretch * size[k];
         const uint64_t is_before = !(at > last);
         flags |= (end[k] <= at ? 0 : GRIDCORE_MAYBE_LATE) | (is_before ? GRIDCORE_UNSORTED : 0);
-        inversions[k / 64] = (k % 64 ? inversions[k / 64] : 0) | is_before << (k % 64);
+        bits |= is_before << (k % 64);
+        if (k % 64 == 63) {
+            inversions[k / 64] = bits;
+            bits = 0;
+        }
         slack[k] = (at - start) * speed - done[k];
         deadline[k] = last = at;
     }
+    if (n % 64)
+        inversions[n / 64] = bits;
     return flags;
 }
 
@@ -52,12 +58,9 @@ static inline int gridcore_deadlines_avx2(const double *release, const double *s
             _mm256_mul_pd(_mm256_sub_pd(at, begin), rate), _mm256_loadu_pd(done + k)));
         last = _mm256_permute4x64_pd(at, 0xFF);
     }
-    if (k % 64)
-        inversions[k / 64] = bits;
-    all |= bits;
     return gridcore_deadlines_tail(release, size, end, done, stretch, start, speed, k, n,
-            _mm256_cvtsd_f64(last), deadline, slack, inversions)
-        | (_mm256_movemask_pd(late) ? GRIDCORE_MAYBE_LATE : 0) | (all ? GRIDCORE_UNSORTED : 0);
+            _mm256_cvtsd_f64(last), bits, deadline, slack, inversions)
+        | (_mm256_movemask_pd(late) ? GRIDCORE_MAYBE_LATE : 0) | (all | bits ? GRIDCORE_UNSORTED : 0);
 }
 #endif
 
@@ -110,7 +113,7 @@ static inline int gridcore_deadlines(const double *release, const double *size, 
     if (gridcore_level)
         return gridcore_deadlines_avx2(release, size, end, done, stretch, start, speed, n, deadline, slack, inversions);
 #endif
-    return gridcore_deadlines_tail(release, size, end, done, stretch, start, speed, 0, n, -HUGE_VAL, deadline, slack,
+    return gridcore_deadlines_tail(release, size, end, done, stretch, start, speed, 0, n, -HUGE_VAL, 0, deadline, slack,
         inversions);
 }
 

@@ -26,7 +26,7 @@ import numpy as np
 from gridcore.common.arguments cimport (
     FINITE, NOT_NEGATIVE, POSITIVE, check_array, check_lengths, check_offsets, check_scalar, doubles, integers,
 )
-from gridcore.common.bits cimport lowest_bit
+from gridcore.common.bits cimport count_bits, lowest_bit
 from gridcore.common.cells cimport detect, divide
 from gridcore.common.deadlines cimport MAYBE_LATE, UNSORTED, deadlines_at, minimum_from
 from gridcore.queues.edf cimport (
@@ -50,6 +50,7 @@ cdef double TOLERANCE = 1e-12
 
 cdef enum:
     GAPS = 64                          # gaps that are divided at once
+    SHORT = 8                          # entries of a queue that is searched from the front
 
 
 # --- one queue ------------------------------------------------------------------------------------
@@ -85,14 +86,13 @@ cdef inline void fill_ends(const Queue* q, double start, const Profile* p) noexc
         p.end[k] = start + p.done[k] / q.speed
 
 
-cdef inline void fill_profile(const Queue* q, const int* order, double start, const Profile* p) noexcept nogil:
-    """Fill in a profile, but for its deadlines and slack."""
+cdef inline void fill_profile(const Queue* q, const int* order, const Profile* p) noexcept nogil:
+    """Fill in the fields of a profile that depend only on the order, but not the ends."""
     cdef Py_ssize_t k
     cdef double done = 0.0
     for k in range(q.n):
         done = fill_entry(q, order[k], done, k, p)
     p.work_before[q.n] = done
-    fill_ends(q, start, p)
 
 
 cdef inline Py_ssize_t insert_entry(double* deadline, int* order, Py_ssize_t i) noexcept nogil:
@@ -106,14 +106,18 @@ cdef inline Py_ssize_t insert_entry(double* deadline, int* order, Py_ssize_t i) 
     return i
 
 
-cdef inline void sort_profile(const Queue* q, double start, int* order, const Profile* p) noexcept nogil:
-    """Sort a profile by its deadlines; its ends stay as they were.
+cdef bint sort_few(const Queue* q, double start, int* order, const Profile* p) noexcept nogil:
+    """Sort a profile by its deadlines if few entries move, and return whether it is sorted.
 
     Entries that stay where they are, after as much work as before, are left alone.
     """
-    cdef Py_ssize_t n = q.n, i = 0, k, first, word, moves = 0
+    cdef Py_ssize_t n = q.n, i = 0, k, first, word, inverted = 0, moves = 0
     cdef double done
     cdef uint64_t bits
+    for word in range(0, n, 64):
+        inverted += count_bits(p.inversions[word // 64])
+    if 4 * inverted > n:
+        return False
     for word in range(0, n, 64):
         bits = p.inversions[word // 64]
         while bits != 0:
@@ -136,15 +140,23 @@ cdef inline void sort_profile(const Queue* q, double start, int* order, const Pr
                 i += 1
             else:
                 p.work_before[n] = done
-            if moves > 4 * n + 160:        # far from sorted
-                sort_by_deadline(p.deadline, order, n, p.slack)
-                fill_profile(q, order, start, p)
-                for k in range(n):
-                    p.slack[k] = (p.deadline[k] - start) * q.speed - p.done[k]
-                return
+            if moves > 4 * n:
+                return False
+    return True
 
 
-cdef inline bint is_feasible_at(const Queue* q, double stretch, double start, int* order, const Profile* p) noexcept nogil:
+cdef void sort_profile(const Queue* q, double start, int* order, const Profile* p) noexcept nogil:
+    """Sort a profile by its deadlines; its ends stay as they were."""
+    cdef Py_ssize_t k
+    if sort_few(q, start, order, p):
+        return
+    sort_by_deadline(p.deadline, order, q.n, p.slack)
+    fill_profile(q, order, p)
+    for k in range(q.n):
+        p.slack[k] = (p.deadline[k] - start) * q.speed - p.done[k]
+
+
+cdef bint is_feasible_at(const Queue* q, double stretch, double start, int* order, const Profile* p) noexcept nogil:
     """Return whether the queue and the running task meet their deadlines at `stretch`, which becomes the profile's.
 
     The profile, with its ends, must match `order`, which seldom changes much from one stretch to the next.
@@ -160,6 +172,15 @@ cdef inline bint is_feasible_at(const Queue* q, double stretch, double start, in
     return not flags or is_met(p.end, p.deadline, q.n)
 
 
+cdef inline Py_ssize_t entries_due(const double* deadlines, Py_ssize_t n, double latest, Py_ssize_t k) noexcept nogil:
+    """Return how many of the sorted deadlines are at most `latest`; `k` is a guess."""
+    while k < n and deadlines[k] <= latest:
+        k += 1
+    while k > 0 and deadlines[k - 1] > latest:
+        k -= 1
+    return k
+
+
 cdef inline void divide_gaps(const double* gaps, Py_ssize_t n, const Grid* grid, unsigned int* out) noexcept nogil:
     """Write the tasks of each size that fit into each of `n` gaps."""
     cdef Py_ssize_t k
@@ -170,17 +191,18 @@ cdef inline void divide_gaps(const double* gaps, Py_ssize_t n, const Grid* grid,
 cdef Py_ssize_t sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, double least,
                              unsigned int* out, double* scratch) noexcept nogil:
     cdef Py_ssize_t n = q.n, row = grid.n_size * grid.n_task_size, first, i, j, k
+    cdef Py_ssize_t due = 0            # number of entries due by the deadline of the least size
     cdef double start = q.free_at if q.free_at > release_new else release_new
     cdef double deadline, gap
     cdef unsigned int* cell
     cdef double[GAPS] gaps
-    cdef Py_ssize_t[GAPS] place        # the number of entries due by the deadline of each size
     cdef Py_ssize_t n_gaps = 0
     cdef Profile p
     p.deadline, p.release, p.size, p.end = scratch, scratch + n, scratch + 2 * n, scratch + 3 * n
     p.done, p.work_before, p.slack = scratch + 4 * n, scratch + 5 * n, scratch + 6 * n + 1
     p.inversions = <uint64_t*> (scratch + 7 * n + 1)
-    fill_profile(q, order, start, &p)
+    fill_profile(q, order, &p)
+    fill_ends(q, start, &p)
     # deadlines are met from some stretch on, which is searched from `least` on
     first = samples_below(grid, least)
     while first > 0 and is_feasible_at(q, grid.stretch[first - 1], start, order, &p):
@@ -189,22 +211,22 @@ cdef Py_ssize_t sample_queue(const Queue* q, int* order, const Grid* grid, doubl
         first += 1
     memset(out, 0, first * row * sizeof(unsigned int))
     cell = out + first * row
-    memset(place, 0, sizeof(place))
     for i in range(first, grid.n_stretch):
         # the profile is that of the first stretch, and no larger one misses a deadline, so that ends do not matter
         if i > first and UNSORTED & deadlines_at(p.release, p.size, p.end, p.done, grid.stretch[i], start, q.speed, n,
                                                  p.deadline, p.slack, p.inversions):
             sort_profile(q, start, order, &p)
+        k = 0
+        if n > SHORT:
+            deadline = release_new + grid.stretch[i] * grid.size[0]
+            due = entries_due(p.deadline, n, deadline, due)
+            k = due
+        # an entry may lose as much as the entry after it that can lose least
+        minimum_from(p.slack + k // 4 * 4, n - k // 4 * 4)
         for j in range(grid.n_size):
             deadline = release_new + grid.stretch[i] * grid.size[j]
-            k = place[j % GAPS]        # of the stretch before: a guess, mostly right
             while k < n and p.deadline[k] <= deadline:
                 k += 1
-            while k > 0 and p.deadline[k - 1] > deadline:
-                k -= 1
-            place[j % GAPS] = k
-            if j == 0:  # an entry may lose as much as the entry after it that can lose least
-                minimum_from(p.slack + k // 4 * 4, n - k // 4 * 4)
             gap = (deadline - start) * q.speed - p.work_before[k]
             gap = p.slack[k] if k < n and p.slack[k] < gap else gap
             gaps[n_gaps] = gap if gap > 0.0 else 0.0
