@@ -189,7 +189,7 @@ def scenarios(
         cases = _bags(max_nodes, faults, unequal, crowded, reachable, pauses)
     if rigid and constraints:
         required = cases.flatmap(with_machine_requirements)
-        cases = cases | required if cores else required  # machines with attributes have one core
+        cases = cases | required if cores is True else required  # the latter share no machines
     if rigid and job_times:
         cases = cases.flatmap(lambda scenario: _with_job_times(scenario, job_times))
     if constraints and not (rigid or faults or reachable):
