@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 else:
     _Quantity = _Type = click.ParamType  # older versions of click have no type parameter
 
+#: Largest number of nodes whose numbers an option may list.
+_MAX_LISTED_NODES = 1 << 20
 #: Name of an option -> its value.
 Flags = dict[str, Any]
 Command = Callable[..., Any]
@@ -238,7 +240,32 @@ class _OrList(_Type):
         return "N|FACTORx|+N" if isinstance(self.entry, _OrMultiple) else "N"
 
 
+class _OfNodes(_Type):
+    """A number of each node, or with commas numbers of several sites or ``COUNTxNUMBER``, of COUNT nodes."""
+
+    def __init__(self, number: Any) -> None:
+        self.number, self.name = number, number.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        groups = [re.fullmatch(r"\s*([0-9]{1,9})x(.+)", part) for part in str(value).split(",")]
+        if not any(groups):
+            return _OrList(self.number).convert(value, param, ctx)
+        if not all(groups):
+            self.fail(
+                f"must have a number of nodes in each entry, such as 180x0,20x4, got {value!r}", param, ctx
+            )
+        counts = [int(group[1]) for group in groups if group is not None]
+        if sum(counts) > _MAX_LISTED_NODES:
+            self.fail(f"must be of at most {_MAX_LISTED_NODES:,} nodes, got {sum(counts):,}", param, ctx)
+        numbers = [self.number.convert(group[2].strip(), param, ctx) for group in groups if group is not None]
+        return tuple(number for count, number in zip(counts, numbers, strict=True) for _ in range(count))
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return f"{self.number.get_metavar(param, ctx) or 'N'}|COUNTxN,..."
+
+
 INT_OR_LIST = _OrList(INT)
+INTS_OF_NODES, BYTES_OF_NODES = _OfNodes(INT), _OfNodes(UnitQuantity("bytes"))
 INTS_OR_MULTIPLES, FLOAT_OR_MULTIPLE = _OrList(_OrMultiple(INT)), _OrMultiple(FLOAT)
 
 

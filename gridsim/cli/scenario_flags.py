@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from gridsim.cli.options import (
+    BYTES_OF_NODES,
     FLOAT_OR_MULTIPLE,
     INT,
     INT_OR_LIST,
+    INTS_OF_NODES,
     INTS_OR_MULTIPLES,
     SECONDS,
     WATTS,
@@ -125,6 +127,20 @@ _scenario_options: tuple[Decorator, ...] = (
         metavar="[SITE,...]",
         help="With --cores-per-node: jobs share the nodes, and each of their processors is a core anywhere; "
         "of several logs at all sites, or at these.  --set NAME.exclusive=true gives each job whole nodes.",
+    ),
+    click.option(
+        "--gpus-per-node",
+        "gpus",
+        type=INTS_OF_NODES,
+        help="With --shared: GPUs of a node, which jobs take as the log says (sacct); 180x0,20x4: 180 nodes "
+        "without and 20 with 4.  With several logs N,N,...  [not counted]",
+    ),
+    click.option(
+        "--memory-per-node",
+        "memory",
+        type=BYTES_OF_NODES,
+        help='With --shared: memory of a node, such as "192 GiB", of which jobs take what they requested; '
+        "entries as of --gpus-per-node.  [not counted]",
     ),
     click.option(
         "--after",
@@ -342,6 +358,8 @@ def scenario_of(flags: Flags) -> Scenario:
     platform = _with_flags("platform", platform, values, _PLATFORM_FLAGS, seed)
     if "shared" in values:
         platform = share_nodes(platform, values, is_rigid=rigid, has_logs=bool(logs))
+    elif resources := {"gpus", "memory"} & set(values):
+        raise ScenarioError(f"--{min(resources)}-per-node requires --shared")
     workload: Any = base.workload.recipe
     if logs:
         paths = tuple(text("--job-log", path) for path in logs)

@@ -123,7 +123,7 @@ def _sharing(shared: str | None, names: Sequence[str]) -> list[bool]:
 def share_nodes(
     platform: EqualSpeeds | SiteSpeeds, values: Flags, *, is_rigid: bool, has_logs: bool
 ) -> EqualSpeeds | SiteSpeeds:
-    """Return a platform with the cores of --cores-per-node, whose nodes jobs share as --shared says.
+    """Return a platform with the cores, GPUs and memory of nodes, which jobs share as --shared says.
 
     In `values`, --cores-per-node then is that of the workload, and there is no --shared.
     """
@@ -149,7 +149,9 @@ def share_nodes(
         values["cores_per_node"] = tuple(
             1 if is_shared else count for is_shared, count in zip(shares, counts, strict=True)
         )
-    return msgspec.structs.replace(platform, cores=cores)
+    resources = {name: values[name] for name in ("gpus", "memory") if name in values}
+    with flags_in_errors({f"platform.{name}": f"--{name}-per-node" for name in resources}):
+        return msgspec.structs.replace(platform, cores=cores, **resources)
 
 
 def changed_count(change: Multiple | Addition, count: int) -> int:

@@ -675,7 +675,9 @@ class WorkloadConstructors:
         """Return a workload: the rigid jobs of a job log, such as SWF or sacct, released as recorded, the first at 0 s.
 
         Jobs of unknown run time are left out, and run times of 0 s count as 1 s, both with a warning.  `realize`
-        reads the file, and rejects a job of more nodes than the platform has machines that suit it.
+        reads the file, and rejects a job of more nodes than the platform has machines that suit it.  Of machines
+        that jobs share, a job takes the GPUs and the requested memory of the log, divided evenly among its nodes,
+        if machines state theirs (`gpus` and `memory` of the platform).
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ from gridsim.model.resampling import Blocks, resample
 from gridsim.model.rigid_workloads import MaxNodes, RigidJobsKind, home_speeds, rigid_columns
 from gridsim.optimization.chains import earliest_ends
 from gridsim.support.arguments import normalise, real, sequence
-from gridsim.support.arrays import Floats, Integers
+from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.columns import IntColumn
 from gridsim.support.parameters import FilePath, Limits, Seed
 from gridsim.support.provenance import file_state
@@ -31,7 +31,7 @@ _DAY = 86_400.0
 #: Column that groups the jobs of a log -> its field in the log, which is also its key in the header.
 _GROUPS = {"user": "user", "queue": "queue", "account": "group"}
 #: The columns of the jobs of a log besides those that recipes compute.
-_SHARED_COLUMNS = ("cores", "tasks_per_machine")
+_SHARED_COLUMNS = ("cores", "tasks_per_machine", "gpus", "memory")
 _LOG_COLUMNS = ("tasks", "requested", "job", "core_share", *_SHARED_COLUMNS, *_GROUPS)
 
 #: Sentence on jobs that share the nodes of a log that states how many nodes each had.
@@ -42,7 +42,9 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     """The rigid jobs of a job log, such as SWF or sacct, released as recorded, the first at 0 s.
 
     Jobs of unknown run time are left out, and run times of 0 s count as 1 s, both with a warning.  `realize`
-    reads the file, and rejects a job of more nodes than the platform has machines that suit it.
+    reads the file, and rejects a job of more nodes than the platform has machines that suit it.  Of machines
+    that jobs share, a job takes the GPUs and the requested memory of the log, divided evenly among its nodes,
+    if machines state theirs (`gpus` and `memory` of the platform).
 
     Parameters
     ----------
@@ -126,6 +128,10 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
             return f"jobs take cores in parts of {procs}, each on a machine of its own"
         return _PARTS_OF_LOG if _facts(self.path).has_node_counts else ""
 
+    def resources(self, platform: Platform) -> str:
+        """Return a sentence on the GPUs and the memory that jobs take of shared machines; "" if none."""
+        return _resources_text(_resources(platform, self.constraints))
+
     @property
     def dates(self) -> tuple[str, str] | None:
         """The dates of the first and the last submission in the window; None if unknown or changed.
@@ -158,7 +164,8 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
             utilization=max(share / copies, math.ulp(0.0)) if share and is_scaled_by_log else None,
             machines=machines if is_scaled_by_log else None,
             after=self.after,
-            is_shared=platform.is_shared,
+            uses=_resources(platform, self.constraints),
+            draws_memory=_draws_memory(self.constraints),
             keeps_nodes=_keeps_nodes(self.cores_per_node, platform.cores),
         )
         _warn_of_whole_nodes([self.path], [self.cores_per_node], platform)
@@ -192,6 +199,7 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
             is_equal = platform.extremes[0] == platform.extremes[1]
             columns |= _with_predecessors(jobs, release, jobs["run_time"] if is_equal else 0.0 * release)
         requirements = draw_requirements(self.constraints, self.seed, len(release))
+        requirements = _with_memory(requirements, columns.pop("memory", None))
         return rigid_columns(platform, _known(columns), np.tile(jobs["run_time"], copies), requirements)
 
 
@@ -332,6 +340,10 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
         texts = ", ".join(f"{count} ({name})" for count, name in zip(counts, names, strict=True))
         return f"jobs take cores in parts of {texts}; parts of several cores are on different machines"
 
+    def resources(self, platform: Platform) -> str:
+        """Return a sentence on the GPUs and the memory that jobs take of shared machines; "" if none."""
+        return _resources_text(_resources(platform))
+
     @property
     def unfinished_jobs(self) -> str:
         """A sentence on the jobs that the logs leave out at their ends; "" if there are none."""
@@ -361,7 +373,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
                 end=self.end,
                 max_nodes=self.max_nodes,
                 after=self.after,
-                is_shared=platform.is_shared,
+                uses=_resources(platform),
                 keeps_nodes=_keeps_nodes(procs, None if cores is None else cores[first[k] :][: sizes[k]]),
             )
             if self.after != "none":
@@ -399,7 +411,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
             machine = draw.integers(sizes[homes[0]])[home_of.ravel()]
         else:
             machine = draw.integers(sizes[site])
-        run_time = all_jobs.pop("run_time")
+        run_time, memory = all_jobs.pop("run_time"), all_jobs.pop("memory", None)
         if self.after != "none":
             is_equal = platform.extremes[0] == platform.extremes[1]
             shortest = run_time if is_equal else 0.0 * run_time
@@ -411,7 +423,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
             platform,
             _known({**all_jobs, **_name_columns(names, self.resample), "submitter": first[site] + machine}),
             run_time,
-            Requirements(),
+            _with_memory(Requirements(), memory),
         )
 
     def _warn_of_periods(self, releases: Sequence[Floats]) -> None:
@@ -442,24 +454,25 @@ def _jobs_of_log(
     utilization: float | None = None,
     machines: int | None = None,
     after: Literal["none", "preceding", "user"] = "none",
-    is_shared: bool,
+    uses: frozenset[str],
+    draws_memory: bool = False,
     keeps_nodes: bool,
 ) -> Columns:
     """Return the jobs of a log: `_LOG_COLUMNS`, release (s on its clock), run_time (s), and unix_start.
 
     The last one has a single entry, the UNIX time at which the clock begins; NaN if the header has none.  The
-    `_SHARED_COLUMNS` exist if `is_shared`, that is, if jobs share machines.  The other parameters are those
-    of `gridsim.traces.rigid.derive_jobs`, and `JobLogRecipe.after`; with it, there are also the fields of
-    `gridsim.traces.dependencies.Predecessors`.
+    `_SHARED_COLUMNS` are those in `uses`; if memory is drawn (`draws_memory`), there is no warning that the
+    memory of the log is left out.  The other parameters are those of `gridsim.traces.rigid.derive_jobs`, and
+    `JobLogRecipe.after`; with it, there are also the fields of `gridsim.traces.dependencies.Predecessors`.
 
     Raises
     ------
     ScenarioError
-        If there is no job.
+        If there is no job, or no number of nodes of a job whose GPUs are used.
     """
     from gridsim.traces.dependencies import preceding_jobs, previous_jobs
     from gridsim.traces.jobs import unix_start
-    from gridsim.traces.rigid import derive_jobs, warn_missing_requests
+    from gridsim.traces.rigid import derive_jobs, warn_memory, warn_missing_requests
 
     log, _ = _read(path)
     jobs = derive_jobs(
@@ -471,6 +484,7 @@ def _jobs_of_log(
         utilization=utilization,
         machines=machines,
         uses_preceding=after == "preceding",
+        uses_gpus="gpus" in uses,
         keeps_nodes=keeps_nodes,
     )
     if not len(jobs):
@@ -484,9 +498,23 @@ def _jobs_of_log(
         find = preceding_jobs if after == "preceding" else previous_jobs
         predecessors = find(log, jobs)._asdict()
     shared: Columns = {}
-    if is_shared:
+    if uses:
+        if not draws_memory:
+            warn_memory(log, jobs, is_used="memory" in uses)
         is_of_node = (jobs.cores > 1) | (keeps_nodes & (log.nodes[jobs.row] > 0))
-        shared = {"cores": jobs.cores, "tasks_per_machine": is_of_node.astype(np.int64)}
+        gpus = log.gpus[jobs.row]
+        shared = {
+            "cores": jobs.cores,
+            "tasks_per_machine": is_of_node.astype(np.int64),
+            "gpus": -(-gpus // jobs.nodes),
+            "memory": log.memory[jobs.row] / jobs.nodes,
+        }
+        shared = {name: column for name, column in shared.items() if name in uses}
+        for i in first_true(("gpus" in uses) & (gpus > 0) & (jobs.nodes > 1) & ~is_of_node):
+            raise ScenarioError(
+                f"{path}: the log must state the number of nodes (NNodes) of jobs with GPUs on machines "
+                f"that jobs share, got none for job {jobs.job[i]}; platform.gpus = 0 leaves out the GPUs"
+            )
     return {
         **predecessors,
         "release": jobs.release,
@@ -499,6 +527,40 @@ def _jobs_of_log(
         **{name: log.jobs[field][jobs.row].astype(np.int64) for name, field in _GROUPS.items()},
         "unix_start": np.array([unix_start(log.header)]),
     }
+
+
+def _resources(platform: Platform, constraints: Constraints | None = None) -> frozenset[str]:
+    """Return the names of the `_SHARED_COLUMNS` of jobs of a log; none if jobs do not share machines.
+
+    Jobs take the GPUs and the memory of the log if machines state theirs; memory that is drawn replaces that
+    of the log.
+    """
+    if not platform.is_shared:
+        return frozenset()
+    names = {"cores", "tasks_per_machine"}
+    if platform.gpus is not None:
+        names.add("gpus")
+    attributes = platform.attributes
+    if attributes is not None and attributes.memory is not None and not _draws_memory(constraints):
+        names.add("memory")
+    return frozenset(names)
+
+
+def _draws_memory(constraints: Constraints | None) -> bool:
+    return constraints is not None and len(constraints.memory) > 0
+
+
+def _resources_text(names: frozenset[str]) -> str:
+    """Return a sentence on the GPUs and the memory among the names of `_resources`; "" if there are none."""
+    nouns = [noun for name, noun in (("gpus", "GPUs"), ("memory", "requested memory")) if name in names]
+    return (
+        f"jobs take the {' and '.join(nouns)} of the log, divided evenly among their parts" if nouns else ""
+    )
+
+
+def _with_memory(requirements: Requirements, memory: Floats | None) -> Requirements:
+    """Return requirements with the memory that jobs of a log need on each of their machines, if any does."""
+    return requirements if memory is None or not memory.any() else requirements._replace(memory=memory)
 
 
 def _keeps_nodes(cores_per_node: int, cores: Integers | None) -> bool:

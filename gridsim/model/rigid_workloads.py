@@ -336,6 +336,11 @@ def _check_room(platform: Platform, columns: Columns, requirements: Requirements
                 "; with workload.cores_per_node, machines are nodes of several processors; "
                 "workload.max_nodes leaves out larger jobs"
             )
+            if is_shared and len(needs) > 1:
+                advice = (
+                    "; platform.gpus and platform.memory are those of each machine, or lists with an entry "
+                    "for each"
+                )
         raise ScenarioError(
             f"workload.nodes[{i}] must be at most {room[i]}, {reason}, got {tasks[i]} for job {number}"
             f"{advice}"

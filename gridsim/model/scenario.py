@@ -184,11 +184,13 @@ class Scenario:
 
     @property
     def remarks(self) -> dict[str, str]:
-        """`Workload.remarks`, but machines that jobs share are no nodes: ``parts`` has the parts of jobs."""
+        """`Workload.remarks`; ``parts`` says what jobs take of shared machines, which are no nodes."""
         lines, recipe = self.workload.remarks, self.workload.recipe
-        if self.platform.is_shared and isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.parts:
+        if not (self.platform.is_shared and isinstance(recipe, JobLogRecipe | SiteLogsRecipe)):
+            return lines
+        if parts := "; ".join(filter(None, (recipe.parts, recipe.resources(self.platform)))):
             lines.pop("cores", None)
-            lines["parts"] = recipe.parts
+            lines["parts"] = parts
         return lines
 
     def by_site(self) -> dict[str, Scenario]:

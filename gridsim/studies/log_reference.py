@@ -13,6 +13,7 @@ from gridsim.model.platform import Platform
 from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe, followers
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
+from gridsim.support.arrays import Integers
 
 #: Name of the recorded schedule in comparisons.
 LOG = "log"
@@ -123,6 +124,11 @@ def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe | SiteLogsRecipe
     except ScenarioError as error:
         reason = "workload.max_nodes leaves out jobs" if recipe.max_nodes is not None else str(error)
         raise _NoSchedule(f"{_DIFFERENT}: {reason}") from error
+    gpus = scenario.workload.realize(platform).gpus
+    if gpus is not None and platform.gpus is not None:
+        most, peak = int(platform.gpus.sum()), _peak(result, gpus)
+        if peak > most:
+            raise _NoSchedule(f"its jobs had up to {peak:,} GPUs at once, and the platform has {most:,}")
     unknown, jobs = int(result.applications["failed"].sum()), len(result.applications)
     if unknown > _MAX_UNKNOWN * jobs:
         raise _NoSchedule(f"the log does not state the waiting time of {unknown:,} of {jobs:,} jobs")
@@ -173,12 +179,20 @@ def _schedule_of_log(
     return result
 
 
-def _peak(result: Result) -> int:
-    """Return the largest number of machines, or of their cores if jobs share them, in use at once."""
+def _peak(result: Result, amount: Integers | None = None) -> int:
+    """Return the largest number of machines, or of their cores if jobs share them, in use at once.
+
+    Parameters
+    ----------
+    amount
+        What a job uses of each of its machines, int64[jobs]; by default its cores.
+    """
     from gridsim.traces.rigid import peak_use
 
     known = ~np.isnan(result.applications["finish"])
     width, start, finish = (result.applications[name][known] for name in ("tasks", "first_start", "finish"))
-    if "cores" in result.applications:
+    if amount is not None:
+        width = width * amount[known]
+    elif "cores" in result.applications:
         width = width * result.applications["cores"][known]
     return peak_use(width, start, finish)

@@ -19,7 +19,8 @@ from gridsim.traces._text import Remark
 from gridsim.traces.info import choose_format, load_format
 from gridsim.traces.job_lines import job_count, lines_of
 from gridsim.traces.job_remarks import contradictions
-from gridsim.traces.jobs import COUNT_KEYS, JOB_FIELDS, JobLog, header_count
+from gridsim.traces.jobs import COUNT_KEYS, GPUS_UNUSED, JOB_FIELDS, JobLog, header_count
+from gridsim.traces.sacct import CLOCK_CHANGES
 from gridsim.traces.swf import NAME_KEYS
 from gridsim.traces.values import in_zone
 
@@ -82,7 +83,8 @@ def convert(
     procs = None if max_procs is None else integer("max_procs", max_procs, low=1)
     kind = choose_format(path, format)
     log = load_format(path, kind)
-    log = replace(log, remarks=(*log.remarks, *_only_in(log)))
+    kept = [each for each in log.remarks if not each.text.endswith(GPUS_UNUSED)]
+    log = replace(log, remarks=(*kept, *_only_in(log)))
     if zone is not None:
         log = _in_zone(log, zone)
     counts = {key: len(value.split("\n")) for key, value in log.header.items() if key in NAME_KEYS.values()}
@@ -117,6 +119,8 @@ def _only_in(log: JobLog) -> Iterator[Remark]:
         yield Remark(log.further[:, 0], f"preceding jobs besides the first of a job, {hint}")
     if log.has_shared_nodes and len(log.node_counts):
         yield Remark(log.node_counts[:, 0], f"numbers of nodes of jobs (NNodes; for --shared), {hint}")
+    if len(log.gpu_counts):
+        yield Remark(log.gpu_counts[:, 0], f"numbers of GPUs (gres/gpu; for --gpus-per-node), {hint}")
 
 
 def _command(log: JobLog, output: str) -> str:
@@ -161,7 +165,8 @@ def _in_zone(log: JobLog, zone: str) -> JobLog:
     order = np.argsort(jobs["submit"], kind="stable")
     header = {key: value for key, value in log.header.items() if key != "StartTime"}
     header = {"UnixStartTime": str(int(first)), "TimeZoneString": zone, **header}
-    return replace(log, header=header, jobs=jobs[order], repairs=(*log.repairs, *repairs))
+    remaining = [remark for remark in log.repairs if remark.text != CLOCK_CHANGES]
+    return replace(log, header=header, jobs=jobs[order], repairs=(*remaining, *repairs))
 
 
 def _header(log: JobLog, fields: Mapping[str, str], format: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from gridsim.errors import TraceWarning, warn
 from gridsim.traces._text import parse_number, warn_remarks
 from gridsim.traces.job_lines import PARTS, JobLines, Rows, job_count, remarks_on, unused_fields
 from gridsim.traces.jobs import (
+    GPUS_UNUSED,
     JobLog,
     date_at,
     header_count,
@@ -32,6 +33,7 @@ def report(
     stacklevel: int = 3,
     *,
     uses_preceding: bool = False,
+    uses_gpus: bool = False,
 ) -> None:
     """Issue a `TraceWarning`, at the caller's caller, for each kind of remark on the `used` lines.
 
@@ -42,10 +44,13 @@ def report(
     ----------
     uses_preceding
         Whether the run uses preceding jobs and think times.
+    uses_gpus
+        Whether the run uses GPUs of jobs.
     """
     jobs = log.jobs
     stacklevel += 1
-    warn_remarks(log.path, log.remarks, stacklevel)
+    left_out = [each for each in log.remarks if not (uses_gpus and each.text.endswith(GPUS_UNUSED))]
+    warn_remarks(log.path, left_out, stacklevel)
     warn_remarks(log.path, [remark.restrict(jobs["line"][used]) for remark in log.repairs], stacklevel)
     for remark in remarks_on(jobs, lines, used, zero_run_time):
         warn_remarks(log.path, [remark], stacklevel)

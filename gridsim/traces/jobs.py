@@ -106,6 +106,8 @@ class JobLog:
         int64[n, 2], the line of a job and the number of another preceding job, besides that in its row.
     node_counts
         int64[n, 2], the line of a job and its number of nodes, if the log states both nodes and processors.
+    gpu_counts
+        int64[n, 2], the line of a job and its number of GPUs, of all its nodes, if it has any.
     """
 
     path: str
@@ -115,6 +117,7 @@ class JobLog:
     remarks: tuple[Remark, ...] = ()
     further: NDArray[np.int64] = field(default_factory=no_pairs)
     node_counts: NDArray[np.int64] = field(default_factory=no_pairs)
+    gpu_counts: NDArray[np.int64] = field(default_factory=no_pairs)
 
     @classmethod
     def of(cls, path: StrPath, *, header: dict[str, str] | None = None, **fields: Any) -> JobLog:
@@ -217,10 +220,26 @@ class JobLog:
     @property
     def nodes(self) -> NDArray[np.int64]:
         """Number of nodes of each job, if the log states both nodes and processors; else 0."""
-        line, nodes = self.jobs["line"], np.zeros(len(self), np.int64)
+        return self._counts(self.node_counts)
+
+    @property
+    def gpus(self) -> NDArray[np.int64]:
+        """Number of GPUs of each job; 0 if the log states none."""
+        return self._counts(self.gpu_counts)
+
+    def _counts(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of each job in pairs of a line and a number; 0 for other jobs."""
+        line, counts = self.jobs["line"], np.zeros(len(self), np.int64)
         order = np.argsort(line)
-        nodes[order[np.searchsorted(line[order], self.node_counts[:, 0])]] = self.node_counts[:, 1]
-        return nodes
+        counts[order[np.searchsorted(line[order], pairs[:, 0])]] = pairs[:, 1]
+        return counts
+
+    @property
+    def memory(self) -> NDArray[np.float64]:
+        """Memory that each job requested, of all its processors, whole bytes; 0 if unknown."""
+        kilobytes = np.maximum(self.jobs["req_memory"], 0.0) * self.procs
+        memory: NDArray[np.float64] = np.rint(kilobytes * 1024.0)
+        return memory
 
     @property
     def procs(self) -> NDArray[np.int64]:
@@ -312,6 +331,8 @@ def _word_fault(name: str, word: str) -> str | None:
 #: Remarks on jobs that had not ended when a log was written; `convert` notes them in the header.
 PENDING, PENDING_ARRAYS = "pending jobs, left out", "arrays of pending jobs, left out"
 NOT_ENDED = "jobs that have not ended, left out"
+#: End of the remark on the GPUs of jobs, which only some runs use.
+GPUS_UNUSED = "which only platform.gpus (--shared --gpus-per-node) uses, left out"
 #: Note in the header of a log of numbers of nodes, not of processors.
 NODES_NOTE = "the log has numbers of nodes: each processor is a node"
 #: Beginning of a note in the header of a log whose jobs share nodes.
@@ -424,7 +445,7 @@ class ParsedJobs(NamedTuple):
         int64; the lines with a value of a field that no run uses that cannot be read, sorted.
     remarks
         Remarks on records and columns of the file that are left out.
-    further, node_counts
+    further, node_counts, gpu_counts
         As in `JobLog`.
     repairs
         Remarks on values that are taken otherwise than the file states them.
@@ -437,6 +458,7 @@ class ParsedJobs(NamedTuple):
     further: NDArray[np.int64] = no_pairs()
     repairs: tuple[Remark, ...] = ()
     node_counts: NDArray[np.int64] = no_pairs()
+    gpu_counts: NDArray[np.int64] = no_pairs()
 
 
 def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | None = None) -> ParsedJobs:
@@ -649,6 +671,7 @@ def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
         parsed_jobs.remarks,
         parsed_jobs.further,
         parsed_jobs.node_counts,
+        parsed_jobs.gpu_counts,
     )
 
 

@@ -82,6 +82,7 @@ def derive_jobs(
     utilization: float | None = None,
     machines: int | None = None,
     uses_preceding: bool = False,
+    uses_gpus: bool = False,
     keeps_nodes: bool = False,
 ) -> RigidJobs:
     """Return the rigid jobs of a job log that were submitted in a window of time.
@@ -106,6 +107,8 @@ def derive_jobs(
         distances from the first release.  None for release times as recorded.
     uses_preceding
         Whether the caller uses preceding jobs and think times.
+    uses_gpus
+        Whether the caller uses GPUs (`JobLog.gpus`).
     keeps_nodes
         Whether a job keeps the number of nodes that the log states besides its processors
         (`JobLog.node_counts`), on each of which it takes as many processors, rounded up.  `max_nodes` remains
@@ -136,7 +139,7 @@ def derive_jobs(
         remark = Remark(log.jobs["line"][wide], f"jobs of more than {max_nodes} {noun}, left out")
         warn_remarks(log.path, [remark], 3)
         used &= nodes <= max_nodes
-    report(log, lines, used, zero_run_time, uses_preceding=uses_preceding)
+    report(log, lines, used, zero_run_time, uses_preceding=uses_preceding, uses_gpus=uses_gpus)
 
     if keeps_nodes:
         stated_nodes = np.minimum(log.nodes, log.procs)
@@ -196,6 +199,17 @@ def warn_missing_requests(log: JobLog, jobs: RigidJobs) -> None:
     """Issue one `TraceWarning` that counts the jobs of a log without a requested time."""
     lines = log.jobs["line"][jobs.row[log.jobs["req_time"][jobs.row] <= 0]]
     warn_remarks(log.path, [Remark(lines, "jobs without a requested time, counted as their run time")])
+
+
+def warn_memory(log: JobLog, jobs: RigidJobs, *, is_used: bool) -> None:
+    """Issue one `TraceWarning` that counts the jobs whose memory is left out, or if it is used, unknown."""
+    is_known = log.memory[jobs.row] > 0
+    text = "jobs without a requested memory, which take none"
+    if not is_used:
+        text = "jobs with a requested memory, which only platform.memory (--memory-per-node) uses, left out"
+    elif not is_known.any():
+        text = "jobs without a requested memory, so that the memory of machines has no effect"
+    warn_remarks(log.path, [Remark(log.jobs["line"][jobs.row[is_known != is_used]], text)])
 
 
 def _utilization(

@@ -20,6 +20,7 @@ from gridsim.traces._text import Remark, text_lines
 from gridsim.traces.accounting import COMPLETED, Floats, Rows, first_known, make_jobs, run_columns
 from gridsim.traces.job_lines import CANCELLED, FAILED
 from gridsim.traces.jobs import (
+    GPUS_UNUSED,
     NODES_NOTE,
     NOT_ENDED,
     PENDING,
@@ -234,7 +235,7 @@ def read_allocations(path: StrPath) -> Allocations:
 
 
 def _jobs(table: AccountingTable) -> ParsedJobs:
-    line, gpus = table.line, _gpus(table)
+    line, gpus, stated_memory = table.line, _gpus(table), _resource_memory(table)
     if table.columns.keys() >= set(_SAME_RESOURCES):
         kept = {name: column for name, column in table.columns.items() if name not in _RESOURCES}
         table = replace(table, columns=kept)
@@ -264,13 +265,15 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
     queues, queue_names = number_names(table.get("Partition"), rows)
     numbers, tasks = _numbers(table, rows)
     order = _order(table, rows, submit)
+    requested_memory = _memory(table, procs, nodes)
+    stated_memory = np.where(stated_memory > 0, stated_memory, requested_memory * procs)
     predecessors = slurm_predecessors(table, numbers, rows, submit, start, end, run_time)
     fields = {
         "job": numbers,
         "submit": submit,
         **run_columns(submit, start, end, run_time, procs, status),
         "req_time": _limits(table),
-        "req_memory": _memory(table, procs, nodes),
+        "req_memory": np.where(requested_memory > 0, requested_memory, stated_memory / procs),
         "status": status,
         "user": users,
         "group": groups,
@@ -286,19 +289,21 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
     if note := _sharing(nodes, procs, rows, procs_are_nodes):
         header["Note"] = note
     clock_changes = _clock_changes(table, rows, started, ended, run_time, is_local)
-    gpus = np.where(rows, gpus, 0.0)
+    has_gpus = rows & (gpus > 0)
+    gpu_counts = np.stack((line[has_gpus], gpus[has_gpus].astype(np.int64)), axis=1)
     remarks = (
         Remark(line[step], "job steps, which belong to jobs with lines of their own, left out"),
         Remark(line[pending_array], PENDING_ARRAYS),
         Remark(line[waiting], PENDING),
         Remark(line[running], NOT_ENDED),
-        Remark(line[clock_changes], _CLOCK_CHANGE_REMARK),
-        Remark(line[gpus > 0], f"numbers of GPUs (gres/gpu, {gpus.sum():.0f} in all), left out"),
+        Remark(line[has_gpus], f"numbers of GPUs (gres/gpu, {gpu_counts[:, 1].sum()} in all), {GPUS_UNUSED}"),
         Remark(line[tasks], "JobIDs such as 12_3 or 12+1, replaced by new numbers without JobIDRaw"),
         *predecessors.remarks,
         table.unused({*_PATTERNS, *table.columns}),
     )
     repairs = _contradictions(table, rows & ~clock_changes, started, ended, run_time)
+    if clock_changes.any():
+        repairs.append(Remark(line[clock_changes], CLOCK_CHANGES))
     selected = {name: column[order] for name, column in fields.items()}
     jobs = make_jobs(table.path, selected, line[order], header=header, is_local=is_local, remarks=remarks)
     node_counts = no_pairs()
@@ -306,7 +311,10 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
         is_known = rows & (nodes > 0)
         node_counts = np.stack((line[is_known], nodes[is_known].astype(np.int64)), axis=1)
     return jobs._replace(
-        further=predecessors.further, repairs=(*repairs, *jobs.repairs), node_counts=node_counts
+        further=predecessors.further,
+        repairs=(*repairs, *jobs.repairs),
+        node_counts=node_counts,
+        gpu_counts=gpu_counts,
     )
 
 
@@ -511,10 +519,15 @@ def _memory(table: AccountingTable, procs: Floats, nodes: Floats | None) -> Floa
             total = np.where(unit == "n", total * nodes, total)
         per_processor: Floats = np.where(unit == "c", total, total / procs)
         return per_processor
-    for name in ("ReqTRES", "AllocTRES"):
-        if (column := table.get(name)) is not None:
-            return column.map(lambda value: parse_memory(resource_amount(value, "mem"))[0]) / procs
-    return np.full(len(table), np.nan)
+    return _resource_memory(table) / procs
+
+
+def _resource_memory(table: AccountingTable) -> Floats:
+    """Return the memory in lists of resources: what a job requested, or else had, KB; NaN is unknown."""
+    columns = [column for name in ("ReqTRES", "AllocTRES") if (column := table.get(name)) is not None]
+    memory = [column.map(lambda value: parse_memory(resource_amount(value, "mem"))[0]) for column in columns]
+    known = first_known(*memory)
+    return np.full(len(table), np.nan) if known is None else known
 
 
 def _sharing(nodes: Floats | None, procs: Floats, rows: Rows, procs_are_nodes: bool) -> str:
@@ -537,7 +550,8 @@ def _sharing(nodes: Floats | None, procs: Floats, rows: Rows, procs_are_nodes: b
     return f"{SHARED_NOTE}: they have {low:g} to {high:g} processors on a node ({flags})"
 
 
-_CLOCK_CHANGE_REMARK = (
+#: Remark on the jobs during which clocks changed, unless the time zone is known.
+CLOCK_CHANGES = (
     "jobs whose end is an hour off their start and run time, as clocks changed; times with a time zone or "
     "UNIX times (SLURM_TIME_FORMAT=%s) avoid this"
 )

@@ -379,3 +379,21 @@ def test_jobs_that_had_not_ended_are_counted_also_after_conversion(write, tmp_pa
 
 def test_numbers_without_a_name_in_a_header_do_not_take_the_next_line() -> None:
     assert listed_names({"Queue": "1  \n2 0 \n3\tnight shift"}, "Queue") == {2: "0", 3: "night shift"}
+
+
+def test_a_conversion_mentions_a_change_of_clocks_only_without_a_zone(write, tmp_path):
+    """02:00 became 03:00 in the night, so a job of 2 h that began at 01:00 ended at 04:00."""
+    line = "1|COMPLETED|2026-03-29T00:30:00|2026-03-29T01:00:00|2026-03-29T04:00:00|7200|4|batch\n"
+    path, output = write("sacct.txt", HEAD + line), tmp_path / "out.swf"
+    local, zoned = convert(path, output), convert(path, output, zone="Europe/Berlin")
+    assert [text[:29] for text in local["repairs"]] == ["jobs whose end is an hour off"]
+    assert zoned["repairs"] == local["dropped"] == zoned["dropped"] == {}
+
+
+def test_a_conversion_keeps_requested_memory_and_counts_lost_gpus(write, tmp_path):
+    head = "JobID|State|Submit|Start|ElapsedRaw|NNodes|NCPUS|ReqMem|AllocTRES\n"
+    path, output = write("sacct.txt", head + "1|COMPLETED|0|0|9|2|4|6G|gres/gpu=3\n"), tmp_path / "out.swf"
+    assert [text for text in convert(path, output)["dropped"] if "GPU" in text] == [
+        "numbers of GPUs (gres/gpu; for --gpus-per-node), which gridsim uses if it reads sacct.txt itself"
+    ]
+    assert load_jobs(output).memory.tolist() == load_jobs(path).memory.tolist() == [6 * 2**30]

@@ -16,6 +16,7 @@ from gridsim.traces import derive_jobs, tables
 from gridsim.traces.conversion import convert
 from gridsim.traces.info import detect_format, info, load_jobs
 from gridsim.traces.job_lines import lines_of
+from gridsim.traces.jobs import GPUS_UNUSED
 from gridsim.traces.lint import lint
 
 STEPS = """\
@@ -134,11 +135,11 @@ def test_a_change_of_clocks_is_reported(write):
     """Clocks were set forward an hour at 02:00 on 29 March 2026: the job ran for an hour less."""
     line = "1|COMPLETED|2026-03-29T00:30:00|2026-03-29T01:00:00|2026-03-29T04:00:00|7200|4"
     log = load(write, HEAD, line)
-    assert [len(each.lines) for each in log.remarks if "clocks" in each.text] == [1]
+    assert [len(each.lines) for each in log.repairs if "clocks" in each.text] == [1]
     zoned = load(
         write, HEAD, line.replace("00|2026", "00+01:00|2026").replace("04:00:00|", "03:00:00+01:00|")
     )
-    assert not any("clocks" in each.text for each in zoned.remarks)
+    assert not any("clocks" in each.text for each in zoned.repairs)
 
 
 @pytest.mark.parametrize(
@@ -279,9 +280,26 @@ def test_numbers_of_gpus_are_counted_as_left_out(write, resources, gpus, more):
     texts = [(remark.text, remark.lines.tolist()) for remark in log.remarks if "GPU" in remark.text]
     requested = 1 if resources and not gpus else gpus
     assert texts == (
-        [(f"numbers of GPUs (gres/gpu, {requested} in all), left out", [2])] if requested else []
+        [(f"numbers of GPUs (gres/gpu, {requested} in all), {GPUS_UNUSED}", [2])] if requested else []
     )
-    assert log.jobs["used_procs"].tolist() == [4]
+    assert log.jobs["used_procs"].tolist() == [4] and log.gpus.tolist() == [requested]
+
+
+@pytest.mark.parametrize(
+    ("requested", "resources", "memory"),
+    [
+        ("4Gn", "", 8),
+        ("1Gc", "", 4),
+        ("6G", "mem=9G", 6),
+        ("0", "mem=9G", 9),
+        ("", "mem=9G", 9),
+        ("0", "", 0),
+    ],
+)
+def test_the_memory_of_a_job_is_that_of_all_its_nodes(write, requested, resources, memory):
+    head = "JobID|State|User|Submit|Start|ElapsedRaw|NNodes|NCPUS|ReqMem|AllocTRES"
+    log = load(write, head, f"1|COMPLETED|u|0|0|9|2|4|{requested}|{resources}")
+    assert log.memory.tolist() == [memory * 2**30]
 
 
 @pytest.mark.parametrize("raw", [False, True])
