@@ -149,10 +149,11 @@ def test_partitions_reject_jobs_that_have_no_room() -> None:
     [
         (
             gs.BatchQueue(backfill="conservative", order="sjf"),
-            r"^deep.backfill must be 'easy' for .* \(workload.tasks_per_machine = 1\), got 'conservative'$",
+            r"^deep does not support jobs .* \(at most 1 of their tasks on it\) with backfill='conservative'; "
+            r"backfill='easy' does$",
         ),
-        (gs.BatchQueue(order="sjf", depth=3), r"^deep.depth must be 1 for jobs that need .*, got 3$"),
-        (gs.BatchQueue(depth=3, partitions=(1, 2)), r"^deep.depth must be 1 for"),
+        (gs.BatchQueue(order="sjf", depth=3), r"^deep does not support jobs that need .* with depth=3; depth=1 does$"),
+        (gs.BatchQueue(depth=3, partitions=(1, 2)), r"^deep does not support .* with depth=3;"),
         (
             gs.DgsAsap(poll_period=9.0),
             r"^deep does not support jobs that need .*support them: backfill, backfill-fcfs, backfill-sjf$",
@@ -195,3 +196,11 @@ def test_exclusive_nodes_are_pointless_where_machines_are_not_shared() -> None:
     with pytest.warns(gs.SchedulerWarning, match=r"backfill.exclusive has no effect without machines that"):
         gs.simulate(gs.Scenario(gs.Platform.equal(2), workload), gs.BatchQueue(exclusive=True))
     gs.simulate(gs.Scenario(gs.Platform.equal(2, cores=2), workload), gs.BatchQueue(exclusive=True))
+
+
+def test_partitions_are_in_nodes_where_each_core_is_a_machine() -> None:
+    """Two jobs of queue 1 need 4 cores each: on a node of 4 cores they run one after the other."""
+    jobs = gs.Workload.jobs_of([0.0] * 4, [4, 4, 4, 4], 9.0, queue=[0, 0, 1, 1], tasks_per_machine=[0] * 4)
+    scenario = gs.Scenario(gs.Platform.equal(3, cores=[2, 6, 4]), jobs)
+    result = gs.simulate(scenario, gs.BatchQueue(backfill="conservative", partitions=(2, 1)))
+    assert result.applications["first_start"].tolist() == [0.0, 0.0, 0.0, 9.0]
