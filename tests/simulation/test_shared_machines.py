@@ -173,13 +173,13 @@ def test_runs_without_support_are_refused(scheduler: gs.Scheduler, message: str)
         (
             {"cores": 4},
             {"cores": [1, 5, 1]},
-            r"workload.nodes\[1\] must be at most 0, .* 5 cores each .*, got 1",
+            r"^job 1 \(workload.nodes\[1\]\) must fit on the \d machines, .* 0 of its parts of 5 cores.* each, got 1$",
         ),
         ({"cores": 4}, {"memory": 1e9}, "platform.memory must be set for jobs that require memory, got none"),
         (
             {"cores": 4, "memory": 9.0},
             {"memory": 10.0},
-            r"workload.nodes\[0\] must be at most 0, .* 10 bytes of memory each",
+            r"^job 0 .*, which have room for 0 of its parts of .*10 bytes of memory each, got",
         ),
         ({"cores": 4, "memory": [1.0, 2.0, 3.0]}, {}, "platform.memory must have 2 entries, one per machine"),
         ({"gpus": -1}, {}, "platform.gpus must be a whole number in 0..65536, got -1"),
