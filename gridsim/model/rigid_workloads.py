@@ -336,8 +336,8 @@ def _check_room(platform: Platform, columns: Columns, requirements: Requirements
                 needs["bytes of memory"] = f"{requirements.memory[i]:g}"
             parts = ", ".join(f"{amount} {name}" for name, amount in needs.items()) or "a core"
             raise ScenarioError(
-                f"job {number} (workload.nodes[{i}]) must fit on the {platform.nodes} machines, which have room "
-                f"for {room[i]} of its parts of {parts} each, got {tasks[i]}{advice}"
+                f"job {number} (workload.nodes[{i}]) must fit on the {platform.nodes} machines, which have "
+                f"room for {room[i]} of its parts of {parts} each, got {tasks[i]}{advice}"
             )
         raise ScenarioError(
             f"workload.nodes[{i}] must be at most {room[i]}, the number of machines, got {tasks[i]} for job "

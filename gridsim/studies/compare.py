@@ -123,7 +123,7 @@ class Comparison(Study):
         rows = rows_of(results, self.baseline, self.bound)
         lines = (remarks if full else cautions)(results, rows, self.bound)
         return Overview(
-            context_lines(results, self.baseline) | self.queues,
+            {**context_lines(results, self.baseline), **self.queues},
             [
                 comparison_table(results, rows, self.baseline, self.bound, verbose=full),
                 *(waiting_table(group, results) for group in self.groups),

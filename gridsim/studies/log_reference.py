@@ -80,7 +80,7 @@ def log_reference(scenario: Scenario) -> LogReference:
     paths = [recipe.path] if isinstance(recipe, JobLogRecipe) else recipe.paths
     if any(stated_machines(read_header(path) or {}) is None for path in paths):
         remarks.append(
-            "no header states the number of machines, so its busy share and energy are of those simulated here"
+            "its header states no number of machines, so its busy share and energy are of those simulated"
         )
     remarks.append("skip_days (--skip-days) leaves the first days out of all means")
     return LogReference(result, f"{LOG}: {'; '.join(remarks)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import closing
 from functools import lru_cache
@@ -59,11 +60,11 @@ def find_partitions(path: StrPath) -> Partitions | None:
 
     Of a table that cannot be read they are not known.
     """
-    return _find_partitions(path, file_state(str(path)))
+    return _find_partitions(os.fspath(path), file_state(os.fspath(path)))
 
 
 @lru_cache(maxsize=16)
-def _find_partitions(path: StrPath, state: Any) -> Partitions | None:
+def _find_partitions(path: str, state: Any) -> Partitions | None:
     try:
         with closing(text_lines(path)) as lines:
             first = next((line for line in lines if line.strip()), "")
@@ -90,7 +91,11 @@ def _find_partitions(path: StrPath, state: Any) -> Partitions | None:
             all_nodes = nodes.union(*(group[0] for group in joined))
             groups.append((all_nodes, [*(name for group in joined for name in group[1]), queue]))
     groups.sort(key=lambda group: -len(group[0]))
-    return Partitions(
-        {names[0]: len(nodes) for nodes, names in groups},
-        {name: names[0] for _, names in groups for name in names[1:]},
-    ) if groups else None
+    return (
+        Partitions(
+            {names[0]: len(nodes) for nodes, names in groups},
+            {name: names[0] for _, names in groups for name in names[1:]},
+        )
+        if groups
+        else None
+    )

@@ -149,10 +149,13 @@ def test_partitions_reject_jobs_that_have_no_room() -> None:
     [
         (
             gs.BatchQueue(backfill="conservative", order="sjf"),
-            r"^deep does not support jobs .* \(at most 1 of their tasks on it\) with backfill='conservative'; "
+            r"^deep does not support .* \(at most 1 of their tasks on it\) with backfill='conservative'; "
             r"backfill='easy' does$",
         ),
-        (gs.BatchQueue(order="sjf", depth=3), r"^deep does not support jobs that need .* with depth=3; depth=1 does$"),
+        (
+            gs.BatchQueue(order="sjf", depth=3),
+            r"^deep does not support jobs that need .* with depth=3; depth=1 does$",
+        ),
         (gs.BatchQueue(depth=3, partitions=(1, 2)), r"^deep does not support .* with depth=3;"),
         (
             gs.DgsAsap(poll_period=9.0),
@@ -173,7 +176,7 @@ def test_runs_without_support_are_refused(scheduler: gs.Scheduler, message: str)
         (
             {"cores": 4},
             {"cores": [1, 5, 1]},
-            r"^job 1 \(workload.nodes\[1\]\) must fit on the \d machines, .* 0 of its parts of 5 cores.* each, got 1$",
+            r"^job 1 \(workload.nodes\[1\]\) must fit .* room for 0 of its parts of 5 cores.* each, got 1$",
         ),
         ({"cores": 4}, {"memory": 1e9}, "platform.memory must be set for jobs that require memory, got none"),
         (

@@ -186,9 +186,13 @@ def test_a_remark_states_that_a_window_begins_with_empty_machines(path: Path) ->
 
 
 def test_machines_and_clock_that_the_header_states_decide_the_remarks(tmp_path: Path) -> None:
-    line = "busy share and energy are of those simulated here"
+    line = "busy share and energy are of those simulated"
     for header, has_line, clock in (
-        ("; MaxProcs: 4\n; UnixStartTime: 1000000000\n; TimeZoneString: Europe/Paris\n", False, "by the clock"),
+        (
+            "; MaxProcs: 4\n; UnixStartTime: 1000000000\n; TimeZoneString: Europe/Paris\n",
+            False,
+            "by the clock",
+        ),
         ("; UnixStartTime: 1000000000\n", True, "UTC"),
     ):
         one = scenario(log(tmp_path / "one.swf", JOBS, header))

@@ -429,13 +429,13 @@ class BatchQueuePolicy(JobQueuePolicy):
         texts = ", ".join(f"{name}={size}" for name, size in zip(names, sizes.tolist(), strict=True))
         if not sizes.all():
             raise ScenarioError(
-                f"{parameters.name}.partitions must leave each a machine of the {machines} of the platform, got "
-                f"{texts}"
+                f"{parameters.name}.partitions must leave each a machine of the {machines} of the platform, "
+                f"got {texts}"
             )
         if (sizes != numbers).any():
             warn(
-                f"{parameters.name}.partitions add up to {numbers.sum()}, so they are scaled to the {machines} "
-                f"machines of the platform: {texts}",
+                f"{parameters.name}.partitions add up to {numbers.sum()}, so they are scaled to the "
+                f"{machines} machines of the platform: {texts}",
                 SchedulerWarning,
             )
         return sizes if of_core is None else np.bincount(np.repeat(np.arange(len(sizes)), sizes)[of_core])
