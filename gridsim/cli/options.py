@@ -464,7 +464,7 @@ settings_option = click.option(
     multiple=True,
     metavar="NAME.PARAM=VALUE",
     shell_complete=completion(_parameter_names),
-    help="Set a parameter of a scheduler; repeatable.",
+    help="Set a parameter of a scheduler, or with the name * of all schedulers that have it; repeatable.",
 )
 #: Options of commands with results.
 bound_option = click.option(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -570,6 +571,49 @@ def parse_setting(setting: str) -> tuple[str, str, Any]:
     return name, parameter, _parse_value(f"--set {target.strip()}", value)
 
 
+def settings_by_label(
+    settings: Sequence[str],
+    kinds: Mapping[str, type[Scheduler]],
+    aliases: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[tuple[str, str, str, Any]]:
+    """Yield the setting, the label of a scheduler, the parameter and its value for each ``--set``.
+
+    The name ``*`` stands for all schedulers that have the parameter.
+
+    Parameters
+    ----------
+    kinds
+        Label -> class of each scheduler.
+    aliases
+        Further name of a scheduler -> its label.
+
+    Raises
+    ------
+    ScenarioError
+        If a setting cannot be read, or no scheduler has the name or, with ``*``, the parameter.
+    """
+    from gridsim.support.arguments import hint
+    from gridsim.support.parameters import fields_of
+
+    for setting in settings:
+        name, parameter, value = parse_setting(setting)
+        name = aliases.get(name, name)
+        labels = [name] if name in kinds else []
+        if name == "*":
+            labels = [label for label, kind in kinds.items() if parameter in fields_of(kind)]
+            if not labels:
+                known = sorted({field for kind in kinds.values() for field in fields_of(kind)})
+                raise ScenarioError(
+                    f"--set {setting}: * requires a parameter of {', '.join(kinds)}, got {parameter!r}"
+                    f"{hint(known, parameter)}"
+                )
+        if not labels:
+            choices = f"{', '.join(kinds)}, got {name!r}{hint(kinds, name)}"
+            raise ScenarioError(f"--set {setting}: the scheduler must be one of {choices}")
+        for label in labels:
+            yield setting, label, parameter, value
+
+
 def _parse_change(change: str) -> tuple[str, Any]:
     key, equals, value = change.partition("=")
     if not (equals and key.strip()):
@@ -654,18 +698,14 @@ def _schedulers_of(
     """
     import msgspec
 
-    from gridsim.scheduling.registry import named_scheduler, split_label
-    from gridsim.support.arguments import hint
+    from gridsim.scheduling.registry import named_scheduler, scheduler_class, split_label
 
     name_of = {split_label(name)[0]: name for name in names}
     values_by_name = {name: dict(tables.get(name, {})) for name in names}
-    for setting in settings:
-        label, parameter, value = parse_setting(setting)
-        name = name_of.get(label, label)
-        if name not in names:
-            choices = f"{', '.join(name_of)}, got {label!r}{hint(name_of, label)}"
-            raise ScenarioError(f"--set {setting}: the scheduler must be one of {choices}")
-        values_by_name[name][parameter] = value
+    kinds = {label: scheduler_class(split_label(name)[1]) for label, name in name_of.items()}
+    aliases = {name: label for label, name in name_of.items()}
+    for _, label, parameter, value in settings_by_label(settings, kinds, aliases):
+        values_by_name[name_of[label]][parameter] = value
     schedulers = {label: named_scheduler(name, values_by_name[name]) for label, name in name_of.items()}
     for name, table in tables.items():
         named_scheduler(name, table)  # tables of schedulers that do not run are checked as well

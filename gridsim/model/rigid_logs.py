@@ -143,6 +143,13 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
         return _dates(self.path, self.start, self.end)
 
     @property
+    def dates_clock(self) -> str:
+        """A phrase on the clock of `dates`: UTC if the log has UNIX times without a time zone."""
+        header = _facts(self.path).header
+        is_utc = "UnixStartTime" in header and not header.get("TimeZoneString", "").strip()
+        return "UTC" if is_utc else "by the clock of the log"
+
+    @property
     def unfinished_jobs(self) -> str:
         """A sentence on the jobs that the log leaves out at its end; "" if there are none."""
         if not math.isinf(self.end) or not (counts := _facts(self.path).unfinished_jobs):

@@ -322,28 +322,28 @@ def _check_room(platform: Platform, columns: Columns, requirements: Requirements
             requirements.memory,
         )
     for i in first_true(tasks > room):
-        number, advice, reason = i, "", "the number of machines"
-        if is_shared:
-            names = ("cores", "gpus")
-            needs: dict[str, Any] = {name: columns[name][i] for name in names if name in columns}
-            if requirements.memory is not None:
-                needs["bytes of memory"] = f"{requirements.memory[i]:g}"
-            parts = ", ".join(f"{amount} {name}" for name, amount in needs.items()) or "a core"
-            reason = f"the number of parts of {parts} each for which the machines have room"
+        number, advice = i, ""
         if "job" in columns:
             number = columns["job"][i]
             advice = (
                 "; with workload.cores_per_node, machines are nodes of several processors; "
                 "workload.max_nodes leaves out larger jobs"
             )
-            if is_shared and len(needs) > 1:
-                advice = (
-                    "; platform.gpus and platform.memory are those of each machine, or lists with an entry "
-                    "for each"
-                )
+        if is_shared:
+            names = ("cores", "gpus")
+            needs: dict[str, Any] = {name: columns[name][i] for name in names if name in columns}
+            if requirements.memory is not None:
+                needs["bytes of memory"] = f"{requirements.memory[i]:g}"
+            if "job" in columns and len(needs) > 1:
+                advice = "; platform.gpus and platform.memory are those of each machine, or lists with an entry for each"
+            parts = ", ".join(f"{amount} {name}" for name, amount in needs.items()) or "a core"
+            raise ScenarioError(
+                f"job {number} (workload.nodes[{i}]) must fit on the {platform.nodes} machines, which have "
+                f"room for {room[i]} of its parts of {parts} each, got {tasks[i]}{advice}"
+            )
         raise ScenarioError(
-            f"workload.nodes[{i}] must be at most {room[i]}, {reason}, got {tasks[i]} for job {number}"
-            f"{advice}"
+            f"workload.nodes[{i}] must be at most {room[i]}, the number of machines, got {tasks[i]} for job "
+            f"{number}{advice}"
         )
 
 

@@ -195,7 +195,7 @@ class Workload(WorkloadConstructors):
         if isinstance(recipe, LogRecipe | JobLogRecipe):
             lines["clock"] = "times are s since the first release of the log"
         if isinstance(recipe, JobLogRecipe) and (dates := recipe.dates) is not None:
-            lines["period"] = f"submitted from {dates[0]} to {dates[1]}, by the clock of the log"
+            lines["period"] = f"submitted from {dates[0]} to {dates[1]}, {recipe.dates_clock}"
         if isinstance(recipe, SiteLogsRecipe):
             lines["clock"] = recipe.clock
             if periods := recipe.periods:

@@ -194,6 +194,9 @@ class Run:
         each machine has one.
     gpus
         int64[machines], the number of GPUs of each machine; None if none has any.
+    platform_machine
+        int64[machines], the machine of the platform to which each belongs, if the machines of the run are
+        cores; else None.
     releases
         The releases, some of which follow the ends of other applications; None if each is known.  The policy
         must call ``run.releases.end(applications, now)`` when `applications` end, at that instant, unless its
@@ -229,6 +232,7 @@ class Run:
     bandwidth: Floats | None = None
     cores: Integers | None = None
     gpus: Integers | None = None
+    platform_machine: Integers | None = None
     releases: Any = None  # a `gridcore.ReleaseQueue`
     core: Callable[..., Any] | None = None
     queues: Callable[..., Any] | None = None

@@ -211,16 +211,21 @@ def check_cores(applications: Applications, scheduler: Scheduler, scenario: Scen
 def _check_separate_jobs(applications: Applications, scheduler: Scheduler, scenario: Scenario) -> None:
     """Raise ScenarioError if jobs need more than a number of cores, anywhere, and cores are machines."""
     per_machine = applications.tasks_per_machine
-    for name, column, neutral in (
-        ("cores", applications.cores, 1),
-        ("gpus", applications.gpus, 0),
-        ("memory", applications.memory, 0.0),
-        ("exclusive", applications.exclusive, 0),
-        ("tasks_per_machine", np.ones(1, np.int64) if per_machine is None else per_machine, 0),
+    for name, words, column, neutral in (
+        ("cores", "{} cores", applications.cores, 1),
+        ("gpus", "{} GPUs", applications.gpus, 0),
+        ("memory", "{:g} bytes of memory", applications.memory, 0.0),
+        ("exclusive", "a machine without other jobs", applications.exclusive, 0),
+        (
+            "tasks_per_machine",
+            "at most {} of their tasks on it",
+            np.ones(1, np.int64) if per_machine is None else per_machine,
+            0,
+        ),
     ):
         if column is None or (column == neutral).all():
             continue
-        need = f"workload.{name} = {column[column != neutral][0]:g}"
+        need = words.format(column[column != neutral][0])
         counts: Any = getattr(scenario.workload.recipe, "cores_per_node", None)
         remedy = ""
         if name == "cores" and np.size(counts) > 1:
@@ -234,9 +239,14 @@ def _check_separate_jobs(applications: Applications, scheduler: Scheduler, scena
 
         if obstacle := _obstacle(scheduler, is_sharing):
             parameter, value, default = obstacle
+            if hasattr(scenario.workload.recipe, "cores_per_node") and not remedy:
+                remedy = (
+                    ", and so do whole nodes (workload.cores_per_node without platform.cores, in the shell "
+                    "--cores-per-node without --shared)"
+                )
             raise ScenarioError(
-                f"{scheduler.name}.{parameter} must be {default!r} for jobs that need more of a machine than "
-                f"a core ({need}), got {value!r}{remedy}"
+                f"{scheduler.name} does not support jobs that need more of a machine than a core ({need}) "
+                f"with {parameter}={value!r}; {parameter}={default!r} does{remedy}"
             )
         raise ScenarioError(
             f"{scheduler.name} does not support jobs that need more of a machine than a core ({need}); "

@@ -328,6 +328,7 @@ class Simulation(Stateful):
                 bandwidth=self.bandwidth,
                 cores=machines.cores,
                 gpus=platform.gpus,
+                platform_machine=machines.platform_machine,
                 releases=self.released.queue,
                 zones=None if scenario.faults is None else scenario.faults.time_zones,
                 share=self.sharing,

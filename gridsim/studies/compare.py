@@ -36,6 +36,7 @@ from gridsim.studies.comparison_table import (
 from gridsim.studies.groups import waiting_table
 from gridsim.studies.log_reference import LOG, LogReference, log_reference
 from gridsim.studies.overview import Overview, as_text
+from gridsim.studies.queue_remark import shared_queues
 from gridsim.studies.study import Study
 from gridsim.support.announcement import announce
 from gridsim.support.arguments import check_names, hint, suggest_arguments, unknown_name_error
@@ -83,6 +84,9 @@ class Comparison(Study):
         Texts of the warnings of the runs, such as the faults of a job log.
     scenarios
         Name -> scenario, if there are several; empty for one.
+    queues
+        A line on queues that share all machines, unlike in their log, by its key; see
+        `gridsim.studies.queue_remark`.
     """
 
     scenario: Scenario
@@ -94,6 +98,7 @@ class Comparison(Study):
     groups: tuple[JobGroups, ...] = ()
     warnings: tuple[str, ...] = ()
     scenarios: Mapping[str, Scenario] = field(default_factory=dict)
+    queues: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Result:
         if name == LOG and self.log is not None:
@@ -118,7 +123,7 @@ class Comparison(Study):
         rows = rows_of(results, self.baseline, self.bound)
         lines = (remarks if full else cautions)(results, rows, self.bound)
         return Overview(
-            context_lines(results, self.baseline),
+            {**context_lines(results, self.baseline), **self.queues},
             [
                 comparison_table(results, rows, self.baseline, self.bound, verbose=full),
                 *(waiting_table(group, results) for group in self.groups),
@@ -401,8 +406,13 @@ def compare(
         reason = reference.remark or "the jobs come from no log"
         raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {LOG!r}: {reason}")
 
+    queues: dict[str, str] = {}
+    if first.workload.rigid:
+        with scope:
+            queues = shared_queues(first, schedulers, _check_runs(cells, schedulers, options))
+
     def plan(applications: Applications | None = None) -> dict[str, str]:
-        return _plan_lines(cells, schedulers, baseline, skip_days, applications)
+        return _plan_lines(cells, schedulers, baseline, skip_days, applications) | queues
 
     if executor is None:
         for cell, (name, one) in cells.items():
@@ -446,7 +456,24 @@ def compare(
         tuple(groups),
         tuple(scope.messages),
         {cell: one for cell, (_, one) in cells.items()} if len(scenarios) > 1 else {},
+        queues,
     )
+
+
+def _check_runs(
+    cells: Mapping[str, tuple[str, Scenario]], schedulers: Mapping[str, Scheduler], options: Mapping[str, Any]
+) -> Applications:
+    """Raise the errors of all runs before the first one; return the applications of the first scenario.
+
+    Each run is set up; those of a scenario follow each other, since its workload is then read only once.
+    """
+    applications: list[Applications] = []
+    for scenario in {id(one): one for _, one in cells.values()}.values():
+        for name in (name for name, one in cells.values() if one is scenario):
+            with variant_label(name, schedulers[name].name):
+                simulation = Simulation(scenario, schedulers[name], Options(**options))
+            applications = applications or [simulation.input_applications]
+    return applications[0]
 
 
 def _plan_lines(

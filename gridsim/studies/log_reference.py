@@ -57,6 +57,9 @@ def log_reference(scenario: Scenario) -> LogReference:
             result, followers_count = _recorded_schedule(scenario, recipe)
     except _NoSchedule as error:
         return _no_row(str(error))
+    from gridsim.traces.info import read_header
+    from gridsim.traces.jobs import stated_machines
+
     remarks = []
     if recipe.after == "none" and followers_count:
         share = 100 * followers_count / len(result.applications)
@@ -74,6 +77,11 @@ def log_reference(scenario: Scenario) -> LogReference:
     else:
         remarks.append(
             "the simulated machines are empty at the first submission, and those of the log may not have been"
+        )
+    paths = [recipe.path] if isinstance(recipe, JobLogRecipe) else recipe.paths
+    if any(stated_machines(read_header(path) or {}) is None for path in paths):
+        remarks.append(
+            "its header states no number of machines, so its busy share and energy are of those simulated"
         )
     remarks.append("skip_days (--skip-days) leaves the first days out of all means")
     return LogReference(result, f"{LOG}: {'; '.join(remarks)}")

@@ -241,7 +241,7 @@ def plan_lines(
         else:
             line = "the jobs of the log are the same in each replication"
             if not isinstance(recipe, LogRecipe):
-                line += "; --change workload.resample=users (or weeks) draws them anew"
+                line += "; --change workload.resample=weeks (or users) draws them anew"
             lines["sample"] = line
         parts = [names.get(name, name) for name in parts]
     parts += [] if "run" in hold else ["choices of the schedulers"]

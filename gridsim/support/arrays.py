@@ -1,4 +1,4 @@
-"""Types of arrays for annotations, a search in arrays of booleans, and distinct values."""
+"""Types of arrays for annotations, and small functions of arrays."""
 
 from typing import Any
 
@@ -15,6 +15,22 @@ def first_true(mask: NDArray[Any]) -> list[int]:
     """Return a list with the first index at which `mask`, bool[n], is true; [] if there is none."""
     indices: list[int] = mask.nonzero()[0][:1].tolist()
     return indices
+
+
+def apportion(shares: Any, total: int) -> Integers:
+    """Return whole numbers that add up to `total`, in proportion to `shares`, by largest remainder.
+
+    The first of equal remainders is served first.
+
+    Parameters
+    ----------
+    shares
+        int64[n], whole numbers >= 0, of which one is positive.
+    """
+    counts = np.asarray(shares, np.int64)
+    numbers, remainders = np.divmod(counts * total, counts.sum())
+    numbers[np.argsort(-remainders, kind="stable")[: total - int(numbers.sum())]] += 1
+    return numbers
 
 
 def distinct_values(values: NDArray[Any]) -> NDArray[Any]:

@@ -19,7 +19,8 @@ from gridsim.traces._text import Remark
 from gridsim.traces.info import choose_format, load_format
 from gridsim.traces.job_lines import job_count, lines_of
 from gridsim.traces.job_remarks import contradictions
-from gridsim.traces.jobs import COUNT_KEYS, GPUS_UNUSED, JOB_FIELDS, JobLog, header_count
+from gridsim.traces.jobs import COUNT_KEYS, GPUS_UNUSED, JOB_FIELDS, JobLog, header_count, stated_machines
+from gridsim.traces.partitions import find_partitions
 from gridsim.traces.sacct import CLOCK_CHANGES
 from gridsim.traces.swf import NAME_KEYS
 from gridsim.traces.values import in_zone
@@ -127,8 +128,17 @@ def _command(log: JobLog, output: str) -> str:
     """Return a command that compares schedulers on the written log; "" if no job ran."""
     if not lines_of(log.jobs).ran.any():
         return ""
-    schedulers = ["--schedulers", "backfill,backfill-fcfs"]
-    return shlex.join(["gridsim", "compare", "--job-log", output, "--rigid", *log.node_flags, *schedulers])
+    words = ["gridsim", "compare", "--job-log", output, "--rigid", *log.node_flags]
+    words += ["--schedulers", "backfill,backfill-fcfs"]
+    partitions = find_partitions(log.path)
+    if partitions is not None and len(partitions.nodes) > 1:
+        flags, nodes = log.node_flags, sum(partitions.nodes.values())
+        cores = int(flags[1]) if flags else 1
+        stated = stated_machines(log.header, cores)
+        words += partitions.settings(nodes if stated is None else stated[1])
+        if stated is None:
+            words += ["--nodes", str(nodes)]
+    return shlex.join(words)
 
 
 def _in_zone(log: JobLog, zone: str) -> JobLog:

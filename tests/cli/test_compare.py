@@ -604,6 +604,21 @@ def test_several_numbers_of_machines_are_rows_of_one_table(tmp_path: Path) -> No
         gs.compare({"a": gs.Scenario.from_toml(data["scenario"])}, ["backfill"], replicates=2)
 
 
+def test_a_setting_of_all_schedulers_and_errors_of_later_runs_precede_the_output(tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    line = "{0} 0 5 50 3 -1 -1 3 50 -1 1 1 1 1 {0} 1 -1 -1\n"
+    log.write_text("; MaxProcs: 8\n; Queue: 1 a\n; Queue: 2 b\n" + line.format(1) + line.format(2))
+    flags = "--job-log", log, "--rigid", "--schedulers", "easy=backfill,none=backfill-fcfs,asap"
+    answer = invoke(*flags, "--set", "*.partitions=a=4,b=4", "--json")
+    parameters = [row["parameters"].get("partitions") for row in json.loads(answer.stdout)["schedulers"]]
+    assert parameters == [{"a": 4, "b": 4}, {"a": 4, "b": 4}, None]
+    refused = invoke(*flags, "--set", "*.partition=a=4,b=4")
+    assert "* requires a parameter of easy, none, asap, got 'partition'; did you mean" in refused.stderr
+    late = invoke(*flags, "--nodes", "8,4", "--set", "*.partitions=a=4,b=4")
+    assert late.exit_code == 2 and not late.stdout
+    assert "easy.partitions must allow some jobs of queue a, which request at least 3" in late.stderr
+
+
 def test_replications_on_nodes_name_nodes_and_no_messages(tmp_path: Path) -> None:
     flags = _job_log(tmp_path), "--rigid", "--cores-per-node", 2, "--schedulers", "backfill,two=backfill"
     report = tmp_path / "report.html"

@@ -149,10 +149,14 @@ def test_partitions_reject_jobs_that_have_no_room() -> None:
     [
         (
             gs.BatchQueue(backfill="conservative", order="sjf"),
-            r"^deep.backfill must be 'easy' for .* \(workload.tasks_per_machine = 1\), got 'conservative'$",
+            r"^deep does not support .* \(at most 1 of their tasks on it\) with backfill='conservative'; "
+            r"backfill='easy' does$",
         ),
-        (gs.BatchQueue(order="sjf", depth=3), r"^deep.depth must be 1 for jobs that need .*, got 3$"),
-        (gs.BatchQueue(depth=3, partitions=(1, 2)), r"^deep.depth must be 1 for"),
+        (
+            gs.BatchQueue(order="sjf", depth=3),
+            r"^deep does not support jobs that need .* with depth=3; depth=1 does$",
+        ),
+        (gs.BatchQueue(depth=3, partitions=(1, 2)), r"^deep does not support .* with depth=3;"),
         (
             gs.DgsAsap(poll_period=9.0),
             r"^deep does not support jobs that need .*support them: backfill, backfill-fcfs, backfill-sjf$",
@@ -172,13 +176,13 @@ def test_runs_without_support_are_refused(scheduler: gs.Scheduler, message: str)
         (
             {"cores": 4},
             {"cores": [1, 5, 1]},
-            r"workload.nodes\[1\] must be at most 0, .* 5 cores each .*, got 1",
+            r"^job 1 \(workload.nodes\[1\]\) must fit .* room for 0 of its parts of 5 cores.* each, got 1$",
         ),
         ({"cores": 4}, {"memory": 1e9}, "platform.memory must be set for jobs that require memory, got none"),
         (
             {"cores": 4, "memory": 9.0},
             {"memory": 10.0},
-            r"workload.nodes\[0\] must be at most 0, .* 10 bytes of memory each",
+            r"^job 0 .*, which have room for 0 of its parts of .*10 bytes of memory each, got",
         ),
         ({"cores": 4, "memory": [1.0, 2.0, 3.0]}, {}, "platform.memory must have 2 entries, one per machine"),
         ({"gpus": -1}, {}, "platform.gpus must be a whole number in 0..65536, got -1"),
@@ -195,3 +199,11 @@ def test_exclusive_nodes_are_pointless_where_machines_are_not_shared() -> None:
     with pytest.warns(gs.SchedulerWarning, match=r"backfill.exclusive has no effect without machines that"):
         gs.simulate(gs.Scenario(gs.Platform.equal(2), workload), gs.BatchQueue(exclusive=True))
     gs.simulate(gs.Scenario(gs.Platform.equal(2, cores=2), workload), gs.BatchQueue(exclusive=True))
+
+
+def test_partitions_are_in_nodes_where_each_core_is_a_machine() -> None:
+    """Two jobs of queue 1 need 4 cores each: on a node of 4 cores they run one after the other."""
+    jobs = gs.Workload.jobs_of([0.0] * 4, [4, 4, 4, 4], 9.0, queue=[0, 0, 1, 1], tasks_per_machine=[0] * 4)
+    scenario = gs.Scenario(gs.Platform.equal(3, cores=[2, 6, 4]), jobs)
+    result = gs.simulate(scenario, gs.BatchQueue(backfill="conservative", partitions=(2, 1)))
+    assert result.applications["first_start"].tolist() == [0.0, 0.0, 0.0, 9.0]

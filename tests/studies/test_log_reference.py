@@ -185,6 +185,21 @@ def test_a_remark_states_that_a_window_begins_with_empty_machines(path: Path) ->
     assert "empty at the first submission" in log_reference(scenario(path, end=3.0)).remark
 
 
+def test_machines_and_clock_that_the_header_states_decide_the_remarks(tmp_path: Path) -> None:
+    line = "busy share and energy are of those simulated"
+    for header, has_line, clock in (
+        (
+            "; MaxProcs: 4\n; UnixStartTime: 1000000000\n; TimeZoneString: Europe/Paris\n",
+            False,
+            "by the clock",
+        ),
+        ("; UnixStartTime: 1000000000\n", True, "UTC"),
+    ):
+        one = scenario(log(tmp_path / "one.swf", JOBS, header))
+        assert (line in log_reference(one).remark) == has_line
+        assert f"2001-09-09, {clock}" in one.workload.remarks["period"]
+
+
 def test_workloads_that_are_no_log_have_neither_row_nor_remark() -> None:
     jobs = gs.Workload.jobs_of(release=[0.0], nodes=1, run_time=5.0)
     found = gs.compare(gs.Scenario(gs.Platform.equal(4), jobs), SCHEDULERS)

@@ -194,15 +194,11 @@ def _show_part(
 
 def _with_settings(definition: Sweep, settings: Sequence[str]) -> Sweep:
     """Return a sweep with the parameters of ``--set``, in place of those of the file, at all points."""
-    from gridsim.cli.scenario_flags import parse_setting
-    from gridsim.support.arguments import hint
+    from gridsim.cli.scenario_flags import settings_by_label
 
     tables: dict[str, dict[str, Any]] = {}
-    for setting in settings:
-        label, parameter, value = parse_setting(setting)
-        if label not in definition.schedulers:
-            choices = f"{', '.join(definition.schedulers)}, got {label!r}{hint(definition.schedulers, label)}"
-            raise ScenarioError(f"--set {setting}: the scheduler must be one of {choices}")
+    kinds = {label: type(scheduler) for label, scheduler in definition.schedulers.items()}
+    for setting, label, parameter, value in settings_by_label(settings, kinds):
         if f"schedulers.{label}.{parameter}" in definition.over:
             raise ScenarioError(f"--set {setting}: the parameter must not be an axis of the sweep")
         tables.setdefault(label, {})[parameter] = value

@@ -16,7 +16,7 @@ from gridsim.schedulers.rigid.decisions import WORDS, Replay, record_starts
 from gridsim.scheduling.contract import Foreseen, Policy, Run, Scheduler
 from gridsim.scheduling.jobs import JobQueuePolicy
 from gridsim.support.arguments import hint
-from gridsim.support.arrays import Floats, Integers, first_true
+from gridsim.support.arrays import Floats, Integers, apportion, first_true
 from gridsim.support.clock import NS
 from gridsim.support.parameters import MACHINES_OR_CORES, Limits
 from gridsim.support.text import number_text
@@ -96,7 +96,8 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
         The same for the jobs of each queue, 0 for no limit: a table from names of queues, in which queues
         without a limit may be missing, or a list of all queues in ascending order of their numbers.
     partitions
-        Number of machines of each partition, a table from names or a list.  A partition has machines with
+        Number of machines of each partition, a table from names or a list.  Numbers that do not add up to the
+        machines of the platform are scaled to these, with a warning.  A partition has machines with
         consecutive numbers, its own reservations, and the jobs of its queues; jobs that request more machines
         are rejected.  ``"sites"``: each site of the platform is a partition with the jobs at home there.
         Empty for one partition with all machines and jobs.
@@ -399,14 +400,9 @@ class BatchQueuePolicy(JobQueuePolicy):
 
     def _partitions(self, names: list[str]) -> tuple[Integers, Integers]:
         """Return the machines of each partition, and the partition of each queue, int64."""
-        parameters, machines = self.parameters, len(self.run.speeds)
+        parameters = self.parameters
         partitions, places = parameters.partitions, parameters.queue_partitions
-        sizes = np.array([*partitions.values()] if isinstance(partitions, dict) else partitions)
-        if sizes.sum() != machines:
-            raise ScenarioError(
-                f"{parameters.name}.partitions must add up to {machines}, the machines of the platform, got "
-                f"{sizes.sum()}"
-            )
+        sizes = self._sizes()
         if not isinstance(partitions, dict):
             field, values = "queue_partitions", places
             if not places:
@@ -421,6 +417,28 @@ class BatchQueuePolicy(JobQueuePolicy):
                     f"does not have, got {', '.join(numbers)}, without {name!r}"
                 )
         return sizes, np.array([numbers[of_queue[name]] for name in names])
+
+    def _sizes(self) -> Integers:
+        """Return the machines of the run that each partition has: int64[partitions]."""
+        parameters, of_core = self.parameters, self.run.platform_machine
+        partitions: Any = parameters.partitions
+        names = list(partitions) if isinstance(partitions, dict) else range(len(partitions))
+        numbers = np.array([*partitions.values()] if isinstance(partitions, dict) else partitions)
+        machines = len(self.run.speeds) if of_core is None else int(of_core[-1]) + 1
+        sizes = apportion(numbers, machines)
+        texts = ", ".join(f"{name}={size}" for name, size in zip(names, sizes.tolist(), strict=True))
+        if not sizes.all():
+            raise ScenarioError(
+                f"{parameters.name}.partitions must leave each a machine of the {machines} of the platform, "
+                f"got {texts}"
+            )
+        if (sizes != numbers).any():
+            warn(
+                f"{parameters.name}.partitions add up to {numbers.sum()}, so they are scaled to the "
+                f"{machines} machines of the platform: {texts}",
+                SchedulerWarning,
+            )
+        return sizes if of_core is None else np.bincount(np.repeat(np.arange(len(sizes)), sizes)[of_core])
 
     def _of_queues(self, field: str, values: Any, names: list[str]) -> list[Any]:
         """Return the value of a parameter for each of the queues `names`, 0 if its table has none."""

@@ -105,7 +105,10 @@ def test_contradictory_options_of_queues_are_rejected(parameters: dict[str, Any]
             {"queue_limits": (1,)},
             "backfill.queue_limits must have an entry for each of the 2 queues of the workload (0, 1), got 1",
         ),
-        ({"partitions": (4, 3)}, "backfill.partitions must add up to 8, the machines of the platform, got 7"),
+        (
+            {"partitions": (99, 1)},
+            "backfill.partitions must leave each a machine of the 8 of the platform, got 0=8, 1=0",
+        ),
         (
             {"partitions": (7, 1)},
             "backfill.partitions must allow some jobs of queue 1, which request at least 2 machines, got 1",
@@ -193,6 +196,14 @@ def test_limits_and_partitions_of_queues_are_as_computed_by_hand() -> None:
         0.0,
         0.0,
     ]
+
+
+def test_partitions_are_scaled_to_the_machines_with_a_warning() -> None:
+    scenario = gs.Scenario(gs.Platform.equal(8), jobs())
+    with pytest.warns(gs.errors.SchedulerWarning, match=r"add up to 7, .* to the 8 machines .*: 0=7, 1=1$"):
+        scaled = gs.simulate(scenario, gs.BatchQueue(partitions=(6, 1), queue_partitions=(0, 0)))
+    exact = gs.simulate(scenario, gs.BatchQueue(partitions=(7, 1), queue_partitions=(0, 0)))
+    assert scaled.digest == exact.digest
 
 
 def test_parameters_of_queues_take_the_names_of_a_log(tmp_path: Path) -> None:
