@@ -35,9 +35,11 @@ from gridsim.studies.verdicts import (
     wait_limit,
 )
 from gridsim.support.arrays import Integers
-from gridsim.support.text import DIGITS, number_text, time_text
+from gridsim.support.text import DIGITS, number_text, time_text, to_json
 
 Row = dict[str, Any]
+#: Entry of a summary -> its name in tables of numbers, as on the screen.
+_NUMERIC_NAMES = {"failed": "rejected", "terminated": "killed"}
 # A column: its head, its unit, and a function that returns the text for a row of `rows_of`.
 _Cells = tuple[str, str, Callable[[Row], str]]
 
@@ -49,6 +51,9 @@ _STARTING = 4
 _SMALL_DIFFERENCE = 0.01
 #: Resubmissions per task from which on an application is named: its tasks take longer than machines stay up.
 _MANY_RESUBMISSIONS = 100
+#: Entries of a summary that the schedule of a job log does not have.
+NOT_OF_LOGS = ("messages", "dropped", "bytes", "wall_seconds", "peak_memory", "digest")
+_NOT_OF_LOG_ROWS = (*NOT_OF_LOGS, "failed", "request_utilization")
 #: Columns that are left out first, in this order, where the terminal is too narrow for all; those of rigid
 #: jobs.
 DISPENSABLE = ("traffic", "busy", "over")
@@ -215,6 +220,33 @@ def comparison_table(
         dispensable=() if verbose else _RIGID_DISPENSABLE if rigid else DISPENSABLE,
     )
     return convert_times(table, {"waiting": waiting_unit(results.values())})
+
+
+def numeric_rows(results: Mapping[str, Result], rows: Sequence[Row], baseline: str) -> list[Row]:
+    """Return the rows of `rows_of` with plain numbers only, and with the names of the columns of tables.
+
+    Only ranked rows have a ratio.
+    """
+    ratios = ratio_texts(results, rows, baseline)
+    unranked = names_without_rank(results, rows)
+    table = []
+    for row in rows:
+        name, result = row["name"], results[row["name"]]
+        values = {
+            _NUMERIC_NAMES.get(key, key): value
+            for key, value in row.items()
+            if scalar(value)
+            and not (result.of_log and key in (*NOT_OF_LOGS, "failed", "request_utilization"))
+        }
+        del values["name"]
+        if ratios[name] in (NOT_RANKED, "-"):
+            del values["ratio"]
+        if result.of_log and isinstance(killed := result.facts.get("killed"), int):
+            values["killed"] = killed
+        parameters = to_json(result.scheduler["parameters"], indent=None)
+        head = {"scheduler": name, "by": "", "group": "", "ranked": name not in unranked}
+        table.append(head | {"parameters": parameters} | values | {"scheduler": name})
+    return table
 
 
 def names_without_rank(results: Mapping[str, Result], rows: Sequence[Row]) -> set[str]:
