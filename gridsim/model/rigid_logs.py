@@ -84,6 +84,10 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
         are among the jobs; ``"user"``, the previous job of the same user, if that had ended before the
         submission (a closed loop).  The think time is then the time between these in the log.  Other jobs are
         released at their submissions.  It does not support `utilization`, `copies` and `resample`.
+    request_factor
+        Factor of the requested times, by which schedulers plan and at which they may kill jobs.  Run times
+        stay those of the log, also of jobs that a limit ended there.  The log must have requested times; jobs
+        without one count as requesting their run time.
     """
 
     path: FilePath
@@ -100,6 +104,7 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     resample: Blocks | None = None
     exclusive: bool = False
     after: Literal["none", "preceding", "user"] = "none"
+    request_factor: Annotated[float, Limits(above=0)] = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -158,6 +163,7 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
             utilization=max(share / copies, math.ulp(0.0)) if share and is_scaled_by_log else None,
             machines=machines if is_scaled_by_log else None,
             after=self.after,
+            request_factor=self.request_factor,
             is_shared=platform.is_shared,
             keeps_nodes=_keeps_nodes(self.cores_per_node, platform.cores),
         )
@@ -241,6 +247,8 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
         If jobs share machines: whether the machines of each job run no other job.
     after
         As in the workload of one log; users are those of each log.  It does not support `resample`.
+    request_factor
+        As in the workload of one log, for all of the logs.
     """
 
     paths: tuple[FilePath, ...]
@@ -255,6 +263,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
     resample: Blocks | None = None
     exclusive: bool = False
     after: Literal["none", "preceding", "user"] = "none"
+    request_factor: Annotated[float, Limits(above=0)] = 1.0
 
     def __post_init__(self) -> None:
         if isinstance(self.cores_per_node, (int, np.integer)):
@@ -361,6 +370,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
                 end=self.end,
                 max_nodes=self.max_nodes,
                 after=self.after,
+                request_factor=self.request_factor,
                 is_shared=platform.is_shared,
                 keeps_nodes=_keeps_nodes(procs, None if cores is None else cores[first[k] :][: sizes[k]]),
             )
@@ -442,6 +452,7 @@ def _jobs_of_log(
     utilization: float | None = None,
     machines: int | None = None,
     after: Literal["none", "preceding", "user"] = "none",
+    request_factor: float = 1.0,
     is_shared: bool,
     keeps_nodes: bool,
 ) -> Columns:
@@ -449,13 +460,13 @@ def _jobs_of_log(
 
     The last one has a single entry, the UNIX time at which the clock begins; NaN if the header has none.  The
     `_SHARED_COLUMNS` exist if `is_shared`, that is, if jobs share machines.  The other parameters are those
-    of `gridsim.traces.rigid.derive_jobs`, and `JobLogRecipe.after`; with it, there are also the fields of
-    `gridsim.traces.dependencies.Predecessors`.
+    of `gridsim.traces.rigid.derive_jobs`, and `JobLogRecipe.after` and `JobLogRecipe.request_factor`; with
+    `after`, there are also the fields of `gridsim.traces.dependencies.Predecessors`.
 
     Raises
     ------
     ScenarioError
-        If there is no job.
+        If there is no job, or none has a requested time that a factor could change.
     """
     from gridsim.traces.dependencies import preceding_jobs, previous_jobs
     from gridsim.traces.jobs import unix_start
@@ -479,6 +490,9 @@ def _jobs_of_log(
             "known time, got none"
         )
     warn_missing_requests(log, jobs)
+    is_stated = log.jobs["req_time"][jobs.row] > 0
+    if request_factor != 1.0 and not is_stated.any():
+        raise ScenarioError(f"workload.request_factor requires requested times, and {path} has none")
     predecessors: Columns = {}
     if after != "none":
         find = preceding_jobs if after == "preceding" else previous_jobs
@@ -492,7 +506,7 @@ def _jobs_of_log(
         "release": jobs.release,
         "tasks": jobs.nodes,
         "run_time": jobs.run_time,
-        "requested": jobs.requested,
+        "requested": np.where(is_stated, request_factor * jobs.requested, jobs.requested),
         "job": jobs.job,
         "core_share": jobs.core_share,
         **shared,

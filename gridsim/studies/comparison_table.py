@@ -16,7 +16,15 @@ from gridsim.results.metrics.energy import JOULES_PER_KWH
 from gridsim.results.metrics.formulas import SLOWDOWN, load_of_whole_machines
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
-from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun, waiting_unit
+from gridsim.results.text import (
+    LOOSE,
+    NOT_RANKED,
+    UNKNOWN,
+    draw_lines,
+    interruption_text,
+    machine_noun,
+    waiting_unit,
+)
 from gridsim.studies.overview import (
     NOT_CHARGED,
     TextTable,
@@ -162,7 +170,11 @@ def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str
     if any(result.has_faults for result in results.values()):
         counts = {name: int(result.machines["failures"].sum()) for name, result in results.items()}
         texts = ", ".join(f"{count:,} ({name})" for name, count in counts.items())
-        lines["failures"] = f"of machines, until the end of each run: {texts}"
+        noun = noun_of(results)
+        interruptions = [
+            f"{name}: {text}" for name, result in results.items() if (text := interruption_text(result, noun))
+        ]
+        lines["failures"] = "; ".join([f"of machines, until the end of each run: {texts}", *interruptions])
     return lines | draw_lines(part for result in results.values() for part in result.drawn)
 
 
