@@ -138,13 +138,13 @@ def test_csv_has_the_rows_of_the_screen_as_numbers_with_units(path: Path) -> Non
 @pytest.mark.filterwarnings("ignore:.*without a requested time")
 def test_a_factor_of_requested_times_changes_plans_and_limits_but_no_run_time(path: Path) -> None:
     """The jobs request 20 s each and run for 10, 5, 8 and 2 s; the log has them still."""
-    text = path.read_text().replace(" 1 20 -1", " 1 -1 -1")
+    text = path.read_text().replace(" 20 -1", " -1 -1")
     path.write_text(text)
     with pytest.raises(
         gs.ScenarioError, match="request_factor requires requested times, and .*own.swf has none"
     ):
         gs.compare(scenario(path, request_factor=2.0), SCHEDULERS)
-    path.write_text(text.replace(" 3 -1 -1", " 3 20 -1"))
+    path.write_text(text.replace(" 3 -1 -1 1", " 3 20 -1 1"))
     for factor, killed in ((0.2, 1), (2.0, 0)):
         found = gs.compare(scenario(path, request_factor=factor), {"easy": gs.BatchQueue(kill="at-limit")})
         assert found["easy"].applications["requested"].tolist() == [10, 20 * factor, 8, 2]
