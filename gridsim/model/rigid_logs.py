@@ -34,6 +34,8 @@ _GROUPS = {"user": "user", "queue": "queue", "account": "group"}
 _SHARED_COLUMNS = ("cores", "tasks_per_machine")
 _LOG_COLUMNS = ("tasks", "requested", "job", "core_share", *_SHARED_COLUMNS, *_GROUPS)
 
+#: Sentence on a log without requested times.
+NO_REQUESTS = "the log has no requested times, so run times count as these"
 #: Sentence on jobs that share the nodes of a log that states how many nodes each had.
 _PARTS_OF_LOG = "jobs keep the numbers of nodes of the log, with as many cores on each, rounded up"
 
@@ -140,6 +142,11 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
         if self.utilization is not None or self.resample is not None:
             return None
         return _dates(self.path, self.start, self.end)
+
+    @property
+    def requests(self) -> str:
+        """A sentence on requested times that are not those of the log; "" if they are."""
+        return _requests([self.path], self.request_factor)
 
     @property
     def unfinished_jobs(self) -> str:
@@ -340,6 +347,11 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
         names = map(os.path.basename, self.paths)
         texts = ", ".join(f"{count} ({name})" for count, name in zip(counts, names, strict=True))
         return f"jobs take cores in parts of {texts}; parts of several cores are on different machines"
+
+    @property
+    def requests(self) -> str:
+        """A sentence on requested times that are not those of the logs; "" if they are."""
+        return _requests(self.paths, self.request_factor)
 
     @property
     def unfinished_jobs(self) -> str:
@@ -584,6 +596,7 @@ class _LogFacts(NamedTuple):
     has_nodes_only: bool
     has_shared_nodes: bool
     has_node_counts: bool
+    has_requests: bool
     followers: Integers
     unfinished_jobs: str
 
@@ -608,6 +621,7 @@ def _read(path: str) -> tuple[JobLog, _LogFacts]:
         log.has_nodes_only,
         log.has_shared_nodes,
         len(log.node_counts) > 0,
+        bool((log.jobs["req_time"] > 0).any()),
         log.jobs["job"][log.jobs["preceding"] > 0],
         unfinished_jobs,
     )
@@ -658,6 +672,13 @@ def _period(path: str, start: float, end: float) -> tuple[float, float] | None:
     header, first, last = submissions
     begin = unix_start(header)
     return (begin + first, begin + last) if math.isfinite(begin) else None
+
+
+def _requests(paths: Sequence[str], factor: float) -> str:
+    """Return a sentence on requested times that are not those of the logs; "" if they are."""
+    if not any(_facts(path).has_requests for path in paths):
+        return NO_REQUESTS
+    return "" if factor == 1.0 else f"requested times are {factor:g} times those of the log"
 
 
 def _dates(path: str, start: float, end: float) -> tuple[str, str] | None:

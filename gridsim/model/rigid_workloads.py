@@ -332,9 +332,10 @@ def _check_room(platform: Platform, columns: Columns, requirements: Requirements
             reason = f"the number of parts of {parts} each for which the machines have room"
         if "job" in columns:
             number = columns["job"][i]
+            key = "workload.max_nodes" if is_shared else f"workload.max_nodes={room[i]}"
             advice = (
                 "; with workload.cores_per_node, machines are nodes of several processors; "
-                "workload.max_nodes leaves out larger jobs"
+                f"{key} (in the shell --change {key}{'=N' if is_shared else ''}) leaves out larger jobs"
             )
         raise ScenarioError(
             f"workload.nodes[{i}] must be at most {room[i]}, {reason}, got {tasks[i]} for job {number}"

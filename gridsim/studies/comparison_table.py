@@ -10,6 +10,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
+from gridsim.model.rigid_logs import NO_REQUESTS
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.comparability import job_difference
 from gridsim.results.metrics.energy import JOULES_PER_KWH
@@ -146,8 +147,11 @@ def scenario_facts(
         if estimate:
             known.setdefault(estimate, []).append(name)
     if known:
+        words = _KNOWN_TIMES
+        if lines.get("requests") == NO_REQUESTS:
+            words = words | {"requested": "run times, which count as requested, are known to"}
         parts = (
-            f"{_KNOWN_TIMES.get(key, 'other estimates are known to')} {', '.join(names)} (estimate={key})"
+            f"{words.get(key, 'other estimates are known to')} {', '.join(names)} (estimate={key})"
             for key, names in known.items()
         )
         lines["times"] = "; ".join(parts)
@@ -240,7 +244,7 @@ def numeric_rows(results: Mapping[str, Result], rows: Sequence[Row], baseline: s
     Only ranked rows have a ratio.
     """
     ratios = ratio_texts(results, rows, baseline)
-    unranked = names_without_rank(results, rows)
+    exclusions = names_without_rank(results, rows)
     table = []
     for row in rows:
         name, result = row["name"], results[row["name"]]
@@ -256,7 +260,7 @@ def numeric_rows(results: Mapping[str, Result], rows: Sequence[Row], baseline: s
         if result.of_log and isinstance(killed := result.facts.get("killed"), int):
             values["killed"] = killed
         parameters = to_json(result.scheduler["parameters"], indent=None)
-        head = {"scheduler": name, "by": "", "group": "", "ranked": name not in unranked}
+        head = {"scheduler": name, "by": "", "group": "", "ranked": name not in exclusions}
         table.append(head | {"parameters": parameters} | values | {"scheduler": name})
     return table
 

@@ -144,12 +144,20 @@ def test_a_factor_of_requested_times_changes_plans_and_limits_but_no_run_time(pa
         gs.ScenarioError, match="request_factor requires requested times, and .*own.swf has none"
     ):
         gs.compare(scenario(path, request_factor=2.0), SCHEDULERS)
+    assert "run times, which count as requested, are known to easy, fcfs" in str(
+        gs.compare(scenario(path), SCHEDULERS)
+    )
     path.write_text(text.replace(" 3 -1 -1 1", " 3 20 -1 1"))
     for factor, killed in ((0.2, 1), (2.0, 0)):
         found = gs.compare(scenario(path, request_factor=factor), {"easy": gs.BatchQueue(kill="at-limit")})
         assert found["easy"].applications["requested"].tolist() == [10, 20 * factor, 8, 2]
         assert found["easy"].terminated == killed and found["log"].mean_waiting == 4
         assert f"requested times are {factor:g} times those of the log" in str(found)
+
+
+def test_jobs_wider_than_the_platform_are_an_error_with_the_limit_that_leaves_them_out(path: Path) -> None:
+    with pytest.raises(gs.ScenarioError, match=r"got 3 for job 2; .*--change workload.max_nodes=2\) leaves"):
+        gs.compare(scenario(path, 2), SCHEDULERS)
 
 
 def test_the_log_can_be_left_out(path: Path) -> None:
