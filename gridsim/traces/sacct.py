@@ -158,7 +158,8 @@ def parse_sacct(path: StrPath) -> ParsedJobs:
         If a needed column is missing, a line has too few or too many fields, or a value cannot be read.
     """
     separator, names = _head(path)
-    hint = f"rename the columns of another batch system to {_COMMON_COLUMNS}; export those of Slurm with: {EXPORT}"
+    renaming = f"rename the columns of another batch system to {_COMMON_COLUMNS}"
+    hint = f"{renaming}; export those of Slurm with: {EXPORT}"
     check_columns(path, names, _NEEDS, hint)
     present = {name.lower() for name in names}
     patterns = dict(_PATTERNS)
