@@ -671,6 +671,7 @@ class WorkloadConstructors:
         resample: Literal['weeks', 'users'] | None = None,
         exclusive: bool = False,
         after: Literal['none', 'preceding', 'user'] = 'none',
+        request_factor: float = 1.0,
     ) -> Workload:
         """Return a workload: the rigid jobs of a job log, such as SWF or sacct, released as recorded, the first at 0 s.
 
@@ -719,6 +720,10 @@ class WorkloadConstructors:
             are among the jobs; ``"user"``, the previous job of the same user, if that had ended before the
             submission (a closed loop).  The think time is then the time between these in the log.  Other jobs are
             released at their submissions.  It does not support `utilization`, `copies` and `resample`.
+        request_factor
+            Factor of the requested times, by which schedulers plan and at which they may kill jobs.  Run times
+            stay those of the log, also of jobs that a limit ended there.  The log must have requested times; jobs
+            without one count as requesting their run time.
         """
 
     @classmethod
@@ -737,6 +742,7 @@ class WorkloadConstructors:
         resample: Literal['weeks', 'users'] | None = None,
         exclusive: bool = False,
         after: Literal['none', 'preceding', 'user'] = 'none',
+        request_factor: float = 1.0,
     ) -> Workload:
         """Return a workload: the rigid jobs of several logs (SWF or GWF), one of each site of the platform, in one workload.
 
@@ -774,6 +780,8 @@ class WorkloadConstructors:
             If jobs share machines: whether the machines of each job run no other job.
         after
             As in the workload of one log; users are those of each log.  It does not support `resample`.
+        request_factor
+            As in the workload of one log, for all of the logs.
         """
 
     @classmethod

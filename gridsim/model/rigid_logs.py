@@ -34,6 +34,8 @@ _GROUPS = {"user": "user", "queue": "queue", "account": "group"}
 _SHARED_COLUMNS = ("cores", "tasks_per_machine", "gpus", "memory")
 _LOG_COLUMNS = ("tasks", "requested", "job", "core_share", *_SHARED_COLUMNS, *_GROUPS)
 
+#: Sentence on a log without requested times.
+NO_REQUESTS = "the log has no requested times, so run times count as these"
 #: Sentence on jobs that share the nodes of a log that states how many nodes each had.
 _PARTS_OF_LOG = "jobs keep the numbers of nodes of the log, with as many cores on each, rounded up"
 
@@ -86,6 +88,10 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
         are among the jobs; ``"user"``, the previous job of the same user, if that had ended before the
         submission (a closed loop).  The think time is then the time between these in the log.  Other jobs are
         released at their submissions.  It does not support `utilization`, `copies` and `resample`.
+    request_factor
+        Factor of the requested times, by which schedulers plan and at which they may kill jobs.  Run times
+        stay those of the log, also of jobs that a limit ended there.  The log must have requested times; jobs
+        without one count as requesting their run time.
     """
 
     path: FilePath
@@ -102,6 +108,7 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     resample: Blocks | None = None
     exclusive: bool = False
     after: Literal["none", "preceding", "user"] = "none"
+    request_factor: Annotated[float, Limits(above=0)] = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -150,6 +157,11 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
         return "UTC" if is_utc else "by the clock of the log"
 
     @property
+    def requests(self) -> str:
+        """A sentence on requested times that are not those of the log; "" if they are."""
+        return _requests([self.path], self.request_factor)
+
+    @property
     def unfinished_jobs(self) -> str:
         """A sentence on the jobs that the log leaves out at its end; "" if there are none."""
         if not math.isinf(self.end) or not (counts := _facts(self.path).unfinished_jobs):
@@ -173,6 +185,7 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
             after=self.after,
             uses=_resources(platform, self.constraints),
             draws_memory=_draws_memory(self.constraints),
+            request_factor=self.request_factor,
             keeps_nodes=_keeps_nodes(self.cores_per_node, platform.cores),
         )
         _warn_of_whole_nodes([self.path], [self.cores_per_node], platform)
@@ -256,6 +269,8 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
         If jobs share machines: whether the machines of each job run no other job.
     after
         As in the workload of one log; users are those of each log.  It does not support `resample`.
+    request_factor
+        As in the workload of one log, for all of the logs.
     """
 
     paths: tuple[FilePath, ...]
@@ -270,6 +285,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
     resample: Blocks | None = None
     exclusive: bool = False
     after: Literal["none", "preceding", "user"] = "none"
+    request_factor: Annotated[float, Limits(above=0)] = 1.0
 
     def __post_init__(self) -> None:
         if isinstance(self.cores_per_node, (int, np.integer)):
@@ -352,6 +368,11 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
         return _resources_text(_resources(platform))
 
     @property
+    def requests(self) -> str:
+        """A sentence on requested times that are not those of the logs; "" if they are."""
+        return _requests(self.paths, self.request_factor)
+
+    @property
     def unfinished_jobs(self) -> str:
         """A sentence on the jobs that the logs leave out at their ends; "" if there are none."""
         counts = {path: _facts(path).unfinished_jobs for path in self.paths if math.isinf(self.end)}
@@ -381,6 +402,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
                 max_nodes=self.max_nodes,
                 after=self.after,
                 uses=_resources(platform),
+                request_factor=self.request_factor,
                 keeps_nodes=_keeps_nodes(procs, None if cores is None else cores[first[k] :][: sizes[k]]),
             )
             if self.after != "none":
@@ -463,6 +485,7 @@ def _jobs_of_log(
     after: Literal["none", "preceding", "user"] = "none",
     uses: frozenset[str],
     draws_memory: bool = False,
+    request_factor: float = 1.0,
     keeps_nodes: bool,
 ) -> Columns:
     """Return the jobs of a log: `_LOG_COLUMNS`, release (s on its clock), run_time (s), and unix_start.
@@ -470,12 +493,14 @@ def _jobs_of_log(
     The last one has a single entry, the UNIX time at which the clock begins; NaN if the header has none.  The
     `_SHARED_COLUMNS` are those in `uses`; if memory is drawn (`draws_memory`), there is no warning that the
     memory of the log is left out.  The other parameters are those of `gridsim.traces.rigid.derive_jobs`, and
-    `JobLogRecipe.after`; with it, there are also the fields of `gridsim.traces.dependencies.Predecessors`.
+    `JobLogRecipe.after` and `JobLogRecipe.request_factor`; with `after`, there are also the fields of
+    `gridsim.traces.dependencies.Predecessors`.
 
     Raises
     ------
     ScenarioError
-        If there is no job, or no number of nodes of a job whose GPUs are used.
+        If there is no job, no number of nodes of a job whose GPUs are used, or no requested time that a
+        factor could change.
     """
     from gridsim.traces.dependencies import preceding_jobs, previous_jobs
     from gridsim.traces.jobs import unix_start
@@ -500,6 +525,9 @@ def _jobs_of_log(
             "known time, got none"
         )
     warn_missing_requests(log, jobs)
+    is_stated = log.jobs["req_time"][jobs.row] > 0
+    if request_factor != 1.0 and not is_stated.any():
+        raise ScenarioError(f"workload.request_factor requires requested times, and {path} has none")
     predecessors: Columns = {}
     if after != "none":
         find = preceding_jobs if after == "preceding" else previous_jobs
@@ -527,7 +555,7 @@ def _jobs_of_log(
         "release": jobs.release,
         "tasks": jobs.nodes,
         "run_time": jobs.run_time,
-        "requested": jobs.requested,
+        "requested": np.where(is_stated, request_factor * jobs.requested, jobs.requested),
         "job": jobs.job,
         "core_share": jobs.core_share,
         **shared,
@@ -639,6 +667,7 @@ class _LogFacts(NamedTuple):
     has_nodes_only: bool
     has_shared_nodes: bool
     has_node_counts: bool
+    has_requests: bool
     followers: Integers
     unfinished_jobs: str
 
@@ -663,6 +692,7 @@ def _read(path: str) -> tuple[JobLog, _LogFacts]:
         log.has_nodes_only,
         log.has_shared_nodes,
         len(log.node_counts) > 0,
+        bool((log.jobs["req_time"] > 0).any()),
         log.jobs["job"][log.jobs["preceding"] > 0],
         unfinished_jobs,
     )
@@ -713,6 +743,13 @@ def _period(path: str, start: float, end: float) -> tuple[float, float] | None:
     header, first, last = submissions
     begin = unix_start(header)
     return (begin + first, begin + last) if math.isfinite(begin) else None
+
+
+def _requests(paths: Sequence[str], factor: float) -> str:
+    """Return a sentence on requested times that are not those of the logs; "" if they are."""
+    if not any(_facts(path).has_requests for path in paths):
+        return NO_REQUESTS
+    return "" if factor == 1.0 else f"requested times are {factor:g} times those of the log"
 
 
 def _dates(path: str, start: float, end: float) -> tuple[str, str] | None:

@@ -325,9 +325,10 @@ def _check_room(platform: Platform, columns: Columns, requirements: Requirements
         number, advice = i, ""
         if "job" in columns:
             number = columns["job"][i]
+            key = "workload.max_nodes" if is_shared else f"workload.max_nodes={room[i]}"
             advice = (
                 "; with workload.cores_per_node, machines are nodes of several processors; "
-                "workload.max_nodes leaves out larger jobs"
+                f"{key} (in the shell --change {key}{'=N' if is_shared else ''}) leaves out larger jobs"
             )
         if is_shared:
             names = ("cores", "gpus")
@@ -335,7 +336,10 @@ def _check_room(platform: Platform, columns: Columns, requirements: Requirements
             if requirements.memory is not None:
                 needs["bytes of memory"] = f"{requirements.memory[i]:g}"
             if "job" in columns and len(needs) > 1:
-                advice = "; platform.gpus and platform.memory are those of each machine, or lists with an entry for each"
+                advice = (
+                    "; platform.gpus and platform.memory are those of each machine, or lists with an entry for "
+                    "each"
+                )
             parts = ", ".join(f"{amount} {name}" for name, amount in needs.items()) or "a core"
             raise ScenarioError(
                 f"job {number} (workload.nodes[{i}]) must fit on the {platform.nodes} machines, which have "

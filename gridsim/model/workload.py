@@ -186,8 +186,9 @@ class Workload(WorkloadConstructors):
         ``log`` is the conversion of the jobs of a log to bags of tasks.  ``period`` has the dates of the
         first and the last submission of the jobs of a log, if they are released as recorded.  ``clock`` is
         the meaning of time 0 for logs, or for a list that does not begin at 0 s.  ``cores`` says that
-        machines are nodes.  ``after`` says after which jobs those of a log are released.  ``unfinished``
-        counts the jobs that a log leaves out at its end.  ``sample`` says that jobs of a log were drawn.
+        machines are nodes.  ``after`` says after which jobs those of a log are released.  ``requests``
+        says that requested times are not those of the log.  ``unfinished`` counts the jobs that a log leaves
+        out at its end.  ``sample`` says that jobs of a log were drawn.
         """
         recipe, lines = self.recipe, {}
         if isinstance(recipe, LogRecipe):
@@ -205,6 +206,8 @@ class Workload(WorkloadConstructors):
         if isinstance(recipe, (JobLogRecipe, SiteLogsRecipe)) and recipe.after != "none":
             which = "preceding jobs" if recipe.after == "preceding" else "previous job of their user"
             lines["after"] = f"jobs are released a think time after the {which}, if the log has one"
+        if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and (requests := recipe.requests):
+            lines["requests"] = requests
         if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and (jobs_left_out := recipe.unfinished_jobs):
             lines["unfinished"] = jobs_left_out
         if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.resample is not None:

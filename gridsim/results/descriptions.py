@@ -226,6 +226,7 @@ PROVENANCE: dict[str, str] = {
     "cores": "of rigid jobs of a log: that machines are nodes",
     "parts": "of rigid jobs of a log that share machines: the parts of jobs",
     "after": "of rigid jobs of a log: after which jobs they are released",
+    "requests": "of rigid jobs of a log: requested times that are not those of the log",
     "unfinished": "of rigid jobs of a log: number of jobs left out at its end",
     "sample": "of rigid jobs of a log: that they were drawn from it",
     "servers": "number of servers of the scheduler, which follow the machines in the numbers of nodes",

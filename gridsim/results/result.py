@@ -28,6 +28,8 @@ from gridsim.results.text import (
     as_text,
     availability_lines,
     draw_lines,
+    interruption_text,
+    machine_noun,
     run_lines,
     scenario_lines,
 )
@@ -385,6 +387,7 @@ class Result(Metrics):
             remarks=self._remarks,
             condition=self._release_condition,
             availability=self.describe_availability() | draw_lines(self.drawn),
+            interruptions=interruption_text(self, machine_noun(self._remarks)),
             verbose=verbose,
         )
         if (emulation := self._provenance.get("emulation")) is not None:
@@ -426,7 +429,7 @@ class Result(Metrics):
 
     @property
     def _remarks(self) -> dict[str, str]:
-        topics = "log", "period", "clock", "cores", "parts", "after", "unfinished", "sample"
+        topics = "log", "period", "clock", "cores", "parts", "after", "requests", "unfinished", "sample"
         lines = {name: text for name in topics if (text := str(self._provenance.get(name, "")))}
         return lines | window_lines(self.applications["release"], self.skip_days, self.rigid)
 

@@ -75,7 +75,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
                    "call it stretch"),
         _mandatory("stretch_agg", "float", "1", "stretch: the response time over size / aggregate "
                    "speed"),
-        _mandatory("resubmitted", "int", "tasks", "tasks that had to be placed again"),
+        _mandatory("resubmitted", "int", "tasks", "tasks that had to be placed again; of a rigid job, "
+                   "its machines each time that it is begun again"),
         _mandatory("nodes_used", "int", "machines", "machines that received tasks of it and kept at "
                    "least one; cores, where the scheduler takes cores for machines"),
         Column("level", "int", "level", "fair tree only: depth of the router that accepted it, 0 for the "

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gridsim.model.scenario import Scenario
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.formulas import offered_load, total
@@ -65,6 +67,7 @@ def run_lines(
     remarks: Lines | None = None,
     condition: str = "",
     availability: Lines | None = None,
+    interruptions: str = "",
     verbose: bool = False,
 ) -> Lines:
     """Return the description of a run as topic -> line.
@@ -83,6 +86,8 @@ def run_lines(
         As of `scenario_lines`.
     availability
         Lines on the machines that were up and on random draws; None for no line.
+    interruptions
+        The `interruption_text` of the run.
     verbose
         Include the parameters of the scheduler and the facts that it reports.
     """
@@ -113,7 +118,7 @@ def run_lines(
         "utilization": _utilization_text(facts),
         **_energy_lines(facts),
         **(
-            _restart_lines(facts, noun)
+            ({"interrupted": interruptions} if interruptions else {})
             if rigid
             else {"resubmitted": _count_text(facts["resubmitted"], "task")}
         ),
@@ -307,11 +312,27 @@ def _energy_lines(facts: Facts) -> Lines:
     return {"energy": f"{number_text(facts['energy'])} kWh{carbon}"}
 
 
-def _restart_lines(facts: Facts, noun: str) -> Lines:
-    """Return a line on rigid jobs that failures cut off; no line without any."""
-    if not facts["resubmitted"]:
-        return {}
-    return {"restarts": f"{_count_text(facts['resubmitted'], noun)} in all, of jobs cut off by failures"}
+def interruption_text(result: Any, noun: str) -> str:
+    """Return a text on the rigid jobs that failures interrupted; "" without any.
+
+    Parameters
+    ----------
+    result
+        The `Result` of a run.
+    noun
+        What the machines are called, "core" or "node".
+    """
+    jobs = result.applications
+    runs = int((jobs["resubmitted"] // jobs["tasks"]).sum()) if result.rigid else 0
+    if not runs:
+        return ""
+    count = int((jobs["resubmitted"] > 0).sum())
+    text = f"{_count_text(count, 'job')} interrupted and begun again, {_count_text(runs, 'time')} in all"
+    if "cancelled" in jobs:  # users cut off runs as well
+        return text
+    ran = ~np.isnan(jobs["finish"])
+    lost = total(result.machines["busy"]) - total((result.width * jobs["run_time"])[ran])
+    return f"{text}, {number_text(max(lost, 0.0) / 3600.0)} {noun}-hours lost"
 
 
 def _task_data_text(facts: Facts) -> str:

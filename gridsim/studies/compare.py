@@ -21,11 +21,13 @@ from gridsim.scheduling.registry import Schedulers, chosen_schedulers, make_sche
 from gridsim.simulation.options import Options, Record
 from gridsim.simulation.simulate import Simulation, execute
 from gridsim.studies.comparison_table import (
+    NOT_OF_LOGS,
     cautions,
     comparison_table,
     context_lines,
     measure_of,
     names_without_rank,
+    numeric_rows,
     ratio_of,
     remarks,
     rows_of,
@@ -33,7 +35,8 @@ from gridsim.studies.comparison_table import (
     scenario_facts,
     verdict,
 )
-from gridsim.studies.groups import waiting_table
+from gridsim.studies.exports import table_of_rows, to_csv
+from gridsim.studies.groups import numeric_group_rows, waiting_table
 from gridsim.studies.log_reference import LOG, LogReference, log_reference
 from gridsim.studies.overview import Overview, as_text
 from gridsim.studies.queue_remark import shared_queues
@@ -52,10 +55,6 @@ if TYPE_CHECKING:
     from gridsim.model.applications import Applications
     from gridsim.plots.charts import Chart
     from gridsim.studies.replicate_result import Replicates
-
-
-#: Entries of a summary that the schedule of a job log does not have.
-_NOT_OF_LOGS = ("messages", "dropped", "bytes", "wall_seconds", "peak_memory", "digest")
 
 
 @dataclass(frozen=True)
@@ -151,6 +150,23 @@ class Comparison(Study):
         names = [name for name in rows[0] if all(scalar(row.get(name)) for row in rows)]
         return Table({name: [row[name] for row in rows] for name in names})
 
+    def means(self) -> Table:
+        """Return the tables of `overview` as one, with plain numbers.
+
+        A row is a scheduler or the log, and below these, with values in the columns ``by`` and ``group``, a
+        scheduler or the log in one of `groups`.  Values that a row does not have are NaN.  Ratios are of
+        ranked rows only.  The column ``parameters`` has those of the scheduler as JSON.
+        """
+        results = self.all_results
+        return table_of_rows(
+            numeric_rows(results, rows_of(results, self.baseline, self.bound), self.baseline)
+            + [row for group in self.groups for row in numeric_group_rows(group, results)]
+        )
+
+    def to_csv(self) -> str:
+        """Return `means` as CSV, with units in the head; values that are not finite are empty."""
+        return to_csv(self.means(), {**UNITS, "rejected": UNITS["failed"], "killed": UNITS["terminated"]})
+
     def charts(self, *, full: bool = False) -> list[list[Chart]]:
         """Return a chart of the distribution of the stretch, or of the waiting time of rigid jobs."""
         from gridsim.plots.charts import result_chart  # takes long to import
@@ -218,7 +234,7 @@ class Comparison(Study):
         reference: dict[str, Any] = {}
         if self.log is not None:
             summary = self.log.summary()
-            reference["log"] = {name: value for name, value in summary.items() if name not in _NOT_OF_LOGS}
+            reference["log"] = {name: value for name, value in summary.items() if name not in NOT_OF_LOGS}
         if self.log_remark:
             reference["log_remark"] = self.log_remark
         if self.groups:
@@ -376,7 +392,8 @@ def compare(
     read = TraceDigests()
 
     def check_files(name: str, result: Result) -> None:
-        places = (cells[name][1] if name in cells else first).places()
+        # the recorded schedule is read from the logs alone, without traces of failures
+        places = cells[name][1].places() if name in cells else {}
         if file := read.changed_file(result.files_read, places):
             raise FileChanged(f"{file} must not change during the comparison, got other content for {name}")
 

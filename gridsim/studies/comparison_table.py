@@ -10,13 +10,22 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
+from gridsim.model.rigid_logs import NO_REQUESTS
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.comparability import job_difference
 from gridsim.results.metrics.energy import JOULES_PER_KWH
 from gridsim.results.metrics.formulas import SLOWDOWN, load_of_whole_machines
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
-from gridsim.results.text import LOOSE, NOT_RANKED, UNKNOWN, draw_lines, machine_noun, waiting_unit
+from gridsim.results.text import (
+    LOOSE,
+    NOT_RANKED,
+    UNKNOWN,
+    draw_lines,
+    interruption_text,
+    machine_noun,
+    waiting_unit,
+)
 from gridsim.studies.overview import (
     NOT_CHARGED,
     TextTable,
@@ -35,9 +44,11 @@ from gridsim.studies.verdicts import (
     wait_limit,
 )
 from gridsim.support.arrays import Integers
-from gridsim.support.text import DIGITS, number_text, time_text
+from gridsim.support.text import DIGITS, number_text, time_text, to_json
 
 Row = dict[str, Any]
+#: Entry of a summary -> its name in tables of numbers, as on the screen.
+_NUMERIC_NAMES = {"failed": "rejected", "terminated": "killed"}
 # A column: its head, its unit, and a function that returns the text for a row of `rows_of`.
 _Cells = tuple[str, str, Callable[[Row], str]]
 
@@ -49,6 +60,9 @@ _STARTING = 4
 _SMALL_DIFFERENCE = 0.01
 #: Resubmissions per task from which on an application is named: its tasks take longer than machines stay up.
 _MANY_RESUBMISSIONS = 100
+#: Entries of a summary that the schedule of a job log does not have.
+NOT_OF_LOGS = ("messages", "dropped", "bytes", "wall_seconds", "peak_memory", "digest")
+_NOT_OF_LOG_ROWS = (*NOT_OF_LOGS, "failed", "request_utilization")
 #: Columns that are left out first, in this order, where the terminal is too narrow for all; those of rigid
 #: jobs.
 DISPENSABLE = ("traffic", "busy", "over")
@@ -133,8 +147,11 @@ def scenario_facts(
         if estimate:
             known.setdefault(estimate, []).append(name)
     if known:
+        words = _KNOWN_TIMES
+        if lines.get("requests") == NO_REQUESTS:
+            words = words | {"requested": "run times, which count as requested, are known to"}
         parts = (
-            f"{_KNOWN_TIMES.get(key, 'other estimates are known to')} {', '.join(names)} (estimate={key})"
+            f"{words.get(key, 'other estimates are known to')} {', '.join(names)} (estimate={key})"
             for key, names in known.items()
         )
         lines["times"] = "; ".join(parts)
@@ -157,7 +174,11 @@ def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str
     if any(result.has_faults for result in results.values()):
         counts = {name: int(result.machines["failures"].sum()) for name, result in results.items()}
         texts = ", ".join(f"{count:,} ({name})" for name, count in counts.items())
-        lines["failures"] = f"of machines, until the end of each run: {texts}"
+        noun = noun_of(results)
+        interruptions = [
+            f"{name}: {text}" for name, result in results.items() if (text := interruption_text(result, noun))
+        ]
+        lines["failures"] = "; ".join([f"of machines, until the end of each run: {texts}", *interruptions])
     return lines | draw_lines(part for result in results.values() for part in result.drawn)
 
 
@@ -215,6 +236,33 @@ def comparison_table(
         dispensable=() if verbose else _RIGID_DISPENSABLE if rigid else DISPENSABLE,
     )
     return convert_times(table, {"waiting": waiting_unit(results.values())})
+
+
+def numeric_rows(results: Mapping[str, Result], rows: Sequence[Row], baseline: str) -> list[Row]:
+    """Return the rows of `rows_of` with plain numbers only, and with the names of the columns of tables.
+
+    Only ranked rows have a ratio.
+    """
+    ratios = ratio_texts(results, rows, baseline)
+    exclusions = names_without_rank(results, rows)
+    table = []
+    for row in rows:
+        name, result = row["name"], results[row["name"]]
+        values = {
+            _NUMERIC_NAMES.get(key, key): value
+            for key, value in row.items()
+            if scalar(value)
+            and not (result.of_log and key in (*NOT_OF_LOGS, "failed", "request_utilization"))
+        }
+        del values["name"]
+        if ratios[name] in (NOT_RANKED, "-"):
+            del values["ratio"]
+        if result.of_log and isinstance(killed := result.facts.get("killed"), int):
+            values["killed"] = killed
+        parameters = to_json(result.scheduler["parameters"], indent=None)
+        head = {"scheduler": name, "by": "", "group": "", "ranked": name not in exclusions}
+        table.append(head | {"parameters": parameters} | values | {"scheduler": name})
+    return table
 
 
 def names_without_rank(results: Mapping[str, Result], rows: Sequence[Row]) -> set[str]:

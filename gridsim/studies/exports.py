@@ -8,6 +8,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate
@@ -96,6 +97,21 @@ def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table({name: [row[name] for row in rows] for name in rows[0]})
 
 
+def table_of_rows(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return rows with different entries as a table.
+
+    Entries that a row does not have are NaN, of columns of texts empty.
+    """
+    columns: dict[str, list[Any]] = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        if any(isinstance(value, str | bool) for value in values):
+            columns[name] = ["" if value is None else str(value) for value in values]
+        else:
+            columns[name] = [math.nan if value is None else value for value in values]
+    return Table(columns)
+
+
 def to_latex(tables: Iterable[TextTable]) -> str:
     """Return tables as LaTeX with the rules of the package booktabs, each as a ``table`` with a caption.
 
@@ -116,11 +132,18 @@ def to_markdown(tables: Iterable[TextTable]) -> str:
     return "\n".join(map(_markdown_table, tables))
 
 
-def to_csv(table: Table) -> str:
-    """Return a table as CSV (RFC 4180); values that are not finite are empty."""
+def to_csv(table: Table, units: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return a table as CSV (RFC 4180); values that are not finite are empty.
+
+    Parameters
+    ----------
+    units
+        Column -> its unit, which the head shows in brackets, but not "1" and no note on a unit.
+    """
+    short = {name: units.get(name, "").partition(" (")[0] for name in table}
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(table)
+    writer.writerow(name if unit in ("", "1") else f"{name} ({unit})" for name, unit in short.items())
     for row in table.rows():
         cells = row.values()
         writer.writerow("" if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in cells)

@@ -64,6 +64,20 @@ def waiting_table(groups: JobGroups, results: Mapping[str, Result]) -> TextTable
     return convert_times(table, {"waiting": unit})
 
 
+def numeric_group_rows(groups: JobGroups, results: Mapping[str, Result]) -> list[dict[str, Any]]:
+    """Return the table of `waiting_table` as numbers: a row per group and result, for all groups."""
+    rows = []
+    for row in groups.rows(results):
+        shared = {"by": groups.group, "group": row[groups.group], "applications": row["jobs"]}
+        shared |= {"core_hours_share": row["core_hours_share"]}
+        if groups.sites is not None:
+            shared |= {"machines": row["machines"], "offered_load": row["load"]}
+        for name, waiting in row["mean_waiting"].items():
+            values = {key: row.get(key, {}).get(name) for key in ("rejected", "utilization")}
+            rows.append({"scheduler": name, **shared, "mean_waiting": waiting, **values})
+    return rows
+
+
 def groups_of_results(by: Sequence[Group], results: Mapping[str, Result]) -> list[JobGroups]:
     """Return the jobs of results by each of `by`; results of the same jobs and machines share a table."""
     if not by:

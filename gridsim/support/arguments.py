@@ -149,7 +149,8 @@ def one_of(path: str, value: Any, known: tuple[str, ...]) -> str:
     """Return `value` if it is one of the `known` strings, or raise a ScenarioError naming `path`."""
     if isinstance(value, str) and value in known:
         return str(value)  # np.str_ becomes str
-    raise ScenarioError(f"{path} must be one of {known}, got {short_repr(value)}{hint(known, value)}")
+    names = ", ".join(known)
+    raise ScenarioError(f"{path} must be one of {names}, got {short_repr(value)}{hint(known, value)}")
 
 
 def flag(path: str, value: Any) -> bool:

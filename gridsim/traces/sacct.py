@@ -49,6 +49,8 @@ EXPORT = (
     "sacct -aXP -S START -E END --format=JobIDRaw,JobID,User,Account,Partition,State,Submit,Start,End,"
     "ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqMem"
 )
+#: The columns by which tables of other batch systems are read.
+_COMMON_COLUMNS = "JobID, User, Partition, Submit, Start, End, NCPUS and TimelimitRaw (minutes)"
 _JOB_ID = r"\d+(_(\d+|\[[^\]|]*\]?)|\+\d+)*(\.[\w+.]+)?"
 _TIME = r"[\d:T+.Z -]*|[A-Za-z]*(/[A-Za-z])?"
 _DURATION = r"[\d:.-]*|[A-Za-z_]*"
@@ -157,14 +159,17 @@ def parse_sacct(path: StrPath) -> ParsedJobs:
         If a needed column is missing, a line has too few or too many fields, or a value cannot be read.
     """
     separator, names = _head(path)
-    check_columns(path, names, _NEEDS, f"export with: {EXPORT}")
+    renaming = f"rename the columns of another batch system to {_COMMON_COLUMNS}"
+    hint = f"{renaming}; export those of Slurm with: {EXPORT}"
+    check_columns(path, names, _NEEDS, hint)
     present = {name.lower() for name in names}
     patterns = dict(_PATTERNS)
     if "timelimitraw" in present:
         del patterns["timelimit"]
     if present.intersection(STATEMENTS):
         patterns[IDENTITY] = None
-    return _jobs(read_table(path, separator, patterns, texts=_TEXTS, numbers=_NUMBERS))
+    table = read_table(path, separator, patterns, texts=_TEXTS, numbers=_NUMBERS)
+    return _jobs(table, "Slurm" if separator == "|" else "")
 
 
 def _head(path: StrPath) -> tuple[str, list[str]]:
@@ -234,7 +239,8 @@ def read_allocations(path: StrPath) -> Allocations:
     return Allocations(texts, list_of, start[rows], ends, cpus[rows], memory[rows], table.line[rows])
 
 
-def _jobs(table: AccountingTable) -> ParsedJobs:
+def _jobs(table: AccountingTable, system: str) -> ParsedJobs:
+    """Return the jobs of a table of a batch system, whose name is "" if it is not known."""
     line, gpus, stated_memory = table.line, _gpus(table), _resource_memory(table)
     if table.columns.keys() >= set(_SAME_RESOURCES):
         kept = {name: column for name, column in table.columns.items() if name not in _RESOURCES}
@@ -280,7 +286,7 @@ def _jobs(table: AccountingTable) -> ParsedJobs:
         "queue": queues,
         "preceding": predecessors.preceding,
     }
-    header = {"Computer": "Slurm"}
+    header = {"Computer": system} if system else {}
     header |= {
         key: names
         for key, names in (("User", user_names), ("Group", group_names), ("Queue", queue_names))

@@ -31,7 +31,10 @@ _MARKS = {4: "-", 7: "-", 13: ":", 16: ":"}
 _ZONE = re.compile(r"(\.\d+)? ?(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?", re.ASCII)
 _DURATION = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?(\.\d+)?", re.ASCII)
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)B?([cn]?)", re.ASCII | re.IGNORECASE)
-_DURATION_TEXT = "a duration such as 1-02:03:04, 02:03:04 or 03:04, or UNLIMITED"
+_DURATION_TEXT = (
+    "a duration such as 1-02:03:04, 02:03:04 or 03:04, or UNLIMITED (a plain number belongs in TimelimitRaw, "
+    "in minutes, or ElapsedRaw, in s)"
+)
 _TIME = "a time such as 2026-01-05T08:00:00, 2026-01-05T08:00:00+01:00 or 1767600000, or Unknown or None"
 
 

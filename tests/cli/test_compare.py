@@ -451,7 +451,7 @@ def test_waiting_times_by_queue_user_and_site_are_shown(tmp_path: Path) -> None:
     assert ["old", "4", "50.0"] in rows and ["new/debug", "2", "25.0"] in rows
     for group, message in (
         ("site", "by = 'site' requires a platform of sites"),
-        ("groups", "--by must be one of ('queue', 'user', 'account', 'site', 'size'), got 'groups'"),
+        ("groups", "--by must be one of queue, user, account, site, size, got 'groups'"),
         ("queue,user,queue", "--by must have each entry once, got 'queue' several times"),
     ):
         refused = invoke(*flags[:4], "backfill", "--by", group)

@@ -173,8 +173,8 @@ def test_default_schedulers_are_those_that_run_jobs_with_whole_nodes(mixed: list
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--shared", "part"], "--shared must be one of ('whole', 'parts'), got 'part'"),
-        (["--shared", "whole,"], "--shared must be one of ('whole', 'parts'), got ''"),
+        (["--shared", "part"], "--shared must be one of whole, parts, got 'part'"),
+        (["--shared", "whole,"], "--shared must be one of whole, parts, got ''"),
         (["--nodes", "4"], "unless --nodes is a factor such as 2x; --sites N,N,... has the machines of each"),
         (["--sites", "2,2,2"], "--sites must have 2 entries, one for each log, got 3"),
     ],

@@ -61,7 +61,7 @@ def test_requested_times_follow_their_jobs() -> None:
         (lambda: Workload.jobs_of([0.0], [1, 2], 1.0), "workload.nodes must have 1 entries, as"),
         (
             lambda: Workload.jobs(seed=1, profile="x"),
-            "workload.profile must be one of ('wagap2013', ",
+            "workload.profile must be one of wagap2013, ",
         ),
         (lambda: Workload.jobs(seed=1, utilization=0.0), "workload.utilization must be a finite number > 0"),
         (lambda: Workload.jobs(seed=1, jobs=0), "workload.jobs must be a whole number >= 1, got 0"),

@@ -94,7 +94,7 @@ def test_a_queue_gives_each_job_whole_machines(backfill: Any) -> None:
         for exclusive in (False, True)
     ]
     assert np.array_equal(*starts)
-    with pytest.raises(ScenarioError, match=r"backfill.exclusive must be False with depth=2, got True"):
+    with pytest.raises(ScenarioError, match=r"backfill.exclusive does not support depth=2"):
         gs.BatchQueue(depth=2, exclusive=True)
 
 

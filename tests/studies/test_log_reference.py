@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -93,6 +95,69 @@ def test_the_conclusion_compares_each_scheduler_with_the_log(path: Path) -> None
     # the waits of the log are those of all jobs, so only a line on the jobs of both compares them
     assert "Compared with" not in str(limited)
     assert "mean waiting time of the 2 jobs that each of these ran: limited 3.5 s, log 3.5 s" in str(limited)
+
+
+def test_the_row_of_the_log_does_not_read_traces_of_failures(path: Path, tmp_path: Path) -> None:
+    """Files that only the runs read have not changed.
+
+    At 2.5 s job 1 is running on two machines, and with backfilling job 3 on one.
+    """
+    trace = tmp_path / "own.avt"
+    trace.write_text("".join(f"host{k} 2 0 2.5 5 900\n" for k in range(4)))
+    faults = gs.Faults.trace(trace, start=0.0)
+    given = gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_from_log(path), faults=faults)
+    found = gs.compare(given, SCHEDULERS)
+    assert found["log"].mean_waiting == 4 and found["easy"].machines["failures"].sum() == 4
+    text = "2 jobs interrupted and begun again, 2 times in all, 0.001528 core-hours lost"
+    of_fcfs = "1 job interrupted and begun again, 1 time in all, 0.001389 core-hours lost"
+    assert found.overview().facts["failures"] == (
+        f"of machines, until the end of each run: 4 (easy), 4 (fcfs); easy: {text}; fcfs: {of_fcfs}"
+    )
+    assert found["easy"].lines()["interrupted"] == text
+
+
+@pytest.mark.filterwarnings("ignore:limited.user_limit")
+def test_csv_has_the_rows_of_the_screen_as_numbers_with_units(path: Path) -> None:
+    """The limit rejects the jobs of two and of three processors, so that variant is not ranked."""
+    limited = gs.BatchQueue(user_limit=1, kill="at-limit")
+    found = gs.compare(
+        scenario(path), {"easy": gs.BatchQueue(), "limited": limited}, baseline="log", by=["size"]
+    )
+    rows = [*csv.DictReader(io.StringIO(found.to_csv()))]
+    assert [row["scheduler"] for row in rows] == ["easy", "limited", "log"] * 3
+    assert [(row["by"], row["group"]) for row in rows[::3]] == [("", ""), ("size", "2-8"), ("size", "1")]
+    easy, own, log_row = rows[:3]
+    assert float(log_row["mean_waiting (s)"]) == 4 and float(log_row["ratio"]) == 1
+    assert float(easy["ratio"]) == found.ratio("easy") and not own["ratio"] and own["ranked"] == "False"
+    assert [row["rejected (jobs)"] for row in rows[:5]] == ["0.0", "2.0", "", "0.0", "2.0"]
+    assert [row["killed (jobs)"] for row in rows[:3]] == ["", "0.0", "0.0"]
+    assert json.loads(own["parameters"])["user_limit"] == 1
+    assert float(rows[5]["mean_waiting (s)"]) == 4.5 and not rows[4]["mean_waiting (s)"]
+
+
+@pytest.mark.filterwarnings("ignore:.*without a requested time")
+def test_a_factor_of_requested_times_changes_plans_and_limits_but_no_run_time(path: Path) -> None:
+    """The jobs request 20 s each and run for 10, 5, 8 and 2 s; the log has them still."""
+    text = path.read_text().replace(" 20 -1", " -1 -1")
+    path.write_text(text)
+    with pytest.raises(
+        gs.ScenarioError, match="request_factor requires requested times, and .*own.swf has none"
+    ):
+        gs.compare(scenario(path, request_factor=2.0), SCHEDULERS)
+    assert "run times, which count as requested, are known to easy, fcfs" in str(
+        gs.compare(scenario(path), SCHEDULERS)
+    )
+    path.write_text(text.replace(" 3 -1 -1 1", " 3 20 -1 1"))
+    for factor, killed in ((0.2, 1), (2.0, 0)):
+        found = gs.compare(scenario(path, request_factor=factor), {"easy": gs.BatchQueue(kill="at-limit")})
+        assert found["easy"].applications["requested"].tolist() == [10, 20 * factor, 8, 2]
+        assert found["easy"].terminated == killed and found["log"].mean_waiting == 4
+        assert f"requested times are {factor:g} times those of the log" in str(found)
+
+
+def test_jobs_wider_than_the_platform_are_an_error_with_the_limit_that_leaves_them_out(path: Path) -> None:
+    with pytest.raises(gs.ScenarioError, match=r"got 3 for job 2; .*--change workload.max_nodes=2\) leaves"):
+        gs.compare(scenario(path, 2), SCHEDULERS)
 
 
 def test_the_log_can_be_left_out(path: Path) -> None:

@@ -158,7 +158,7 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
         if self.exclusive and not self.can_share:
             parameter = "depth" if self.backfill == "easy" else "backfill"
             value = getattr(self, parameter)
-            raise ScenarioError(f"{self.name}.exclusive must be False with {parameter}={value!r}, got True")
+            raise ScenarioError(f"{self.name}.exclusive does not support {parameter}={value!r}")
         if self.reserve == "machines" and self.depth > 1:
             raise ScenarioError(f'{self.name}.depth must be 1 with reserve="machines", got {self.depth}')
         for name in ("user_limit", "queue_limits"):

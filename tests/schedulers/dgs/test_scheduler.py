@@ -290,8 +290,8 @@ def test_jobs_wait_while_all_machines_are_down(policy: Any) -> None:
     [
         ({"forward": 0}, "dgs-asap.forward must be a whole number in 1..32768, got 0"),
         ({"degree": 1.5}, "dgs-asap.degree must be a whole number in 1..32768, got 1.5"),
-        ({"policy": "gossip"}, "dgs-asap.policy must be one of ('push', 'pull', 'poll'), got 'gossip'"),
-        ({"candidates": "any"}, "dgs-asap.candidates must be one of ('all', 'others'), got 'any'"),
+        ({"policy": "gossip"}, "dgs-asap.policy must be one of push, pull, poll, got 'gossip'"),
+        ({"candidates": "any"}, "dgs-asap.candidates must be one of all, others, got 'any'"),
         ({"slot": 0.0}, "dgs-asap.slot must be a number in 1e-09..1e+08 s, got 0.0"),
         ({"retry": 1e10}, "dgs-asap.retry must be a number in 1e-09..1e+08 s, got 10000000000.0"),
         ({"tries": 0}, "dgs-asap.tries must be a whole number in 1..1000000, got 0"),

@@ -411,7 +411,7 @@ def test_tables_agree_with_messages_and_tasks(method: Any, scenario: gs.Scenario
         (lambda: gs.Rendezvous(share=1.5), "rendezvous.share must be a number in 0..1, got 1.5"),
         (
             lambda: gs.Rendezvous(pick="any"),
-            "rendezvous.pick must be one of ('longest', 'random'), got",
+            "rendezvous.pick must be one of longest, random, got",
         ),
         (lambda: gs.Rendezvous(refresh=0.0), "rendezvous.refresh must be a number > 0 s, got 0.0"),
     ],
