@@ -84,12 +84,12 @@ def import_object(name: str) -> Any:
     return target
 
 
-def import_named(what: str, name: str) -> Any:
+def import_named(noun: str, name: str) -> Any:
     """Return `import_object` of a name that a user states.
 
     Parameters
     ----------
-    what
+    noun
         The noun for the object in error messages, such as "scheduler".
 
     Raises
@@ -101,7 +101,7 @@ def import_named(what: str, name: str) -> Any:
     if not (attribute and all(part.isidentifier() for part in module.split("."))):
         wrong = f"; {module!r} is not the name of a module" if colon else ""
         raise ScenarioError(
-            f"{what} {name!r} must be module:Class, of a module in this folder or in PYTHONPATH{wrong}"
+            f"{noun} {name!r} must be module:Class, of a module in this folder or in PYTHONPATH{wrong}"
         )
     try:
         return import_object(name)
@@ -109,7 +109,7 @@ def import_named(what: str, name: str) -> Any:
         cause = f"{type(error).__name__}: {text_of(error)}{_place(error)}"
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             cause += f", which is not in {_searched_folders()}"
-        raise ScenarioError(f"cannot import {what} {name!r}: {cause}") from error
+        raise ScenarioError(f"cannot import {noun} {name!r}: {cause}") from error
 
 
 def _place(error: BaseException) -> str:
