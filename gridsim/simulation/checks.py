@@ -116,8 +116,8 @@ def check_kind(
     if applications.unequal and not scheduler.unequal:
         low, high = applications.extremes()
         (i,) = first_true(low < high)
-        names = dict.fromkeys(kind.name for kind, _ in registered().values() if kind.unequal)
-        alternatives = f"schedulers that support them: {', '.join(names)}"
+        distinct_names = dict.fromkeys(kind.name for kind, _ in registered().values() if kind.unequal)
+        alternatives = f"schedulers that support them: {', '.join(distinct_names)}"
         if applications.estimate is not None:
             alternatives += "; workload.own_sizes = false gives all tasks of a bag their mean size"
         raise ScenarioError(
