@@ -158,6 +158,13 @@ _scenario_options: tuple[Decorator, ...] = (
         metavar="KEY=VALUE",
         help="Set any key of the scenario file, such as workload.end=86400; repeatable.",
     ),
+    click.option(
+        "--import",
+        "imports",
+        metavar="module:Class",
+        multiple=True,
+        help="Import this class, a kind of your own that the scenario file names; repeatable.",
+    ),
 )
 _fault_options: tuple[Decorator, ...] = (
     click.option("--availability", metavar="FILE", help="Trace of the machines' up intervals (avt, FTA)."),
@@ -329,7 +336,9 @@ def scenario_of(flags: Flags) -> Scenario:
         integer("--seed", values["seed"])
     if "scenario" in flags:
         _check_not_job_log(flags["scenario"])
-        base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))
+        base = Scenario.from_toml(
+            Path(text("SCENARIO.toml", flags["scenario"])), imports=flags.get("imports", ())
+        )
     else:
         base = default_scenario(values.get("seed", DEFAULT_SEED))
     platform: Any = base.platform.recipe

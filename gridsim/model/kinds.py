@@ -9,7 +9,7 @@ with a method ``realize``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple, get_args
 
@@ -22,7 +22,7 @@ from gridsim.model.platform import PlatformKind, PlatformRecipe
 from gridsim.model.rigid_workloads import RigidJobsKind
 from gridsim.model.workload import WorkloadRecipe
 from gridsim.support.arguments import short_repr
-from gridsim.support.imports import plugins
+from gridsim.support.imports import import_named, is_sent_object, plugins
 
 Kind = type[msgspec.Struct]
 
@@ -67,6 +67,51 @@ def own_kinds(part: str) -> Mapping[str, Kind]:
 def all_kinds(part: str) -> dict[str, Kind]:
     """Return name -> class of all kinds of a table, with those of installed packages."""
     return {**own_kinds(part), **plugins(_PARTS[part].group, _check(part), own_kinds(part))}
+
+
+def kinds_for(part: str, name: Any, known: Kind | None, imports: Collection[str]) -> dict[str, Kind]:
+    """Return name -> class of the kinds of a table whose kind is `name`, including that class if it is found.
+
+    The class is `known` if that has this name, or the first one among those of gridsim, of installed
+    packages, of this process (the one that was defined last), and of `imports`.
+
+    Parameters
+    ----------
+    imports
+        Names of code, ``module:Class``, which is imported only if no other class is found.
+
+    Raises
+    ------
+    ScenarioError
+        If the import of a name fails.
+    """
+    kinds = dict(own_kinds(part))  # installed packages are searched only for other kinds
+    if not isinstance(name, str) or name in kinds:
+        return kinds
+    if known is not None and known.__struct_config__.tag == name:
+        return {**kinds, name: known}
+    if name in (kinds := all_kinds(part)):
+        return kinds
+    defined = _defined_kinds(part)
+    if name not in defined and imports:
+        for code in imports:
+            import_named("kind", code)
+        defined = _defined_kinds(part)
+    return {**kinds, name: defined[name]} if name in defined else kinds
+
+
+def _defined_kinds(part: str) -> dict[str, Kind]:
+    """Return name -> class of the valid kinds of a table that are defined in this process."""
+    classes = (kind for base in _PARTS[part].bases for kind in _subclasses(base) if not is_sent_object(kind))
+    kinds = ((str(kind.__struct_config__.tag), kind) for kind in classes)
+    return {tag: kind for tag, kind in kinds if not _check(part)(tag, kind)}
+
+
+def _subclasses(base: Kind) -> Iterator[Kind]:
+    """Iterate over the direct and indirect subclasses of a class, in the order of their definition."""
+    for kind in base.__subclasses__():
+        yield kind
+        yield from _subclasses(kind)
 
 
 @cache

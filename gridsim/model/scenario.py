@@ -6,7 +6,7 @@ import copy
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from gridsim.model.applications import JOB_TIMES, MACHINE_SHARES
 from gridsim.model.background_load import Fluctuation
 from gridsim.model.bag_workloads import LogRecipe
 from gridsim.model.faults import Faults
-from gridsim.model.kinds import all_kinds, own_kinds
+from gridsim.model.kinds import PARTS, Kind, kinds_for
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform
 from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
@@ -134,6 +134,11 @@ class Scenario:
         }
         texts["platform"] = f"{self.platform.nodes} machines ({texts['platform']})"
         return {**texts, "seed": str(self.seed)}
+
+    def _kinds(self) -> dict[str, Kind]:
+        """Return table -> class of its kind."""
+        parts = ((name, getattr(self, name)) for name in PARTS)
+        return {name: type(part.recipe) for name, part in parts if part is not None}
 
     @property
     def drawn(self) -> tuple[str, ...]:
@@ -316,8 +321,13 @@ class Scenario:
     # -- reading --------------------------------------------------------------------------------------
 
     @classmethod
-    def from_toml(cls, text_or_path: StrPath) -> Scenario:
+    def from_toml(cls, text_or_path: StrPath, *, imports: Collection[str] = ()) -> Scenario:
         """Make a scenario from TOML text, or from the file at a path (a str without a newline is a path).
+
+        Parameters
+        ----------
+        imports
+            Classes of kinds, such as ``"gammabags:Gamma"``, whose modules have not been imported.
 
         Raises
         ------
@@ -327,7 +337,7 @@ class Scenario:
             If the file cannot be read.
         """
         if isinstance(text_or_path, str) and "\n" in text_or_path:
-            return cls.from_text(text_or_path)
+            return cls._read(text_or_path, "<scenario>", "", imports)
         file = text("scenario", text_or_path)
         _LOG.info("scenario of %s", file)
         try:
@@ -337,7 +347,7 @@ class Scenario:
             entries = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
             advice = hint((entry for entry in entries if entry.endswith(".toml")), name)
             raise FileNotFoundError(error.errno, f"{error.strerror}{advice}", file) from error
-        return cls._read(toml, file, os.path.dirname(file))
+        return cls._read(toml, file, os.path.dirname(file), imports)
 
     @classmethod
     def from_text(cls, toml: str) -> Scenario:
@@ -400,11 +410,11 @@ class Scenario:
                 table[last] = _join_folder(path, copy.deepcopy(value), folder)
                 if path in _OVERRIDING_ENTRIES and _OVERRIDING_ENTRIES[path] not in values:
                     table.pop(_OVERRIDING_ENTRIES[path].rpartition(".")[2], None)
-        return self.from_document(document)
+        return self.from_document(document, kinds=self._kinds())
 
     @classmethod
-    def _read(cls, toml: str, file: str, folder: str) -> Scenario:
-        return cls.from_document(toml_files.parse(toml, file), file, folder)
+    def _read(cls, toml: str, file: str, folder: str, imports: Collection[str] = ()) -> Scenario:
+        return cls.from_document(toml_files.parse(toml, file), file, folder, imports=imports)
 
     @classmethod
     def from_document(
@@ -413,6 +423,8 @@ class Scenario:
         file: str = "the scenario",
         folder: str = "",
         arrays: Arrays = MappingProxyType({}),
+        imports: Collection[str] = (),
+        kinds: Mapping[str, Kind] = MappingProxyType({}),
     ) -> Scenario:
         """Make a scenario from the content of a scenario file as nested dicts.
 
@@ -426,6 +438,10 @@ class Scenario:
             Folder that paths in the content are relative to.
         arrays
             Arrays to which the content refers; a scenario file of a user refers to none.
+        imports
+            As of `from_toml`.
+        kinds
+            Table -> class of the kind that its tag stands for.
 
         Raises
         ------
@@ -455,10 +471,8 @@ class Scenario:
             if name not in document:
                 continue
             table = _join_folder(name, document[name], folder)
-            kinds = own_kinds(name)  # installed packages are searched only for other kinds
-            if isinstance(name_of_kind := table.get("kind"), str) and name_of_kind not in kinds:
-                kinds = all_kinds(name)
-            parts[name] = part(_convert(_kind_of(kinds.values(), table, name), table, name))
+            structs = kinds_for(name, table.get("kind"), kinds.get(name), imports)
+            parts[name] = part(_convert(_kind_of(structs.values(), table, name), table, name))
         return cls(
             **parts,
             network=_convert(Network, document.get("network", {}), "network"),
@@ -529,7 +543,10 @@ def _kind_of(
     name = table.get("kind")
     if not isinstance(name, str) or name not in kinds:
         value = "nothing" if name is None else repr(name)
-        raise ScenarioError(f"{path}.kind must be one of {', '.join(kinds)}, got {value}{hint(kinds, name)}")
+        advice = hint(kinds, name)
+        if name is not None and path in PARTS and not advice:
+            advice = "; a class of your own requires --import module:Class, or in Python that it is imported"
+        raise ScenarioError(f"{path}.kind must be one of {', '.join(kinds)}, got {value}{advice}")
     fields = kinds[name].__struct_encode_fields__
     for key in table:
         owners = [tag for tag, kind in kinds.items() if key in kind.__struct_encode_fields__]

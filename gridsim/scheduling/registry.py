@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -17,12 +16,11 @@ import msgspec
 from gridsim.errors import GridSimError, ScenarioError, text_of, variant_label
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import MAX_NUMBERS
-from gridsim.support import imports as importing
 from gridsim.support.arguments import closest, entries_of, hint, listed, short_repr, text
 from gridsim.support.imports import (
     current_name,
     first_code_name,
-    import_object,
+    import_named,
     is_sent_object,
     plugins,
     stored_name,
@@ -228,33 +226,12 @@ def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> 
 
 
 def _import_class(name: str) -> type[Scheduler]:
-    module = name.partition(":")[0]
-    if not all(part.isidentifier() for part in module.split(".")):
-        raise ScenarioError(
-            f"scheduler {name!r} must be module:Class, of a module in this folder or in PYTHONPATH; "
-            f"{module!r} is not the name of a module"
-        )
-    try:
-        cls = import_object(name)
-    except (Exception, SystemExit) as error:  # the module may raise anything
-        cause = f"{type(error).__name__}: {text_of(error)}{_place(error)}"
-        raise ScenarioError(f"cannot import scheduler {name!r}: {cause}") from error
+    cls = import_named("scheduler", name)
     if not (isinstance(cls, type) and issubclass(cls, Scheduler)):
         raise ScenarioError(f"scheduler {name!r} must be a subclass of gridsim.Scheduler, got {cls!r}")
     if cls.start is Scheduler.start:
         raise ScenarioError(f"scheduler {name!r} must define start(run), which {cls.__name__} does not")
     return cls
-
-
-def _place(error: BaseException) -> str:
-    """Return the place in a user's module that raised `error`; "" if the import itself raised it."""
-    if isinstance(error, SyntaxError):
-        return ""  # the message of a syntax error already states the place
-    ours = (__file__, importing.__file__, importlib.__file__)
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename not in ours and not frame.filename.startswith("<frozen "):
-            return f" ({os.path.basename(frame.filename)}:{frame.lineno})"
-    return ""
 
 
 def scheduler_from(

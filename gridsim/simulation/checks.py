@@ -116,14 +116,13 @@ def check_kind(
     if applications.unequal and not scheduler.unequal:
         low, high = applications.extremes()
         (i,) = first_true(low < high)
+        distinct_names = dict.fromkeys(kind.name for kind, _ in registered().values() if kind.unequal)
+        alternatives = f"schedulers that support them: {', '.join(distinct_names)}"
+        if applications.estimate is not None:
+            alternatives += "; workload.own_sizes = false gives all tasks of a bag their mean size"
         raise ScenarioError(
             f"{scheduler.name} does not support tasks of different sizes in one application, "
-            f"got {low[i]:g} to {high[i]:g} Mflop in application {i}"
-            + (
-                "; workload.own_sizes = false gives all tasks of a bag their mean size"
-                if applications.estimate is not None
-                else ""
-            )
+            f"got {low[i]:g} to {high[i]:g} Mflop in application {i}; {alternatives}"
         )
     if applications.group is not None and not scheduler.constraints:
         requirement = applications.wants.describe(_first_constrained(applications))

@@ -192,8 +192,9 @@ class Sweep:
         Parameters
         ----------
         imports
-            The code, such as ``"nearby:Nearby"``, that the file may name as a scheduler, metric or parameter.
-            For safety, other code that a file names is not imported.
+            The code, such as ``"nearby:Nearby"``, that the file may name as a scheduler, metric or parameter,
+            and the classes of kinds in its scenario.  For safety, other code that a file names is not
+            imported.
         changes
             Fields that replace those of the file; ``schedulers`` are names or module:Class.
         """
@@ -204,9 +205,9 @@ class Sweep:
                 raise ScenarioError(f"{file}: {key} is not a known key of a sweep; {listed(_KEYS, key)}")
         source, folder = document.pop("scenario", None), os.path.dirname(file)
         if isinstance(source, str):
-            scenario = Scenario.from_toml(os.path.join(folder, source))
+            scenario = Scenario.from_toml(os.path.join(folder, source), imports=imports)
         elif isinstance(source, dict):
-            scenario = Scenario.from_document(source, f"scenario of {file}", folder)
+            scenario = Scenario.from_document(source, f"scenario of {file}", folder, imports=imports)
         else:
             raise ScenarioError(f"{file}: scenario must be the path of a file or a table, got {source!r}")
         from_file, names = document.pop("schedulers", None), changes.pop("schedulers", None)

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -15,7 +16,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from gridsim.errors import PluginWarning, text_of
+from gridsim.errors import PluginWarning, ScenarioError, text_of
 from gridsim.support.memory import check_address_space
 
 if TYPE_CHECKING:
@@ -81,6 +82,54 @@ def import_object(name: str) -> Any:
     for part in attribute.split("."):
         target = getattr(target, part)
     return target
+
+
+def import_named(noun: str, name: str) -> Any:
+    """Return `import_object` of a name that a user states.
+
+    Parameters
+    ----------
+    noun
+        The noun for the object in error messages, such as "scheduler".
+
+    Raises
+    ------
+    ScenarioError
+        If the name is not module:attribute, or the import or the code of the module fails.
+    """
+    module, colon, attribute = name.partition(":")
+    if not (attribute and all(part.isidentifier() for part in module.split("."))):
+        wrong = f"; {module!r} is not the name of a module" if colon else ""
+        raise ScenarioError(
+            f"{noun} {name!r} must be module:Class, of a module in this folder or in PYTHONPATH{wrong}"
+        )
+    try:
+        return import_object(name)
+    except (Exception, SystemExit) as error:  # the module may raise anything
+        cause = f"{type(error).__name__}: {text_of(error)}{_place(error)}"
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            cause += f", which is not in {_searched_folders()}"
+        raise ScenarioError(f"cannot import {noun} {name!r}: {cause}") from error
+
+
+def _place(error: BaseException) -> str:
+    """Return the place in a user's module that raised `error`; "" if the import itself raised it."""
+    if isinstance(error, SyntaxError):
+        return ""  # the message of a syntax error already states the place
+    ours = (__file__, importlib.__file__)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename not in ours and not frame.filename.startswith("<frozen "):
+            return f" ({os.path.basename(frame.filename)}:{frame.lineno})"
+    return ""
+
+
+def _searched_folders() -> str:
+    """Return the places where a user's modules are searched, as text."""
+    folder = "which was removed"
+    with suppress(FileNotFoundError):
+        folder = os.getcwd()
+    path = os.environ.get("PYTHONPATH") or "empty"
+    return f"this folder ({folder}), PYTHONPATH ({path}) or an installed package"
 
 
 def module_file(module: str) -> str | None:

@@ -540,7 +540,8 @@ def test_modules_load_without_a_current_folder(folder, toy):
     os.chdir("gone")
     Path(folder, "gone").rmdir()
     run_command("run", *SMALL, "--scheduler", toy)
-    assert error_of("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
+    actual = error_of("run", "--scheduler", "absent_module:X")
+    assert "No module named 'absent_module', which is not in this folder (which was removed)" in actual
 
 
 def test_invalid_schedulers_are_rejected(folder, toy):
@@ -555,7 +556,6 @@ def test_invalid_schedulers_are_rejected(folder, toy):
     assert error_of("run", "--scheduler", "ends:X").endswith("ends:X': SystemExit: 0 (ends.py:3)")
     Path("needs.py").write_text("import absent_module\n")
     assert error_of("run", "--scheduler", "needs:X").endswith("No module named 'absent_module' (needs.py:1)")
-    assert error_of("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
     actual = error_of("run", "--scheduler", "gridsim:Scheduler")
     assert actual == "--scheduler 'gridsim:Scheduler' must define start(run), which Scheduler does not"
     actual = error_of("run", "--scheduler", "gridsim:NodeScheduler")

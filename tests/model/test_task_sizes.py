@@ -17,6 +17,7 @@ from gridsim.errors import ScenarioError, TraceWarning
 from gridsim.model.applications import Applications
 from gridsim.model.platform import Platform
 from gridsim.model.workload import Workload
+from gridsim.scheduling.registry import scheduler_class
 from gridsim.support.random_streams import Streams
 from gridsim.validation.results import validate_result
 
@@ -336,10 +337,12 @@ UNEQUAL = gs.Scenario(GRID, Workload.of_tasks([0.0, 1.0], [[100.0], [100.0, 4000
 def test_schedulers_without_support_reject_unequal_tasks(scheduler: gs.Scheduler) -> None:
     with pytest.raises(ScenarioError) as excinfo:
         gs.simulate(UNEQUAL, scheduler)
-    assert str(excinfo.value) == (
+    text, _, names = str(excinfo.value).partition("; schedulers that support them: ")
+    assert text == (
         f"{scheduler.name} does not support tasks of different sizes in one application, "
         "got 100 to 4000 Mflop in application 1"
     )
+    assert "WQR-FT" in names.split(", ") and all(scheduler_class(name).unequal for name in names.split(", "))
     equal = gs.Scenario(GRID, Workload.of_tasks([0.0, 1.0], [[100.0], [4000.0, 4000.0]]))
     plain = gs.Scenario(GRID, Workload.of([0.0, 1.0], [1, 2], [100.0, 4000.0]))
     assert gs.simulate(equal, scheduler).digest == gs.simulate(plain, scheduler).digest

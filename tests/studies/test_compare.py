@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import Annotated
 
@@ -204,7 +205,11 @@ def test_errors_on_types_without_a_simple_name_quote_msgspec(toy):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("no_such_module_here:X", "cannot import scheduler 'no_such_module_here:X': ModuleNotFoundError"),
+        (
+            "no_such_module_here:X",
+            "cannot import scheduler 'no_such_module_here:X': ModuleNotFoundError: No module named "
+            rf"'no_such_module_here', which is not in this folder \({re.escape(os.getcwd())}\), PYTHONPATH",
+        ),
         ("gridsim.errors:Nothing", "cannot import scheduler 'gridsim.errors:Nothing': AttributeError"),
         ("gridsim.errors:GridSimError", "must be a subclass of gridsim.Scheduler"),
     ],

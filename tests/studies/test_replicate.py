@@ -6,6 +6,7 @@ import multiprocessing
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -429,6 +430,20 @@ def test_differences_to_zero_are_significant_or_not() -> None:
     assert "; not significantly higher: some +3,600 s [" in text
     low = replace(found, values={"mean_waiting": {"a": zero, "b": zero + 0.9}})
     assert low.verdict() == "Over 10 replications, jobs hardly wait: each mean is below 1 s."
+
+
+class Broken(gs.Fcfs, frozen=True):
+    name = "broken"
+
+    def start(self, run: Any) -> Any:
+        raise RuntimeError("no start")
+
+
+def test_an_error_of_a_run_shows_the_code_of_the_user_once() -> None:
+    with pytest.raises(gs.GridSimError, match="RuntimeError: no start") as excinfo:
+        gs.replicate(small_scenario(1), [Broken()], replicates=1)
+    (note,) = excinfo.value.__notes__
+    assert note.startswith(f'  File "{__file__}"') and note.count("File ") == 1 and "Traceback" not in note
 
 
 def test_a_metric_that_raises_an_error_is_missing_in_its_runs() -> None:

@@ -14,6 +14,7 @@ from gridsim.plots.charts import CurveChart
 from gridsim.studies.replicate import PARTS, replication
 from gridsim.studies.sweep import Sweep, sweep
 from gridsim.studies.sweep_result import SweepResult
+from gridsim.support.imports import import_object
 from gridsim.support.text import to_json
 
 
@@ -299,6 +300,54 @@ def test_a_file_names_own_schedulers_that_are_allowed(
     assert [*Sweep.from_toml(tmp_path / "s.toml", schedulers=names).schedulers] == [*plan.schedulers]
     with pytest.raises(gs.ScenarioError, match="schedulers is required, a list of names, unless --sched"):
         Sweep.from_toml(tmp_path / "s.toml")
+
+
+OWN_KINDS = """
+import numpy as np
+
+from gridsim.model.bag_workloads import BagsKind
+from gridsim.model.platform import PlatformKind
+
+
+class Pairs(PlatformKind, frozen=True, kw_only=True, tag="pairs"):
+    nodes: int
+
+    def speeds(self):
+        return np.full(self.nodes, 500.0)
+
+
+class Gamma(BagsKind, frozen=True, kw_only=True, tag="gamma"):
+    applications: int = 3
+    size: float = 1000.0
+
+    def columns(self, platform):
+        ones = np.ones(self.applications, np.int64)
+        return {"release": 0.0 * ones, "tasks": ones, "task_size": self.size * ones, "submitter": ones}
+"""
+
+
+def test_a_sweep_changes_kinds_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sweep_kinds.py").write_text(OWN_KINDS)
+    monkeypatch.syspath_prepend(tmp_path)
+    tables = '[scenario.platform]\nkind = "pairs"\nnodes = 3\n[scenario.workload]\nkind = "gamma"\n'
+    over = '[over]\n"workload.size" = [1000.0, 2000.0]\n'
+    (tmp_path / "s.toml").write_text(f'schedulers = ["fcfs"]\nreplicates = 1\n{tables}{over}')
+    with pytest.raises(gs.ScenarioError, match=r"platform.kind must be .*, got 'pairs'; a class .* --import"):
+        Sweep.from_toml(tmp_path / "s.toml")
+    with pytest.raises(gs.ScenarioError, match="^cannot import kind 'no_kinds:K': ModuleNotFoundError"):
+        Sweep.from_toml(tmp_path / "s.toml", imports=["no_kinds:K"])
+    classes = ["sweep_kinds:Pairs", "sweep_kinds:Gamma"]
+    from_file = Sweep.from_toml(tmp_path / "s.toml", imports=classes).run()
+    assert from_file.table()["makespan"].tolist() == [2.0, 4.0]
+    kinds = import_object(classes[0]), import_object(classes[1])
+    scenario = gs.Scenario(gs.Platform(kinds[0](nodes=3)), gs.Workload(kinds[1]()))
+    assert gs.Scenario.from_text(scenario.to_toml()) == scenario  # classes of this process need no import
+    redefined: dict[str, Any] = {"__name__": "__main__"}
+    exec(OWN_KINDS, redefined)  # as a cell of a notebook, after the scenario was made
+    actual = sweep(scenario, ["fcfs"], {"workload.size": [1000.0, 2000.0]}, replicates=1)
+    assert actual.table()["digest"].tolist() == from_file.table()["digest"].tolist()
+    assert type(scenario.replaced({"workload.size": 2.0}).workload.recipe) is kinds[1]
+    assert type(gs.Scenario.from_text(scenario.to_toml()).workload.recipe) is redefined["Gamma"]
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def measure(cell: Cell) -> RunRecord:
                 lost = False
         except (Exception, SystemExit) as failure:  # a user's scheduler may raise any exception
             values, digest, error = {}, "", _error_text(failure)
-            trace = "".join(traceback.format_exception(failure))
+            trace = _user_trace(failure)
             # the run might succeed with more memory, on another disk, or with unchanged files
             lost |= isinstance(failure, (MemoryError, FileChanged))
             changed_file = _changed_file(cell)
@@ -201,6 +201,14 @@ def _current_digests(cell: Cell, files: set[str]) -> dict[str, str]:
 def measure_all(cells: list[Cell]) -> list[RunRecord]:
     """Execute runs one after another; workers call this function."""
     return [measure(cell) for cell in cells]
+
+
+def _user_trace(error: BaseException) -> str:
+    """Return the traceback of an error as text, without the frames of gridsim before the first other one."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("gridsim."):
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
 
 
 def _error_text(error: BaseException) -> str:

@@ -22,6 +22,8 @@ from gridsim.support.provenance import TraceDigests
 
 #: Maximum number of runs of a study, since all are objects in memory before the first one begins.
 MAX_RUNS = 10_000_000
+#: The first line of a traceback.
+_HEADER = "Traceback (most recent call last):\n"
 _LOG = logging.getLogger(__name__)
 
 
@@ -176,5 +178,8 @@ def _check(changed_file: str, store: Store | None) -> None:
 def _refuse(cell: Cell, record: RunRecord) -> None:
     if record.error:
         error = GridSimError(f"{cell.name}: {record.error}")
-        error.add_note(record.trace)
+        if record.trace.count(_HEADER) == 1:  # the traceback of this error has the same header
+            error.add_note(record.trace.removeprefix(_HEADER))
+        else:
+            error.add_note(record.trace)
         raise error
