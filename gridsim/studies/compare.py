@@ -366,7 +366,7 @@ def compare(
     options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
     options["record"] = Options(record=record).record  # an iterator of names could be used only once
     for one in scenarios.values():
-        warn_unusual(one)
+        warn_unusual(one, stacklevel=4)  # above `suggest_arguments`
     results: dict[str, Result] = {}
     read = TraceDigests()
 

@@ -143,7 +143,7 @@ def replicate(
     target = None if half_width is None else real("half_width", half_width, above=0)
     integer("at_most", at_most, low=1 if target is None else len(numbers))
     if not callable(scenario):
-        warn_unusual(check_scenario(scenario))
+        warn_unusual(check_scenario(scenario), stacklevel=4)
     make = (lambda k: replication(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
     kept, read = store_of(store), TraceDigests()
     records: list[RunRecord] = []  # ordered by replication and scheduler
