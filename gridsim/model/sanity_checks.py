@@ -64,7 +64,7 @@ def unusual_values(scenario: Scenario) -> Iterator[str]:
     if task / mean < network.latency <= MAX_LATENCY:
         yield (
             f"workload.task_size is {task:g} Mflop on average, {task / mean:.3g} s at the mean speed, "
-            f'shorter than the latency of a message, {network.latency:g} s (in Mflop, or with a unit: "65 Gflop")'
+            f'less than the latency of a message, {network.latency:g} s (in Mflop, or "65 Gflop")'
         )
     faults = scenario.faults
     if faults is None:

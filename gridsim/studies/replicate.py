@@ -31,7 +31,7 @@ from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
-from gridsim.studies.overview import enumeration
+from gridsim.studies.overview import enumeration, queue_order_lines
 from gridsim.studies.replicate_result import Replicates, replicates_of
 from gridsim.support.announcement import announce
 from gridsim.support.arguments import integer, real, sequence, short_repr, suggest_arguments
@@ -199,7 +199,8 @@ def replicate(
         return replicates_of(records, list(schedulers), numbers, names, baseline, is_narrow, selection, by)
 
     def with_provenance(values: Replicates) -> Replicates:
-        return replace(values, about=about, files=read.files)
+        orders = {name: one.promised_order for name, one in schedulers.items() if one.decentralized}
+        return replace(values, about=about, files=read.files, remarks=tuple(queue_order_lines(orders)))
 
     if target is None:
         return with_provenance(study(None))

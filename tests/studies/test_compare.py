@@ -391,4 +391,6 @@ def test_orders_of_the_queues_of_machines_are_stated_if_they_differ() -> None:
     scenario = gs.Scenario(gs.Platform.desktop_grid(8, 1), gs.Workload.bags(4, 10.0, 2.0, seed=1))
     text = " ".join(str(gs.compare(scenario, ["random", "fair-tree", "mincent"])).split())
     assert "machines run their queues by earliest deadline (fair-tree), first in, first out (random)" in text
+    runs = gs.compare(scenario, ["fair-tree", "random"], replicates=2)
+    assert "first in, first out (random); the attribute local_order sets this" in " ".join(str(runs).split())
     assert "machines run their queues" not in str(gs.compare(scenario, ["random", "sparrow", "mincent"]))
