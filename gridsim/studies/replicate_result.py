@@ -171,7 +171,7 @@ class Replicates(PairedValues, Study):
                 *(group.table(self.noun, self._waiting_unit()) for group in self.groups),
             ],
             self.verdict(),
-            remarks=self.remarks,
+            remarks=[*self.remarks, *self._missing_waits()],
             failures=self._failures(),
             records=self._records() if full else (),
             title=f"{enumeration(self.schedulers)} over {count} replications",
@@ -285,6 +285,12 @@ class Replicates(PairedValues, Study):
     def write_estimate(self, estimate: Estimate, decimals: int | None) -> list[str]:
         """Return an estimate as the cell of a table."""
         return [estimate.format(seeds=len(self.seeds), decimals=decimals)]
+
+    def _missing_waits(self) -> list[str]:
+        waits = self.values.get("mean_waiting", {})
+        if not waits or self.errors or any(self._has(name, "mean_waiting") for name in waits):
+            return []
+        return ["bags have no mean_waiting: the mean response time of bags is mean_completion"]
 
     def _failures(self) -> list[str]:
         """Return lines on the failed runs and their errors, and on intervals wider than requested."""
