@@ -130,7 +130,7 @@ class _Group(SentenceGroup):
                 finally:
                     mark_ended()
             except GridSimError as error:
-                message = str(error) or type(error).__name__
+                message = _with_notes(str(error) or type(error).__name__, error)
             except click.UsageError as error:  # shown as one line, without the usage text
                 if isinstance(error, click.exceptions.NoArgsIsHelpError):
                     click.echo(error.format_message(), err=True)
@@ -219,7 +219,9 @@ def _discard_output() -> None:
 
 
 def _with_notes(message: str, error: BaseException) -> str:
-    return "; ".join([message, *getattr(error, "__notes__", [])])
+    """Return a message with the notes of its error, without those of several lines, which are tracebacks."""
+    notes = [note for note in getattr(error, "__notes__", []) if "\n" not in note]
+    return "; ".join([message, *notes])
 
 
 def _system_message(error: OSError) -> str:

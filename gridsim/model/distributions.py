@@ -72,6 +72,11 @@ def largest(amount: Amount | FloatColumn) -> float:
     return amount.high if isinstance(amount, Range) else float(np.max(amount))
 
 
+def mean_amount(amount: Amount) -> float:
+    """Return the mean of the values that are drawn from an amount."""
+    return (amount.low + amount.high) / 2 if isinstance(amount, Range) else float(np.mean(amount))
+
+
 def draw_amounts(amount: Amount, streams: Streams, name: str, count: int) -> Floats:
     """Draw `count` values: uniformly from a range, or from the entries of a list, all equally likely.
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gridsim.errors import ModelWarning, warn
-from gridsim.model.distributions import largest
+from gridsim.model.bag_workloads import BagRecipe
+from gridsim.model.distributions import largest, mean_amount
 from gridsim.model.faults import ListedFaults, TraceFaults
 from gridsim.model.scenario import Scenario
 from gridsim.support.parameters import CheckedStruct, answer_waits_of
@@ -50,12 +51,20 @@ def unusual_values(scenario: Scenario) -> Iterator[str]:
                 f"platform has a machine of {speed:g} Mflop/s; machines usually have 100 to 1,000,000 "
                 '(in Mflop/s, or with a unit: "2 Gflop/s")'
             )
-    task_size = getattr(scenario.workload.recipe, "task_size", None)
+    workload = scenario.workload.recipe
+    task_size = getattr(workload, "task_size", None)
     longest = 0.0 if task_size is None else largest(task_size)
     if longest / mean > MAX_RUN_TIME:
         yield (
             f"workload.task_size is up to {longest:g} Mflop, {longest / mean / 86_400.0:.3g} days at the "
             'mean speed (in Mflop, or with a unit: "65 Gflop")'
+        )
+    # only of drawn tasks: a list may have a tiny task that keeps a run going
+    task = mean_amount(workload.task_size) if isinstance(workload, BagRecipe) else math.inf
+    if task / mean < network.latency <= MAX_LATENCY:
+        yield (
+            f"workload.task_size is {task:g} Mflop on average, {task / mean:.3g} s at the mean speed, "
+            f'less than the latency of a message, {network.latency:g} s (in Mflop, or "65 Gflop")'
         )
     faults = scenario.faults
     if faults is None:

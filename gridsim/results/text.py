@@ -112,6 +112,7 @@ def run_lines(
         "scheduler": name or facts["scheduler"],
         **({"reports": ", ".join(reports) or "-"} if verbose else {}),
         **(_job_lines(facts, noun) if rigid else _bag_lines(facts)),
+        **(_response_line(facts) if verbose and not rigid and "wasted" not in facts else {}),
         "makespan": time_text(facts["makespan"]),
         **(_turnaround_lines(facts) if "mean_turnaround" in facts else {}),
         **(_cycle_lines(facts) if "wasted" in facts else {}),
@@ -388,6 +389,12 @@ def _turnaround_lines(facts: Facts) -> Lines:
         "turnaround": f"mean {time_text(facts['mean_turnaround'])} (until the result is back)",
         "migrated": f"{100 * facts['migrated']:.4g} % of the jobs, with "
         f"{number_text(facts['messages_per_job'])} messages a job{error_text}",
+    }
+
+
+def _response_line(facts: Facts) -> Lines:
+    return {
+        "response": f"mean {time_text(facts['mean_completion'])} (mean_completion, from release to finish)"
     }
 
 

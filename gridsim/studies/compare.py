@@ -12,6 +12,7 @@ from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.job_groups import Group, JobGroups, known_groups
 from gridsim.results.metrics.registry import UNITS, BoundKind, check_bound
+from gridsim.results.metrics.selection import requested_metrics
 from gridsim.results.metrics.window import checked_days, counted_applications
 from gridsim.results.result import Result
 from gridsim.results.table import Table
@@ -381,13 +382,15 @@ def compare(
             **{"metrics": None, **study},
         )
     if study:
+        if study.get("metrics") is not None:
+            requested_metrics(study["metrics"])  # a misspelt name is the first fault to state
         raise ScenarioError(f"{', '.join(study)} requires replicates")
     check_bound(bound)
     skip_days = checked_days(skip_days)
     options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
     options["record"] = Options(record=record).record  # an iterator of names could be used only once
     for one in scenarios.values():
-        warn_unusual(one)
+        warn_unusual(one, stacklevel=4)  # above `suggest_arguments`
     results: dict[str, Result] = {}
     read = TraceDigests()
 

@@ -31,6 +31,7 @@ from gridsim.studies.overview import (
     TextTable,
     convert_times,
     enumeration,
+    queue_order_lines,
     short_text,
     value_text,
 )
@@ -345,12 +346,7 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
             f"cores{others if sharing else ''}"
         )
     orders = {name: result.queue_order for name, result in results.items() if result.decentralized}
-    if {"edf", "fifo"} <= {*orders.values()}:
-        texts = (
-            f"{words} ({enumeration([name for name in orders if orders[name] == order])})"
-            for order, words in (("edf", "by earliest deadline"), ("fifo", "first in, first out"))
-        )
-        lines.append(f"machines run their queues {', '.join(texts)}")
+    lines += queue_order_lines(orders)
     lines += _lines_of_common_jobs(results, rows)
     lines += _energy_lines(results)
     if any("mean_slowdown" in row for row in rows):

@@ -287,7 +287,7 @@ def ladder(
     options
         Executor, batch, store, retry, progress, as in `gridsim.replicate`.
     """
-    warn_unusual(check_scenario(scenario))
+    warn_unusual(check_scenario(scenario), stacklevel=4)
     integer("replicates", replicates, low=1, high=1_000_000)
     rigid = scenario.workload.rigid
     if scheduler is None:

@@ -206,6 +206,17 @@ class Overview:
     title: str = ""
 
 
+def queue_order_lines(orders: Mapping[str, str | None]) -> list[str]:
+    """Return a line if machines run their queues in different orders: scheduler -> its promised order."""
+    if not {"edf", "fifo"} <= {*orders.values()}:
+        return []
+    texts = (
+        f"{words} ({enumeration([name for name in orders if orders[name] == order])})"
+        for order, words in (("edf", "by earliest deadline"), ("fifo", "first in, first out"))
+    )
+    return [f"machines run their queues {', '.join(texts)}; the attribute local_order sets this"]
+
+
 def as_text(overview: Overview, width: int | None = None, plan: Mapping[str, str] = _NO_FACTS) -> str:
     """Return an overview as text.
 

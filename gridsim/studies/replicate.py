@@ -31,7 +31,7 @@ from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
-from gridsim.studies.overview import enumeration
+from gridsim.studies.overview import enumeration, queue_order_lines
 from gridsim.studies.replicate_result import Replicates, replicates_of
 from gridsim.support.announcement import announce
 from gridsim.support.arguments import integer, real, sequence, short_repr, suggest_arguments
@@ -143,7 +143,7 @@ def replicate(
     target = None if half_width is None else real("half_width", half_width, above=0)
     integer("at_most", at_most, low=1 if target is None else len(numbers))
     if not callable(scenario):
-        warn_unusual(check_scenario(scenario))
+        warn_unusual(check_scenario(scenario), stacklevel=4)
     make = (lambda k: replication(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
     kept, read = store_of(store), TraceDigests()
     records: list[RunRecord] = []  # ordered by replication and scheduler
@@ -199,7 +199,8 @@ def replicate(
         return replicates_of(records, list(schedulers), numbers, names, baseline, is_narrow, selection, by)
 
     def with_provenance(values: Replicates) -> Replicates:
-        return replace(values, about=about, files=read.files)
+        orders = {name: one.promised_order for name, one in schedulers.items() if one.decentralized}
+        return replace(values, about=about, files=read.files, remarks=tuple(queue_order_lines(orders)))
 
     if target is None:
         return with_provenance(study(None))

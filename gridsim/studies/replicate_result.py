@@ -66,6 +66,8 @@ class Replicates(PairedValues, Study):
         SHA-256 of each trace file that was read.
     groups
         Waiting times of rigid jobs by queue, user, account, site or size; each grouping has a table.
+    remarks
+        Sentences on differences between the schedulers that the tables do not show.
     """
 
     errors: Mapping[tuple[str, int], str] = field(default_factory=dict)
@@ -74,6 +76,7 @@ class Replicates(PairedValues, Study):
     reached: bool | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[GroupMeans, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -112,6 +115,7 @@ class Replicates(PairedValues, Study):
             files={**self.files, **other.files},
             rejected={**self.rejected, **other.rejected},
             is_identical=self.is_identical and other.is_identical,
+            remarks=tuple(dict.fromkeys((*self.remarks, *other.remarks))),
             groups=tuple(
                 GroupMeans(one.group, {**one.values, **two.values})
                 for one, two in zip(self.groups, other.groups, strict=False)
@@ -167,6 +171,7 @@ class Replicates(PairedValues, Study):
                 *(group.table(self.noun, self._waiting_unit()) for group in self.groups),
             ],
             self.verdict(),
+            remarks=[*self.remarks, *self._missing_waits()],
             failures=self._failures(),
             records=self._records() if full else (),
             title=f"{enumeration(self.schedulers)} over {count} replications",
@@ -280,6 +285,12 @@ class Replicates(PairedValues, Study):
     def write_estimate(self, estimate: Estimate, decimals: int | None) -> list[str]:
         """Return an estimate as the cell of a table."""
         return [estimate.format(seeds=len(self.seeds), decimals=decimals)]
+
+    def _missing_waits(self) -> list[str]:
+        waits = self.values.get("mean_waiting", {})
+        if not waits or self.errors or any(self._has(name, "mean_waiting") for name in waits):
+            return []
+        return ["bags have no mean_waiting: the mean response time of bags is mean_completion"]
 
     def _failures(self) -> list[str]:
         """Return lines on the failed runs and their errors, and on intervals wider than requested."""

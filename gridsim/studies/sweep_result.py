@@ -376,6 +376,7 @@ class SweepResult(Study):
         mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
         wins: dict[str, list[_Lead]] = {name: [] for name in self._point_runs[0].variants}
         open_pairs: dict[str, list[_Lead]] = {}
+        baseline_leads: list[_Lead] = []
         unranked_points: dict[str, int] = {}
         for point, _, replicates, _ in self._point_runs:
             for name in replicates.exclusions:
@@ -394,6 +395,11 @@ class SweepResult(Study):
             size = mean(columns[second]) - mean(columns[best])
             size = size / abs(mean(columns[best])) if mean(columns[best]) else size
             lead = _Lead(size, point_text(point), " ".join(filter(None, (second, excess))))
+            if self.baseline in ranking[2:]:
+                _, excess = replicates.excess(self.baseline, best, metric)
+                excess_size = mean(columns[self.baseline]) - mean(columns[best])
+                excess_size /= abs(mean(columns[best])) or 1.0
+                baseline_leads.append(_Lead(excess_size, f"{point_text(point)}, behind {best}", excess))
             pair = " and ".join(sorted(ranking[:2]))
             (wins.setdefault(best, []) if is_won else open_pairs.setdefault(pair, [])).append(lead)
         count = len(self._point_runs)
@@ -422,6 +428,11 @@ class SweepResult(Study):
         shortage = shortage_text(self.replicates, identical=is_identical)
         text = shortage.removesuffix(".") or text + short_list(pairs, "; ")
         text = text.removesuffix("; ")
+        if len(baseline_leads) == points and not shortage:  # no other part names the baseline
+            ends = "; ".join(
+                dict.fromkeys(_extreme(baseline_leads, w) for w in ("closest", "farthest apart"))
+            )
+            text += f".  {self.baseline} is neither first nor second ({ends})"
         if missing := count - points - short_points:
             text += f".  {missing} of {count} points are missing: fewer than two schedulers have "
             text += "results" if not unranked_points else "results and are ranked"

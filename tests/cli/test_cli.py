@@ -22,6 +22,25 @@ from gridsim.results.result import Result
 
 ROOT = str(Path(gridsim.__file__).parent.parent)
 SMALL = ["--nodes", "5", "--applications", "6"]
+LOST_RETURN = """import gridsim as gs
+
+
+class LostNode(gs.NodeProgram):
+    def on_release(self, view, application, tasks):
+        view.send(self.place(view), "task", application=application.number, tasks=tasks)
+
+    def place(self, view):
+        view.random.integers(view.machines)
+
+    def on_task(self, view, message):
+        view.enqueue(message.application, message.tasks)
+
+
+class Lost(gs.NodeScheduler, frozen=True, kw_only=True):
+    name = "lost"
+    policy = LostNode
+    messages = {"task": gs.Message(170, moves_tasks=True, application=int, tasks=int)}
+"""
 
 
 def job(number, submit, run_time, procs):
@@ -93,6 +112,13 @@ def test_errors_in_user_code_show_only_user_frames(folder, toy):
     assert last == "ZeroDivisionError: of mine"
     # with -v, Python shows the whole traceback
     assert isinstance(invoke("-v", *run).exception, ZeroDivisionError)
+
+
+def test_an_error_of_a_view_names_the_line_of_the_user(folder):
+    (folder / "lost_return.py").write_text(LOST_RETURN)
+    message = error_of("run", "--scheduler", "lost_return:Lost", *SMALL, "--json")
+    place = f"; LostNode.on_release, {folder / 'lost_return.py'}:6"
+    assert message.endswith(f": the receiver must be a whole number of 64 bits, got None{place}")
 
 
 def test_interpreted_and_compiled_nodes_give_equal_results():

@@ -182,6 +182,19 @@ def test_commands_of_the_lesson_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         run_command(*shlex.split(line)[1:], *(["--workers", 1] if "--replicates" in line else []))
     assert {line.split()[1] for line in lines} == {"run", "compare", "init"}
     assert "edit its speeds in the file" in invoke("run", "lesson.toml", "--nodes", 16).stderr
+    solved = (
+        Path("two.py")
+        .read_text()
+        .replace(
+            "        return view.random.integers(view.machines)\n",
+            "        one, other = view.random.integers(view.machines), view.random.integers(view.machines)\n"
+            "        return one if view.board[one] <= view.board[other] else other\n",
+        )
+    )
+    Path("solved.py").write_text(solved)
+    queue = ("compare", "queue.toml", "--nodes", 50, "--schedulers", "solved:Two,random", "--json")
+    two, random = (row["mean_completion"] for row in json.loads(run_command(*queue))["schedulers"])
+    assert two == pytest.approx(1.95, rel=0.05) and random == pytest.approx(5.0, rel=0.1)
     assert Path("tree.html").is_file() and Path("own.gridsim").is_file()
 
 
@@ -276,6 +289,7 @@ LISTED = {"kind": "list", "release": [0, 1], "tasks": [1, 1], "task_size": [5.0,
         ("network.latency", 50.0, "network.latency is 50 s"),
         ("network.bandwidth", 1.0, "network.bandwidth is 1 bytes/s"),
         ("workload.task_size", 6.5e10, r"workload.task_size is up to 6.5e\+10 Mflop, 376 days"),
+        ("workload.task_size", 20.0, "workload.task_size is 20 Mflop on average, 0.01 s at the mean speed"),
         ("workload", LISTED, r"workload.task_size is up to 6.5e\+10 Mflop, 376 days"),
         ("platform", {"kind": "list", "speeds": [2000.0, 2.0]}, "platform has a machine of 2 Mflop/s"),
         ("faults", {"kind": "poisson", "mean": 4.0, "seed": 1}, "each machine fail after 4 s"),

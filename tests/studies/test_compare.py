@@ -392,8 +392,25 @@ def test_waiting_times_have_one_unit_in_texts_tables_and_charts() -> None:
     assert found.charts()[0][0].x.title == f"waiting time ({unit})"
 
 
+def test_a_misspelt_metric_is_named_without_replicates() -> None:
+    scenario = gs.Scenario(gs.Platform.equal(2), gs.Workload.bags(2, seed=1))
+    with pytest.raises(gs.ScenarioError, match="'strech'; did you mean stretch"):
+        gs.compare(scenario, ["fcfs"], metrics=["strech"])
+
+
+def test_waits_of_bags_name_their_response_times() -> None:
+    scenario = gs.Scenario(gs.Platform.equal(2), gs.Workload.bags(2, seed=1), seed=1)
+    runs = gs.compare(scenario, ["fcfs"], replicates=2, metrics=["mean_waiting", "mean_response"])
+    text = str(runs)
+    assert "bags have no mean_waiting: the mean response time of bags is mean_completion" in text
+    assert runs.mean("fcfs", "response") == runs.mean("fcfs", "mean_completion")
+    assert "\nresponse      mean " in gs.simulate(scenario, "fcfs").format(verbose=True)
+
+
 def test_orders_of_the_queues_of_machines_are_stated_if_they_differ() -> None:
     scenario = gs.Scenario(gs.Platform.desktop_grid(8, 1), gs.Workload.bags(4, 10.0, 2.0, seed=1))
     text = " ".join(str(gs.compare(scenario, ["random", "fair-tree", "mincent"])).split())
     assert "machines run their queues by earliest deadline (fair-tree), first in, first out (random)" in text
+    runs = gs.compare(scenario, ["fair-tree", "random"], replicates=2)
+    assert "first in, first out (random); the attribute local_order sets this" in " ".join(str(runs).split())
     assert "machines run their queues" not in str(gs.compare(scenario, ["random", "sparrow", "mincent"]))

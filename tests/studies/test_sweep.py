@@ -711,6 +711,21 @@ def test_the_conclusion_of_a_sweep_has_intervals() -> None:
     )
 
 
+def test_the_conclusion_of_a_sweep_places_a_baseline_that_is_third() -> None:
+    over = {"workload.interarrival": [1.0, 100.0]}
+    schedulers = {"tree": gs.FairTree(), "central": gs.MinCent(), "random": gs.Fcfs(mode="random")}
+    swept = sweep(
+        small_scenario(), schedulers, over, replicates=6, metrics=["max_stretch"], baseline="random"
+    )
+    text = swept.verdict()
+    assert "random is neither first nor second (closest at workload.interarrival = " in text
+    for value in over["workload.interarrival"]:
+        runs = swept.at(workload_interarrival=value)
+        best = min(("tree", "central"), key=lambda name: runs.mean(name, "max_stretch").mean)
+        place = f"at workload.interarrival = {value}, behind {best}: "
+        assert place + runs.excess("random", best, "max_stretch")[1] in text
+
+
 def test_a_scheduler_that_is_not_charged_for_messages_has_none(own_parameter: SweepResult) -> None:
     rows = own_parameter.overview().tables[1].rows
     assert {row[2] for row in rows} == {"tree"}

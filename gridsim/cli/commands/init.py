@@ -18,7 +18,7 @@ FILES = {
     "traces": ("log.toml", "jobs.swf", "hosts.avt"),
 }
 FILES["all"] = tuple(dict.fromkeys(name for names in FILES.values() for name in names))
-FILES["lesson"] = ("exercises.md", "lesson.toml", "first_hour.ipynb")
+FILES["lesson"] = ("exercises.md", "lesson.toml", "queue.toml", "two.py", "first_hour.ipynb")
 #: Kind of example -> a command that uses it.
 _NEXT_COMMAND = {
     "scenario": "gridsim compare scenario.toml",
@@ -40,8 +40,8 @@ def init(kind: str, folder: str, as_json: bool) -> None:
 
     Kinds of examples: scenario (the default); study, a sweep of the scenario; scheduler, a new scheduler with
     its test; roles, a scheduler with several classes of nodes; traces, a small job log and an availability
-    trace, with a scenario; all of these; or lesson, a sheet of exercises for 90 minutes, with its scenario
-    and a notebook.  Existing files are not overwritten.
+    trace, with a scenario; all of these; or lesson, a sheet of exercises for 90 minutes, with its
+    scenarios, a scheduler to complete and a notebook.  Existing files are not overwritten.
     """
     from gridsim.support.files import atomic_file
     from gridsim.support.text import to_json

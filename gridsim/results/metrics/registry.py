@@ -713,7 +713,13 @@ DEFAULT_METRICS: dict[str, tuple[str, ...]] = {
     "max_stretch": ("max_stretch_agg", "mean_stretch_agg", "gap"),
 }  # fmt: skip
 #: Alias of a metric, as shown in tables -> its name.
-ALIASES = {"stretch": "max_stretch_agg", "wait": "mean_waiting", "waiting": "mean_waiting"}
+ALIASES = {
+    "stretch": "max_stretch_agg",
+    "wait": "mean_waiting",
+    "waiting": "mean_waiting",
+    "response": "mean_completion",
+    "mean_response": "mean_completion",
+}
 #: Metrics of messages, which schedulers that see the whole grid do not have: they are not charged for any.
 MESSAGE_METRICS = ("messages", "bytes", "messages_per_job")
 _COMMON_METRICS = ("makespan", "utilization", "messages", "bytes")

@@ -40,6 +40,7 @@ from gridsim.scheduling.nodes.handler_errors import (
     class_text,
     location_note,
     name_known_attributes,
+    shorten_traceback,
 )
 from gridsim.scheduling.nodes.handlers import (
     check_class_variables,
@@ -621,6 +622,7 @@ class Adapter(CorePolicy):
             failed_call = node, self.class_of(node), handler, place
         if note := location_note(error, self.now / NS, failed_call):
             error.add_note(note)
+        shorten_traceback(error)
 
     def activity(self) -> dict[str, int]:
         """Return the number of events that nodes have handled so far, by sort, in words."""

@@ -10,11 +10,19 @@ from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet
 from gridcore.nodes.kinds import Received, Request
 from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.view import View
+from gridsim.errors import GridSimError
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.compile_errors import place_of, place_text
 from gridsim.scheduling.nodes.program import NodeProgram
 
-__all__ = ["class_text", "handler_call", "handler_text", "location_note", "name_known_attributes"]
+__all__ = [
+    "class_text",
+    "handler_call",
+    "handler_text",
+    "location_note",
+    "name_known_attributes",
+    "shorten_traceback",
+]
 
 
 @lru_cache(1024)  # parsing the file takes long compared with a small run
@@ -102,6 +110,31 @@ def _interpreted_call(trace: TracebackType | None) -> tuple[int | None, str]:
     if code is NodeProgram.on_message.__code__ or code is NodeProgram.on_release.__code__:
         return node, place_of(cls).rstrip(": ")
     return node, _place(cls, code.co_name, method, code.co_filename, line)
+
+
+def shorten_traceback(error: BaseException) -> None:
+    """Remove the frames of the library around a program of a user from the traceback of `error`.
+
+    They are the frames of the engine between the run and the handler and, for an error of the library
+    itself, those in which a method of the view raises it.
+    """
+    first = error.__traceback__
+    handler = first and first.tb_next
+    while handler is not None and not _is_of_program(handler.tb_frame):
+        handler = handler.tb_next
+    if first is None or handler is None or _is_of_library(handler.tb_frame):
+        return
+    first.tb_next = last = handler
+    trace: TracebackType | None = handler
+    while trace is not None:
+        last = trace if not _is_of_library(trace.tb_frame) else last
+        trace = trace.tb_next
+    if isinstance(error, GridSimError):
+        last.tb_next = None
+
+
+def _is_of_library(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in ("gridsim", "gridcore")
 
 
 def handler_call(frame: FrameType | None) -> FrameType | None:

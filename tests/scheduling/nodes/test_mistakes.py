@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import traceback
 from typing import Any, ClassVar
 
 import numpy as np
@@ -408,6 +409,19 @@ def test_an_error_names_time_node_line_and_remedy(program: type[gs.NodeProgram],
     if node is not None and not isinstance(excinfo.value, gs.CompileError):
         time = "0.0" if node == 0 else "0.05008"
         assert f"t = {time} s" in message and f"node {node}" in message
+
+
+@pytest.mark.parametrize(
+    ("program", "methods"),
+    [(WrongReceiver, ["on_release", "act"]), (DivisionByZero, ["on_note", "ratio"])],
+)
+def test_a_traceback_goes_from_the_run_to_the_handler(
+    program: type[gs.NodeProgram], methods: list[str]
+) -> None:
+    with pytest.raises((gs.SchedulerError, ZeroDivisionError)) as excinfo:
+        _run(program, "interpreted")
+    frames = [frame.name for frame in traceback.extract_tb(excinfo.value.__traceback__)]
+    assert frames[-4:] == ["run", "_run", *methods]
 
 
 @pytest.mark.parametrize("form", FORMS)
