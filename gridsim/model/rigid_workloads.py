@@ -337,8 +337,8 @@ def _check_room(platform: Platform, columns: Columns, requirements: Requirements
                 needs["bytes of memory"] = f"{requirements.memory[i]:g}"
             if "job" in columns and len(needs) > 1:
                 advice = (
-                    "; platform.gpus and platform.memory are those of each machine, or lists with an entry for "
-                    "each"
+                    "; platform.gpus and platform.memory are those of each machine, or lists with an entry "
+                    "for each"
                 )
             parts = ", ".join(f"{amount} {name}" for name, amount in needs.items()) or "a core"
             raise ScenarioError(
