@@ -133,6 +133,14 @@ def print_notes(notes: Iterable[str], indent: int = 0) -> None:
         print_text("\n".join(wrap_text(" " * indent + note, terminal_width(), indent)))
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """Print each line, wrapped to the terminal; what follows its first part is indented."""
+    from gridsim.support.text import wrap_text
+
+    for line in lines:
+        print_text("\n".join(wrap_text(line, terminal_width(), 2)))
+
+
 def scenario_files(files: Iterable[str]) -> list[tuple[str, str | None]]:
     """Return the files that a scenario reads, each with a label for error messages."""
     return [("the scenario", file) for file in files]

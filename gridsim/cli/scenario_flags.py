@@ -89,7 +89,7 @@ _scenario_options: tuple[Decorator, ...] = (
     click.option(
         "--applications",
         type=INT,
-        help="Number of applications; with a job log, its first ones.  [100]",
+        help="Number of applications; with a job log, its first ones, without --rigid.  [100]",
     ),
     *(field_option(_BAGS, name) for name in _BAG_FLAGS),
     click.option(

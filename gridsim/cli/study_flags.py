@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.options import FLOAT, INCHES, INT, SECONDS, Command, Flags, complete_metrics, workers_option
-from gridsim.cli.output import check_output, print_text
+from gridsim.cli.output import check_output, print_lines, print_text, terminal_width
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -274,9 +274,8 @@ def show_study(
             to_json({**study.to_dict(), **details, "figure": figure, "report": report, "table": table})
         )
         return
-    print_text(study.format(plan=plan))
-    for message in messages:
-        click.echo(message)
+    print_text(study.format(width=terminal_width(), plan=plan))
+    print_lines(messages)
     if figure is not None:
         chart_metrics = chart_metrics or metrics[:1]
         click.echo(

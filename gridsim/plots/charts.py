@@ -280,8 +280,7 @@ def count_chart(
     """Return a count over time of results, with the parameters and errors of `gridsim.plots.series`."""
     runs = _by_name(results)
     counts = {name: series.over_time(result, quantity) for name, result in runs.items()}
-    ends = [float(curve.times[end]) for curve in counts.values() if len(curve.times) for end in (0, -1)]
-    factor, unit = time_unit(max(ends) - min(ends) if ends else 0.0)
+    factor, unit = time_unit(_span(runs))
     lines = {name: curve.downsample(POINTS) for name, curve in counts.items()}
     items = item_name(runs)
     label, title, caption = (text.format(items) for text in _QUANTITIES[quantity])
@@ -297,6 +296,16 @@ def count_chart(
         steps={name: (curve.times / factor, curve.values) for name, curve in lines.items()},
         notes={},
     )
+
+
+def _span(results: Mapping[str, Result]) -> float:
+    """Return the time (s) from the first release to the last finish of all results; 0 without a finish."""
+    tables = [result.applications for result in results.values()]
+    finishes = concatenation({name: result.applications["finish"] for name, result in results.items()})
+    finishes = finishes[np.isfinite(finishes)]
+    if not len(finishes):
+        return 0.0
+    return float(finishes.max() - min(table["release"].min() for table in tables if len(table)))
 
 
 def _by_name(results: Result | Mapping[str, Result]) -> Mapping[str, Result]:

@@ -187,30 +187,48 @@ def _waterfall_size(chart: WaterfallChart) -> tuple[float, float]:
 
 def _label_ends(axes: Axes, chart: CurveChart) -> None:
     """Replace the legend by names at the ends of the lines, at distances that avoid overlaps."""
-    ends = {name: line[-1].mean for name, line in chart.curves.items()}
-    finite_ends = {name: value for name, value in ends.items() if np.isfinite(value)}
-    if len(finite_ends) < len(ends) or not finite_ends:
+    values = {name: line[-1].mean for name, line in chart.curves.items()}
+    finite_ends = {name: value for name, value in values.items() if np.isfinite(value)}
+    if len(finite_ends) < len(values) or not finite_ends:
         return
     if (axes_legend := axes.get_legend()) is not None:
         axes_legend.remove()
     points = axes.transScale.transform([(axes.get_xlim()[1], value) for value in finite_ends.values()])
     heights = dict(zip(finite_ends, axes.transLimits.transform(points)[:, 1].tolist(), strict=True))
-    min_distance, last = 1.7 * small_text(axes) / max(extent(axes)[1], 1.0), -np.inf
+    min_distance = 1.7 * small_text(axes) / max(extent(axes)[1], 1.0)
     names = sorted(heights, key=heights.__getitem__)
-    for name in names:
-        last = heights[name] = max(heights[name], last + min_distance)
-    excess = max(0.0, last - 1.0)
-    for name in names:
+    places = _spread([heights[name] for name in names], min_distance)
+    are_moved = any(
+        abs(place - heights[name]) > 0.3 * min_distance for name, place in zip(names, places, strict=True)
+    )
+    indent = 0.045 if are_moved else 0.0
+    for name, place in zip(names, places, strict=True):
+        colour = series_style(chart.looks[name])["color"]
+        if are_moved:  # a thin line leads to each name
+            ends = [1.0, 1.0 + indent], [heights[name], place]
+            axes.plot(*ends, transform=axes.transAxes, clip_on=False, color=colour, linewidth=0.7)
         axes.annotate(
             escape_math(wrap_name(series_label(name, chart.exclusions))),
-            (1.0, heights[name] - excess),
-            (6, 0),
+            (1.0 + indent, place),
+            (2 if are_moved else 6, 0),
             xycoords="axes fraction",
             textcoords="offset points",
             va="center",
             fontsize=small_text(axes),
-            color=series_style(chart.looks[name])["color"],
+            color=colour,
         )
+
+
+def _spread(heights: Sequence[float], distance: float) -> list[float]:
+    """Return ascending heights, moved little, to be `distance` apart; within 0..1 if they fit."""
+    groups: list[list[float]] = []  # heights less the distances below them; a group has their mean
+    for k, height in enumerate(heights):
+        groups.append([height - k * distance])
+        while len(groups) > 1 and np.mean(groups[-2]) >= np.mean(groups[-1]):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    bases = [float(np.mean(group)) for group in groups for _ in group]
+    highest = max(0.0, 1.0 - (len(bases) - 1) * distance)
+    return [min(max(base, 0.0), highest) + k * distance for k, base in enumerate(bases)]
 
 
 def _fit_x_scale(axes: Axes, values: Any) -> None:

@@ -73,7 +73,7 @@ def figure_of(rows: Sequence[Sequence[Chart]], headline: str = "", width: float 
         axes.set_title(escape_math(chart.panel), fontsize=small_text(axes))
         if column and chart.y is not None and chart.y.shared and chart.y is rows[row][column - 1].y:
             axes.set_ylabel("")
-            axes.tick_params(axis="y", labelleft=False)
+            axes.tick_params(axis="y", which="both", labelleft=False)
     _head(fig, headline)
     return fig
 

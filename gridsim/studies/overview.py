@@ -14,6 +14,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from gridsim.errors import one_line
+from gridsim.results.metrics.registry import MESSAGE_METRICS
 from gridsim.results.text import NOT_RANKED, UNKNOWN
 from gridsim.support import html
 from gridsim.support.text import WIDTH, align, number_text, typical_unit, wrap_columns, wrap_text
@@ -145,6 +146,11 @@ def convert_times(table: TextTable, units: Mapping[str, tuple[float, str]] | Non
     return replace(table, head=head, rows=list(zip(*columns, strict=True)))
 
 
+def not_charged_note(metric: str, names: Sequence[str]) -> list[str]:
+    """Return the note on the schedulers that a table of a metric of messages leaves out; none without any."""
+    return [f"{NOT_CHARGED} for messages: {', '.join(names)}"] if metric in MESSAGE_METRICS and names else []
+
+
 def enumeration(names: Sequence[str], max_count: int = 4) -> str:
     """Return names as an enumeration, "a, b and c"; beyond `max_count`, the first names and a count."""
     if len(names) > max_count:
@@ -217,7 +223,13 @@ def queue_order_lines(orders: Mapping[str, str | None]) -> list[str]:
     return [f"machines run their queues {', '.join(texts)}; the attribute local_order sets this"]
 
 
-def as_text(overview: Overview, width: int | None = None, plan: Mapping[str, str] = _NO_FACTS) -> str:
+def as_text(
+    overview: Overview,
+    width: int = WIDTH,
+    plan: Mapping[str, str] = _NO_FACTS,
+    *,
+    divides_tables: bool = False,
+) -> str:
     """Return an overview as text.
 
     Parameters
@@ -225,18 +237,20 @@ def as_text(overview: Overview, width: int | None = None, plan: Mapping[str, str
     plan
         Facts that are left out, since they were printed before the runs.
     width
-        Characters of a line.  Columns of a table beyond it are left out if they are dispensable, or else
-        follow below.  None wraps sentences at the usual width, and no tables.
+        Characters of a line of sentences.
+    divides_tables
+        Whether columns of a table beyond that are left out if they are dispensable, or else follow below.
     """
-    length = WIDTH if width is None else width
     facts = {term: line for term, line in overview.facts.items() if plan.get(term) != line}
-    lines = [facts_text(facts, length)] if facts else []
+    lines = [facts_text(facts, width)] if facts else []
     for table in overview.tables:
-        lines += ["", *_table_lines(table, width), *table.notes]
+        lines += ["", *_table_lines(table, width if divides_tables else None)]
+        for note in table.notes:
+            lines += wrap_text(note, width, 2)
     lines.append("")
     for remark in overview.remarks:
-        lines += wrap_text(remark, length, 2)
-    lines += wrap_text(overview.conclusion, length) if overview.conclusion else []
+        lines += wrap_text(remark, width, 2)
+    lines += wrap_text(overview.conclusion, width) if overview.conclusion else []
     text = "\n".join([*lines, *overview.failures]).strip("\n")
     return f"\n{text}" if plan and not facts else text
 

@@ -38,12 +38,13 @@ from gridsim.studies.overview import (
     enumeration,
     failure_lines,
     file_tables,
+    not_charged_note,
     paired_with,
 )
 from gridsim.studies.paired_values import PairedValues
 from gridsim.studies.study import Study, digest_of_runs
 from gridsim.support.arrays import Floats
-from gridsim.support.text import typical_unit
+from gridsim.support.text import WIDTH, typical_unit
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,8 @@ class Replicates(PairedValues, Study):
         length, unit = self.unit(metric)
         caption = f"{heading(metric, unit, self.noun)}, {mean_over(len(self.seeds), base is not None)}"
         rows = self.cell_rows(metric, names, base, length)
-        return TextTable(caption, [(head, "") for head in heads], text_rows(rows, self.write_estimate))
+        notes = not_charged_note(metric, [name for name in self.values[metric] if name not in names])
+        return TextTable(caption, [(head, "") for head in heads], text_rows(rows, self.write_estimate), notes)
 
     def names_with(self, metric: str) -> list[str]:
         """Return the schedulers that have the metric; all if none has it."""
@@ -311,18 +313,26 @@ class Replicates(PairedValues, Study):
             tables.append(TextTable("Digests", head, rows))
         return [*tables, *file_tables(self.files.items())]
 
-    def format(self, baseline: str | None = None, *, plan: Mapping[str, str] = MappingProxyType({})) -> str:
+    def format(
+        self,
+        baseline: str | None = None,
+        *,
+        width: int = WIDTH,
+        plan: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
         """Return the runs, and a line per metric and scheduler: the mean, the ratio to the baseline.
 
         Parameters
         ----------
         baseline
             The scheduler to use as the baseline; None for `self.baseline`.
+        width
+            Characters of a line of sentences; tables may be wider.
         plan
             Facts that are left out, since they were printed before the runs.
         """
         study = self if baseline is None else replace(self, baseline=baseline)
-        return as_text(study.overview(), plan=plan)
+        return as_text(study.overview(), width, plan)
 
     def __repr__(self) -> str:
         return (

@@ -124,15 +124,17 @@ class Study(ArrowStream, ABC):
         """Draw `figure`, with its arguments."""
         return self.figure(**options)
 
-    def format(self, *, plan: Mapping[str, str] = MappingProxyType({})) -> str:
+    def format(self, *, width: int = text.WIDTH, plan: Mapping[str, str] = MappingProxyType({})) -> str:
         """Return `overview` as text.
 
         Parameters
         ----------
+        width
+            Characters of a line of sentences; tables may be wider.
         plan
             Facts that are left out, since they were printed before the runs.
         """
-        return as_text(self.overview(), plan=plan)
+        return as_text(self.overview(), width, plan)
 
     def __str__(self) -> str:
         return self.format()

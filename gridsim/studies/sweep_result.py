@@ -22,7 +22,14 @@ from gridsim.results.metrics.selection import units_of
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.exports import TableCell, estimate_cells, mean_over, paper_head, text_rows
-from gridsim.studies.overview import Overview, TextTable, enumeration, failure_lines, paired_with
+from gridsim.studies.overview import (
+    Overview,
+    TextTable,
+    enumeration,
+    failure_lines,
+    not_charged_note,
+    paired_with,
+)
 from gridsim.studies.paired_values import PairedValues
 from gridsim.studies.replicate_result import Replicates, replicates_of
 from gridsim.studies.study import Study, digest_of_runs
@@ -518,7 +525,9 @@ class SweepResult(Study):
         rows = self._cell_rows(metric, lambda values, names: values.cell_rows(metric, names, base, length))
         caption = f"{heading(metric, unit)}, {mean_over(self.replicates, base is not None)}"
         texts = text_rows(rows, self._point_runs[0].values.write_estimate)
-        return TextTable(caption, [(head, "") for head in heads], texts)
+        charged = {row[len(self.axes)] for row in rows}
+        notes = not_charged_note(metric, [name for name in self.schedulers if name not in charged])
+        return TextTable(caption, [(head, "") for head in heads], texts, notes)
 
     def _unit(self, metric: str) -> tuple[float, str]:
         """Return the length and the name of the unit of a metric, the median of those of all points."""

@@ -23,7 +23,7 @@ from gridsim.cli.options import (
     skip_days_option,
     verbose_option,
 )
-from gridsim.cli.output import file_name, print_plan, print_text, progress_of, terminal_width
+from gridsim.cli.output import file_name, print_lines, print_plan, print_text, progress_of, terminal_width
 from gridsim.cli.scenario_flags import (
     prepare,
     run_arguments,
@@ -258,8 +258,7 @@ def _compare_runs(
         click.echo(to_json({**comparison.to_dict(), **details}))
         return
     print_text(comparison.format(width=terminal_width(), verbose=flags["verbose"], plan=plan))
-    for name, reason in exclusions.items():
-        click.echo(f"not applicable: {name}: {reason}")
+    print_lines(f"not applicable: {name}: {reason}" for name, reason in exclusions.items())
     for file in [*files.values(), *filter(None, [flags["report"], flags["table"]])]:
         click.echo(f"saved {file}")
 

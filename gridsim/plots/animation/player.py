@@ -137,6 +137,11 @@ class Animation:
             notes.insert(
                 0, f"bars: how much of each {scene.item} is done, running (pale) and queued (palest)"
             )
+        if scene.has_columns and (scene.submitter >= 0).any():
+            notes.insert(0, f"ring: the machine at which a {scene.item} was just submitted")
+        if scene.has_columns and (scene.cores == 1).any():
+            piece = "job" if scene.item == "job" else "task"
+            notes.insert(0, f"boxes of machines: how much of the running {piece} is done (dark)")
         if scene.raster is None and not scene.has_columns and scene.largest_queue:
             tasks = f"{scene.largest_queue:,} task{'' if scene.largest_queue == 1 else 's'}"
             notes.insert(0, f"the bar below a machine is its queue, of up to {tasks}")
