@@ -130,7 +130,7 @@ def test_gpus_require_the_number_of_nodes_of_a_job(path: Path) -> None:
 
 def test_a_job_of_more_gpus_than_nodes_have_is_an_error(path: Path) -> None:
     case = scenario(path, {"gpus": 1, "memory": 32 * GIB})
-    with pytest.raises(ScenarioError, match=r"2 cores, 2 gpus, .* for job 3; platform.gpus and platform.mem"):
+    with pytest.raises(ScenarioError, match=r"job 3 .* 2 cores, 2 gpus, .*; platform.gpus and platform.mem"):
         case.workload.realize(case.platform)
 
 

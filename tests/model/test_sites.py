@@ -76,7 +76,7 @@ def test_invalid_sites_are_rejected(arguments: dict[str, Any], message: str) -> 
 
 
 def test_unknown_sites_are_rejected() -> None:
-    with pytest.raises(gs.ScenarioError, match=r"site must be one of \('delft', 'leiden'\), got 'delf'"):
+    with pytest.raises(gs.ScenarioError, match="site must be one of delft, leiden, got 'delf'"):
         TWO.site("delf")
     with pytest.raises(gs.ScenarioError, match="site must be a whole number in 0..1, got 2"):
         TWO.site(2)

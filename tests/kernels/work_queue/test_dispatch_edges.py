@@ -265,7 +265,7 @@ CHOICES = "('none', 'cpu', 'avail', 'all', 'ask')"
 RULES: list[tuple[dict[str, Any], str]] = [
     ({"order": "big"}, f"order must be one of {ORDERS}, got 'big'"),
     ({"choice": 3}, f"choice must be one of {CHOICES}, got 3"),
-    ({"prediction": "none"}, "prediction must be one of told, past, age, got 'none'"),
+    ({"prediction": "none"}, "prediction must be one of ('told', 'past', 'age'), got 'none'"),
     ({"speed": [1.0, 0.0]}, "speed[1] must be finite and > 0, got 0.0"),
     ({"speed": [1.0]}, "up_until must have as many entries as speed, got 2 and 1"),
     ({"speed": ["a", "b"]}, "speed must hold real numbers, got dtype <U1"),
