@@ -236,7 +236,7 @@ def test_each_mode_is_a_registered_scheduler() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"mode": "wave"}, r"wave.mode must be one of \('migration-immediate', .*\), got 'wave'"),
+        ({"mode": "wave"}, r"wave.mode must be one of migration-immediate, .*, got 'wave'"),
         ({"linger": -1.0}, r"wave.linger must be a number in 0..1e\+07 s, got -1.0"),
         ({"linger": 1e8}, r"wave.linger must be a number in 0..1e\+07 s, got 100000000.0"),
         ({"migration_cost": float("nan")}, r"wave.migration_cost must be a number in 0..1e\+07 s, got nan"),
