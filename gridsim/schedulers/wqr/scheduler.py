@@ -270,4 +270,6 @@ def _named(path: str, value: Any, known: tuple[str, ...]) -> str:
             f"{path} must be a function that can be imported as module:function, so that the run can be "
             f"repeated, got {name}"
         )
-    raise ScenarioError(f"{path} must be one of {known}, a function or module:function, got {value!r}")
+    raise ScenarioError(
+        f"{path} must be one of {', '.join(known)}, a function or module:function, got {value!r}"
+    )

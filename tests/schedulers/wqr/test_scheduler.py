@@ -165,7 +165,7 @@ def test_functions_of_users_are_supported() -> None:
         ({"prediction_error": 101.0}, "prediction_error must be a number in 0..100, got 101.0"),
         (
             {"bag_order": "fifo"},
-            "bag_order must be one of .'fcfs-share', 'fcfs-excl', 'rr', 'rr-nrf', 'longidle'",
+            "bag_order must be one of fcfs-share, fcfs-excl, rr, rr-nrf, longidle",
         ),
         ({"exclude": -1.0}, "exclude must be .*number >= 0, got -1.0"),
         ({"as_printed": True, "exclude": 1.0}, "as_printed does not support exclude"),
