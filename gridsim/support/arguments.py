@@ -149,7 +149,7 @@ def one_of(path: str, value: Any, known: tuple[str, ...]) -> str:
     """Return `value` if it is one of the `known` strings, or raise a ScenarioError naming `path`."""
     if isinstance(value, str) and value in known:
         return str(value)  # np.str_ becomes str
-    names = ", ".join(known)
+    names = ", ".join(name or "''" for name in known)
     raise ScenarioError(f"{path} must be one of {names}, got {short_repr(value)}{hint(known, value)}")
 
 

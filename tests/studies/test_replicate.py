@@ -409,7 +409,10 @@ def test_replications_of_which_none_differs_allow_no_conclusion(tmp_path: Path) 
     )
     assert same["mean_waiting"]["easy"][0] < same["mean_waiting"]["fcfs"][0]
     assert same.verdict() == "All 5 replications have equal values, which allow no conclusion."
-    assert "[" not in same.overview().tables[0].rows[0][1] and "resample=users" in same.about["sample"]
+    assert (
+        "[" not in same.overview().tables[0].rows[0][1]
+        and "resample=weeks (or users)" in same.about["sample"]
+    )
     assert "lowest" in drawn.verdict() and "sample" not in drawn.about
     assert drawn.about["drawn anew"].startswith("users of the log (with replacement) and ")
     with pytest.raises(gs.ScenarioError, match='at least 2 weeks.*"users" has no such limit'):

@@ -194,7 +194,7 @@ def test_versions_of_the_users_code_are_told_apart(tmp_path: Path, monkeypatch: 
     assert {row["user_code"] for row in store.contents() if row["scheduler"] == "own"} == {codes[1]}
     for flag, value in (("--user-code", codes[0]), ("--scheduler", "owm"), ("--code", "0")):
         answer = invoke("drop", store.path, flag, value)
-        assert answer.exit_code == 2 and f"gridsim: {flag} must be one of (" in answer.stderr, answer.output
+        assert answer.exit_code == 2 and f"gridsim: {flag} must be one of " in answer.stderr, answer.output
     assert "did you mean own?" in invoke("drop", store.path, "--scheduler", "owm").stderr
 
 
