@@ -28,7 +28,7 @@ from gridcore.common.arguments cimport (
 )
 from gridcore.common.bits cimport count_bits, lowest_bit
 from gridcore.common.cells cimport detect, divide
-from gridcore.common.deadlines cimport MAYBE_LATE, UNSORTED, deadlines_at, minimum_from
+from gridcore.common.deadlines cimport UNSORTED, deadlines_at, minimum_from
 from gridcore.queues.edf cimport (
     Queue, check_running, is_after, is_late, is_met, minimum_stretch, running_floor, sort_by_deadline, spans_float64,
 )

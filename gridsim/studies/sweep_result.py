@@ -498,18 +498,17 @@ class SweepResult(Study):
 
     def paper_tables(self) -> list[TextTable]:
         """Return a table per metric, with a row per point and scheduler."""
-        tables = []
-        for metric in self.metrics:
-            base, (length, unit) = self._reference(metric), self._unit(metric)
+        return [self._paper_table(metric) for metric in self.metrics]
 
-            def rows_of(values: Replicates, names: list[str]) -> list[list[TableCell]]:
-                return values.paper_rows(metric, names, base, length)  # noqa: B023
+    def _paper_table(self, metric: str) -> TextTable:
+        base, (length, unit) = self._reference(metric), self._unit(metric)
 
-            head = [*((axis, "") for axis in self.axes), *paper_head(base)]
-            caption = f"{heading(metric, unit)}, {mean_over(self.replicates, base is not None)}"
-            rows = text_rows(self._cell_rows(metric, rows_of), estimate_cells)
-            tables.append(TextTable(caption, head, rows))
-        return tables
+        def rows_of(values: Replicates, names: list[str]) -> list[list[TableCell]]:
+            return values.paper_rows(metric, names, base, length)
+
+        head = [*((axis, "") for axis in self.axes), *paper_head(base)]
+        caption = f"{heading(metric, unit)}, {mean_over(self.replicates, base is not None)}"
+        return TextTable(caption, head, text_rows(self._cell_rows(metric, rows_of), estimate_cells))
 
     def _reference(self, metric: str) -> str | None:
         """Return the scheduler to which all points relate the others by a metric; None without ratios."""
