@@ -9,6 +9,7 @@ cdef extern from "deadlines.h":
         UNSORTED "GRIDCORE_UNSORTED"
     int deadlines_at "gridcore_deadlines"(
         const double* release, const double* size, const double* end, const double* done, double stretch,
-        double start, double speed, Py_ssize_t n, double* deadline, double* slack,
-        uint64_t* inversions) noexcept nogil
+        double start, double speed, Py_ssize_t n, double* deadline, double* slack) noexcept nogil
     void minimum_from "gridcore_minimum_from"(double* x, Py_ssize_t n) noexcept nogil
+    void find_inversions "gridcore_inversions"(
+        const double* deadline, Py_ssize_t n, uint64_t* bits) noexcept nogil

@@ -28,7 +28,7 @@ from gridcore.common.arguments cimport (
 )
 from gridcore.common.bits cimport count_bits, lowest_bit
 from gridcore.common.cells cimport detect, divide
-from gridcore.common.deadlines cimport UNSORTED, deadlines_at, minimum_from
+from gridcore.common.deadlines cimport UNSORTED, deadlines_at, find_inversions, minimum_from
 from gridcore.queues.edf cimport (
     Queue, check_running, is_after, is_late, is_met, minimum_stretch, running_floor, sort_by_deadline, spans_float64,
 )
@@ -50,7 +50,7 @@ cdef double TOLERANCE = 1e-12
 
 cdef enum:
     GAPS = 64                          # gaps that are divided at once
-    SHORT = 8                          # entries of a queue that is searched from the front
+    SHORT = 24                         # entries of a queue that is searched from the front, and sorted as a whole
 
 
 # --- one queue ------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ cdef struct Profile:               # the entries of a queue in EDF order; scratc
     double* done                   # Mflop up to and with the entry; -inf if it has no work, so it has no slack to lose
     double* work_before            # work before the entry, Mflop; n + 1 values
     double* slack
-    uint64_t* inversions           # a bit for each entry: its deadline is not after that of the entry before
+    uint64_t* inversions           # scratch memory of `sort_few`, a bit for each entry
 
 
 cdef inline double fill_entry(const Queue* q, int i, double work_before, Py_ssize_t k,
@@ -114,6 +114,9 @@ cdef bint sort_few(const Queue* q, double start, int* order, const Profile* p) n
     cdef Py_ssize_t n = q.n, i = 0, k, first, word, inverted = 0, moves = 0
     cdef double done
     cdef uint64_t bits
+    if n <= SHORT:
+        return False
+    find_inversions(p.deadline, n, p.inversions)
     for word in range(0, n, 64):
         inverted += count_bits(p.inversions[word // 64])
     if 4 * inverted > n:
@@ -145,15 +148,13 @@ cdef bint sort_few(const Queue* q, double start, int* order, const Profile* p) n
     return True
 
 
-cdef void sort_profile(const Queue* q, double start, int* order, const Profile* p) noexcept nogil:
-    """Sort a profile by its deadlines; its ends stay as they were."""
-    cdef Py_ssize_t k
+cdef void sort_profile(const Queue* q, double stretch, double start, int* order, const Profile* p) noexcept nogil:
+    """Sort a profile by its deadlines at `stretch`; its ends stay as they were."""
     if sort_few(q, start, order, p):
         return
     sort_by_deadline(p.deadline, order, q.n, p.slack)
     fill_profile(q, order, p)
-    for k in range(q.n):
-        p.slack[k] = (p.deadline[k] - start) * q.speed - p.done[k]
+    deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
 
 
 cdef bint is_feasible_at(const Queue* q, double stretch, double start, int* order, const Profile* p) noexcept nogil:
@@ -164,10 +165,9 @@ cdef bint is_feasible_at(const Queue* q, double stretch, double start, int* orde
     cdef int flags
     if stretch + stretch * TOLERANCE < q.floor:
         return False
-    flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack,
-                         p.inversions)
+    flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
     if flags & UNSORTED:
-        sort_profile(q, start, order, p)
+        sort_profile(q, stretch, start, order, p)
         fill_ends(q, start, p)
     return not flags or is_met(p.end, p.deadline, q.n)
 
@@ -181,19 +181,49 @@ cdef inline Py_ssize_t entries_due(const double* deadlines, Py_ssize_t n, double
     return k
 
 
-cdef inline void divide_gaps(const double* gaps, Py_ssize_t n, const Grid* grid, unsigned int* out) noexcept nogil:
-    """Write the tasks of each size that fit into each of `n` gaps."""
+cdef inline Py_ssize_t find_gaps(const Profile* p, Py_ssize_t n, Py_ssize_t k, const double* size, Py_ssize_t n_size,
+                                 double stretch, double release_new, double start, double speed,
+                                 double* gaps) noexcept nogil:
+    """Write the gap of each size, which increase; gaps may be below 0.
+
+    At least `k` of the `n` entries are due by the deadline of the first size. Return how many are by that of the
+    last.
+    """
+    cdef Py_ssize_t j = 0
+    cdef double deadline, due_at, work_before, capacity, gap
+    while k < n:
+        due_at, work_before, capacity = p.deadline[k], p.work_before[k], p.slack[k]
+        while j < n_size:
+            deadline = release_new + stretch * size[j]
+            if due_at <= deadline:
+                break
+            gap = (deadline - start) * speed - work_before
+            gaps[j] = capacity if capacity < gap else gap
+            j += 1
+        else:
+            return k
+        k += 1
+    work_before = p.work_before[n]
+    for j in range(j, n_size):
+        gaps[j] = (release_new + stretch * size[j] - start) * speed - work_before
+    return n
+
+
+cdef inline void divide_gaps(double* gaps, Py_ssize_t n, const Grid* grid, unsigned int* out) noexcept nogil:
+    """Write the tasks of each size that fit into each of `n` gaps; gaps below 0 become 0."""
     cdef Py_ssize_t k
+    for k in range(n):
+        gaps[k] = gaps[k] if gaps[k] > 0.0 else 0.0
     for k in range(grid.n_task_size):
         divide(gaps, grid.task_size[k], out + k, grid.n_task_size, n)
 
 
 cdef Py_ssize_t sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, double least,
                              unsigned int* out, double* scratch) noexcept nogil:
-    cdef Py_ssize_t n = q.n, row = grid.n_size * grid.n_task_size, first, i, j, k
+    cdef Py_ssize_t n = q.n, row = grid.n_size * grid.n_task_size, first, last, i, j, k
     cdef Py_ssize_t due = 0            # number of entries due by the deadline of the least size
     cdef double start = q.free_at if q.free_at > release_new else release_new
-    cdef double deadline, gap
+    cdef double stretch
     cdef unsigned int* cell
     cdef double[GAPS] gaps
     cdef Py_ssize_t n_gaps = 0
@@ -212,25 +242,22 @@ cdef Py_ssize_t sample_queue(const Queue* q, int* order, const Grid* grid, doubl
     memset(out, 0, first * row * sizeof(unsigned int))
     cell = out + first * row
     for i in range(first, grid.n_stretch):
+        stretch = grid.stretch[i]
         # the profile is that of the first stretch, and no larger one misses a deadline, so that ends do not matter
-        if i > first and UNSORTED & deadlines_at(p.release, p.size, p.end, p.done, grid.stretch[i], start, q.speed, n,
-                                                 p.deadline, p.slack, p.inversions):
-            sort_profile(q, start, order, &p)
+        if i > first and UNSORTED & deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, n, p.deadline,
+                                                 p.slack):
+            sort_profile(q, stretch, start, order, &p)
         k = 0
         if n > SHORT:
-            deadline = release_new + grid.stretch[i] * grid.size[0]
-            due = entries_due(p.deadline, n, deadline, due)
-            k = due
+            k = due = entries_due(p.deadline, n, release_new + stretch * grid.size[0], due)
         # an entry may lose as much as the entry after it that can lose least
         minimum_from(p.slack + k // 4 * 4, n - k // 4 * 4)
-        for j in range(grid.n_size):
-            deadline = release_new + grid.stretch[i] * grid.size[j]
-            while k < n and p.deadline[k] <= deadline:
-                k += 1
-            gap = (deadline - start) * q.speed - p.work_before[k]
-            gap = p.slack[k] if k < n and p.slack[k] < gap else gap
-            gaps[n_gaps] = gap if gap > 0.0 else 0.0
-            n_gaps += 1
+        j = 0
+        while j < grid.n_size:
+            last = min(grid.n_size, j + GAPS - n_gaps)
+            k = find_gaps(&p, n, k, grid.size + j, last - j, stretch, release_new, start, q.speed, gaps + n_gaps)
+            n_gaps += last - j
+            j = last
             if n_gaps == GAPS:
                 divide_gaps(gaps, n_gaps, grid, cell)
                 cell += GAPS * grid.n_task_size
