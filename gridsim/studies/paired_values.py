@@ -13,7 +13,7 @@ import numpy as np
 
 from gridsim.results.metrics.estimates import Estimate, estimate, paired_ratio, ratio_of_means
 from gridsim.results.metrics.formulas import mean
-from gridsim.results.metrics.registry import ALIASES, display_name
+from gridsim.results.metrics.registry import display_name, known_name
 from gridsim.studies.verdicts import (
     by_cores,
     difference_text,
@@ -69,12 +69,12 @@ class PairedValues:
     about: Mapping[str, str] = field(default_factory=dict)
     rejected: Mapping[str, Floats] = field(default_factory=dict)
     is_identical: bool = False
-    _estimates: dict[tuple[str | None, ...], Estimate] = field(
+    _estimates: dict[tuple[str, ...], Estimate] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def __getitem__(self, metric: str) -> Mapping[str, Floats]:
-        name = metric if metric in self.values else ALIASES.get(metric, metric)
+        name = known_name(metric, self.values)
         if name not in self.values:
             raise unknown_name_error("metric", metric, self.values)
         return SuggestingDict("scheduler", self.values[name])
@@ -133,7 +133,8 @@ class PairedValues:
         return self.ratio(name, base, metric) if has_ratio and not self.short_wait(metric) else None
 
     def _estimate(self, statistic: str, metric: str | None, *names: str) -> Estimate:
-        """Return an estimate; it is cached, so that texts, tables, charts and pages agree."""
+        """Return an estimate of a metric, or of the first one; cached, since texts and charts share it."""
+        metric = next(iter(self.values)) if metric is None else known_name(metric, self.values)
         key = statistic, metric, *names
         if key not in self._estimates:
             columns = [self._column(name, metric) for name in names]
@@ -145,8 +146,8 @@ class PairedValues:
         """Return whether both schedulers have equal values in all replications."""
         return self.mean(a, metric).is_constant and self.mean(b, metric).is_constant
 
-    def _column(self, name: str, metric: str | None) -> Floats:
-        column: Floats = self[next(iter(self.values)) if metric is None else metric][name]
+    def _column(self, name: str, metric: str) -> Floats:
+        column: Floats = self[metric][name]
         return column
 
     def _has_ratio(self, a: str, b: str, metric: str) -> bool:
@@ -158,6 +159,7 @@ class PairedValues:
 
         Long times are in h or days, as in single runs; all waiting times have one unit.
         """
+        metric = known_name(metric, self.values)
         name, _, note = self.units.get(metric, "").partition(" ")
         if name != "s":
             return 1.0, self.units.get(metric, "")
@@ -176,6 +178,7 @@ class PairedValues:
         metric
             A metric; "" is returned as well if it is no mean of waiting times.
         """
+        metric = known_name(metric, self.values)
         if not metric.startswith("mean_waiting"):
             return ""
         limit, text = wait_limit()
@@ -195,7 +198,8 @@ class PairedValues:
         metric
             By default `measure`.
         """
-        metric, count = self.measure if metric is None else metric, len(self.seeds)
+        metric = known_name(self.measure if metric is None else metric, self.values)
+        count = len(self.seeds)
         columns = self[metric]
         reasons = unranked_text(self.exclusions)
         ranking = ranking_of(columns, self.exclusions)
