@@ -18,7 +18,7 @@ import pytest
 
 import gridsim as gs
 from gridsim import plots
-from gridsim.cli.scenario_flags import parse_setting
+from gridsim.cli.settings import parse_setting
 from gridsim.plots.draw import draw
 from gridsim.plots.style import TOTAL_COLOUR
 from gridsim.report import charts, contents, schedules, tables
