@@ -355,7 +355,9 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
         ]
         if max(procs) == 1 and not any(has_nodes):
             return ""
-        counts = ["NCPUS / NNodes" if each else p for each, p in zip(has_nodes, procs, strict=True)]
+        counts = [
+            "NCPUS / NNodes" if keeps_nodes else p for keeps_nodes, p in zip(has_nodes, procs, strict=True)
+        ]
         names = map(os.path.basename, self.paths)
         texts = ", ".join(f"{count} ({name})" for count, name in zip(counts, names, strict=True))
         return f"jobs take cores in parts of {texts}; parts of several cores are on different machines"

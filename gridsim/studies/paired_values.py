@@ -163,10 +163,11 @@ class PairedValues:
         name, _, note = self.units.get(metric, "").partition(" ")
         if name != "s":
             return 1.0, self.units.get(metric, "")
-        together = [each for each in ("mean_waiting", "p95_waiting") if each in self.values]
-        if "waiting" not in metric or not together:
-            together = [metric]
-        means = (max(mean(self.values[each][name]) for each in together) for name in self.values[metric])
+        together = [metric]
+        if "waiting" in metric:
+            together = [name for name in ("mean_waiting", "p95_waiting") if name in self.values] or [metric]
+        columns = [self.values[name] for name in together]
+        means = (max(mean(column[name]) for column in columns) for name in self.values[metric])
         length, name = typical_unit(means)
         return length, f"{name} {note}".strip()
 
@@ -234,7 +235,7 @@ class PairedValues:
             text += f"; equal in all replications, so without an interval: {short_list(constant)}"
         if metric == "mean_waiting" and (cores := self.values.get("mean_waiting_by_cores")):
             jobs_means, cores_means = (
-                {name: mean(each[name]) for name in ranking} for each in (columns, cores)
+                {name: mean(column_of[name]) for name in ranking} for column_of in (columns, cores)
             )
             text += "." + by_cores(jobs_means, cores_means, self.noun, self.unit(metric))
         if texts := self._ratios_of_means(ranking, best[0], metric):

@@ -121,9 +121,9 @@ class Replicates(PairedValues, Study):
             is_identical=self.is_identical and other.is_identical,
             remarks=tuple(dict.fromkeys((*self.remarks, *other.remarks))),
             groups=tuple(
-                GroupMeans(one.group, {**one.values, **two.values})
-                for one, two in zip(self.groups, other.groups, strict=False)
-                if one.group == two.group
+                GroupMeans(own.group, {**own.values, **further.values})
+                for own, further in zip(self.groups, other.groups, strict=False)
+                if own.group == further.group
             ),
         )
 
@@ -484,7 +484,7 @@ class Replicates(PairedValues, Study):
             "digests": {name: list(digests) for name, digests in self.digests.items()},
             "errors": [{"scheduler": n, "seed": s, "error": e} for (n, s), e in self.errors.items()],
             "reached": self.reached,
-            **({"by": {each.group: each.plain_rows() for each in self.groups}} if self.groups else {}),
+            **({"by": {means.group: means.plain_rows() for means in self.groups}} if self.groups else {}),
         }
 
 
@@ -550,4 +550,4 @@ def replicates_of(
 def _are_equal(runs: Sequence[Mapping[str, float]]) -> bool:
     """Return whether runs have equal values of all metrics; a run that failed has none."""
     first, *others = (np.array(list(run.values())) for run in runs)
-    return bool(len(first)) and all(np.array_equal(first, each, equal_nan=True) for each in others)
+    return bool(len(first)) and all(np.array_equal(first, run, equal_nan=True) for run in others)
