@@ -211,18 +211,8 @@ class PairedValues:
         if short := self.short_wait(metric):
             return f"Over {count} replications, jobs hardly wait: each mean is below {short}.{reasons}"
         best = [name for name in ranking if np.array_equal(columns[name], columns[ranking[0]])]
-        larger: list[str] = []
-        smaller: list[str] = []
-        insignificant: list[str] = []
-        constant: list[str] = []
-        for name in ranking:
-            if name not in best:
-                sign, excess = self.excess(name, best[0], metric)
-                if self.is_constant(name, best[0], metric):
-                    differences = constant
-                else:
-                    differences = {1: larger, 0: insignificant, -1: smaller}[sign]
-                differences.append(" ".join(filter(None, (name, excess))))
+        rivals = [name for name in ranking if name not in best]
+        larger, insignificant, smaller, constant = self._by_difference(rivals, best[0], metric)
         text = f"Over {count} replications, {' and '.join(best)} {'have' if len(best) > 1 else 'has'} "
         text += f"the lowest {display_name(metric)} on average"
         if larger:
@@ -243,6 +233,24 @@ class PairedValues:
                 f".  Ratios are geometric means over pairs; the ratios of the means give {short_list(texts)}"
             )
         return text.removesuffix(".") + "." + reasons
+
+    def _by_difference(self, names: Iterable[str], best: str, metric: str) -> tuple[list[str], ...]:
+        """Return schedulers with their `excess` over the best one, by the kind of the difference.
+
+        The kinds are: significantly larger, insignificant, significantly smaller, and constant, if both
+        schedulers have equal values in all replications.
+        """
+        larger: list[str] = []
+        insignificant: list[str] = []
+        smaller: list[str] = []
+        constant: list[str] = []
+        for name in names:
+            sign, excess = self.excess(name, best, metric)
+            kind = {1: larger, 0: insignificant, -1: smaller}[sign]
+            if self.is_constant(name, best, metric):
+                kind = constant
+            kind.append(f"{name} {excess}".rstrip())
+        return larger, insignificant, smaller, constant
 
     def excess(self, name: str, best: str, metric: str) -> tuple[int, str]:
         """Return the sign of a significant difference to the best scheduler, else 0; and how large it is.
