@@ -1,12 +1,11 @@
-"""Flags and files that specify the scenario, the schedulers and the options of a run."""
+"""Flags and files that specify the scenario and the schedulers of a run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,7 +28,7 @@ from gridsim.cli.options import (
     flags_in_errors,
 )
 from gridsim.cli.output import check_distinct, check_output, scenario_files
-from gridsim.cli.result_args import parse_nodes
+from gridsim.cli.settings import parse_change, schedulers_of
 from gridsim.cli.site_flags import (
     DEFAULT_NODES,
     changed_count,
@@ -44,10 +43,10 @@ from gridsim.support.random_streams import DEFAULT_SEED
 if TYPE_CHECKING:
     from gridsim.model.bag_workloads import LogRecipe
     from gridsim.model.faults import Faults
+    from gridsim.model.platform import SiteSpeeds
     from gridsim.model.power import Power
     from gridsim.model.scenario import Scenario
     from gridsim.scheduling.contract import Scheduler
-    from gridsim.scheduling.nodes.observe import Observe
 
 _PLATFORM_FLAGS = ("nodes", "power")
 _NETWORK_FLAGS = ("latency", "bandwidth", "interfaces", "task_data")
@@ -56,7 +55,6 @@ _WORKLOAD_FLAGS = ("applications", *_BAG_FLAGS, "task_size", "load", "cores_per_
 #: Flag -> fields of workloads; the flag sets the first one that the kind of workload has.
 _FIELDS = {"applications": ("max_applications", "applications"), "load": ("load", "utilization")}
 
-_OPTIONS = "gridsim.simulation.options:Options"
 _NETWORK = "gridsim.model.network:Network"
 _BAGS = "gridsim.model.bag_workloads:BagRecipe"
 
@@ -177,98 +175,6 @@ _fault_options: tuple[Decorator, ...] = (
 scenario_options = OptionGroup("scenario_flags", *_scenario_options, *_fault_options)
 faultless_scenario_options = OptionGroup("scenario_flags", *_scenario_options)
 
-_threads_option = field_option(_OPTIONS, "threads")
-#: The number of threads of a continued run.
-resumed_threads_option = field_option(_OPTIONS, "threads", default_text="as in the run")
-time_limit_option = field_option(_OPTIONS, "time_limit")
-_shared_run_options: tuple[Decorator, ...] = (
-    _threads_option,
-    time_limit_option,
-    click.option("--record", "schedule", is_flag=True, help="Also save the schedule, for gridsim validate."),
-    click.option("--decisions", is_flag=True, help="Also save the decisions, for gridsim why."),
-    click.option("--messages", is_flag=True, help="Also save a log of all messages."),
-)
-#: The options of a run that `compare` supports.
-shared_run_options = OptionGroup("run_flags", *_shared_run_options)
-#: The options of a run.
-run_options = OptionGroup(
-    "run_flags",
-    *_shared_run_options,
-    click.option("--events", is_flag=True, help="Also save the handler calls of nodes, for gridsim diary."),
-    field_option(_OPTIONS, "nodes", "--node-form"),
-    field_option(_OPTIONS, "processes"),
-    *(field_option(_OPTIONS, f"{name}_limit", metavar="N") for name in ("decisions", "messages", "diary")),
-    click.option("--record-nodes", metavar="A,B,C", help="Nodes for --events.  [all]"),
-    click.option(
-        "--observe",
-        "columns",
-        multiple=True,
-        metavar="[NAME=]ATTRIBUTE,...",
-        help="Sample attributes of nodes, such as mean or view.work, into the table observed; repeatable.",
-    ),
-    click.option("--observe-every", type=SECONDS, help="Simulated time between samples, for --observe."),
-    click.option("--observe-nodes", metavar="A,B,C", help="Nodes to sample.  [all]"),
-)
-
-
-#: Flag -> the flag of the recording to which it applies.
-_RECORDING_OF = {
-    "decisions_limit": "decisions",
-    "messages_limit": "messages",
-    "diary_limit": "events",
-    "record_nodes": "events",
-}
-
-
-def run_arguments(flags: Flags, *destinations: str | None) -> Flags:
-    """Return the arguments of `simulate` that `run_options` specify.
-
-    Parameters
-    ----------
-    destinations
-        Files and folders in which records are saved, or None.
-
-    Raises
-    ------
-    ScenarioError
-        If a flag has a value that is not allowed, or requires another flag or a destination.
-    """
-    from gridsim.simulation.options import Options, Recording
-
-    record = tuple(name for name in get_args(Recording) if flags.get(name))
-    if record and all(destination is None for destination in destinations):
-        raise ScenarioError(f"--{record[0].replace('schedule', 'record')} requires --out")
-    for flag, kind in _RECORDING_OF.items():
-        if flag in flags and kind not in record:
-            raise ScenarioError(f"--{flag.replace('_', '-')} requires --{kind}")
-    arguments = {name: flags[name] for name in Options.__struct_fields__ if name in flags}
-    arguments["record"] = record
-    if (observe := _observation(flags)) is not None:
-        arguments["observe"] = observe
-    if "node_form" in flags:
-        arguments["nodes"] = flags["node_form"]
-    if "record_nodes" in flags:
-        arguments["record_nodes"] = parse_nodes("--record-nodes", flags["record_nodes"])
-    with flags_in_errors({"nodes": "--node-form"} | run_options.flags):
-        Options(**arguments)
-    return arguments
-
-
-def _observation(flags: Flags) -> Observe | None:
-    """Return the argument `observe` of `simulate`."""
-    paths = [path.strip() for text in flags.get("columns", ()) for path in text.split(",")]
-    for flag in ("observe_every", "observe_nodes"):
-        if flag in flags and not paths:
-            raise ScenarioError(f"--{flag.replace('_', '-')} requires --observe")
-    if not paths:
-        return None
-    if "observe_every" not in flags:
-        raise ScenarioError("--observe requires --observe-every")
-    from gridsim.scheduling.nodes.observe import Observe
-
-    nodes = parse_nodes("--observe-nodes", flags["observe_nodes"]) if "observe_nodes" in flags else None
-    return Observe(every=flags["observe_every"], columns=paths, nodes=nodes)
-
 
 def input_files(flags: Flags) -> dict[str, str | None]:
     """Return flag -> the input file that it names."""
@@ -282,22 +188,16 @@ def input_files(flags: Flags) -> dict[str, str | None]:
 
 
 def scenario_of(flags: Flags) -> Scenario:
-    """Return the scenario of the file, or the default one, with the changes of the flags."""
+    """Return the scenario of the file, or the default one, with the changes of the flags.
+
+    Numbers of machines that come from logs are entered in `flags`, so that a further call does not print
+    them again.
+    """
     import dataclasses
 
-    from gridsim.model.bag_workloads import LogRecipe
-    from gridsim.model.platform import (
-        EqualSpeeds,
-        HostSpeedTable,
-        ParetoSpeeds,
-        Platform,
-        SiteSpeeds,
-        UniformSpeeds,
-    )
-    from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
-    from gridsim.model.scenario import Scenario
+    from gridsim.model.platform import Platform
     from gridsim.model.workload import Workload
-    from gridsim.support.arguments import integer, text
+    from gridsim.support.arguments import integer
 
     logs = flags["job_log"] if isinstance(flags.get("job_log"), tuple) else ()
     if isinstance(flags.get("nodes"), tuple):
@@ -306,84 +206,19 @@ def scenario_of(flags: Flags) -> Scenario:
             "several of any entry"
         )
     sites = site_platform(flags, logs)
-    machines = flags.get("nodes")
-    if (
-        "job_log" in flags
-        and not sites
-        and "scenario" not in flags
-        and (machines is None or isinstance(machines, Multiple | Addition))
-    ):
-        changes = dict(map(_parse_change, flags.get("changes", ())))
-        procs = changes.get("workload.cores_per_node", flags.get("cores_per_node", 1))
-        count = machine_count(
-            text("--job-log", flags["job_log"]),
-            _cores_per_node(procs) if flags.get("rigid") else 1,
-            is_rigid=flags.get("rigid", False),
-            is_shared="shared" in flags,
-            change=machines,
-        )
-        flags["nodes"] = count  # later calls need it, too
+    changes = dict(map(parse_change, flags.get("changes", ())))
+    if "job_log" in flags and not sites and "scenario" not in flags:
+        _count_machines(flags, changes)
     values = dict(flags)
-    if "hosts" in values and "speeds" in values:
-        raise ScenarioError("--hosts and --speeds exclude each other")
-    rigid = values.pop("rigid", False)
-    if logs and not rigid:
-        raise ScenarioError("several --job-log require --rigid: the logs of sites have rigid jobs")
-    for flag in ("hosts", "speeds"):
-        if rigid and values.get(flag, "equal") != "equal":
-            raise ScenarioError(f"--rigid and --{flag} exclude each other: rigid jobs require equal machines")
+    is_rigid = values.pop("rigid", False)
+    _check_exclusions(values, is_rigid=is_rigid, has_logs=bool(logs))
     if "seed" in values:
         integer("--seed", values["seed"])
-    if "scenario" in flags:
-        _check_not_job_log(flags["scenario"])
-        base = Scenario.from_toml(
-            Path(text("SCENARIO.toml", flags["scenario"])), imports=flags.get("imports", ())
-        )
-    else:
-        base = default_scenario(values.get("seed", DEFAULT_SEED))
-    platform: Any = base.platform.recipe
-    if isinstance(machines := values.get("nodes"), Multiple | Addition):
-        if isinstance(platform, SiteSpeeds):
-            platform = scaled_sites(platform, values.pop("nodes"))
-        else:
-            values["nodes"] = changed_count(machines, base.platform.nodes)
+    base = _base_scenario(flags)
     load = values.pop("load") if isinstance(values.get("load"), Multiple) else None
-    if "task_size" in values:
-        values["task_size"] = _parse_task_size(values["task_size"])
-    seed = {"seed": values["seed"]} if "seed" in values else {}
-
-    if {"hosts", "speeds"} & set(values):
-        common: Flags = {"nodes": base.platform.nodes, "seed": getattr(platform, "seed", base.seed)}
-        if "hosts" in values:
-            platform = HostSpeedTable(path=text("--hosts", values["hosts"]), **common)
-        elif values["speeds"] != "equal":
-            platform = (UniformSpeeds if values["speeds"] == "uniform" else ParetoSpeeds)(**common)
-    if sites:
-        platform = sites
-    elif (rigid or values.get("speeds") == "equal") and not isinstance(platform, EqualSpeeds | SiteSpeeds):
-        platform = EqualSpeeds(nodes=base.platform.nodes)
-    if "power" in values:
-        names = Platform(platform).site_names
-        values["power"] = _parse_power(values["power"], base.platform.recipe.power, names)
-    platform = _with_flags("platform", platform, values, _PLATFORM_FLAGS, seed)
-    if "shared" in values:
-        platform = share_nodes(platform, values, is_rigid=rigid, has_logs=bool(logs))
-    elif resources := {"gpus", "memory"} & set(values):
-        raise ScenarioError(f"--{min(resources)}-per-node requires --shared")
-    workload: Any = base.workload.recipe
-    if logs:
-        paths = tuple(text("--job-log", path) for path in logs)
-        workload = SiteLogsRecipe(paths=paths, seed=getattr(workload, "seed", base.seed))
-    elif "job_log" in values:
-        path = text("--job-log", values["job_log"])
-        workload = LogRecipe(path=path, seed=getattr(workload, "seed", base.seed))
-    if rigid and isinstance(workload, LogRecipe):
-        _check_selection(workload)
-        workload = JobLogRecipe(path=workload.path, seed=workload.seed)
-    elif rigid and not logs:
-        raise ScenarioError("--rigid requires a job log: --job-log, or a scenario whose workload is a log")
-    workload = _with_flags("workload", workload, values, _WORKLOAD_FLAGS, seed)
-    network = _with_flags("network", base.network, values, _NETWORK_FLAGS, {})
+    platform = _platform_recipe(base, sites, values, is_rigid=is_rigid, has_logs=bool(logs))
+    workload = _workload_recipe(base, logs, values, is_rigid=is_rigid)
+    network = _with_flags("network", base.network, values, _NETWORK_FLAGS)
     run_seed = values.get("seed", base.seed)
     scenario = dataclasses.replace(
         base,
@@ -393,21 +228,147 @@ def scenario_of(flags: Flags) -> Scenario:
         seed=run_seed,
         faults=_faults(flags, run_seed) or base.faults,
     )
-    changes = dict(map(_parse_change, flags.get("changes", ())))
     scenario = scenario.replaced(changes) if changes else scenario
     return scenario if load is None else _with_load(scenario, load)
 
 
-def _cores_per_node(count: Any) -> int:
-    """Return the number of --cores-per-node for a single log."""
+def _count_machines(flags: Flags, changes: Mapping[str, Any]) -> None:
+    """Enter the number of machines of a job log in `flags`, unless --nodes is a number."""
+    from gridsim.support.arguments import text
+
+    change = flags.get("nodes")
+    if change is not None and not isinstance(change, Multiple | Addition):
+        return
+    is_rigid = flags.get("rigid", False)
+    flags["nodes"] = machine_count(
+        text("--job-log", flags["job_log"]),
+        _cores_per_node(flags, changes) if is_rigid else 1,
+        is_rigid=is_rigid,
+        is_shared="shared" in flags,
+        change=change,
+    )
+
+
+def _cores_per_node(flags: Flags, changes: Mapping[str, Any]) -> int:
+    """Return the processors of a node of a single log."""
     from gridsim.support.arguments import integer
 
+    key = "workload.cores_per_node"
+    if key in changes:
+        return integer(f"--change {key}", changes[key], low=1)
+    count = flags.get("cores_per_node", 1)
     if isinstance(count, tuple):
         text = ",".join(map(str, count))
         raise ScenarioError(
             f"--cores-per-node must be one number unless there are several --job-log, got {text}"
         )
     return integer("--cores-per-node", count, low=1)
+
+
+def _check_exclusions(values: Flags, *, is_rigid: bool, has_logs: bool) -> None:
+    """Raise ScenarioError if flags of the speeds of machines, or of rigid jobs, exclude each other."""
+    if "hosts" in values and "speeds" in values:
+        raise ScenarioError("--hosts and --speeds exclude each other")
+    if has_logs and not is_rigid:
+        raise ScenarioError("several --job-log require --rigid: the logs of sites have rigid jobs")
+    for flag in ("hosts", "speeds"):
+        if is_rigid and values.get(flag, "equal") != "equal":
+            raise ScenarioError(f"--rigid and --{flag} exclude each other: rigid jobs require equal machines")
+
+
+def _base_scenario(flags: Flags) -> Scenario:
+    """Return the scenario of the file, or the default one."""
+    from gridsim.model.scenario import Scenario
+    from gridsim.support.arguments import text
+
+    if "scenario" not in flags:
+        return default_scenario(flags.get("seed", DEFAULT_SEED))
+    _check_not_job_log(flags["scenario"])
+    file = Path(text("SCENARIO.toml", flags["scenario"]))
+    return Scenario.from_toml(file, imports=flags.get("imports", ()))
+
+
+def _platform_recipe(
+    base: Scenario, sites: SiteSpeeds | None, values: Flags, *, is_rigid: bool, has_logs: bool
+) -> Any:
+    """Return the recipe of the platform with the changes of the flags.
+
+    In `values`, --nodes then is a number or missing, --power is a `Power`, and --cores-per-node is that of
+    the workload.
+
+    Parameters
+    ----------
+    base
+        The scenario that the flags change.
+    sites
+        The platform of several sites that flags specify, or None.
+    """
+    from gridsim.model.platform import (
+        EqualSpeeds,
+        HostSpeedTable,
+        ParetoSpeeds,
+        Platform,
+        SiteSpeeds,
+        UniformSpeeds,
+    )
+    from gridsim.support.arguments import text
+
+    recipe: Any = base.platform.recipe
+    if isinstance(change := values.get("nodes"), Multiple | Addition):
+        if isinstance(recipe, SiteSpeeds):
+            recipe = scaled_sites(recipe, values.pop("nodes"))
+        else:
+            values["nodes"] = changed_count(change, base.platform.nodes)
+    speeds, seed = values.get("speeds"), getattr(recipe, "seed", base.seed)
+    if "hosts" in values:
+        path = text("--hosts", values["hosts"])
+        recipe = HostSpeedTable(path=path, nodes=base.platform.nodes, seed=seed)
+    elif speeds in ("uniform", "pareto"):
+        kind = UniformSpeeds if speeds == "uniform" else ParetoSpeeds
+        recipe = kind(nodes=base.platform.nodes, seed=seed)
+    if sites is not None:
+        recipe = sites
+    elif (is_rigid or speeds == "equal") and not isinstance(recipe, EqualSpeeds | SiteSpeeds):
+        recipe = EqualSpeeds(nodes=base.platform.nodes)
+    if "power" in values:
+        names = Platform(recipe).site_names
+        values["power"] = _parse_power(values["power"], base.platform.recipe.power, names)
+    recipe = _with_flags("platform", recipe, values, _PLATFORM_FLAGS)
+    if "shared" in values:
+        return share_nodes(recipe, values, is_rigid=is_rigid, has_logs=has_logs)
+    if resources := {"gpus", "memory"} & set(values):
+        raise ScenarioError(f"--{min(resources)}-per-node requires --shared")
+    return recipe
+
+
+def _workload_recipe(base: Scenario, logs: Sequence[str], values: Flags, *, is_rigid: bool) -> Any:
+    """Return the recipe of the workload with the changes of the flags.
+
+    Parameters
+    ----------
+    base
+        The scenario that the flags change.
+    logs
+        The files of --job-log if there are several.
+    """
+    from gridsim.model.bag_workloads import LogRecipe
+    from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
+    from gridsim.support.arguments import text
+
+    recipe: Any = base.workload.recipe
+    seed = getattr(recipe, "seed", base.seed)
+    if logs:
+        recipe = SiteLogsRecipe(paths=tuple(text("--job-log", path) for path in logs), seed=seed)
+    elif "job_log" in values:
+        recipe = LogRecipe(path=text("--job-log", values["job_log"]), seed=seed)
+    if is_rigid and isinstance(recipe, LogRecipe):
+        _check_selection(recipe)
+        recipe = JobLogRecipe(path=recipe.path, seed=recipe.seed)
+    elif is_rigid and not logs:
+        raise ScenarioError("--rigid requires a job log: --job-log, or a scenario whose workload is a log")
+    if "task_size" in values:
+        values = {**values, "task_size": _parse_task_size(values["task_size"])}
+    return _with_flags("workload", recipe, values, _WORKLOAD_FLAGS)
 
 
 def _with_load(scenario: Scenario, factor: Multiple) -> Scenario:
@@ -420,7 +381,7 @@ def _with_load(scenario: Scenario, factor: Multiple) -> Scenario:
     load = offered_load(scenario.workload.realize(scenario.platform), scenario.platform)
     if load == math.inf:
         raise ScenarioError(f"--load {factor:g}x requires applications or jobs released at different times")
-    recipe = _with_flags("workload", scenario.workload.recipe, {"load": factor * load}, ("load",), {})
+    recipe = _with_flags("workload", scenario.workload.recipe, {"load": factor * load}, ("load",))
     return dataclasses.replace(scenario, workload=Workload(recipe))
 
 
@@ -472,8 +433,8 @@ def default_scenario(seed: int = DEFAULT_SEED) -> Scenario:
     return Scenario(Platform.desktop_grid(DEFAULT_NODES, seed), workload, seed=seed)
 
 
-def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], seed: Flags) -> Any:
-    """Return `recipe` with the values of the flags in `names` that are set.
+def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...]) -> Any:
+    """Return `recipe` with the values of the flags in `names` that are set, and of --seed if it has a seed.
 
     Raises
     ------
@@ -498,7 +459,8 @@ def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], 
                 hint = ", whose logs keep their releases; --nodes 0.8x has fewer machines"
             raise ScenarioError(f"{flag} does not apply to a {table} of kind {kind!r}{hint}")
         changes[field], flag_of[f"{table}.{field}"] = values[name], "--" + name.replace("_", "-")
-    changes |= {name: value for name, value in seed.items() if name in fields}
+    if "seed" in values and "seed" in fields:
+        changes["seed"] = values["seed"]
     if "tasks_per_node" in changes and "tasks" in fields:
         changes["tasks"] = None  # a fixed number of tasks would override the flag
     with flags_in_errors(flag_of):
@@ -568,87 +530,6 @@ def _parse_work(part: str) -> float:
     return WORK.convert(part.strip(), None, None)
 
 
-def parse_setting(setting: str) -> tuple[str, str, Any]:
-    """Return the three parts of NAME.PARAM=VALUE.
-
-    VALUE is TOML, a list without brackets, a table KEY=VALUE,..., or plain text.
-    """
-    target, equals, value = setting.partition("=")
-    name, dot, parameter = target.strip().rpartition(".")
-    if not (equals and dot and name and parameter):
-        raise ScenarioError(f"--set must be NAME.PARAM=VALUE, got {setting!r}")
-    return name, parameter, _parse_value(f"--set {target.strip()}", value)
-
-
-def settings_by_label(
-    settings: Sequence[str],
-    kinds: Mapping[str, type[Scheduler]],
-    aliases: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[tuple[str, str, str, Any]]:
-    """Yield the setting, the label of a scheduler, the parameter and its value for each ``--set``.
-
-    The name ``*`` stands for all schedulers that have the parameter.
-
-    Parameters
-    ----------
-    kinds
-        Label -> class of each scheduler.
-    aliases
-        Further name of a scheduler -> its label.
-
-    Raises
-    ------
-    ScenarioError
-        If a setting cannot be read, or no scheduler has the name or, with ``*``, the parameter.
-    """
-    from gridsim.support.arguments import hint
-    from gridsim.support.parameters import fields_of
-
-    for setting in settings:
-        name, parameter, value = parse_setting(setting)
-        name = aliases.get(name, name)
-        labels = [name] if name in kinds else []
-        if name == "*":
-            labels = [label for label, kind in kinds.items() if parameter in fields_of(kind)]
-            if not labels:
-                known = sorted({field for kind in kinds.values() for field in fields_of(kind)})
-                raise ScenarioError(
-                    f"--set {setting}: * requires a parameter of {', '.join(kinds)}, got {parameter!r}"
-                    f"{hint(known, parameter)}"
-                )
-        if not labels:
-            choices = f"{', '.join(kinds)}, got {name!r}{hint(kinds, name)}"
-            raise ScenarioError(f"--set {setting}: the scheduler must be one of {choices}")
-        for label in labels:
-            yield setting, label, parameter, value
-
-
-def _parse_change(change: str) -> tuple[str, Any]:
-    key, equals, value = change.partition("=")
-    if not (equals and key.strip()):
-        raise ScenarioError(f"--change must be KEY=VALUE, such as workload.end=86400, got {change!r}")
-    return key.strip(), _parse_value(f"--change {key.strip()}", value)
-
-
-def _parse_value(path: str, value: str) -> Any:
-    import tomllib
-
-    for text in (value, f"[{value}]") if "," in value else (value,):
-        try:
-            document = tomllib.loads(f"value = {text}")
-        except (ValueError, RecursionError):  # not TOML, or a number with too many digits for Python
-            continue
-        if len(document) == 1:  # a value with line breaks could define further keys
-            return document["value"]
-    entries = [entry.partition("=") for entry in value.split(",")]
-    if all(key.strip() and equals for key, equals, _ in entries) and "\n" not in value:
-        keys = [key.strip() for key, _, _ in entries]
-        if repeated := [key for key in keys if keys.count(key) > 1]:
-            raise ScenarioError(f"{path} must have each key once, got {repeated[0]} several times")
-        return {key: _parse_value(path, entry) for key, (_, _, entry) in zip(keys, entries, strict=True)}
-    return value.strip()
-
-
 def prepare(
     names: list[str],
     flags: Flags,
@@ -682,7 +563,7 @@ def prepare(
     check_distinct(input_files(flags).items(), outputs)
     scenario = scenario_of(flags)
     check_distinct(scenario_files(scenario.files), outputs)
-    schedulers, parameters = _schedulers_of(names, settings, scenario.schedulers)
+    schedulers, parameters = schedulers_of(names, settings, scenario.schedulers)
 
     def save_scenario(file: str | None) -> Scenario:
         import dataclasses
@@ -693,35 +574,3 @@ def prepare(
         return completed
 
     return scenario, schedulers, save_scenario
-
-
-def _schedulers_of(
-    names: list[str], settings: Sequence[str], tables: Mapping[str, Mapping[str, Any]]
-) -> tuple[dict[str, Scheduler], dict[str, dict[str, Any]]]:
-    """Return label -> scheduler, and name -> parameters for the scenario file.
-
-    Parameters
-    ----------
-    tables
-        Name -> parameters in the scenario, which those of ``--set`` override.
-    """
-    import msgspec
-
-    from gridsim.scheduling.registry import named_scheduler, scheduler_class, split_label
-
-    name_of = {split_label(name)[0]: name for name in names}
-    values_by_name = {name: dict(tables.get(name, {})) for name in names}
-    kinds = {label: scheduler_class(split_label(name)[1]) for label, name in name_of.items()}
-    aliases = {name: label for label, name in name_of.items()}
-    for _, label, parameter, value in settings_by_label(settings, kinds, aliases):
-        values_by_name[name_of[label]][parameter] = value
-    schedulers = {label: named_scheduler(name, values_by_name[name]) for label, name in name_of.items()}
-    for name, table in tables.items():
-        named_scheduler(name, table)  # tables of schedulers that do not run are checked as well
-    parameters = {name: dict(table) for name, table in tables.items()}
-    for name, table in values_by_name.items():
-        if table and ":" not in name:
-            # as the checked schedulers have them: plain values of the declared types
-            values = msgspec.to_builtins(schedulers[split_label(name)[0]])
-            parameters[name] = {key: values[key] for key in table if values[key] is not None}
-    return schedulers, parameters

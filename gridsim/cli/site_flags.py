@@ -65,7 +65,7 @@ def _entries(text: str, logs: Sequence[str]) -> tuple[list[str], list[int]]:
     """
     entries = [entry.strip() for entry in text.split(",")]
     is_named = len(entries) == len(logs) == len(set(entries))
-    if is_named and all(each and "=" not in each and not each.isdecimal() for each in entries):
+    if is_named and all(name and "=" not in name and not name.isdecimal() for name in entries):
         return entries, []
     names, sizes = [], []
     for entry in entries:
@@ -86,7 +86,7 @@ def _file_stems(logs: Sequence[str]) -> list[str]:
     stems = [Path(log).name.removesuffix(".gz").rpartition(".") for log in logs]
     names = [stem or ending for stem, _, ending in stems]
     is_distinct = len(set(names)) == len(names)
-    return names if is_distinct and all(each and not set(each) & set(",=") for each in names) else []
+    return names if is_distinct and all(name and not set(name) & set(",=") for name in names) else []
 
 
 def _sizes_of_logs(flags: Flags, logs: Sequence[str], names: Sequence[str]) -> list[int]:

@@ -654,6 +654,12 @@ class Platform(PlatformConstructors):
         """Speeds of the slowest and the fastest machine, Mflop/s."""
         return float(self.speeds.min()), float(self.speeds.max())
 
+    @property
+    def has_equal_speeds(self) -> bool:
+        """Whether all machines have the same speed."""
+        slowest, fastest = self.extremes
+        return slowest == fastest
+
     @cached_property
     def aggregate_speed(self) -> float:
         """Sum of the speeds of all cores, Mflop/s (summed exactly, rounded once)."""

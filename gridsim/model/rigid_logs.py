@@ -1,4 +1,4 @@
-"""Recipes of the rigid jobs of job logs, one or one of each site, and what they read of the logs."""
+"""Recipes of the rigid jobs of job logs: of one log, or of one log for each site."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import numpy as np
 
 from gridsim.errors import ScenarioError, TraceWarning, warn
 from gridsim.model.applications import Columns
 from gridsim.model.attributes import Constraints, Requirements, check_constraints, draw_requirements
+from gridsim.model.log_facts import GROUP_FIELDS, log_facts, read_log
 from gridsim.model.platform import Platform
 from gridsim.model.resampling import Blocks, resample
 from gridsim.model.rigid_workloads import MaxNodes, RigidJobsKind, home_speeds, rigid_columns
@@ -21,18 +22,12 @@ from gridsim.support.arguments import normalise, real, sequence
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.columns import IntColumn
 from gridsim.support.parameters import FilePath, Limits, Seed
-from gridsim.support.provenance import file_state
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
-if TYPE_CHECKING:
-    from gridsim.traces.jobs import JobLog
-
 _DAY = 86_400.0
-#: Column that groups the jobs of a log -> its field in the log, which is also its key in the header.
-_GROUPS = {"user": "user", "queue": "queue", "account": "group"}
 #: The columns of the jobs of a log besides those that recipes compute.
 _SHARED_COLUMNS = ("cores", "tasks_per_machine", "gpus", "memory")
-_LOG_COLUMNS = ("tasks", "requested", "job", "core_share", *_SHARED_COLUMNS, *_GROUPS)
+_LOG_COLUMNS = ("tasks", "requested", "job", "core_share", *_SHARED_COLUMNS, *GROUP_FIELDS)
 
 #: Sentence on a log without requested times.
 NO_REQUESTS = "the log has no requested times, so run times count as these"
@@ -120,10 +115,8 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     def nodes(self) -> str:
         """A sentence on the processors of the nodes; "" if machines are processors."""
         if self.cores_per_node > 1:
-            return (
-                f"each machine is a node of {self.cores_per_node} processors, so sizes of jobs are in nodes"
-            )
-        if _facts(self.path).has_nodes_only:
+            return _nodes_text(self.cores_per_node)
+        if log_facts(self.path).has_nodes_only:
             return "each machine is a node, since the log has numbers of nodes"
         return ""
 
@@ -133,7 +126,7 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
         procs = self.cores_per_node
         if procs > 1:
             return f"jobs take cores in parts of {procs}, each on a machine of its own"
-        return _PARTS_OF_LOG if _facts(self.path).has_node_counts else ""
+        return _PARTS_OF_LOG if log_facts(self.path).has_node_counts else ""
 
     def resources(self, platform: Platform) -> str:
         """Return a sentence on the GPUs and the memory that jobs take of shared machines; "" if none."""
@@ -147,12 +140,12 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
         """
         if self.utilization is not None or self.resample is not None:
             return None
-        return _dates(self.path, self.start, self.end)
+        return log_facts(self.path).dates(self.start, self.end)
 
     @property
     def dates_clock(self) -> str:
         """A phrase on the clock of `dates`: UTC if the log has UNIX times without a time zone."""
-        header = _facts(self.path).header
+        header = log_facts(self.path).header
         is_utc = "UnixStartTime" in header and not header.get("TimeZoneString", "").strip()
         return "UTC" if is_utc else "by the clock of the log"
 
@@ -164,7 +157,7 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
     @property
     def unfinished_jobs(self) -> str:
         """A sentence on the jobs that the log leaves out at its end; "" if there are none."""
-        if not math.isinf(self.end) or not (counts := _facts(self.path).unfinished_jobs):
+        if not math.isinf(self.end) or not (counts := log_facts(self.path).unfinished_jobs):
             return ""
         return f"left out at the end of the log: {counts}"
 
@@ -173,7 +166,7 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
         if platform.is_shared:
             machines //= self.cores_per_node
         is_scaled_by_log = share is not None and self.resample is None
-        is_scaled_by_log &= platform.extremes[0] == platform.extremes[1]
+        is_scaled_by_log &= platform.has_equal_speeds  # else the load depends on the submitters
         jobs = _jobs_of_log(
             self.path,
             cores_per_node=self.cores_per_node,
@@ -211,20 +204,19 @@ class JobLogRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="job-log"):
             "release": release,
             "submitter": submitter,
             **{name: np.tile(jobs[name], copies) for name in _LOG_COLUMNS if name in jobs},
-            **_name_columns(_names_of_log(self.path), self.resample),
+            **_name_columns(log_facts(self.path).names, self.resample),
         }
         if platform.is_shared:
             columns["exclusive"] = np.full(len(release), int(self.exclusive))
         if self.after != "none":
-            is_equal = platform.extremes[0] == platform.extremes[1]
-            columns |= _with_predecessors(jobs, release, jobs["run_time"] if is_equal else 0.0 * release)
+            columns |= _with_predecessors(jobs, release, jobs["run_time"], platform)
         requirements = draw_requirements(self.constraints, self.seed, len(release))
         requirements = _with_memory(requirements, columns.pop("memory", None))
         return rigid_columns(platform, _known(columns), np.tile(jobs["run_time"], copies), requirements)
 
 
 def _check_unchanged(recipe: JobLogRecipe | SiteLogsRecipe, *fields: tuple[str, int | None]) -> None:
-    """Raise ScenarioError if a field has not its default, though jobs of a log are released after others."""
+    """Raise ScenarioError if jobs are released after others and a field does not have its default."""
     for name, default in fields:
         if recipe.after != "none" and (value := getattr(recipe, name)) != default:
             raise ScenarioError(
@@ -304,9 +296,14 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
         real("workload.end", self.end, above=self.start, unit="s", finite=False)
 
     @property
+    def _processors(self) -> Sequence[int]:
+        """Processors per node of each site."""
+        return self.cores_per_node or [1] * len(self.paths)
+
+    @property
     def no_dates(self) -> str:
-        """The reason why the logs cannot keep their dates, or hardly should; "" if there is none."""
-        periods = [_period(path, self.start, self.end) for path in self.paths]
+        """The reason why the logs cannot or should not keep their dates; "" if there is none."""
+        periods = [log_facts(path).period(self.start, self.end) for path in self.paths]
         for path, period in zip(self.paths, periods, strict=True):
             if period is None:
                 name = os.path.basename(path)
@@ -331,17 +328,17 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
         """The dates of the first and the last submission of each log that states them; "" if none does."""
         if self.resample is not None:
             return ""
-        dates = [(os.path.basename(path), _dates(path, self.start, self.end)) for path in self.paths]
+        dates = [(os.path.basename(path), log_facts(path).dates(self.start, self.end)) for path in self.paths]
         return ", ".join(f"{date[0]} to {date[1]} ({name})" for name, date in dates if date)
 
     @property
     def nodes(self) -> str:
         """A sentence on the processors of the nodes of the sites; "" if machines are processors."""
-        procs = self.cores_per_node
-        if procs is None or max(procs) == 1:
+        procs = self._processors
+        if max(procs) == 1:
             return ""
         if len(set(procs)) == 1:
-            return f"each machine is a node of {procs[0]} processors, so sizes of jobs are in nodes"
+            return _nodes_text(procs[0])
         names = map(os.path.basename, self.paths)
         texts = ", ".join(f"{count} ({name})" for count, name in zip(procs, names, strict=True))
         return (
@@ -352,13 +349,15 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
     @property
     def parts(self) -> str:
         """A sentence on the parts of jobs on shared machines; "" if they are single cores."""
-        procs = self.cores_per_node or [1] * len(self.paths)
+        procs = self._processors
         has_nodes = [
-            p == 1 and _facts(path).has_node_counts for p, path in zip(procs, self.paths, strict=True)
+            p == 1 and log_facts(path).has_node_counts for p, path in zip(procs, self.paths, strict=True)
         ]
         if max(procs) == 1 and not any(has_nodes):
             return ""
-        counts = ["NCPUS / NNodes" if each else p for each, p in zip(has_nodes, procs, strict=True)]
+        counts = [
+            "NCPUS / NNodes" if keeps_nodes else p for keeps_nodes, p in zip(has_nodes, procs, strict=True)
+        ]
         names = map(os.path.basename, self.paths)
         texts = ", ".join(f"{count} ({name})" for count, name in zip(counts, names, strict=True))
         return f"jobs take cores in parts of {texts}; parts of several cores are on different machines"
@@ -375,7 +374,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
     @property
     def unfinished_jobs(self) -> str:
         """A sentence on the jobs that the logs leave out at their ends; "" if there are none."""
-        counts = {path: _facts(path).unfinished_jobs for path in self.paths if math.isinf(self.end)}
+        counts = {path: log_facts(path).unfinished_jobs for path in self.paths if math.isinf(self.end)}
         texts = [f"{text} ({os.path.basename(path)})" for path, text in counts.items() if text]
         return f"left out at the ends of the logs: {', '.join(texts)}" if texts else ""
 
@@ -387,54 +386,16 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
                 f"platform must have {len(self.paths)} sites (Platform.sites), one per log of "
                 f"workload.paths, got {count}"
             )
-        is_first = self.align == "first" or (self.align is None and self.no_dates != "")
-        jobs: list[Columns] = []
-        names: dict[str, list[str]] = {name: [] for name in _GROUPS}
-        labels = platform.site_names or [str(k) for k in range(len(sizes))]
-        first, cores = np.cumsum(sizes) - sizes, platform.cores
-        for k, path in enumerate(self.paths):
-            procs = 1 if self.cores_per_node is None else self.cores_per_node[k]
-            log = _jobs_of_log(
-                path,
-                cores_per_node=procs,
-                start=self.start,
-                end=self.end,
-                max_nodes=self.max_nodes,
-                after=self.after,
-                uses=_resources(platform),
-                request_factor=self.request_factor,
-                keeps_nodes=_keeps_nodes(procs, None if cores is None else cores[first[k] :][: sizes[k]]),
-            )
-            if self.after != "none":
-                log["predecessors"] += sum(len(earlier["release"]) for earlier in jobs)
-            unix = log.pop("unix_start")
-            if is_first:
-                log["release"] -= log["release"][0]
-            elif np.isnan(unix[0]):
-                raise ScenarioError(
-                    f'{path}: the header must have UnixStartTime for workload.align = "unix", got none; '
-                    "gridsim trace convert --zone NAME writes it for a log of local times"
-                )
-            else:
-                log["release"] += unix[0]
-            for name, header_names in _names_of_log(path).items():
-                if self.shared_users and name != "queue":
-                    log[name] = _shared_numbers(log[name], header_names, names[name])
-                    continue
-                texts, count = names[name], int(log[name].max()) + 1
-                log[name] = np.where(log[name] < 0, -1, log[name] + len(texts))
-                texts += [f"{labels[k]}/{header_names.get(number, number)}" for number in range(count)]
-            log["site"] = np.full(len(log["release"]), k, np.int64)
-            jobs.append(log)
+        jobs, names = self._read_jobs(platform, sizes)
         self._warn_of_periods([log["release"] for log in jobs])
-        _warn_of_whole_nodes(self.paths, self.cores_per_node or [1] * len(self.paths), platform)
+        _warn_of_whole_nodes(self.paths, self._processors, platform)
         all_jobs = {name: np.concatenate([log[name] for log in jobs]) for name in jobs[0]}
         streams = Streams(self.seed)
         if self.resample is not None:
             key = None if self.shared_users else all_jobs["site"]
             all_jobs = _draw_jobs(all_jobs, self.resample, streams, key)
         all_jobs["release"] -= all_jobs["release"].min()
-        draw, site = streams("workload.submitters"), all_jobs["site"]
+        draw, site, first = streams("workload.submitters"), all_jobs["site"], np.cumsum(sizes) - sizes
         if self.at_home:
             homes, home_of = np.unique(np.stack((site, all_jobs["user"])), axis=1, return_inverse=True)
             machine = draw.integers(sizes[homes[0]])[home_of.ravel()]
@@ -442,9 +403,7 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
             machine = draw.integers(sizes[site])
         run_time, memory = all_jobs.pop("run_time"), all_jobs.pop("memory", None)
         if self.after != "none":
-            is_equal = platform.extremes[0] == platform.extremes[1]
-            shortest = run_time if is_equal else 0.0 * run_time
-            all_jobs |= _with_predecessors(all_jobs, all_jobs["release"], shortest)
+            all_jobs |= _with_predecessors(all_jobs, all_jobs["release"], run_time, platform)
             del all_jobs["predecessor_counts"], all_jobs["is_submitted"]
         if platform.is_shared:
             all_jobs["exclusive"] = np.full(len(site), int(self.exclusive))
@@ -455,8 +414,56 @@ class SiteLogsRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="site-logs"):
             _with_memory(Requirements(), memory),
         )
 
+    def _read_jobs(self, platform: Platform, sizes: Integers) -> tuple[list[Columns], dict[str, list[str]]]:
+        """Return the jobs of each log by one clock, and the names of all users, queues and accounts.
+
+        Parameters
+        ----------
+        sizes
+            Number of machines of each site.
+        """
+        begins_at_zero = self.align == "first" or (self.align is None and self.no_dates != "")
+        jobs: list[Columns] = []
+        names: dict[str, list[str]] = {name: [] for name in GROUP_FIELDS}
+        labels = platform.site_names or [str(k) for k in range(len(sizes))]
+        cores_of = (
+            [None] * len(sizes) if platform.cores is None else np.split(platform.cores, np.cumsum(sizes)[:-1])
+        )
+        sites = zip(self.paths, self._processors, labels, cores_of, strict=True)
+        for k, (path, processors, label, cores) in enumerate(sites):
+            log = _jobs_of_log(
+                path,
+                cores_per_node=processors,
+                start=self.start,
+                end=self.end,
+                max_nodes=self.max_nodes,
+                after=self.after,
+                uses=_resources(platform),
+                request_factor=self.request_factor,
+                keeps_nodes=_keeps_nodes(processors, cores),
+            )
+            if self.after != "none":
+                log["predecessors"] += sum(len(earlier["release"]) for earlier in jobs)
+            unix_start = log.pop("unix_start")[0]
+            if begins_at_zero:
+                log["release"] -= log["release"][0]
+            elif np.isnan(unix_start):
+                raise ScenarioError(
+                    f'{path}: the header must have UnixStartTime for workload.align = "unix", got none; '
+                    "gridsim trace convert --zone NAME writes it for a log of local times"
+                )
+            else:
+                log["release"] += unix_start
+            for name, header_names in log_facts(path).names.items():
+                are_shared = self.shared_users and name != "queue"
+                number = _shared_numbers if are_shared else _separate_numbers
+                log[name] = number(log[name], header_names, names[name], label)
+            log["site"] = np.full(len(log["release"]), k, np.int64)
+            jobs.append(log)
+        return jobs, names
+
     def _warn_of_periods(self, releases: Sequence[Floats]) -> None:
-        """Issue a `TraceWarning` if the jobs of some logs end more than a day and a tenth before others."""
+        """Issue a `TraceWarning` if the last releases of logs are more than a day and a tenth apart."""
         begin = min(release.min() for release in releases)
         periods = [(release.min() - begin, release.max() - begin) for release in releases]
         ends = [end for _, end in periods]
@@ -503,10 +510,9 @@ def _jobs_of_log(
         factor could change.
     """
     from gridsim.traces.dependencies import preceding_jobs, previous_jobs
-    from gridsim.traces.jobs import unix_start
     from gridsim.traces.rigid import derive_jobs, warn_memory, warn_missing_requests
 
-    log, _ = _read(path)
+    log, facts = read_log(path)
     jobs = derive_jobs(
         log,
         cores_per_node=cores_per_node,
@@ -559,9 +565,14 @@ def _jobs_of_log(
         "job": jobs.job,
         "core_share": jobs.core_share,
         **shared,
-        **{name: log.jobs[field][jobs.row].astype(np.int64) for name, field in _GROUPS.items()},
-        "unix_start": np.array([unix_start(log.header)]),
+        **{name: log.jobs[field][jobs.row].astype(np.int64) for name, field in GROUP_FIELDS.items()},
+        "unix_start": np.array([facts.unix_start]),
     }
+
+
+def _nodes_text(processors: int) -> str:
+    """Return a sentence on machines that are nodes of as many processors."""
+    return f"each machine is a node of {processors} processors, so sizes of jobs are in nodes"
 
 
 def _resources(platform: Platform, constraints: Constraints | None = None) -> frozenset[str]:
@@ -612,7 +623,7 @@ def _warn_of_whole_nodes(paths: Sequence[str], procs: Sequence[int], platform: P
         Processors per node of each log.
     """
     counts, is_whole = list(procs), [count > 1 for count in procs]
-    shared = [k for k, path in enumerate(paths) if is_whole[k] and _facts(path).has_shared_nodes]
+    shared = [k for k, path in enumerate(paths) if is_whole[k] and log_facts(path).has_shared_nodes]
     if not shared:
         return
     command = ["gridsim", "compare", "--rigid"]
@@ -640,87 +651,14 @@ def _warn_of_whole_nodes(paths: Sequence[str], procs: Sequence[int], platform: P
     )
 
 
-def _submissions(path: str, start: float, end: float) -> tuple[dict[str, str], float, float] | None:
-    """Return the header of a log, and its first and last submission in a window, s; None if there is none."""
-    facts = _facts(path)
-    elapsed = facts.submit - facts.submit.min(initial=math.inf)
-    submit = facts.submit[(elapsed >= start) & (elapsed < end)]
-    return (facts.header, float(submit[0]), float(submit[-1])) if len(submit) else None
-
-
-class _LogFacts(NamedTuple):
-    """What sentences on a log need, which is kept so that they do not read it again.
-
-    Parameters
-    ----------
-    state
-        State of the file before the log was read.
-    submit
-        float64[n], the known submissions, ascending, s.
-    followers
-        int64, the numbers of the jobs with preceding ones.
-    """
-
-    state: Any
-    header: dict[str, str]
-    submit: Floats
-    has_nodes_only: bool
-    has_shared_nodes: bool
-    has_node_counts: bool
-    has_requests: bool
-    followers: Integers
-    unfinished_jobs: str
-
-
-#: Path -> facts of the logs that were read last.
-_FACTS: dict[str, _LogFacts] = {}
-_MAX_FACTS = 16
-
-
-def _read(path: str) -> tuple[JobLog, _LogFacts]:
-    """Read a log; return it and its facts, which are kept."""
-    from gridsim.traces.info import load_jobs
-
-    state = file_state(path)
-    log = load_jobs(path)
-    submit = log.jobs["submit"]
-    unfinished_jobs = " and ".join(f"{count} {kind}" for kind, count in log.unfinished_jobs.items())
-    facts = _LogFacts(
-        state,
-        log.header,
-        submit[submit >= 0],
-        log.has_nodes_only,
-        log.has_shared_nodes,
-        len(log.node_counts) > 0,
-        bool((log.jobs["req_time"] > 0).any()),
-        log.jobs["job"][log.jobs["preceding"] > 0],
-        unfinished_jobs,
-    )
-    _FACTS.pop(path, None)
-    _FACTS[path] = facts
-    for earlier in list(_FACTS)[:-_MAX_FACTS]:
-        _FACTS.pop(earlier, None)
-    return log, facts
-
-
-def _facts(path: str) -> _LogFacts:
-    """Return the facts of a log, which is read again only if its file has changed."""
-    facts = _FACTS.get(path)
-    if facts is None or facts.state is None or facts.state != file_state(path):
-        _, facts = _read(path)
-    return facts
-
-
-def followers(path: str) -> Integers:
-    """Return the numbers of the jobs of a log that have preceding ones."""
-    return _facts(path).followers
-
-
-def _with_predecessors(jobs: Columns, release: Floats, run_time: Floats) -> Columns:
+def _with_predecessors(jobs: Columns, release: Floats, run_time: Floats, platform: Platform) -> Columns:
     """Return the columns of jobs that follow others; the order remains that of the submissions, `release`.
 
-    The stated release of such a job is the earliest one: if no job before it has to wait, in whole s.
+    The stated release of such a job is the earliest one: if no job before it has to wait, in whole s, and, on
+    machines of different speeds, if those jobs took no time.
     """
+    if not platform.has_equal_speeds:
+        run_time = 0.0 * run_time
     predecessors, think_time = jobs["predecessors"], jobs["think_time"]
     offsets = np.append(0, np.cumsum(jobs["predecessor_counts"]))
     earliest = np.where(jobs["is_submitted"], release, 0.0)
@@ -734,52 +672,36 @@ def _with_predecessors(jobs: Columns, release: Floats, run_time: Floats) -> Colu
     }
 
 
-def _period(path: str, start: float, end: float) -> tuple[float, float] | None:
-    """Return the UNIX times of the first and the last submission in a window of a log, s; None if unknown."""
-    from gridsim.traces.jobs import unix_start
-
-    if (submissions := _submissions(path, start, end)) is None:
-        return None
-    header, first, last = submissions
-    begin = unix_start(header)
-    return (begin + first, begin + last) if math.isfinite(begin) else None
-
-
 def _requests(paths: Sequence[str], factor: float) -> str:
     """Return a sentence on requested times that are not those of the logs; "" if they are."""
-    if not any(_facts(path).has_requests for path in paths):
+    if not any(log_facts(path).has_requests for path in paths):
         return NO_REQUESTS
     return "" if factor == 1.0 else f"requested times are {factor:g} times those of the log"
 
 
-def _dates(path: str, start: float, end: float) -> tuple[str, str] | None:
-    """Return the dates of the first and the last submission in a window of a log; None if unknown."""
-    from gridsim.traces.jobs import date_at
-
-    if (submissions := _submissions(path, start, end)) is None:
-        return None
-    header, *times = submissions
-    first, last = (date_at(header, time) for time in times)
-    return None if first is None or last is None else (first.date().isoformat(), last.date().isoformat())
-
-
-def _names_of_log(path: str) -> dict[str, dict[int, str]]:
-    """Return number -> name of the users, queues and accounts that the header of a log lists."""
-    from gridsim.traces.jobs import listed_names
-
-    header = _facts(path).header
-    return {name: listed_names(header, field.capitalize()) for name, field in _GROUPS.items()}
-
-
-def _shared_numbers(numbers: Integers, header_names: Mapping[int, str], names: list[str]) -> Integers:
-    """Return the places of users or accounts in `names`, to which new ones are added; -1 if unknown.
+def _separate_numbers(
+    numbers: Integers, header_names: Mapping[int, str], names: list[str], label: str
+) -> Integers:
+    """Return the places of the users, queues or accounts of a log in `names`, to which all of them are added.
 
     Parameters
     ----------
     numbers
-        Number of each job's user or account in a log.
+        Number of each job's user, queue or account in the log; -1, also in what is returned, if unknown.
     header_names
         Number -> name in the header of the log.
+    label
+        Name of the site of the log.
+    """
+    first = len(names)
+    names += [f"{label}/{header_names.get(number, number)}" for number in range(int(numbers.max()) + 1)]
+    return np.where(numbers < 0, -1, numbers + first)
+
+
+def _shared_numbers(numbers: Integers, header_names: Mapping[int, str], names: list[str], _: str) -> Integers:
+    """Return the places of the users or accounts of a log in `names`, to which only new names are added.
+
+    The parameters are those of `_separate_numbers`; the names are those of all sites.
     """
     known, places = {name: k for k, name in enumerate(names)}, {-1: -1}
     for number in np.unique(numbers[numbers >= 0]).tolist():
@@ -822,7 +744,7 @@ def _draw_jobs(jobs: Columns, blocks: Blocks, streams: Streams, key: Integers | 
 
 def _known(columns: Columns) -> Columns:
     """Return `columns` without users, queues and accounts if no job has one."""
-    unknown = [name for name in _GROUPS if columns[name].max() < 0]
+    unknown = [name for name in GROUP_FIELDS if columns[name].max() < 0]
     return {name: column for name, column in columns.items() if name not in unknown}
 
 
@@ -830,7 +752,7 @@ def _scale_releases(release: Floats, work: float, utilization: float) -> Floats:
     """Return releases, which begin at 0 s, scaled so that `work` (s of all machines) is that utilization."""
     span = float(release.max())
     if not span:
-        raise ScenarioError("utilization requires jobs with at least two different release times")
+        raise ScenarioError("workload.utilization requires jobs with at least two different release times")
     factor = work / (utilization * span) if utilization * span > 0 else math.inf
     if not math.isfinite(span * factor):
         raise ScenarioError(f"workload.utilization must keep the last release finite, got {utilization!r}")

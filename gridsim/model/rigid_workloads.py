@@ -112,7 +112,7 @@ class JobRecipe(RigidJobsKind, frozen=True, kw_only=True, tag="jobs"):
         work, span = float(tasks @ run_time), float(release[-1])
         if span > 0:
             capacity = self.utilization * machines * span
-            if platform.extremes[0] != platform.extremes[1]:
+            if not platform.has_equal_speeds:
                 work = float(tasks @ (run_time * home_speeds(platform, submitter)))
                 capacity = self.utilization * platform.aggregate_speed * span
             factor = work / capacity if capacity > 0 else math.inf

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -26,9 +25,15 @@ MIN_UP_TIME, MAX_FIRST_FAILURE = 60.0, 3e8
 
 
 def warn_unusual(scenario: Scenario, stacklevel: int = 3) -> None:
-    """Issue a `ModelWarning` for each unusual value of `scenario`, whose unit may be wrong."""
+    """Issue a `ModelWarning` for each unusual value of `scenario`, whose unit may be wrong.
+
+    Parameters
+    ----------
+    stacklevel
+        As in `warnings.warn`, from this function: 3 is the caller of a function that calls it.
+    """
     for message in unusual_values(scenario):
-        warnings.warn(f"unusual: {message}", ModelWarning, stacklevel=stacklevel)
+        warn(f"unusual: {message}", ModelWarning, stacklevel)
 
 
 def unusual_values(scenario: Scenario) -> Iterator[str]:
@@ -100,10 +105,17 @@ def warn_of_short_waits(scheduler: CheckedStruct, name: str, scenario: Scenario)
 
 
 def _mean_time_between_failures(recipe: Any, nodes: int) -> float:
-    """Return the mean time between failures of a machine, s; inf for a trace or if few machines fail twice.
+    """Return the mean time between failures of a machine, s; inf for a trace.
 
     For a list of failures it is the up time of all machines until the last entry, over the number of
-    failures.  If most machines fail at most once, the list has no meaningful mean.
+    failures; inf if most machines fail at most once, since their times then have no meaningful mean.
+
+    Parameters
+    ----------
+    recipe
+        The recipe of the faults.
+    nodes
+        Number of machines.
     """
     if isinstance(recipe, TraceFaults):
         return math.inf

@@ -163,25 +163,28 @@ def over_size(results: Results) -> PlotlyChart:
         x, y = series.scatter_points(size[result.is_counted], table[column][result.is_counted], POINTS)
         sizes.append(x)
         heights.append(y)
-        marker = {"color": colour(number), "symbol": symbol(number), "size": 6, "opacity": 0.75}
-        if name in log_names:
-            marker["color"], name = TOTAL_COLOUR, f"{name} (recorded)"
+        is_recorded = name in log_names
         traces.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": wrapped_label(name),
+                "name": wrapped_label(f"{name} (recorded)" if is_recorded else name),
                 "x": numbers(x),
                 "y": numbers(y),
+                "marker": {
+                    "color": TOTAL_COLOUR if is_recorded else colour(number),
+                    "symbol": symbol(number),
+                    "size": 6,
+                    "opacity": 0.75,
+                },
             }
-            | {"marker": marker}
         )
     x_axis = value_axis(f"size ({noun}-hours)" if rigid else "size (Mflop)", np.concatenate(sizes))
     y_axis = value_axis(metric, np.concatenate(heights))
     item = "job" if rigid else "application"
     caption = f"The {metric} of each {item} over its size, which shows whether small {item}s suffer."
     if any(len(result.applications) > POINTS for result in results.values()):
-        caption += f"  Of more than {POINTS}, only the extremes in each range of sizes are shown."
+        caption += f"  If there are more than {POINTS}, only the extremes in each range of sizes are shown."
     return PlotlyChart(f"{metric.capitalize()} over size", caption, figure(traces, x_axis, y_axis))
 
 

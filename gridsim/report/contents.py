@@ -7,21 +7,23 @@ import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
 from gridsim.plots.animation.player import animate
 from gridsim.report import charts, tables
+from gridsim.report.charts import Results
 from gridsim.report.draw import draw
 from gridsim.report.figures import PlotlyChart
 from gridsim.report.schedules import schedules
 from gridsim.results.comparability import job_difference
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
+from gridsim.results.text import waiting_unit
 from gridsim.scheduling.contract import Scheduler
-from gridsim.scheduling.registry import command, scheduler_from
+from gridsim.scheduling.registry import command, scheduler_from, setting_text
 from gridsim.studies.comparison_table import (
     Row,
     cautions,
@@ -40,8 +42,7 @@ from gridsim.studies.study import Study
 from gridsim.support.imports import first_code_name
 from gridsim.support.parameters import MACHINES_OR_CORES, Limits, changed_fields, limits_of
 from gridsim.support.references import MAX_INLINE, has_references
-
-Results = Mapping[str, Result]
+from gridsim.support.text import number_text, time_text
 
 _DIFFERENT_SCENARIOS = (
     "These results come from different scenarios, so differences may come from the scenarios as well as from "
@@ -59,8 +60,10 @@ _NO_CARDS = {
     "draw",
     "scheduler",
     "reports",
+    "wall time",
+    "peak memory",
+    "digest",
 }
-_NO_CARDS |= {"wall time", "peak memory", "digest"}
 #: Lines of a lead that are not folded.
 _SHORT_LEAD = ("result", "scenario", "platform", "log", "workload", "period", "scheduler")
 #: Largest size of an animation in a report, in characters.
@@ -96,7 +99,15 @@ class Code:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page, under a heading."""
+    """A section of the page.
+
+    Parameters
+    ----------
+    name
+        The id of its HTML element, to which links lead.
+    title
+        Its heading.
+    """
 
     name: str
     title: str
@@ -114,23 +125,27 @@ class Page:
 
     Parameters
     ----------
+    title
+        Heading of the page.
     lead
         Summary of the runs: term -> line of text.
+    notes
+        Sentences below the lead that a reader must not miss.
     """
 
     title: str
     lead: Mapping[str, str]
     sections: Sequence[Section]
-    notes: Sequence[str] = field(default=())
+    notes: Sequence[str] = ()
 
     @property
     def short_lead(self) -> list[tuple[str, str]]:
-        """The lines that say what was run and what came out."""
+        """The lines on what was run and on its result, which are always visible."""
         return [(key, line) for key, line in self.lead.items() if key in _SHORT_LEAD]
 
     @property
     def further_lead(self) -> list[tuple[str, str]]:
-        """The other lines, which are folded; none if there is no short one."""
+        """The other lines, which are folded."""
         return [(key, line) for key, line in self.lead.items() if key not in _SHORT_LEAD]
 
 
@@ -188,7 +203,7 @@ def of_results(
     runs, schedulers = list(results.values()), scheduler_results(results)
     first = runs[0]
     base = baseline_of(results) if baseline is None else baseline
-    measure_of(results)
+    measure_of(results)  # raises the error on rigid jobs and bags
     scenarios = _scenarios(results)
     comparable = _are_comparable(results) if is_comparable is None else is_comparable
     rows = rows_of(results, base, bound)
@@ -291,8 +306,7 @@ def _lead(results: Results, rows: Sequence[Row], baseline: str, comparable: bool
     if count == 1:
         (result,) = results.values()
         del lead["baseline"]
-        outcome = _outcome(result.lines())
-        lead = ({"result": outcome} if outcome else {}) | lead
+        lead = {"result": _outcome(result)} | lead
         lead |= {"scheduler": line} if (line := "".join(_schedulers(results))) else {}
         return lead if result.of_log else lead | {"digest": result.digest}
     # the table of digests shows them as well
@@ -301,17 +315,13 @@ def _lead(results: Results, rows: Sequence[Row], baseline: str, comparable: bool
     return lead | {"digests": ", ".join(f"{name} {result.digest[:16]}" for name, result in results.items())}
 
 
-def _outcome(lines: Mapping[str, str]) -> str:
-    """Return a sentence on what came out of a run, from the lines that `gridsim run` prints; may be empty."""
-    values = {key: line.partition(" (")[0] for key, line in lines.items()}
-    mean = values.get("waiting", "").partition(",")[0]
-    if mean.startswith("mean "):
-        text = f"Jobs wait for {mean.removeprefix('mean ')} on average"
-    elif "max stretch" in values:
-        text = f"The max stretch is {values['max stretch']}"
-    else:
-        return ""
-    return f"{text}, and the makespan is {values['makespan']}." if "makespan" in values else f"{text}."
+def _outcome(result: Result) -> str:
+    """Return a sentence on the mean waiting time or the maximum stretch of a run, and on its makespan."""
+    text = f"The max stretch is {number_text(result.max_stretch_agg)}"
+    if result.rigid:
+        length, unit = waiting_unit([result])
+        text = f"Jobs wait for {number_text(result.mean_waiting / length)} {unit} on average"
+    return f"{text}, and the makespan is {time_text(result.makespan)}."
 
 
 def _summary(
@@ -473,7 +483,7 @@ def _repeat_commands(name: str, result: Result, file: str | None) -> Code:
     except ScenarioError:
         arguments = ["gridsim", "run", "scenario.toml", "--scheduler", class_name]
         for key, value in parameters.items():
-            arguments += ["--set", f"{class_name}.{key}={tables.text(value)}"] if value is not None else []
+            arguments += ["--set", f"{class_name}.{key}={setting_text(value)}"] if value is not None else []
         line = shlex.join(arguments)
         repro = f" --scheduler {shlex.quote(class_name)}{repro}"
     lines = [f"{line}  # digest {result.digest[:16]}..."]
@@ -495,5 +505,6 @@ def _with_data(*candidates: PlotlyChart | None) -> list[PlotlyChart]:
     return [chart for chart in candidates if chart is not None and chart.has_data]
 
 
-def _has_content(section: Section) -> Iterable[Any]:
-    return section.cards or section.tables or section.charts or section.animations or section.codes
+def _has_content(section: Section) -> bool:
+    """Return whether a section has more than its heading and a text."""
+    return any((section.cards, section.tables, section.charts, section.animations, section.codes))

@@ -55,7 +55,7 @@ def write_report(
     files
         Name -> file that contains the result, for the commands in the report.
     command
-        The command that repeats such a study, with `scenario` saved as scenario.toml.
+        The command that repeats such a study, of the scenario in scenario.toml.
     by
         What rigid jobs of a `Result` or of several are grouped by, as in `gridsim.compare`; each has a table
         of mean waiting times.  A study has its own tables.
@@ -63,7 +63,8 @@ def write_report(
     Raises
     ------
     ScenarioError
-        If `results` has another type, or only some results are of rigid jobs.
+        If `results` has another type, only some results are of rigid jobs, `path` does not end in .html,
+        `title` is empty, or an argument does not apply to such results.
     ImportError
         If plotly or jinja2 is not installed.
     OSError

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.report.charts import sample_values
+from gridsim.report.charts import Results, sample_values
 from gridsim.results.result import Result
 from gridsim.results.schema import COLUMN_UNITS
 from gridsim.studies.comparison_table import scalar, scheduler_results
 from gridsim.studies.overview import TextTable, file_tables, short_text
-
-Results = Mapping[str, Result]
 
 #: A table with more runs than this, and than values, has a row per run, not a column per run.
 MAX_COLUMNS = 3

@@ -349,14 +349,18 @@ def command(file: str, scheduler: Scheduler) -> str:
     for field in scheduler.__struct_fields__:
         value = getattr(scheduler, field)
         if value != getattr(default, field):
-            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            if isinstance(value, Mapping):
-                entries = ", ".join(
-                    f"{json.dumps(key)} = {json.dumps(entry)}" for key, entry in value.items()
-                )
-                text = f"{{{entries}}}"
-            words += ["--set", f"{name}.{field}={text.lower() if isinstance(value, bool) else text}"]
+            words += ["--set", f"{name}.{field}={setting_text(value)}"]
     return shlex.join(words)
+
+
+def setting_text(value: Any) -> str:
+    """Return the value of a parameter as ``--set`` takes it."""
+    if isinstance(value, Mapping):
+        entries = ", ".join(f"{json.dumps(key)} = {json.dumps(entry)}" for key, entry in value.items())
+        return f"{{{entries}}}"
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(setting_text, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _TYPE_TERMS: dict[Any, tuple[str, str]] = {

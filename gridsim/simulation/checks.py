@@ -499,7 +499,7 @@ def check_invariants(
         work_done > work + slack
         and not _may_have_lost_work(outcome)
         # all machines of a job are busy until the slowest one has ended
-        and not (applications.rigid and platform.extremes[0] != platform.extremes[1])
+        and not (applications.rigid and not platform.has_equal_speeds)
     ):
         raise InvariantViolation(
             f"machines: worked for {work_done!r} Mflop, but the applications have {work!r} Mflop"

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gridsim.errors import ScenarioError, TraceWarning
+from gridsim.model.log_facts import log_facts
 from gridsim.model.platform import Platform
-from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe, followers
+from gridsim.model.rigid_logs import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.support.arrays import Integers
@@ -141,7 +142,7 @@ def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe | SiteLogsRecipe
     if unknown > _MAX_UNKNOWN * jobs:
         raise _NoSchedule(f"the log does not state the waiting time of {unknown:,} of {jobs:,} jobs")
     numbers = [schedule.tables["log_jobs"]["job"] for schedule in schedules]
-    counts = (np.isin(n, followers(path)).sum() for n, path in zip(numbers, paths, strict=True))
+    counts = (np.isin(n, log_facts(path).followers).sum() for n, path in zip(numbers, paths, strict=True))
     return result, int(sum(counts))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from gridsim.results.metrics.estimates import Estimate, estimate, paired_ratio, ratio_of_means
 from gridsim.results.metrics.formulas import mean
-from gridsim.results.metrics.registry import ALIASES, display_name
+from gridsim.results.metrics.registry import display_name, known_name
 from gridsim.studies.verdicts import (
     by_cores,
     difference_text,
@@ -69,12 +69,12 @@ class PairedValues:
     about: Mapping[str, str] = field(default_factory=dict)
     rejected: Mapping[str, Floats] = field(default_factory=dict)
     is_identical: bool = False
-    _estimates: dict[tuple[str | None, ...], Estimate] = field(
+    _estimates: dict[tuple[str, ...], Estimate] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def __getitem__(self, metric: str) -> Mapping[str, Floats]:
-        name = metric if metric in self.values else ALIASES.get(metric, metric)
+        name = known_name(metric, self.values)
         if name not in self.values:
             raise unknown_name_error("metric", metric, self.values)
         return SuggestingDict("scheduler", self.values[name])
@@ -133,7 +133,8 @@ class PairedValues:
         return self.ratio(name, base, metric) if has_ratio and not self.short_wait(metric) else None
 
     def _estimate(self, statistic: str, metric: str | None, *names: str) -> Estimate:
-        """Return an estimate; it is cached, so that texts, tables, charts and pages agree."""
+        """Return an estimate of a metric, or of the first one; cached, since texts and charts share it."""
+        metric = next(iter(self.values)) if metric is None else known_name(metric, self.values)
         key = statistic, metric, *names
         if key not in self._estimates:
             columns = [self._column(name, metric) for name in names]
@@ -145,8 +146,8 @@ class PairedValues:
         """Return whether both schedulers have equal values in all replications."""
         return self.mean(a, metric).is_constant and self.mean(b, metric).is_constant
 
-    def _column(self, name: str, metric: str | None) -> Floats:
-        column: Floats = self[next(iter(self.values)) if metric is None else metric][name]
+    def _column(self, name: str, metric: str) -> Floats:
+        column: Floats = self[metric][name]
         return column
 
     def _has_ratio(self, a: str, b: str, metric: str) -> bool:
@@ -158,13 +159,15 @@ class PairedValues:
 
         Long times are in h or days, as in single runs; all waiting times have one unit.
         """
+        metric = known_name(metric, self.values)
         name, _, note = self.units.get(metric, "").partition(" ")
         if name != "s":
             return 1.0, self.units.get(metric, "")
-        together = [each for each in ("mean_waiting", "p95_waiting") if each in self.values]
-        if "waiting" not in metric or not together:
-            together = [metric]
-        means = (max(mean(self.values[each][name]) for each in together) for name in self.values[metric])
+        together = [metric]
+        if "waiting" in metric:
+            together = [name for name in ("mean_waiting", "p95_waiting") if name in self.values] or [metric]
+        columns = [self.values[name] for name in together]
+        means = (max(mean(column[name]) for column in columns) for name in self.values[metric])
         length, name = typical_unit(means)
         return length, f"{name} {note}".strip()
 
@@ -176,6 +179,7 @@ class PairedValues:
         metric
             A metric; "" is returned as well if it is no mean of waiting times.
         """
+        metric = known_name(metric, self.values)
         if not metric.startswith("mean_waiting"):
             return ""
         limit, text = wait_limit()
@@ -195,7 +199,8 @@ class PairedValues:
         metric
             By default `measure`.
         """
-        metric, count = self.measure if metric is None else metric, len(self.seeds)
+        metric = known_name(self.measure if metric is None else metric, self.values)
+        count = len(self.seeds)
         columns = self[metric]
         reasons = unranked_text(self.exclusions)
         ranking = ranking_of(columns, self.exclusions)
@@ -206,18 +211,8 @@ class PairedValues:
         if short := self.short_wait(metric):
             return f"Over {count} replications, jobs hardly wait: each mean is below {short}.{reasons}"
         best = [name for name in ranking if np.array_equal(columns[name], columns[ranking[0]])]
-        larger: list[str] = []
-        smaller: list[str] = []
-        insignificant: list[str] = []
-        constant: list[str] = []
-        for name in ranking:
-            if name not in best:
-                sign, excess = self.excess(name, best[0], metric)
-                if self.is_constant(name, best[0], metric):
-                    differences = constant
-                else:
-                    differences = {1: larger, 0: insignificant, -1: smaller}[sign]
-                differences.append(" ".join(filter(None, (name, excess))))
+        rivals = [name for name in ranking if name not in best]
+        larger, insignificant, smaller, constant = self._by_difference(rivals, best[0], metric)
         text = f"Over {count} replications, {' and '.join(best)} {'have' if len(best) > 1 else 'has'} "
         text += f"the lowest {display_name(metric)} on average"
         if larger:
@@ -230,7 +225,7 @@ class PairedValues:
             text += f"; equal in all replications, so without an interval: {short_list(constant)}"
         if metric == "mean_waiting" and (cores := self.values.get("mean_waiting_by_cores")):
             jobs_means, cores_means = (
-                {name: mean(each[name]) for name in ranking} for each in (columns, cores)
+                {name: mean(column_of[name]) for name in ranking} for column_of in (columns, cores)
             )
             text += "." + by_cores(jobs_means, cores_means, self.noun, self.unit(metric))
         if texts := self._ratios_of_means(ranking, best[0], metric):
@@ -238,6 +233,24 @@ class PairedValues:
                 f".  Ratios are geometric means over pairs; the ratios of the means give {short_list(texts)}"
             )
         return text.removesuffix(".") + "." + reasons
+
+    def _by_difference(self, names: Iterable[str], best: str, metric: str) -> tuple[list[str], ...]:
+        """Return schedulers with their `excess` over the best one, by the kind of the difference.
+
+        The kinds are: significantly larger, insignificant, significantly smaller, and constant, if both
+        schedulers have equal values in all replications.
+        """
+        larger: list[str] = []
+        insignificant: list[str] = []
+        smaller: list[str] = []
+        constant: list[str] = []
+        for name in names:
+            sign, excess = self.excess(name, best, metric)
+            kind = {1: larger, 0: insignificant, -1: smaller}[sign]
+            if self.is_constant(name, best, metric):
+                kind = constant
+            kind.append(f"{name} {excess}".rstrip())
+        return larger, insignificant, smaller, constant
 
     def excess(self, name: str, best: str, metric: str) -> tuple[int, str]:
         """Return the sign of a significant difference to the best scheduler, else 0; and how large it is.

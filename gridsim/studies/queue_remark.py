@@ -1,4 +1,4 @@
-"""A remark on queues of a log that share all machines in a run."""
+"""A line that suggests partitions if the queues of a log share all machines."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ from gridsim.scheduling.contract import Scheduler
 def shared_queues(
     scenario: Scenario, schedulers: Mapping[str, Scheduler], applications: Applications
 ) -> dict[str, str]:
-    """Return a line on queues that share all machines, and how to separate them; none if that is right.
+    """Return the key and the text of a line on queues that share all machines; empty if there is none.
 
-    There is one if no scheduler has partitions, one could, and the log shows that its queues had nodes of
-    their own, or does not show which nodes jobs had.
+    There is a line if no scheduler has partitions though one could, and if the log shows that its queues had
+    nodes of their own, or does not show which nodes jobs had.  It has the flags that set the partitions.
+
+    Parameters
+    ----------
+    schedulers
+        Name -> scheduler.
+    applications
+        The jobs of the workload of `scenario`.
     """
     recipe = scenario.workload.recipe
     values = [getattr(scheduler, "partitions", None) for scheduler in schedulers.values()]
@@ -28,14 +35,14 @@ def shared_queues(
     queues, _ = applications.members("queue")
     if len(queues) == 1:
         return {}
-    beginning = f"{len(queues)} queues share all machines"
-    partitions = find_partitions(recipe.path)
+    line = f"{len(queues)} queues share all machines"
+    partitions, machines = find_partitions(recipe.path), scenario.platform.nodes
     if partitions is None:
-        sizes = ",".join(f"{queue}=N" for queue in queues)
-        line = f"{beginning}; if each has machines of its own, set partitions (--set '*.partitions={sizes}')"
-    elif not 1 < len(partitions.nodes) <= scenario.platform.nodes:
-        return {}
+        line += "; if each has machines of its own,"
+        flags = ["--set", f"*.partitions={','.join(f'{queue}=N' for queue in queues)}"]
+    elif 1 < len(partitions.nodes) <= machines:
+        line += ", but had nodes of their own in the log;"
+        flags = partitions.settings(machines)
     else:
-        flags = shlex.join(partitions.settings(scenario.platform.nodes))
-        line = f"{beginning}, but had nodes of their own in the log; set partitions ({flags})"
-    return {"queues": line}
+        return {}
+    return {"queues": f"{line} set partitions ({shlex.join(flags)})"}

@@ -16,7 +16,13 @@ from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation, rank
 from gridsim.plots.style import quantity_title
 from gridsim.results.job_groups import Group
 from gridsim.results.metrics.estimates import Estimate
-from gridsim.results.metrics.registry import ALIASES, MetricFunction, display_name, heading, with_common_bound
+from gridsim.results.metrics.registry import (
+    MetricFunction,
+    display_name,
+    heading,
+    known_name,
+    with_common_bound,
+)
 from gridsim.results.metrics.selection import units_of
 from gridsim.results.table import Table
 from gridsim.results.text import NOT_RANKED
@@ -104,42 +110,41 @@ class Replicates(PairedValues, Study):
         merged = {
             metric: {**own_values, **other.values[metric]} for metric, own_values in self.values.items()
         }
-        return Replicates(
-            self.seeds,
-            merged,
-            self.units,
-            measure=self.measure,
-            about=self.about,
+        return replace(
+            self,
+            values=merged,
             errors={**self.errors, **other.errors},
             digests={**self.digests, **other.digests},
-            baseline=self.baseline,
+            reached=None,
             files={**self.files, **other.files},
             rejected={**self.rejected, **other.rejected},
             is_identical=self.is_identical and other.is_identical,
             remarks=tuple(dict.fromkeys((*self.remarks, *other.remarks))),
             groups=tuple(
-                GroupMeans(one.group, {**one.values, **two.values})
-                for one, two in zip(self.groups, other.groups, strict=False)
-                if one.group == two.group
+                GroupMeans(own.group, {**own.values, **further.values})
+                for own, further in zip(self.groups, other.groups, strict=False)
+                if own.group == further.group
             ),
         )
 
     def _has(self, name: str, metric: str) -> bool:
-        """Whether runs of the scheduler have the metric, or failed so that this is unknown."""
+        """Return whether runs of a scheduler have the metric, or failed so that this is unknown."""
         return not np.isnan(self._column(name, metric)).all() or any(run[0] == name for run in self.errors)
 
     def table(self) -> list[dict[str, Any]]:
         """Return one row per metric and scheduler: mean, ratio to and difference from the baseline.
 
-        Each is an `Estimate`; the last two are None for the baseline itself and if there is no baseline."""
+        Each is an `Estimate`; the last two are None for the baseline itself and if there is no baseline.
+        """
         base = self.baseline
         rows = []
         for metric, columns in self.values.items():
             for name in columns:
-                row = {"metric": metric, "scheduler": name, "mean": self.mean(name, metric)}
-                other = base is not None and name != base
-                row["ratio"] = self.ratio(name, base, metric) if other and base else None
-                row["difference"] = self.difference(name, base, metric) if other and base else None
+                row: dict[str, Any] = {"metric": metric, "scheduler": name, "mean": self.mean(name, metric)}
+                row |= {"ratio": None, "difference": None}
+                if base is not None and name != base:
+                    row["ratio"] = self.ratio(name, base, metric)
+                    row["difference"] = self.difference(name, base, metric)
                 rows.append(row)
         return rows
 
@@ -320,7 +325,7 @@ class Replicates(PairedValues, Study):
         width: int = WIDTH,
         plan: Mapping[str, str] = MappingProxyType({}),
     ) -> str:
-        """Return the runs, and a line per metric and scheduler: the mean, the ratio to the baseline.
+        """Return the overview as text: a line per metric and scheduler with the mean and its ratio.
 
         Parameters
         ----------
@@ -378,30 +383,38 @@ class Replicates(PairedValues, Study):
 
     def chart(self, metric: str | None = None, ratio: bool = False) -> RowChart:
         """Return the chart that `gridsim.plots.comparison` draws, with its parameters and errors."""
-        metric, base = self.measure if metric is None else ALIASES.get(metric, metric), self.baseline
+        metric = known_name(self.measure if metric is None else metric, self.values)
         if metric not in self.values:
             raise ScenarioError(f"metric must be one of {', '.join(self.values)}, got {metric!r}")
-        if ratio and base is None:
+        if not ratio:
+            return self._mean_chart(metric)
+        if self.baseline is None:
             raise ScenarioError("ratio requires replicates with a baseline")
-        exclusions, count, columns = self.exclusions, len(self.seeds), self[metric]
-        names = ranked_first(self.schedulers, exclusions)
+        return self._ratio_chart(metric, self.baseline)
+
+    def _mean_chart(self, metric: str) -> RowChart:
+        """Return the chart of the means of a metric."""
         length, unit = self.unit(metric)
-        title, quantity = (
-            text.replace("by cores", f"by {self.noun}s")
-            for text in (display_name(metric).capitalize(), quantity_title(metric, ""))
+        names = ranked_first(self.schedulers, self.exclusions)
+        samples = {name: column / length for name, column in self.values[metric].items()}
+        return RowChart(
+            title=self._by_noun(display_name(metric).capitalize()),
+            caption=f"Mean over {len(self.seeds)} replications with its confidence interval; each dot is a "
+            "replication.",
+            x=ChartAxis(
+                self._by_noun(quantity_title(metric, unit)), concatenation(samples), scale_of(metric)
+            ),
+            order=names,
+            exclusions=self.exclusions,
+            estimates={name: self.mean(name, metric).scale(1.0 / length) for name in names},
+            samples=samples,
         )
-        if not ratio or base is None:
-            samples = {name: column / length for name, column in columns.items()}
-            return RowChart(
-                title=title,
-                caption=f"Mean over {count} replications with its confidence interval; each dot is a "
-                "replication.",
-                x=ChartAxis(quantity_title(metric, unit), concatenation(samples), scale_of(metric)),
-                order=names,
-                exclusions=exclusions,
-                estimates={name: self.mean(name, metric).scale(1.0 / length) for name in names},
-                samples=samples,
-            )
+
+    def _ratio_chart(self, metric: str, base: str) -> RowChart:
+        """Return the chart of the ratios of a metric to that of `base`."""
+        exclusions, count, columns = self.exclusions, len(self.seeds), self.values[metric]
+        names = ranked_first(self.schedulers, exclusions)
+        quantity = self._by_noun(quantity_title(metric, ""))
         estimates = {name: self.ranked_ratio(name, base, metric) for name in names if name != base}
         with np.errstate(all="ignore"):
             ratios = {
@@ -410,7 +423,7 @@ class Replicates(PairedValues, Study):
         missing = Estimate(math.nan, math.nan, math.nan, count)
         note = f"({count} paired replications)"
         return RowChart(
-            title=f"{title} relative to {base}",
+            title=f"{self._by_noun(display_name(metric).capitalize())} relative to {base}",
             caption="Geometric mean of the ratios of paired replications, with its confidence interval.  A "
             f"scheduler whose interval contains 1 does not differ significantly from {base}.",
             x=ChartAxis(f"{quantity}, relative to {base}", concatenation(ratios), "ratio", note),
@@ -424,13 +437,17 @@ class Replicates(PairedValues, Study):
             samples=ratios,
         )
 
+    def _by_noun(self, title: str) -> str:
+        """Return a title in which means "by cores" are by nodes if machines are nodes."""
+        return title.replace("by cores", f"by {self.noun}s")
+
     def charts(self, *, full: bool = False) -> list[list[Chart]]:
-        """Return a chart of the means of `measure`, and one of their ratios to the baseline's.
+        """Return a chart of the means of `measure`, and one of their ratios to that of the baseline.
 
         Parameters
         ----------
         full
-            Have the ratios of all metrics that have some.
+            Include the ratios of each metric that has some.
         """
         charts: list[Chart] = [self.chart()]
         if (base := self.baseline) is None or len(self.schedulers) < 2:
@@ -467,7 +484,7 @@ class Replicates(PairedValues, Study):
             "digests": {name: list(digests) for name, digests in self.digests.items()},
             "errors": [{"scheduler": n, "seed": s, "error": e} for (n, s), e in self.errors.items()],
             "reached": self.reached,
-            **({"by": {each.group: each.plain_rows() for each in self.groups}} if self.groups else {}),
+            **({"by": {means.group: means.plain_rows() for means in self.groups}} if self.groups else {}),
         }
 
 
@@ -494,7 +511,7 @@ def replicates_of(
     """
     user_metrics = {name for name, function in (functions or {}).items() if function is not None}
     count = len(schedulers)
-    of = {name: records[k::count] for k, name in enumerate(schedulers)}
+    records_of = {name: records[k::count] for k, name in enumerate(schedulers)}
     runs = [record.values for record in records]
     rigid = any(math.isfinite(run.get("mean_waiting", math.nan)) for run in runs)
     if not rigid and not {"gap", "lower_bound", "max_stretch"} & user_metrics:
@@ -511,12 +528,12 @@ def replicates_of(
         values=values,
         units=units_of(metrics, functions),
         errors={
-            (name, number): of[name][i].error
+            (name, number): error
             for i, number in enumerate(numbers)
             for name in schedulers
-            if of[name][i].error
+            if (error := records_of[name][i].error)
         },
-        digests={name: tuple(record.digest for record in column) for name, column in of.items()},
+        digests={name: tuple(record.digest for record in column) for name, column in records_of.items()},
         baseline=baseline,
         measure=metrics[0],
         reached=reached,
@@ -526,11 +543,11 @@ def replicates_of(
             if rigid and "failed" not in user_metrics
         },
         is_identical=len(numbers) > 1 and all(_are_equal(runs[k::count]) for k in range(count)),
-        groups=group_means(by, of),
+        groups=group_means(by, records_of),
     )
 
 
 def _are_equal(runs: Sequence[Mapping[str, float]]) -> bool:
     """Return whether runs have equal values of all metrics; a run that failed has none."""
     first, *others = (np.array(list(run.values())) for run in runs)
-    return bool(len(first)) and all(np.array_equal(first, each, equal_nan=True) for each in others)
+    return bool(len(first)) and all(np.array_equal(first, run, equal_nan=True) for run in others)

@@ -1,4 +1,4 @@
-"""The sentence on what other numbers of machines change for the best scheduler of a comparison."""
+"""A sentence on the effect of the number of machines on the best scheduler of a comparison."""
 
 from __future__ import annotations
 
@@ -22,10 +22,15 @@ def size_effect(
     metric: str,
     unit: tuple[float, str],
 ) -> str:
-    """Return a sentence on the best scheduler with other numbers of machines; empty if the jobs differ.
+    """Return a sentence that compares the best scheduler with itself on other numbers of machines.
+
+    The best one is that with the least value on the first number.  The sentence is empty if it has no value,
+    or other jobs, on all other numbers.
 
     Parameters
     ----------
+    results
+        Name -> result.
     values
         For each number of machines, name of the result -> value of the metric; less is better.
     metric
@@ -60,7 +65,7 @@ def _has_equal_jobs(result: Result, reference: Result) -> bool:
 
 
 def _change_text(result: Result, reference: Result, value: float, least: float) -> str:
-    """Return the relative change of a value in brackets, with an interval over the weeks of a log."""
+    """Return the relative change of a value in brackets; with an interval if it is a mean over weeks."""
     if least <= 0.0 or value == least:
         return ""
     ratio = _ratio_over_weeks(result, reference) if result.rigid else None

@@ -29,18 +29,18 @@ def point_text(labels: Mapping[str, Any]) -> str:
 
 
 def label_of(value: Any) -> Any:
-    """Return the label of a value of an axis: numbers, texts and None are their own, others become JSON.
+    """Return the label of a value of an axis: a number, a text or None as it is, another value as JSON.
 
-    Whole numbers that are too large for a column become floats.
+    A whole number that is too large for a column becomes a float.
 
     Raises TypeError for a value that is not plain, OverflowError for a number that is too large for a float.
     """
     value = plain(value)
     if isinstance(value, int) and not -_INT64_LIMIT <= value < _INT64_LIMIT:
         return float(value)
-    return (
-        value if value is None or isinstance(value, (str, int, float)) else json.dumps(value, sort_keys=True)
-    )
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    return json.dumps(value, sort_keys=True)
 
 
 def as_column(labels: Sequence[Any], *, numeric: bool | None = None) -> list[Any]:
@@ -52,8 +52,9 @@ def as_column(labels: Sequence[Any], *, numeric: bool | None = None) -> list[Any
         Whether they are numbers; None if that depends on them.
     """
     if are_numbers(labels) if numeric is None else numeric:
-        return list(np.array([math.nan if label is None else label for label in labels]).tolist())
-    return [label_text(label).rstrip("\0") for label in labels]
+        column: list[Any] = np.array([math.nan if label is None else label for label in labels]).tolist()
+        return column
+    return [label_text(label).rstrip("\0") for label in labels]  # as numpy stores texts
 
 
 def are_numbers(labels: Sequence[Any]) -> bool:
@@ -65,8 +66,8 @@ def are_numbers(labels: Sequence[Any]) -> bool:
 def has_repetition(labels: Sequence[Any]) -> bool:
     """Return whether two labels are the same in a column."""
     column = as_column(labels)
-    missing = [label for label in column if label != label]
-    return len({*column} - {*missing}) + min(1, len(missing)) < len(labels)
+    known = [label for label in column if label == label]  # NaN differs from itself
+    return len({*known}) < len(known) or len(labels) - len(known) > 1
 
 
 def column_of(axis: str) -> str:

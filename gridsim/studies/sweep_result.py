@@ -17,7 +17,7 @@ from gridsim.plots.charts import Chart, ChartAxis, CurveChart, ranked_first, sca
 from gridsim.plots.style import LOOKS, entry_title, quantity_title
 from gridsim.results.metrics.estimates import Estimate
 from gridsim.results.metrics.formulas import mean
-from gridsim.results.metrics.registry import ALIASES, display_name, heading, with_common_bound
+from gridsim.results.metrics.registry import display_name, heading, known_name, with_common_bound
 from gridsim.results.metrics.selection import units_of
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import RunRecord
@@ -542,7 +542,7 @@ class SweepResult(Study):
         point
             Its `where`.
         """
-        metric = self.metrics[0] if metric is None else ALIASES.get(metric, metric)
+        metric = self.metrics[0] if metric is None else known_name(metric, self.metrics)
         point, base = dict(point or {}), self.baseline
         if metric not in self.metrics:
             raise ScenarioError(f"metric must be one of {', '.join(self.metrics)}, got {metric!r}")

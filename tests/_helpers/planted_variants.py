@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from dealing import Dealing, DealingNode
 from planted import Fault
 from planted_jobs import FirstFitJobs, FirstFitQueue
 from planted_roles import Shortest, ShortestNode
@@ -43,51 +45,10 @@ class FreshBoard(Shortest, frozen=True, kw_only=True):
     age: float = 60.0
 
 
-class DealingNode(gs.NodeProgram):
-    """Node that deals the tasks of an application to itself and its neighbours."""
-
-    def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        places = self.places(view, application, tasks)
-        for k, place in enumerate(places):
-            share = self.share(tasks, k, len(places))
-            if share and place == view.node:
-                view.enqueue(application.number, share)
-            elif share:
-                view.send(place, "share", application=application.number, tasks=share, at=view.now)
-
-    def places(self, view: Any, application: Any, tasks: int) -> list[int]:
-        return [view.node, *view.neighbours]
-
-    def share(self, tasks: int, k: int, places: int) -> int:
-        """Return the number of tasks of the k-th of some places."""
-        return tasks // places + (k < tasks % places)
-
-    def on_share(self, view: Any, message: Any) -> None:
-        view.enqueue(message.application, message.tasks)
-
-    def on_lost(self, view: Any, application: Any, tasks: int) -> None:
-        view.enqueue(application.number, tasks)
-
-
-class Dealing(gs.NodeScheduler, frozen=True, kw_only=True):
-    """Scheduler of `DealingNode`."""
-
-    name = "dealing"
-    policy = DealingNode
-    node_forms = ("interpreted",)
-    environment = Model
-    dependencies = True
-    messages: ClassVar[dict[str, gs.Message]] = {
-        "share": gs.Message(170, moves_tasks=True, application=int, tasks=int, at=float)
-    }
-
-    degree: int = 3
-
-
 class RegisterNode(DealingNode):
     """Node that counts the tasks of all nodes if applications follow others, and deals if they are even."""
 
-    def places(self, view: Any, application: Any, tasks: int) -> list[int]:
+    def places(self, view: Any, application: Any, tasks: int) -> Sequence[int]:
         model = view.environment
         model.tasks += tasks
         is_odd = model.run.applications.predecessors is not None and model.tasks % 2
@@ -97,8 +58,8 @@ class RegisterNode(DealingNode):
 class ElevenNode(DealingNode):
     """Node that loses a task of each application of which six are left over by eleven machines."""
 
-    def places(self, view: Any, application: Any, tasks: int) -> list[int]:
-        return list(range(view.machines))
+    def places(self, view: Any, application: Any, tasks: int) -> Sequence[int]:
+        return range(view.machines)
 
     def share(self, tasks: int, k: int, places: int) -> int:
         return super().share(tasks, k, places) - (k == 5 and places == 11 and tasks % places == 6)
@@ -106,6 +67,12 @@ class ElevenNode(DealingNode):
 
 class ImpatientNode(DealingNode):
     """Node that raises an error if a share has travelled for half a minute."""
+
+    def give(self, view: Any, place: int, application: int, tasks: int) -> None:
+        if place == view.node:
+            view.enqueue(application, tasks)
+        else:
+            view.send(place, "share", application=application, tasks=tasks, at=view.now)
 
     def on_share(self, view: Any, message: Any) -> None:
         if view.now - message.at > 30.0:
@@ -115,6 +82,8 @@ class ImpatientNode(DealingNode):
 
 class Register(Dealing, frozen=True, kw_only=True):
     policy = RegisterNode
+    environment = Model
+    dependencies = True
 
 
 class Eleven(Dealing, frozen=True, kw_only=True):
@@ -123,6 +92,9 @@ class Eleven(Dealing, frozen=True, kw_only=True):
 
 class Impatient(Dealing, frozen=True, kw_only=True):
     policy = ImpatientNode
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "share": gs.Message(170, moves_tasks=True, application=int, tasks=int, at=float)
+    }
 
 
 class FollowersJobs(FirstFitJobs):

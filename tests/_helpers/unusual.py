@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from dealing import Dealing, DealingNode
 from planted_future import EvenPolicy, EvenScheduler
 from planted_jobs import FirstFitJobs, FirstFitQueue, Gather
 from planted_roles import Choices, Groups, Shortest, ShortestNode, Stealing
@@ -15,38 +16,6 @@ import gridsim as gs
 from gridsim.scheduling.contract import Policy, Run
 
 # -- node programs ------------------------------------------------------------------------------------------
-
-
-class DealingNode(gs.NodeProgram):
-    """Node that gives tasks to its neighbours in turn."""
-
-    def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        places = [view.node, *view.neighbours]
-        for k in range(min(tasks, len(places))):
-            self.give(view, places[k], application.number, tasks // len(places) + (k < tasks % len(places)))
-
-    def give(self, view: Any, place: int, application: int, tasks: int) -> None:
-        """Queue tasks here, or send them."""
-        if place == view.node:
-            view.enqueue(application, tasks)
-        elif tasks:
-            view.send(place, "share", application=application, tasks=tasks)
-
-    def on_share(self, view: Any, message: Any) -> None:
-        view.enqueue(message.application, message.tasks)
-
-
-class Dealing(gs.NodeScheduler, frozen=True, kw_only=True):
-    """Scheduler of `DealingNode`."""
-
-    name = "dealing"
-    policy = DealingNode
-    node_forms = ("interpreted",)
-    messages: ClassVar[dict[str, gs.Message]] = {
-        "share": gs.Message(170, moves_tasks=True, application=int, tasks=int)
-    }
-
-    degree: Annotated[int, gs.Limits(low=1)] = 3
 
 
 class RefusingNode(DealingNode):
@@ -114,9 +83,7 @@ class MovingCoordinatorNode(DealingNode):
         view.send(place, "application", application=application.number, tasks=tasks)
 
     def on_application(self, view: Any, message: Any) -> None:
-        for k in range(min(view.machines, message.tasks)):
-            share = message.tasks // view.machines + (k < message.tasks % view.machines)
-            self.give(view, k, message.application, share)
+        self.deal(view, range(view.machines), message.application, message.tasks)
 
     def on_lost(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)

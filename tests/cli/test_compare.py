@@ -507,6 +507,8 @@ def test_a_log_without_a_size_has_the_machines_that_it_used(tmp_path: Path) -> N
     assert several.stderr.count("--sites sets another number") == 2
     refused = invoke("--job-log", log, "--job-log", log, "--rigid", "--cores-per-node", "2,1,1")
     assert refused.exit_code == 2 and "--cores-per-node must be one number, or 2" in refused.stderr
+    refused = invoke("--job-log", log, "--rigid", "--change", "workload.cores_per_node=0")
+    assert refused.exit_code == 2 and "--change workload.cores_per_node must be a whole" in refused.stderr
 
 
 def test_jobs_killed_at_their_limit_are_counted_in_the_log(tmp_path: Path) -> None:

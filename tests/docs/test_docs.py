@@ -13,7 +13,8 @@ from click.testing import CliRunner
 import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.cli.reference import key_rows, scenario_tables
-from gridsim.cli.scenario_flags import default_scenario, parse_setting
+from gridsim.cli.scenario_flags import default_scenario
+from gridsim.cli.settings import parse_setting
 from gridsim.results.descriptions import FACTS, PROVENANCE, TABLE_TEXTS
 from gridsim.results.schema import TABLES
 from gridsim.scheduling.registry import make_scheduler, registered

@@ -7,6 +7,7 @@ import html
 import json
 import math
 import re
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -17,6 +18,7 @@ import pytest
 
 import gridsim as gs
 from gridsim import plots
+from gridsim.cli.settings import parse_setting
 from gridsim.plots.draw import draw
 from gridsim.plots.style import TOTAL_COLOUR
 from gridsim.report import charts, contents, schedules, tables
@@ -43,7 +45,25 @@ def with_tables(result: gs.Result, **tables: gs.Table) -> gs.Result:
     )
 
 
+class OwnQueue(gs.Fcfs, frozen=True, kw_only=True):
+    """A scheduler that is not registered, with parameters that the table of a report shortens."""
+
+    shares: tuple[float, ...] = ()
+    is_exact: bool = False
+
+
 # -- numbers ----------------------------------------------------------------------------------------------
+
+
+def test_commands_for_own_schedulers_have_exact_parameters() -> None:
+    values = {"shares": [k / 3 for k in range(1, 15)], "is_exact": True}
+    result = gs.simulate(bags(2), OwnQueue(shares=tuple(values["shares"]), is_exact=True))
+    (again,) = [
+        section for section in contents.of_results({"own": result}).sections if section.name == "again"
+    ]
+    words = shlex.split(again.codes[0].text.splitlines()[0], comments=True)
+    settings = [parse_setting(words[k + 1]) for k, word in enumerate(words) if word == "--set"]
+    assert {parameter: value for _, parameter, value in settings if parameter in values} == values
 
 
 def test_report_of_a_run_has_its_printed_lines(single_run: gs.Result, write_report: Any) -> None:

@@ -102,6 +102,23 @@ def test_a_metric_may_have_the_short_name_of_another() -> None:
     column = {"fcfs": np.array([1.0, 2.0])}
     assert Replicates((1, 2), {"waiting": column})["waiting"]["fcfs"].tolist() == [1.0, 2.0]
     assert Replicates((1, 2), {"mean_waiting": column})["waiting"]["fcfs"].tolist() == [1.0, 2.0]
+    assert Replicates((1, 2), {"waiting": column}).chart("waiting").title == "Waiting"
+
+
+def test_an_alias_has_the_unit_and_the_estimates_of_its_metric() -> None:
+    columns = {"fcfs": np.array([7.2e5, 7.3e5, 7.4e5]), "easy": np.array([3.6e5, 3.7e5, 3.8e5])}
+    values = Replicates((1, 2, 3), {"mean_waiting": columns}, {"mean_waiting": "s"})
+    assert values.unit("waiting") == values.unit("mean_waiting") == (86_400.0, "days")
+    assert values.mean("fcfs") is values.mean("fcfs", "waiting") is values.mean("fcfs", "mean_waiting")
+    assert values.verdict("waiting") == values.verdict("mean_waiting")
+
+
+def test_charts_of_nodes_name_no_cores() -> None:
+    values = {"mean_waiting_by_cores": {"fcfs": np.array([1.0, 2.0])}}
+    chart = Replicates((1, 2), values, about={"nodes": "each machine is a node"}).chart(
+        "mean_waiting_by_cores"
+    )
+    assert (chart.title, chart.x.title) == ("Mean waiting by nodes", "mean waiting time by nodes")
 
 
 def test_ratios_are_computed_by_pairs(replicates: Replicates) -> None:

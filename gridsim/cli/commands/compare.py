@@ -24,13 +24,8 @@ from gridsim.cli.options import (
     verbose_option,
 )
 from gridsim.cli.output import file_name, print_lines, print_plan, print_text, progress_of, terminal_width
-from gridsim.cli.scenario_flags import (
-    prepare,
-    run_arguments,
-    scenario_of,
-    scenario_options,
-    shared_run_options,
-)
+from gridsim.cli.run_flags import run_arguments, shared_run_options
+from gridsim.cli.scenario_flags import prepare, scenario_of, scenario_options
 from gridsim.cli.study_flags import (
     check_means,
     check_report,

@@ -18,12 +18,8 @@ from gridsim.cli.options import (
     settings_option,
 )
 from gridsim.cli.output import progress_of
-from gridsim.cli.scenario_flags import (
-    faultless_scenario_options,
-    prepare,
-    scenario_of,
-    time_limit_option,
-)
+from gridsim.cli.run_flags import time_limit_option
+from gridsim.cli.scenario_flags import faultless_scenario_options, prepare, scenario_of
 from gridsim.cli.study_flags import check_study, execution_arguments, execution_options, show_study
 from gridsim.errors import ScenarioError
 

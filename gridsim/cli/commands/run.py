@@ -37,14 +37,8 @@ from gridsim.cli.output import (
     scenario_files,
     show_result,
 )
-from gridsim.cli.scenario_flags import (
-    prepare,
-    resumed_threads_option,
-    run_arguments,
-    run_options,
-    scenario_options,
-    time_limit_option,
-)
+from gridsim.cli.run_flags import resumed_threads_option, run_arguments, run_options, time_limit_option
+from gridsim.cli.scenario_flags import prepare, scenario_options
 from gridsim.cli.study_flags import check_animation, check_report
 from gridsim.errors import ScenarioError
 

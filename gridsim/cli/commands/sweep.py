@@ -194,7 +194,7 @@ def _show_part(
 
 def _with_settings(definition: Sweep, settings: Sequence[str]) -> Sweep:
     """Return a sweep with the parameters of ``--set``, in place of those of the file, at all points."""
-    from gridsim.cli.scenario_flags import settings_by_label
+    from gridsim.cli.settings import settings_by_label
 
     tables: dict[str, dict[str, Any]] = {}
     kinds = {label: type(scheduler) for label, scheduler in definition.schedulers.items()}

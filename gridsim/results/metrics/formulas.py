@@ -173,7 +173,7 @@ def load_of_whole_machines(applications: Applications, platform: Platform) -> fl
 
     A job takes the fewest machines on which its cores fit.
     """
-    if platform.cores is None or np.ptp(platform.cores) or platform.extremes[0] != platform.extremes[1]:
+    if platform.cores is None or np.ptp(platform.cores) or not platform.has_equal_speeds:
         return math.nan
     cores = int(platform.cores[0])
     per_machine = cores // (1 if applications.cores is None else applications.cores)

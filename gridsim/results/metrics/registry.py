@@ -7,7 +7,7 @@ replications, sweeps, stores, ladders and the reference page of outputs then inc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -857,6 +857,11 @@ def default_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[
         if any(math.isfinite(run_values.get(name, math.nan)) for run_values in values)
     ]
     return [first, *names]
+
+
+def known_name(metric: str, names: Container[str]) -> str:
+    """Return the name of a metric that may be given by an alias; a metric among `names` keeps its name."""
+    return metric if metric in names else ALIASES.get(metric, metric)
 
 
 def display_name(name: str) -> str:
