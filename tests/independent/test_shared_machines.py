@@ -23,7 +23,7 @@ MINIMUM = {
     **{"compared": 900, "lost": 500, "over limit": 500, "predicted": 500, "too few machines": 100},
     **{"reserved": 5000, "reserved now": 300, "would delay": 1000, "several on a machine": 1000},
     **{"ends by the shadow time": 500, "leaves enough": 300, "elsewhere": 50, "backfilled": 100},
-    **{"gave up": 500, "moved": 500, "corrected twice": 300},
+    **{"gave up": 400, "moved": 500, "corrected twice": 300},
 }
 
 
@@ -186,7 +186,7 @@ def test_batch_queue_equals_an_independent_simulator() -> None:
         try:
             result = case.run()
         except ScenarioError as error:
-            assert "must allow some jobs of queue" in str(error)
+            assert "must allow some jobs" in str(error)
             continue
         simulator = case.simulate()
         # an execution that a failure interrupts as it starts has no row
