@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gridsim.results.comparability import has_equal_jobs
 from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate, estimate, ratio_of_means
 from gridsim.results.result import Result
 from gridsim.studies.overview import value_text
@@ -40,7 +41,7 @@ def size_effect(
     parts = []
     for row in others:
         name = next((name for name in row if results[name].scheduler == results[best].scheduler), None)
-        if name is None or not _has_equal_jobs(results[name], results[best]):
+        if name is None or not has_equal_jobs(results[name], results[best]):
             continue
         change = _change_text(results[name], results[best], row[name], first[best])
         size = len(results[name].machines)
@@ -50,13 +51,6 @@ def size_effect(
     label = best.removesuffix(f" {len(results[best].machines)}")
     start = f"{value_text(first[best], unit)} with {len(results[best].machines):,}"
     return f"The {metric} of {label} is {start}, and {', '.join(parts)}."
-
-
-def _has_equal_jobs(result: Result, reference: Result) -> bool:
-    """Return whether two results have the same jobs or applications."""
-    jobs, others = result.applications, reference.applications
-    release = "stated_release" if "stated_release" in jobs and "stated_release" in others else "release"
-    return all(np.array_equal(jobs[name], others[name]) for name in (release, "tasks", "task_size"))
 
 
 def _change_text(result: Result, reference: Result, value: float, least: float) -> str:
