@@ -1,11 +1,13 @@
-"""The sentence on what other numbers of machines change for the best scheduler of a comparison."""
+"""What other numbers of machines change: a sentence on the best scheduler, and numbers by group of jobs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gridsim.results.comparability import has_equal_jobs
 from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate, estimate, ratio_of_means
@@ -53,6 +55,19 @@ def size_effect(
     return f"The {metric} of {label} is {start}, and {', '.join(parts)}."
 
 
+def size_change(result: Result, reference: Result, selected: NDArray[np.bool_]) -> str:
+    """Return the relative change of the mean waiting time of the jobs `selected`; "-" if there is none.
+
+    If the jobs of both results span enough weeks, it has an interval over them.
+    """
+    waits = [run.applications["waiting"][selected & run.is_counted] for run in (result, reference)]
+    value, least = (float(np.nanmean(column)) if np.isfinite(column).any() else math.nan for column in waits)
+    if not least > 0.0 or math.isnan(value):
+        return "-"
+    ratio = _ratio_over_weeks(result, reference, selected)
+    return excess_text(value, least) if ratio is None else interval_text(ratio)
+
+
 def _change_text(result: Result, reference: Result, value: float, least: float) -> str:
     """Return the relative change of a value in brackets, with an interval over the weeks of a log."""
     if least <= 0.0 or value == least:
@@ -63,11 +78,13 @@ def _change_text(result: Result, reference: Result, value: float, least: float) 
     return f" ({interval_text(ratio)} over {ratio.seeds} weeks)"
 
 
-def _ratio_over_weeks(result: Result, reference: Result) -> Estimate | None:
+def _ratio_over_weeks(
+    result: Result, reference: Result, selected: NDArray[np.bool_] | Literal[True] = True
+) -> Estimate | None:
     """Return the ratio of the mean waiting times of equal jobs; None if they span too few weeks."""
     release = reference.applications["release"]
     waits = [run.applications["waiting"] for run in (result, reference)]
-    counted = reference.is_counted & np.isfinite(waits[0]) & np.isfinite(waits[1])
+    counted = selected & reference.is_counted & np.isfinite(waits[0]) & np.isfinite(waits[1])
     _, week = np.unique(release[counted] // _WEEK, return_inverse=True)
     if not len(week) or week.max() + 1 < MIN_SEEDS:
         return None

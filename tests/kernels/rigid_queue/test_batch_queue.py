@@ -442,8 +442,8 @@ def test_predictions_are_the_mean_of_the_last_two_runs_of_a_user() -> None:
 def test_predictions_that_jobs_outlive_grow_up_to_their_requests() -> None:
     """Job 2 is expected to run for 1 min, then 2, 7 and 22, and for 30 at last; it runs for 40.
 
-    Job 3 needs both machines, so job 4, which lasts for 10 min, waits until job 2 is expected to end 10 min later: at
-    7 min, when 15 are left.
+    Job 3 needs both machines, so job 4, which lasts for 10 min, waits until job 2 is expected to run for at
+    least 10 min more: when it has run for 7, and 15 are left.
     """
     minute = 60 * 10**9
     run, ask = (np.array(times) * minute for times in ([1, 1, 40, 1, 10], [1, 1, 30, 1, 10]))
@@ -462,7 +462,7 @@ def test_predictions_that_jobs_outlive_grow_up_to_their_requests() -> None:
     "kind", [{"depth": 0, "order": "sjf"}, {}, {"concrete": True}, {"depth": 3}, {"conservative": True}]
 )
 def test_corrected_predictions_equal_reference(kind: dict[str, Any]) -> None:
-    """On one partition and on two, with failures that cut off corrected jobs; some jobs outlive their requests."""
+    """On one partition and on two, with failures that cut off corrected jobs; some outlive their requests."""
     rng, grown = np.random.default_rng(len(kind)), 0
     for case in range(20):
         machines, jobs = int(rng.integers(3, 8)), 24
