@@ -78,23 +78,23 @@ def _change_tables(groups: Sequence[JobGroups], results: Mapping[str, Result]) -
     """
     tables = []
     for first in {each.group: each for each in reversed(groups)}.values():
-        before = scheduler_results(first.of_scenario(results))
+        references = scheduler_results(first.of_scenario(results))
         pairs = [
-            (name, other)
+            (name, base)
             for name, result in scheduler_results(results).items()
-            for other, reference in before.items()
+            for base, reference in references.items()
             if len(result.machines) != len(reference.machines)
             and result.scheduler == reference.scheduler
             and has_equal_jobs(result, reference)
         ]
         if not pairs:
             continue
-        rows = first.rows(before)[:_MAX_GROUPS]
+        rows = first.rows(references)[:_MAX_GROUPS]
         members = [first.members == first.names.index(row[first.group]) for row in rows]
         columns = _first_columns(first.group, noun_of(results), rows)
-        for name, other in pairs:
-            cells = [size_change(results[name], results[other], is_member) for is_member in members]
-            columns.append((name, f"from {other}", cells))
+        for name, base in pairs:
+            cells = [size_change(results[name], results[base], is_member) for is_member in members]
+            columns.append((name, f"from {base}", cells))
         interval = (
             f" [{LEVEL:.0%} interval over weeks]" if any("[" in c for _, _, cs in columns for c in cs) else ""
         )

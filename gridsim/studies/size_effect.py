@@ -55,16 +55,17 @@ def size_effect(
     return f"The {metric} of {label} is {start}, and {', '.join(parts)}."
 
 
-def size_change(result: Result, reference: Result, selected: NDArray[np.bool_]) -> str:
-    """Return the relative change of the mean waiting time of the jobs `selected`; "-" if there is none.
+def size_change(result: Result, reference: Result, is_member: NDArray[np.bool_]) -> str:
+    """Return the relative change of the mean waiting time of some jobs, bool[jobs]; "-" if there is none.
 
-    If the jobs of both results span enough weeks, it has an interval over them.
+    It is of the jobs that ran in both results.  If these span enough weeks, it has an interval over them.
     """
-    waits = [run.applications["waiting"][selected & run.is_counted] for run in (result, reference)]
-    value, least = (float(np.nanmean(column)) if np.isfinite(column).any() else math.nan for column in waits)
-    if not least > 0.0 or math.isnan(value):
+    waits = [run.applications["waiting"][is_member & run.is_counted] for run in (result, reference)]
+    has_run = np.isfinite(waits[0]) & np.isfinite(waits[1])
+    value, least = (float(wait[has_run].mean()) if has_run.any() else 0.0 for wait in waits)
+    if least <= 0.0:
         return "-"
-    ratio = _ratio_over_weeks(result, reference, selected)
+    ratio = _ratio_over_weeks(result, reference, is_member)
     return excess_text(value, least) if ratio is None else interval_text(ratio)
 
 
@@ -79,12 +80,12 @@ def _change_text(result: Result, reference: Result, value: float, least: float) 
 
 
 def _ratio_over_weeks(
-    result: Result, reference: Result, selected: NDArray[np.bool_] | Literal[True] = True
+    result: Result, reference: Result, is_member: NDArray[np.bool_] | Literal[True] = True
 ) -> Estimate | None:
     """Return the ratio of the mean waiting times of equal jobs; None if they span too few weeks."""
     release = reference.applications["release"]
     waits = [run.applications["waiting"] for run in (result, reference)]
-    counted = selected & reference.is_counted & np.isfinite(waits[0]) & np.isfinite(waits[1])
+    counted = is_member & reference.is_counted & np.isfinite(waits[0]) & np.isfinite(waits[1])
     _, week = np.unique(release[counted] // _WEEK, return_inverse=True)
     if not len(week) or week.max() + 1 < MIN_SEEDS:
         return None
