@@ -16,7 +16,8 @@ does not fit is the discipline:
   delay none of these.  Reservations are made anew whenever the queue is examined.
 - ``conservative``: every job keeps its reservation, which it gets when it is submitted.  When a job ends before its
   estimate, each waiting job in turn moves to its earliest start among the reservations of the others (compression):
-  no job ever starts after its first reservation, unless a job runs beyond its estimate or a machine fails.
+  no job ever starts after its first reservation, unless a job runs beyond its estimate or a machine fails.  If
+  machines fail or recover, all reservations are made anew, and those of a partition if a prediction is corrected.
 
 Machines may be divided into partitions, each with reservations of its own; the order is one of all jobs.
 
@@ -24,8 +25,8 @@ The order is that of submissions, or of `ranks`; or it is dynamic: the jobs with
 their waiting times come first, computed anew whenever the queue is examined.  Jobs of equal turn are in order of
 submission, then of number.
 
-The queue is examined only when a job has ended or was submitted, a machine has failed or recovered, or a reserved
-start has come.  At other instants no job starts, although the shadow time moves while jobs run beyond their estimates.
+The queue is examined only when a job has ended or was submitted, a machine has failed or recovered, a reserved start
+has come, or a prediction was corrected.  At other instants no job starts, although the shadow time moves while jobs run beyond their estimates.
 
 Source: Lifka, "The ANL/IBM SP scheduling system" (1995); Mu'alem and Feitelson, "Utilization, predictability,
 workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling" (2001); Tang et al., "Fault-aware,
@@ -89,7 +90,8 @@ cdef class JobQueue(OrderedQueue):
         ``half_life`` (s, a week by default), and ``base``, float64[jobs], which is added.
     predicted
         Whether the estimate of a job is the mean run time of the last two jobs of its user that have ended, at most
-        `estimate`, once there are two.  It is made when the job is submitted.
+        `estimate`, once there are two.  It is made when the job is submitted.  If the job still runs when it is over,
+        it grows by 1, 5, 15 and 30 min, then 1, 2, 5, 10, 20, 50 and 100 h, one after the other, up to `estimate`.
     users
         int64[jobs], the user of each job, from 0 on; needed for predictions, shares and limits.
     limit
@@ -237,6 +239,10 @@ cdef class JobQueue(OrderedQueue):
     cdef void _before_leave(self, int job) noexcept nogil:
         self.blocked = False
         OrderedQueue._before_leave(self, job)
+
+    cdef void _before_correction(self, int job) noexcept nogil:
+        self.blocked = False
+        self.profiles[self.partition[job]].n = 0        # all its reservations are made anew
 
     cdef bint _after_end(self, int job) noexcept nogil:
         OrderedQueue._after_end(self, job)
@@ -495,7 +501,7 @@ cdef class JobQueue(OrderedQueue):
         cdef Py_ssize_t k
         cdef int reason, job
         if self.must_examine or profile.n == 0:
-            # after a failure all reservations are recomputed
+            # after a failure or the correction of a prediction all reservations are recomputed
             if not self._fill_plan(p):
                 return NO_MEMORY
             for k in range(self.n_line):

@@ -133,10 +133,7 @@ cdef class ManualQueue(JobRuns):
         if self.status[job] == WAITING:
             self.estimate[job] = estimate
             return
-        self._forget_end(<int> job)
-        self.estimate[job] = estimate
-        self._insert_end(<int> job)
-        self.n_running += 1
+        self._move_end(<int> job, estimate)
 
     def estimate_of(self, Py_ssize_t job) -> int:
         """Return the estimate of a job, ns."""

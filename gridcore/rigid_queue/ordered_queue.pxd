@@ -11,6 +11,7 @@ cdef class OrderedQueue(JobRuns):
     cdef readonly bint predicted
     cdef int order
     cdef const long long[::1] requests
+    cdef char[::1] corrections             # by job: how often its prediction was corrected
     cdef const int[::1] rank               # by job; jobs of equal ranks are in order of submission
     cdef int[::1] place, job_at            # the place of each job by rank and submission, and the job at each place
     cdef int[::1] next_place               # by rank: the place of the next job, if `releases` decide the submissions
@@ -39,6 +40,8 @@ cdef class OrderedQueue(JobRuns):
     cdef void _set_place(self, int job) noexcept nogil
     cdef void _insert(self, int job) noexcept nogil
     cdef void _predict(self, int job) noexcept nogil
+    cdef int _next_outlived(self) noexcept nogil
+    cdef void _before_correction(self, int job) noexcept nogil
     cdef bint _has_ended_after(self, int job, int other) noexcept nogil
     cdef void _close_line(self) noexcept nogil
     cdef bint _is_limited(self, int job) noexcept nogil

@@ -2,7 +2,8 @@
 
 The order is that of submissions, or of `ranks`; or it is dynamic: the jobs with the highest values of a function of
 their waiting times come first, computed anew whenever the queue is examined.  Jobs of equal turn are in order of
-submission, then of number.  Users and queues may have limits, and estimates may be predicted.
+submission, then of number.  Users and queues may have limits, and estimates may be predicted.  The prediction of a job
+that is still running when it is over grows by `INCREMENTS`, one after the other, up to what the user requested.
 
 Source: Tang et al., "Fault-aware, utility-based job scheduling on Blue Gene/P systems" (2009: WFP and UNICEF); Tsafrir
 et al., "Backfilling using system-generated predictions rather than user runtime estimates" (2007).
@@ -14,6 +15,7 @@ from libc.stdlib cimport free, qsort
 from libc.string cimport memmove
 
 from gridcore.common.arguments cimport _Guard, check_lengths, guard, indices
+from gridcore.common.instants cimport NEVER
 from gridcore.common.memory cimport reallocate
 from gridcore.rigid_queue.runs cimport LAST_END, NO_MEMORY, SIGNALS, TOO_LATE, WAITING, JobRuns
 
@@ -22,6 +24,11 @@ import numpy as np
 from gridcore.common.state import AMOUNT
 
 __all__ = ["OrderedQueue"]
+
+# by how much the prediction of a job that outlives it grows at each correction, s; then by the last of them
+cdef enum:
+    N_INCREMENTS = 11
+cdef long long* INCREMENTS = [60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000, 360000]
 
 
 cdef int _compare_turns(const void* one, const void* two) noexcept nogil:
@@ -83,6 +90,7 @@ cdef class OrderedQueue(JobRuns):
             raise ValueError(f"limit must be >= 0, got {limit}")
         self.order, self.limit, self.predicted = _ORDERS[order], limit, predicted
         self.requests = np.array(self.estimate)
+        self.corrections = np.zeros(self.jobs if predicted else 0, np.int8)
         ranks = np.zeros(self.jobs, np.int64) if ranks is None else indices(ranks, "ranks", 0, self.jobs)
         check_lengths(self.jobs, len(ranks), self.sizes_name, "ranks")
         self.rank = ranks.astype(np.int32)
@@ -160,10 +168,11 @@ cdef class OrderedQueue(JobRuns):
     cdef dict _columns(self):
         return {**JobRuns._columns(self), **{name: np.asarray(column) for name, column in (
             ("last_jobs", self.last_jobs), ("in_use", self.in_use), ("used_at", self.used_at), ("used", self.used),
-            ("queue_in_use", self.queue_in_use))}}
+            ("queue_in_use", self.queue_in_use), ("corrections", self.corrections))}}
 
     cdef dict _limits(self):
-        return {**JobRuns._limits(self), "used": AMOUNT, "last_jobs": (-1, self.jobs)}
+        return {**JobRuns._limits(self), "used": AMOUNT, "last_jobs": (-1, self.jobs),
+                "corrections": (0, N_INCREMENTS)}
 
     cdef int[::1] _first_places(self):
         """Return the first place of the jobs of each rank: int32[jobs]."""
@@ -215,6 +224,35 @@ cdef class OrderedQueue(JobRuns):
         self.estimate[job] = self.requests[job]
         if last >= 0 and before >= 0:
             self.estimate[job] = max(1, min(self.requests[job], (self.length[last] + self.length[before]) // 2))
+
+    cdef int _next_outlived(self) noexcept nogil:
+        """Return the running job whose prediction is over first, if it may still grow; -1 if there is none."""
+        cdef Py_ssize_t k = self.n_running
+        cdef int job
+        if self.predicted:
+            while k > 0:
+                k -= 1
+                job = self.estimated_ends[k].job
+                if self.estimate[job] < self.requests[job]:
+                    return job
+        return -1
+
+    cdef long long _next_correction(self) noexcept nogil:
+        cdef int job = self._next_outlived()
+        return NEVER if job < 0 else self.start[job] + self.estimate[job]
+
+    cdef void _correct(self) noexcept nogil:
+        cdef int job = self._next_outlived()
+        cdef long long estimate
+        while job >= 0 and self.start[job] + self.estimate[job] <= self.now:
+            estimate = self.estimate[job] + 1000000000 * INCREMENTS[self.corrections[job]]
+            self.corrections[job] = min(self.corrections[job] + 1, N_INCREMENTS - 1)
+            self._before_correction(job)
+            self._move_end(job, min(estimate, self.requests[job]))
+            job = self._next_outlived()
+
+    cdef void _before_correction(self, int job) noexcept nogil:
+        """Handle that the estimate of a running job grows: what was planned by it is no longer valid."""
 
     cdef void _before_start(self, int job) noexcept nogil:
         self._decay(self.user[job])

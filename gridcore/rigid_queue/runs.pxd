@@ -66,6 +66,8 @@ cdef class JobRuns:
     cdef void _join(self, int job, bint is_new) noexcept nogil
     cdef void _before_start(self, int job) noexcept nogil
     cdef void _before_leave(self, int job) noexcept nogil
+    cdef long long _next_correction(self) noexcept nogil
+    cdef void _correct(self) noexcept nogil
     cdef bint _after_end(self, int job) noexcept nogil
     cdef void _handle_over(self, int job) noexcept nogil
     cdef void _place_joined(self, known) except *
@@ -87,6 +89,7 @@ cdef class JobRuns:
     cdef bint _start_on(self, int job, int span) noexcept nogil
     cdef void _schedule(self, int job) noexcept nogil
     cdef void _insert_end(self, int job) noexcept nogil
+    cdef void _move_end(self, int job, long long estimate) noexcept nogil
     cdef void _forget_end(self, int job) noexcept nogil
     cdef bint _end(self) noexcept nogil
     cdef bint _leave(self, int job, bint completed) noexcept nogil

@@ -174,6 +174,13 @@ cdef class JobRuns:
         """Handle that a job has ended; return False if memory runs out."""
         return True
 
+    cdef long long _next_correction(self) noexcept nogil:
+        """Return the first instant at which the estimate of a running job is corrected; NEVER if there is none."""
+        return NEVER
+
+    cdef void _correct(self) noexcept nogil:
+        """Correct the estimates of running jobs that are due now."""
+
     cdef void _handle_over(self, int job) noexcept nogil:
         """Handle that a job ended now, or was rejected: jobs may be submitted after it."""
         if self.releases is not None:
@@ -530,7 +537,7 @@ cdef class JobRuns:
                 at = self.coming_at[self.n_joined]
             if self.releases is not None:
                 at = min(at, self.releases.first())
-            at = min(at, self.wake_at)
+            at = min(at, self.wake_at, self._next_correction())
             if self.must_examine:
                 at = self.now
             elif at > until or at == NEVER:
@@ -540,6 +547,7 @@ cdef class JobRuns:
             while self.n_running > 0 and self.ends[0].at <= at:
                 if not self._end():
                     return NO_MEMORY
+            self._correct()
             while True:
                 job = -1
                 if self.releases is not None:
@@ -616,6 +624,13 @@ cdef class JobRuns:
         cdef Py_ssize_t k = self._place(self.start[job] + self.estimate[job], job)
         self.n_running -= 1
         memmove(&self.estimated_ends[k], &self.estimated_ends[k + 1], (self.n_running - k) * sizeof(EstimatedEnd))
+
+    cdef void _move_end(self, int job, long long estimate) noexcept nogil:
+        """Change the estimate of a running job."""
+        self._forget_end(job)
+        self.estimate[job] = estimate
+        self._insert_end(job)
+        self.n_running += 1
 
     cdef bint _end(self) noexcept nogil:
         """End the running job that ends first; return False if memory runs out."""

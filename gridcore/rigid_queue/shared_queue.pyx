@@ -19,7 +19,8 @@ at the shadow time after all ends up to it.  Each later job starts, in queue ord
 by the shadow time; or if it fits now on what the reservation leaves free at the shadow time, which it then reduces.  If
 too few machines are up for the head, there is no shadow time, and every job that fits starts.
 
-The queue is examined only when a job has ended or was submitted, or a machine has failed or recovered.
+The queue is examined only when a job has ended or was submitted, a machine has failed or recovered, or a prediction was
+corrected.
 
 The reference implementation is `tests.reference.shared_queue`.
 """
@@ -487,6 +488,9 @@ cdef class SharedQueue(OrderedQueue):
         self.head[self.partition[job]] = -1
         self.epoch_now += 1
         OrderedQueue._before_leave(self, job)
+
+    cdef void _before_correction(self, int job) noexcept nogil:
+        self.head[self.partition[job]] = -1
 
     cdef int _examine(self) noexcept nogil:
         cdef Py_ssize_t p

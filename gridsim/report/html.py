@@ -14,7 +14,7 @@ from gridsim.report.contents import Page, of_results, of_study
 from gridsim.results.job_groups import Group
 from gridsim.results.result import Result
 from gridsim.studies.compare import Comparison
-from gridsim.studies.groups import groups_of_results, waiting_table
+from gridsim.studies.groups import group_tables, groups_of_results
 from gridsim.studies.study import Study
 from gridsim.support.files import atomic_file
 from gridsim.support.imports import import_extra
@@ -112,7 +112,7 @@ def _page(
             bound=results.bound,
             files=files,
             remarks=[*filter(None, [results.log_remark]), *results.warnings],
-            further=[waiting_table(group, results.all_results) for group in results.groups],
+            further=group_tables(results.groups, results.all_results),
             is_comparable=True if results.scenarios else None,
         )
     if isinstance(results, Result):
@@ -127,7 +127,7 @@ def _page(
     for name, result in results.items():
         if not isinstance(name, str) or not isinstance(result, Result):
             raise ScenarioError(f"results[{name!r}] must be a Result, got {result!r}")
-    further = [waiting_table(groups, results) for groups in groups_of_results(by, results)]
+    further = group_tables(groups_of_results(by, results), results)
     return of_results(results, title=title, files=files, further=further)
 
 

@@ -46,6 +46,12 @@ def job_difference(result: Result, reference: Result) -> str:
     )
 
 
+def has_equal_jobs(result: Result, reference: Result) -> bool:
+    """Return whether two results have the same applications, whatever their machines are."""
+    columns = {name: _stated_column(reference, name) for name in _COMPARED_COLUMNS}
+    return not _application_difference(result, columns)
+
+
 def _stated_column(result: Result, name: str) -> NDArray[Any]:
     """Return a column of the applications as the workload states it, not the time of their actual release."""
     table = result.applications
@@ -63,10 +69,16 @@ def _difference(result: Result, speeds: Any, columns: Mapping[str, Any]) -> str:
     columns
         Columns of the applications, those of `_COMPARED_COLUMNS`.
     """
-    table, speeds_of_result, rigid = result.applications, result.machines["speed"], result.rigid
-    items, item = ("jobs", "job") if rigid else ("applications", "application")
+    speeds_of_result = result.machines["speed"]
     if not np.array_equal(speeds_of_result, speeds):
         return f"machines of the result, {_describe_speeds(speeds_of_result)}, got {_describe_speeds(speeds)}"
+    return _application_difference(result, columns)
+
+
+def _application_difference(result: Result, columns: Mapping[str, Any]) -> str:
+    """Return the first difference between the applications of `result` and given ones; "" if none."""
+    table, rigid = result.applications, result.rigid
+    items, item = ("jobs", "job") if rigid else ("applications", "application")
     if len(columns["release"]) != len(table):
         return f"{len(table)} {items} of the result, got {len(columns['release'])}"
     for name, unit in _COMPARED_COLUMNS.items():
@@ -76,7 +88,7 @@ def _difference(result: Result, speeds: Any, columns: Mapping[str, Any]) -> str:
         for i in np.flatnonzero(different)[:1]:
             if rigid and name in _RIGID_NAMES:  # task_size is the run time at the speed of the machines
                 name, unit, factor = _RIGID_NAMES[name]
-                speed = float(speeds_of_result[0]) if factor else 1.0
+                speed = float(result.machines["speed"][0]) if factor else 1.0
                 actual, expected = actual / speed, expected / speed
             return (
                 f"{items} of the result, where {name} of {item} {i} is {expected[i]:.12g} {unit}, "

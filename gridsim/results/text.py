@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from gridsim.model.scenario import Scenario
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.formulas import offered_load, total
@@ -329,11 +327,9 @@ def interruption_text(result: Any, noun: str) -> str:
         return ""
     count = int((jobs["resubmitted"] > 0).sum())
     text = f"{_count_text(count, 'job')} interrupted and begun again, {_count_text(runs, 'time')} in all"
-    if "cancelled" in jobs:  # users cut off runs as well
+    if math.isnan(lost := result.lost_core_hours):
         return text
-    ran = ~np.isnan(jobs["finish"])
-    lost = total(result.machines["busy"]) - total((result.width * jobs["run_time"])[ran])
-    return f"{text}, {number_text(max(lost, 0.0) / 3600.0)} {noun}-hours lost"
+    return f"{text}, {number_text(lost)} {noun}-hours lost"
 
 
 def _task_data_text(facts: Facts) -> str:

@@ -37,7 +37,7 @@ from gridsim.studies.comparison_table import (
     verdict,
 )
 from gridsim.studies.exports import table_of_rows, to_csv
-from gridsim.studies.groups import numeric_group_rows, waiting_table
+from gridsim.studies.groups import group_tables, numeric_group_rows
 from gridsim.studies.log_reference import LOG, LogReference, log_reference
 from gridsim.studies.overview import Overview, as_text
 from gridsim.studies.queue_remark import shared_queues
@@ -126,7 +126,7 @@ class Comparison(Study):
             {**context_lines(results, self.baseline), **self.queues},
             [
                 comparison_table(results, rows, self.baseline, self.bound, verbose=full),
-                *(waiting_table(group, results) for group in self.groups),
+                *group_tables(self.groups, results),
             ],
             verdict(results, rows),
             [*lines, *filter(None, [self.log_remark])],
@@ -429,7 +429,7 @@ def compare(
     queues: dict[str, str] = {}
     if first.workload.rigid:
         with scope:
-            queues = shared_queues(first, schedulers, _check_runs(cells, schedulers, options))
+            queues = shared_queues(first, schedulers.values(), _check_runs(cells, schedulers, options))
 
     def plan(applications: Applications | None = None) -> dict[str, str]:
         return _plan_lines(cells, schedulers, baseline, skip_days, applications) | queues

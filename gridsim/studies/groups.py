@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsim.results.comparability import has_equal_jobs
 from gridsim.results.job_groups import Group, JobGroups, known_groups, rows_of_values
 from gridsim.results.metrics.estimates import LEVEL, Estimate, estimate
 from gridsim.results.metrics.formulas import mean
@@ -16,12 +17,18 @@ from gridsim.results.text import waiting_unit
 from gridsim.studies.comparison_table import comparable_rows, is_one_queue, noun_of, scheduler_results
 from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.overview import TextTable, convert_times, enumeration
+from gridsim.studies.size_effect import size_change
 from gridsim.support.arrays import Floats
 from gridsim.support.text import number_text
 
 #: Largest number of groups in a table: those with the most core-hours.
 _MAX_GROUPS = 20
 _OF_ACCEPTED = "mean waiting times are of the jobs that were not rejected"
+
+
+def group_tables(groups: Sequence[JobGroups], results: Mapping[str, Result]) -> list[TextTable]:
+    """Return a table of mean waiting times for each of `groups`, and their changes with other machines."""
+    return [*(waiting_table(each, results) for each in groups), *_change_tables(groups, results)]
 
 
 def waiting_table(groups: JobGroups, results: Mapping[str, Result]) -> TextTable:
@@ -62,6 +69,37 @@ def waiting_table(groups: JobGroups, results: Mapping[str, Result]) -> TextTable
     of_scenario = f" ({groups.label})" if groups.label else ""
     table = _table(f"Mean waiting time by {groups.group}{of_scenario}", columns, notes)
     return convert_times(table, {"waiting": unit})
+
+
+def _change_tables(groups: Sequence[JobGroups], results: Mapping[str, Result]) -> list[TextTable]:
+    """Return a table by each group of what other numbers of machines change for the same jobs.
+
+    A column is a scheduler on other machines than those of the first scenario, on which it runs as well.
+    """
+    tables = []
+    for first in {each.group: each for each in reversed(groups)}.values():
+        references = scheduler_results(first.of_scenario(results))
+        pairs = [
+            (name, base)
+            for name, result in scheduler_results(results).items()
+            for base, reference in references.items()
+            if len(result.machines) != len(reference.machines)
+            and result.scheduler == reference.scheduler
+            and has_equal_jobs(result, reference)
+        ]
+        if not pairs:
+            continue
+        rows = first.rows(references)[:_MAX_GROUPS]
+        members = [first.members == first.names.index(row[first.group]) for row in rows]
+        columns = _first_columns(first.group, noun_of(results), rows)
+        for name, base in pairs:
+            cells = [size_change(results[name], results[base], is_member) for is_member in members]
+            columns.append((name, f"from {base}", cells))
+        interval = (
+            f" [{LEVEL:.0%} interval over weeks]" if any("[" in c for _, _, cs in columns for c in cs) else ""
+        )
+        tables.append(_table(f"Change of the mean waiting time by {first.group}{interval}", columns, []))
+    return tables
 
 
 def numeric_group_rows(groups: JobGroups, results: Mapping[str, Result]) -> list[dict[str, Any]]:

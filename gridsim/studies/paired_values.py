@@ -60,6 +60,9 @@ class PairedValues:
         Scheduler -> number of rejected rigid jobs, float64[seeds]; empty for bags.
     is_identical
         Whether all metrics of each scheduler are equal in several replications.
+    long_waits
+        Scheduler -> what a long wait of rigid jobs is, s: the larger of the means over replications of
+        `mean_waiting` and `p95_waiting`, whichever metrics `values` has; empty for bags.
     """
 
     seeds: tuple[int, ...]
@@ -69,6 +72,7 @@ class PairedValues:
     about: Mapping[str, str] = field(default_factory=dict)
     rejected: Mapping[str, Floats] = field(default_factory=dict)
     is_identical: bool = False
+    long_waits: Mapping[str, float] = field(default_factory=dict)
     _estimates: dict[tuple[str, ...], Estimate] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -163,13 +167,16 @@ class PairedValues:
         name, _, note = self.units.get(metric, "").partition(" ")
         if name != "s":
             return 1.0, self.units.get(metric, "")
-        together = [metric]
-        if "waiting" in metric:
-            together = [name for name in ("mean_waiting", "p95_waiting") if name in self.values] or [metric]
-        columns = [self.values[name] for name in together]
-        means = (max(mean(column[name]) for column in columns) for name in self.values[metric])
-        length, name = typical_unit(means)
+        if "waiting" in metric and self.long_waits:
+            length, name = self.waiting_unit
+        else:
+            length, name = typical_unit(mean(column) for column in self.values[metric].values())
         return length, f"{name} {note}".strip()
+
+    @property
+    def waiting_unit(self) -> tuple[float, str]:
+        """The length and the name of the unit of all waiting times of rigid jobs."""
+        return typical_unit(self.long_waits.values())
 
     def short_wait(self, metric: str) -> str:
         """Return the limit below which all means of waiting times are, as text; "" if some are not.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
@@ -27,11 +27,13 @@ from gridsim.results.metrics.registry import default_metrics
 from gridsim.results.metrics.selection import RequestedMetrics, requested_metrics
 from gridsim.results.metrics.window import checked_days
 from gridsim.results.text import planned_lines
+from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.overview import enumeration, queue_order_lines
+from gridsim.studies.queue_remark import shared_queues
 from gridsim.studies.replicate_result import Replicates, replicates_of
 from gridsim.support.announcement import announce
 from gridsim.support.arguments import integer, real, sequence, short_repr, suggest_arguments
@@ -162,7 +164,7 @@ def replicate(
                             f"by must not be {group!r} if workload.resample draws {group}s, which differ "
                             "between replications"
                         )
-                about.update(plan_lines(scenarios[0], hold, executor, skip_days))
+                about.update(plan_lines(scenarios[0], schedulers.values(), hold, executor, skip_days))
                 announce(lambda: about)
             cells = [
                 Cell(
@@ -216,15 +218,19 @@ def replicate(
 
 
 def plan_lines(
-    scenario: Scenario, hold: Collection[str], executor: Executor | None = None, skip_days: float = 0.0
+    scenario: Scenario,
+    schedulers: Iterable[Scheduler],
+    hold: Collection[str],
+    executor: Executor | None = None,
+    skip_days: float = 0.0,
 ) -> dict[str, str]:
-    """Return lines on a replication, on the applications that count, and on what is drawn anew in each.
+    """Return lines on a replication, its applications that count and queues, and on what is drawn anew.
 
     They must be possible if the runs are on this machine.  Elsewhere there may be files and memory that are
     not here.
     """
     try:
-        lines = planned_lines(scenario, skip_days=skip_days)
+        lines = planned_lines(scenario, skip_days=skip_days) | shared_queues(scenario, schedulers)
     except (GridSimError, OSError, MemoryError):
         if executor is None or isinstance(executor, Processes):
             raise

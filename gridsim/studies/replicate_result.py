@@ -16,6 +16,7 @@ from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation, rank
 from gridsim.plots.style import quantity_title
 from gridsim.results.job_groups import Group
 from gridsim.results.metrics.estimates import Estimate
+from gridsim.results.metrics.formulas import mean
 from gridsim.results.metrics.registry import (
     MetricFunction,
     display_name,
@@ -50,7 +51,7 @@ from gridsim.studies.overview import (
 from gridsim.studies.paired_values import PairedValues
 from gridsim.studies.study import Study, digest_of_runs
 from gridsim.support.arrays import Floats
-from gridsim.support.text import WIDTH, typical_unit
+from gridsim.support.text import WIDTH
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ class Replicates(PairedValues, Study):
             reached=None,
             files={**self.files, **other.files},
             rejected={**self.rejected, **other.rejected},
+            long_waits={**self.long_waits, **other.long_waits},
             is_identical=self.is_identical and other.is_identical,
             remarks=tuple(dict.fromkeys((*self.remarks, *other.remarks))),
             groups=tuple(
@@ -174,7 +176,7 @@ class Replicates(PairedValues, Study):
             facts,
             [
                 *(self._metric_table(metric) for metric in self.values),
-                *(group.table(self.noun, self._waiting_unit()) for group in self.groups),
+                *(group.table(self.noun, self.waiting_unit) for group in self.groups),
             ],
             self.verdict(),
             remarks=[*self.remarks, *self._missing_waits()],
@@ -261,14 +263,6 @@ class Replicates(PairedValues, Study):
                 cells.append(ratio or (mark, "-"))
             rows.append(cells)
         return rows
-
-    def _waiting_unit(self) -> tuple[float, str]:
-        """Return the length and the name of the unit of waiting times by group."""
-        if "mean_waiting" in self.values:
-            length, name = self.unit("mean_waiting")
-            return length, name.partition(" ")[0]
-        rows = (row for group in self.groups for row in group.rows(1)[:1])
-        return typical_unit(wait.mean for row in rows for wait in row["mean_waiting"].values())
 
     def cell_rows(
         self, metric: str, names: Iterable[str], base: str | None, length: float = 1.0
@@ -541,6 +535,14 @@ def replicates_of(
             name: np.array([run.get("failed", math.nan) for run in runs[k::count]])
             for k, name in enumerate(schedulers)
             if rigid and "failed" not in user_metrics
+        },
+        long_waits={
+            name: max(
+                mean(np.array([run.get(metric, math.nan) for run in runs[k::count]]))
+                for metric in ("mean_waiting", "p95_waiting")
+            )
+            for k, name in enumerate(schedulers)
+            if rigid
         },
         is_identical=len(numbers) > 1 and all(_are_equal(runs[k::count]) for k in range(count)),
         groups=group_means(by, records_of),

@@ -1,12 +1,15 @@
-"""A sentence on the effect of the number of machines on the best scheduler of a comparison."""
+"""What other numbers of machines change: a sentence on the best scheduler, and numbers by group of jobs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gridsim.results.comparability import has_equal_jobs
 from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate, estimate, ratio_of_means
 from gridsim.results.result import Result
 from gridsim.studies.overview import value_text
@@ -45,7 +48,7 @@ def size_effect(
     parts = []
     for row in others:
         name = next((name for name in row if results[name].scheduler == results[best].scheduler), None)
-        if name is None or not _has_equal_jobs(results[name], results[best]):
+        if name is None or not has_equal_jobs(results[name], results[best]):
             continue
         change = _change_text(results[name], results[best], row[name], first[best])
         size = len(results[name].machines)
@@ -57,11 +60,18 @@ def size_effect(
     return f"The {metric} of {label} is {start}, and {', '.join(parts)}."
 
 
-def _has_equal_jobs(result: Result, reference: Result) -> bool:
-    """Return whether two results have the same jobs or applications."""
-    jobs, others = result.applications, reference.applications
-    release = "stated_release" if "stated_release" in jobs and "stated_release" in others else "release"
-    return all(np.array_equal(jobs[name], others[name]) for name in (release, "tasks", "task_size"))
+def size_change(result: Result, reference: Result, is_member: NDArray[np.bool_]) -> str:
+    """Return the relative change of the mean waiting time of some jobs, bool[jobs]; "-" if there is none.
+
+    It is of the jobs that ran in both results.  If these span enough weeks, it has an interval over them.
+    """
+    waits = [run.applications["waiting"][is_member & run.is_counted] for run in (result, reference)]
+    has_run = np.isfinite(waits[0]) & np.isfinite(waits[1])
+    value, least = (float(wait[has_run].mean()) if has_run.any() else 0.0 for wait in waits)
+    if least <= 0.0:
+        return "-"
+    ratio = _ratio_over_weeks(result, reference, is_member)
+    return excess_text(value, least) if ratio is None else interval_text(ratio)
 
 
 def _change_text(result: Result, reference: Result, value: float, least: float) -> str:
@@ -74,11 +84,13 @@ def _change_text(result: Result, reference: Result, value: float, least: float) 
     return f" ({interval_text(ratio)} over {ratio.seeds} weeks)"
 
 
-def _ratio_over_weeks(result: Result, reference: Result) -> Estimate | None:
+def _ratio_over_weeks(
+    result: Result, reference: Result, is_member: NDArray[np.bool_] | Literal[True] = True
+) -> Estimate | None:
     """Return the ratio of the mean waiting times of equal jobs; None if they span too few weeks."""
     release = reference.applications["release"]
     waits = [run.applications["waiting"] for run in (result, reference)]
-    counted = reference.is_counted & np.isfinite(waits[0]) & np.isfinite(waits[1])
+    counted = is_member & reference.is_counted & np.isfinite(waits[0]) & np.isfinite(waits[1])
     _, week = np.unique(release[counted] // _WEEK, return_inverse=True)
     if not len(week) or week.max() + 1 < MIN_SEEDS:
         return None

@@ -457,6 +457,9 @@ class SweepResult(Study):
             measure=metrics[0],
             rejected={point: values.rejected[name] for point, values in points.items() if values.rejected},
             is_identical=all(values.is_identical for values in points.values()),
+            long_waits={
+                point: values.long_waits[name] for point, values in points.items() if values.long_waits
+            },
         ).verdict()
 
     def means(self) -> Table:

@@ -16,14 +16,12 @@ from gridsim.support.files import StrPath
 from gridsim.support.provenance import file_state
 from gridsim.traces._text import text_lines
 from gridsim.traces.nodes import node_names
-from gridsim.traces.sacct import table_separator
+from gridsim.traces.sacct import TEXT_COLUMNS, table_separator
 from gridsim.traces.tables import read_table
 from gridsim.traces.values import is_unknown
 
 #: Columns that are read, in lower case -> pattern of their values.
 _PATTERNS = {"partition": None, "nodelist": re.compile(r"[^|]*")}
-#: Columns that may have separators in their values; see `read_table`.
-_TEXTS = frozenset(("jobname", "comment", "submitline", "workdir", "extra", "reason", "constraints"))
 
 
 class Partitions(NamedTuple):
@@ -72,7 +70,7 @@ def _find_partitions(path: str, state: Any) -> Partitions | None:
         names = [] if separator is None else [name.strip().lower() for name in first.split(separator)]
         if separator is None or not set(_PATTERNS) <= set(names):
             return None
-        table = read_table(path, separator, _PATTERNS, texts=_TEXTS)
+        table = read_table(path, separator, _PATTERNS, texts=TEXT_COLUMNS)
         queues, lists = table.get("Partition"), table.get("NodeList")
         assert queues is not None and lists is not None
         queue_names, list_texts = queues.texts(), lists.texts()

@@ -72,12 +72,12 @@ _PATTERNS: dict[str, re.Pattern[str] | None] = {
     **dict.fromkeys(STATEMENTS, None),
 }
 #: Columns, in lower case, that may have separators or newlines in their values.
-_TEXTS = frozenset(
+TEXT_COLUMNS = frozenset(
     ("jobname", "comment", "admincomment", "systemcomment", "submitline", "workdir", "extra", "container")
     + ("constraints", "reason", "stdin", "stdout", "stderr", "failednode", "licenses")
 )
 #: Columns that no run uses, in lower case, by which a table of sacct is also known.
-_NAMES = frozenset((*_PATTERNS, *_TEXTS, "exitcode", "derivedexitcode", "qos", "nodelist", "priority"))
+_NAMES = frozenset((*_PATTERNS, *TEXT_COLUMNS, "exitcode", "derivedexitcode", "qos", "nodelist", "priority"))
 #: Columns of many different values, in lower case.
 _NUMBERS = frozenset(
     ("jobid", "jobidraw", "submit", "start", "end", "elapsed", "elapsedraw", "planned", "timelimitraw")
@@ -168,7 +168,7 @@ def parse_sacct(path: StrPath) -> ParsedJobs:
         del patterns["timelimit"]
     if present.intersection(STATEMENTS):
         patterns[IDENTITY] = None
-    table = read_table(path, separator, patterns, texts=_TEXTS, numbers=_NUMBERS)
+    table = read_table(path, separator, patterns, texts=TEXT_COLUMNS, numbers=_NUMBERS)
     return _jobs(table, "Slurm" if separator == "|" else "")
 
 
@@ -219,7 +219,7 @@ def read_allocations(path: StrPath) -> Allocations:
     separator, names = _head(path)
     check_columns(path, names, _NODE_NEEDS, f"export with: {EXPORT},NodeList,AllocTRES")
     patterns = {**_PATTERNS, "nodelist": re.compile(r"[^|]*")}
-    table = read_table(path, separator, patterns, texts=_TEXTS, numbers=_NUMBERS)
+    table = read_table(path, separator, patterns, texts=TEXT_COLUMNS, numbers=_NUMBERS)
     start, end = table.numbers(parse_times, "Start"), table.numbers(parse_times, "End")
     assert start is not None
     if end is None:

@@ -74,6 +74,22 @@ def test_a_sweep_writes_store_table_and_figure(file: Path, tmp_path: Path) -> No
     assert len(Store(store)) == 3 * 2 * 3 * 6
 
 
+def test_the_plan_says_that_queues_share_machines(tmp_path: Path) -> None:
+    """Unless a scheduler has partitions at some point."""
+    line = "{0} {0} -1 10 1 -1 -1 1 20 -1 1 1 1 1 {1} 1 -1 -1\n"
+    (tmp_path / "own.swf").write_text("; MaxProcs: 4\n" + "".join(line.format(k, k % 2) for k in range(1, 5)))
+    path = tmp_path / "study.toml"
+    scenario = '[scenario.platform]\nkind = "equal"\nnodes = 4\n[scenario.workload]\nkind = "job-log"\n'
+    for partitions, count in (("[]", 1), ("[2, 2]", 0)):
+        path.write_text(
+            f'schedulers = ["backfill"]\nreplicates = 1\n{scenario}path = "own.swf"\n[over]\n'
+            f'"schedulers.backfill.partitions" = [[], {partitions}]\n'.replace("[[], []]", "[[]]")
+        )
+        answer = invoke("sweep", path, "--workers", 1)
+        assert answer.exit_code == 0, answer.output
+        assert answer.output.count("2 queues share all machines") == count
+
+
 def test_default_store_behind_a_link_is_rejected(file: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (link := file.with_suffix(".store")).symlink_to(tmp_path / "elsewhere")

@@ -67,6 +67,7 @@ class Job:
     user: int
     queue: int
     estimate: int = 0
+    corrections: int = 0
     start: int = 0
     #: Machine -> number of tasks there, while the job runs.
     on: dict[int, int] = field(default_factory=dict)
@@ -102,6 +103,9 @@ class Outage:
 
 #: An execution of tasks of a job on a machine: machine, job, tasks, start, end, and whether it was completed.
 Execution = tuple[int, int, int, int, int, bool]
+
+#: By how much a prediction grows each time that it is over, min.
+INCREMENTS = [1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000]
 
 KEYS: dict[str, Callable[[Job], tuple[int, int]]] = {
     "fcfs": lambda job: (0, job.number),
@@ -184,12 +188,13 @@ class Simulator:
         while times := {
             *(t for t in given if t > now),
             *(self.real_end(job) for job in self.running),
+            *(job.start + job.estimate for job in self.running if self.may_grow(job)),
             *(t for k, t in self.reserved.items() if t > now and k not in self.delayed),
         }:
             now = min(times)
             self.early.clear()
             due = {t for k, t in self.reserved.items() if k not in self.delayed}
-            if self.end(now) + self.release(now) or now in due:
+            if self.end(now) + self.correct(now) + self.release(now) or now in due:
                 self.examine(now)
             if self.fail(now):
                 self.reserved.clear()
@@ -209,6 +214,22 @@ class Simulator:
                 self.early.add(self.partition(job))
             self.runs[job.user].append(now - job.start)
         return len(ended)
+
+    def may_grow(self, job: Job) -> bool:
+        return self.rules.estimate == "predicted" and job.estimate < job.requested
+
+    def correct(self, now: int) -> int:
+        """Let the predictions grow that are over, and return how many did."""
+        over = [job for job in self.running if self.may_grow(job) and job.start + job.estimate <= now]
+        for job in over:
+            grown = job.estimate + INCREMENTS[min(job.corrections, 10)] * 60 * 10**9
+            job.estimate = min(grown, job.requested)
+            job.corrections += 1
+            self.cases["corrected twice"] += job.corrections == 2
+            for other in self.waiting:
+                if self.partition(other) == self.partition(job):
+                    self.reserved.pop(other.number, None)
+        return len(over)
 
     def is_too_large(self, job: Job) -> bool:
         limits = self.rules.queue_limits

@@ -15,6 +15,8 @@ from tests.reference.arguments import integers
 __all__ = ["JobQueue"]
 
 LAST = 2**62
+#: By how much a prediction that a job outlives grows, ns: one after the other, then by the last.
+INCREMENTS = [60 * minutes * 10**9 for minutes in (1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000)]
 
 
 class JobQueue:
@@ -60,6 +62,7 @@ class JobQueue:
         self._examined = 0  # the partition that is examined
         self._used, self._used_at = [0.0] * (max(self._user, default=-1) + 1), 0
         self._ended: dict[int, list[int]] = {}  # the run times of the jobs of each user that have ended
+        self._corrections = [0] * self.jobs
         self._submitted: dict[int, int] = {}
         # reserved starts, and jobs that wait for jobs that exceed their estimates
         self._reserved: dict[int, int] = {}
@@ -112,6 +115,7 @@ class JobQueue:
                 *([] if self._releases is None else [self._releases.next_release()]),
                 *([self.now] if self._must_examine else []),
                 *(start for job, start in self._reserved.items() if job not in self._waits_for_end),
+                *(self._start[job] + self._estimate[job] for job in self._correctable()),
             ]
             if min(due) > until or min(due) == NEVER:
                 self.now = until
@@ -126,6 +130,7 @@ class JobQueue:
                         self._early.add(self._partition[job])
                     if self._releases is not None:
                         self._releases.end([job], self.now)
+            self._correct()
             if self._releases is not None:
                 self._coming = [(self.now, job) for job in self._releases.take(self.now)]
             for job in (job for at, job in self._coming if at == self.now):
@@ -144,6 +149,21 @@ class JobQueue:
                 self._start_all()
             self._must_examine = False
         return sum(finish >= 0 for finish in self._finish)
+
+    def _correctable(self) -> list[int]:
+        """Return the running jobs whose predictions may still grow."""
+        return [job for job in self._machines_of if self._estimate[job] < self._stated[job]]
+
+    def _correct(self) -> None:
+        """Let the predictions grow that are over."""
+        for job in self._correctable():
+            if self._start[job] + self._estimate[job] <= self.now:
+                increment = INCREMENTS[min(self._corrections[job], len(INCREMENTS) - 1)]
+                self._corrections[job] += 1
+                self._estimate[job] = min(self._estimate[job] + increment, self._stated[job])
+                for other in self._waiting:
+                    if self._partition[other] == self._partition[job]:
+                        self._reserved.pop(other, None)
 
     def fail(self, machines: ArrayLike, now: int) -> Integers:
         failing = set(integers(machines)) - self._down

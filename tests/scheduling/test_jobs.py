@@ -241,11 +241,15 @@ def test_a_stuck_policy_ends_although_machines_fail_and_recover() -> None:
 
 
 class PredictingPolicy(Easy.policy):  # type: ignore[name-defined,misc]
-    """EASY by predictions: the mean of the last two run times of the user, at most the request."""
+    """EASY by predictions: the mean of the last two run times of the user, at most the request.
+
+    A prediction that is over grows step by step.
+    """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.last_runs: dict[int, list[float]] = {}
+        self.corrections: dict[int, int] = {}
 
     def decide(self, view: gs.JobView) -> None:
         for job in view.ended:
@@ -254,7 +258,14 @@ class PredictingPolicy(Easy.policy):  # type: ignore[name-defined,misc]
         for job in view.released:
             if len(runs := self.last_runs.get(job.user, [])) == 2:
                 job.estimate = min(job.requested, sum(runs) / 2)
+        for job in view.running:
+            if job.estimate < job.requested and job.expected_end <= view.now:
+                count = self.corrections[job.number] = self.corrections.get(job.number, 0) + 1
+                job.estimate = min(job.requested, job.estimate + 60 * [0, 1, 5, 15][count])
         super().decide(view)
+        growing = [job for job in view.running if job.estimate < job.requested]
+        if growing:
+            view.wake(min(job.expected_end for job in growing))
 
 
 class PredictingScheduler(gs.JobScheduler, frozen=True, kw_only=True):

@@ -145,3 +145,20 @@ def test_groups_by_size_end_at_powers_of_8() -> None:
     result = gs.compare(gs.Scenario(gs.Platform.equal(200), workload), QUEUES, by=["size"])
     rows = {row["size"]: row["jobs"] for row in result.to_dict()["by"]["size"]}
     assert rows == {"1": 1, "2-8": 2, "9-64": 2, "65-512": 1}
+
+
+def test_changes_by_queue_with_other_numbers_of_machines_have_a_table(log: Path) -> None:
+    """Each is the ratio of the means above it; the log has too few weeks for intervals."""
+    jobs = gs.Workload.jobs_from_log(str(log))
+    scenarios = {f"{n}": gs.Scenario(gs.Platform.equal(n), jobs) for n in (4, 6)}
+    found = gs.compare(scenarios, QUEUES, by=["queue"])
+    table = found.overview().tables[-1]
+    assert [head for head, _ in table.head][3:] == ["easy 6", "fcfs 6"]
+    members = jobs.realize(gs.Platform.equal(4)).members("queue")[1]
+    for row in table.rows:
+        for text, name in zip(row[3:], QUEUES, strict=True):
+            means = [
+                found[f"{name} {n}"].applications["waiting"][members == int(row[0]) - 1].mean()
+                for n in (4, 6)
+            ]
+            assert float(text.removesuffix(" %")) == pytest.approx(100 * (means[1] / means[0] - 1), abs=0.6)

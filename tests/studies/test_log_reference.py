@@ -114,6 +114,9 @@ def test_the_row_of_the_log_does_not_read_traces_of_failures(path: Path, tmp_pat
         f"of machines, until the end of each run: 4 (easy), 4 (fcfs); easy: {text}; fcfs: {of_fcfs}"
     )
     assert found["easy"].lines()["interrupted"] == text
+    metrics = gs.replicate(given, SCHEDULERS, replicates=2, metrics=["interrupted", "lost_core_hours"])
+    assert metrics["interrupted"]["easy"].tolist() == [2, 2]
+    assert metrics["lost_core_hours"]["fcfs"] == pytest.approx([5 / 3600] * 2)
 
 
 @pytest.mark.filterwarnings("ignore:limited.user_limit")

@@ -57,6 +57,21 @@ def test_queues_that_share_all_machines_have_a_line(write, text, partitions, lin
     scenario = gs.Scenario(gs.Platform.equal(8), workload)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", gs.errors.TraceWarning)
-        comparison = gs.compare(scenario, {"easy": gs.BatchQueue(partitions=partitions)})
+        easy = {"easy": gs.BatchQueue(partitions=partitions)}
+        comparison = gs.compare(scenario, easy)
+        replicates = gs.replicate(scenario, easy, replicates=1)
     expected = None if line is None else f"2 queues share all machines{line}"
     assert comparison.overview().facts.get("queues") == expected
+    assert replicates.overview().facts.get("queues") == expected
+
+
+@pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
+def test_queues_of_several_logs_that_share_all_machines_have_a_line(write):
+    workload = gs.Workload.jobs_from_logs([write(f"{name}.txt", SEPARATE) for name in ("a", "b")])
+    scenario = gs.Scenario(gs.Platform.sites([32, 32], names=["a", "b"]), workload)
+    comparison = gs.compare(scenario, {"easy": gs.BatchQueue()})
+    assert comparison.overview().facts["queues"] == (
+        "4 queues share all machines; if each has machines of its own, set partitions (--set "
+        "'*.partitions=a/batch=N,a/gpu=N,b/batch=N,b/gpu=N'), or those of the sites (--set "
+        "'*.partitions=sites')"
+    )

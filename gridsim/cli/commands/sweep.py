@@ -138,7 +138,12 @@ def sweep(
     outputs = [("--out", out), *((f"--{name}", flags[name]) for name in ("figure", "report", "table"))]
     check_distinct([("SWEEP.toml", file), *scenario_files(files)], outputs)
     # an error in the plan would occur in every run
-    lines = plan_lines(definition.cells[0].scenario, definition.hold, skip_days=definition.skip_days)
+    lines = plan_lines(
+        definition.cells[0].scenario,
+        [cell.scheduler for cell in definition.cells],
+        definition.hold,
+        skip_days=definition.skip_days,
+    )
     runs, points = len(definition.cells), len(list(definition.points()))
     lines["runs"] = (
         f"{runs:,} at {points:,} points; the lines above describe replication 0 of the first point"

@@ -505,6 +505,25 @@ class Metrics:
         has_column = "terminated" in self.applications
         return int(self._counted_column("terminated").sum()) if has_column else math.nan
 
+    @metric("jobs", "of which failures cut off a run", requirement="applications.failed")
+    def interrupted(self) -> float:
+        """Number of rigid jobs that lost a machine while they ran; NaN for bags and for a job log."""
+        if not self.rigid or self.of_log:
+            return math.nan
+        return int((self._counted_column("resubmitted") > 0).sum())
+
+    @metric("h", "cores * time of the runs that failures cut off", requirement="applications.failed")
+    def lost_core_hours(self) -> float:
+        """Core-hours of the runs that failures cut off; NaN for bags, a job log, and if users cancel jobs."""
+        table = self.applications
+        if not self.rigid or self.of_log or "cancelled" in table:  # users cut off runs as well
+            return math.nan
+        if not table["resubmitted"].any():
+            return 0.0
+        ran = ~np.isnan(table["finish"])
+        completed = formulas.total((self.width * table["run_time"])[ran])
+        return max(0.0, self._machine_total("busy") - completed) / 3600.0
+
     @metric(
         "1", "nodes * run time / all machine time, first to last release",
         requirement="applications.failed", selectable=False,

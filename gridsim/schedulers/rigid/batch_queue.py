@@ -70,8 +70,9 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     estimate
         Estimate of run times.  ``"requested"``: the time requested by the user; ``"run"``: the true run
         time; ``"predicted"``: the mean run time of the last two jobs of the user that have ended when the job
-        is submitted, at most the requested time, which it is before there are two (Tsafrir et al. 2007).  A
-        job that outlives its estimate is expected to end at any time.
+        is submitted, at most the requested time, which it is before there are two; it grows step by step, up
+        to the requested time, while a job outlives it (Tsafrir et al. 2007).  Then, or with another estimate,
+        a job that outlives its estimate is expected to end at any time.
     depth
         Number of jobs that get a reservation with ``backfill="easy"``, anew whenever the queue is examined.
     reserve

@@ -439,6 +439,61 @@ def test_predictions_are_the_mean_of_the_last_two_runs_of_a_user() -> None:
     assert starts == {False: [0, 4, 12, 18, 19], True: [0, 4, 12, 18, 12]}
 
 
+def test_predictions_that_jobs_outlive_grow_up_to_their_requests() -> None:
+    """Job 2 is expected to run for 1 min, then 2, 7 and 22, and for 30 at last; it runs for 40.
+
+    Job 3 needs both machines, so job 4, which lasts for 10 min, waits until job 2 is expected to run for at
+    least 10 min more: when it has run for 7, and 15 are left.
+    """
+    minute = 60 * 10**9
+    run, ask = (np.array(times) * minute for times in ([1, 1, 40, 1, 10], [1, 1, 30, 1, 10]))
+    users, at = [0, 0, 0, 1, 1], np.array([-1, -1, 0, 0, 0]) * minute + minute
+    queue = JobQueue(2, [1, 1, 1, 2, 1], run, ask, users=users, predicted=True)
+    queue.submit(range(5), at)
+    estimates = {0: 1, 1: 2, 2: 7, 6: 7, 7: 22, 21: 22, 22: 30, 39: 30}
+    for now, estimate in estimates.items():
+        queue.run((now + 1) * minute)
+        assert queue.getstate()["estimate"][2] == estimate * minute, now
+    queue.run(NEVER)
+    assert (queue.totals()["start"] // minute).tolist() == [0, 0, 1, 41, 8]
+
+
+@pytest.mark.parametrize(
+    "kind", [{"depth": 0, "order": "sjf"}, {}, {"concrete": True}, {"depth": 3}, {"conservative": True}]
+)
+def test_corrected_predictions_equal_reference(kind: dict[str, Any]) -> None:
+    """On one partition and on two, with failures that cut off corrected jobs; some outlive their requests."""
+    rng, grown = np.random.default_rng(len(kind)), 0
+    for case in range(20):
+        machines, jobs = int(rng.integers(3, 8)), 24
+        run, estimate = (60e9 * (rng.pareto(0.6, jobs) + 1).clip(max=3000) for _ in range(2))
+        estimate = np.where(rng.random(jobs) < 0.9, np.maximum(run, estimate), estimate)
+        load = machines, rng.integers(1, 4, jobs), run.astype(np.int64), estimate.astype(np.int64)
+        options: dict[str, Any] = {"users": rng.integers(0, 3, jobs), "predicted": True, **kind}
+        if case % 2:
+            options |= {
+                "sizes": [machines // 2, machines - machines // 2],
+                "partition": rng.integers(0, 2, jobs),
+            }
+            load[1][:] = np.minimum(load[1], machines // 2)
+        instants = np.sort(rng.integers(0, 10**13, jobs))
+        queues: list[Any] = [queue(*load, **options, log=True) for queue in BOTH]
+        for queue in queues:
+            queue.submit(range(jobs), instants)
+        for stop in np.cumsum(rng.integers(0, 10**13, 5)).tolist():
+            assert queues[0].run(stop) == queues[1].run(stop)
+            assert np.array_equal(*(queue.fail([1], stop) for queue in queues))
+            restored = JobQueue(*load, **options, log=True)
+            restored.setstate(queues[0].getstate())
+            queues[0] = restored
+            for queue in queues:
+                queue.restore([1], stop)
+        assert queues[0].run(NEVER) == queues[1].run(NEVER)
+        assert outcome(queues[0]) == outcome(queues[1])
+        grown += (queues[0].getstate()["corrections"] > 1).sum()
+    assert grown > 20
+
+
 def test_fair_share_prefers_the_user_who_has_used_less() -> None:
     """Users 0 and 1 have used 10 and 1 machine seconds when the machine is free again at 11 s."""
     second = 10**9
