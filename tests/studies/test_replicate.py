@@ -147,8 +147,8 @@ def test_where_a_value_is_0_the_difference_is_shown_in_place_of_the_ratio() -> N
 
 
 def test_the_conclusion_has_the_ratio_of_means_where_it_is_far_from_the_geometric_mean() -> None:
-    a, b = np.full(8, 10.0), np.array([20.0, 21, 19, 22, 18, 20, 21, 2000])
-    both = Replicates(tuple(range(8)), {"makespan": {"a": a, "b": b}}, measure="makespan")
+    a, b = np.full(20, 10.0), np.array([20.0, 21, 19, 22] * 4 + [18, 20, 21, 2000])
+    both = Replicates(tuple(range(20)), {"makespan": {"a": a, "b": b}}, measure="makespan")
     ratio = number_text(b.mean() / 10.0, 3)
     assert both.verdict().endswith(
         f"geometric means over pairs; the ratios of the means give b {ratio} times that."
