@@ -49,7 +49,7 @@ def test_latex_has_the_estimates_of_the_study(study: Replicates) -> None:
     ratio, mean = study.ratio("fair_tree & co", "central"), study.mean("fair_tree & co")
     assert tree == [
         "tree", "5", "4.0", f"[{mean.low:.1f}, {mean.high:.1f}]",
-        number_text(ratio.mean), f"[{number_text(ratio.low)}, {number_text(ratio.high)}]",
+        number_text(ratio.mean), f"[{ratio.low:.3f}, {ratio.high:.3f}]",
     ]  # fmt: skip
     assert central[:3] == ["central", "5", "2.8"]
 

@@ -18,7 +18,8 @@ from gridsim.support.text import DIGITS, number_text
 
 RESAMPLES = 9999
 LEVEL = 0.95
-#: The minimum number of seeds; bootstrap intervals of fewer seeds are too narrow.
+#: The minimum number of seeds.  Limits lie between the least and the largest value, so that of 4 seeds at
+#: most 87.5 % of the intervals contain the centre of a symmetric distribution.
 MIN_SEEDS = 5
 #: Note of an estimate from equal values.
 _ALL_EQUAL = "all equal"
@@ -82,7 +83,16 @@ class Estimate:
 
 
 def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: float = LEVEL) -> Estimate:
-    """Return `statistic` of paired samples, with a BCa bootstrap interval over the pairs.
+    """Return `statistic` of paired samples, with an expanded BCa bootstrap interval over the pairs.
+
+    BCa alone is too narrow for few seeds: resamples vary by sqrt((n - 1) / n) times the standard error, and
+    its levels are normal ones.  So its levels are expanded, as Hesterberg does those of percentiles ("What
+    Teachers Should Know About the Bootstrap", The American Statistician 69, 2015): each tail is
+    Phi(-sqrt(n / (n - 1)) t), where t is the quantile of Student's t with n - 1 degrees of freedom; but not
+    below the share of one resample.  For normal values the interval is then about as wide as Student's t.  It
+    suits any statistic, and for 8 and more skewed values contains the mean more often than t.  The
+    bootstrap-t does so still more often, but is twice as wide for 5 of them, and its limits may be values
+    that the statistic cannot have.
 
     The random stream of the resampling has a fixed seed, so that equal values give equal intervals.  There is
     no interval for one seed or for values that are not finite.  The interval is a point if all seeds have
@@ -96,7 +106,7 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
     statistic
         Function of one array per sample and of ``axis``; by default the mean of one sample.
     level
-        Confidence level of the interval.
+        Nominal confidence level of the interval, before it is expanded.
 
     Raises
     ------
@@ -119,18 +129,20 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
         return Estimate(center, math.nan, math.nan, count, level, "n = 1")
     if all((value == value[0]).all() for value in values):
         return Estimate(center, center, center, count, level, _ALL_EQUAL)
-    bootstrap = import_extra("scipy.stats", "stats", "an interval").bootstrap
+    stats = import_extra("scipy.stats", "stats", "an interval")
+    quantile = stats.t.ppf((1 + level) / 2, count - 1)
+    tail = max(stats.norm.cdf(-math.sqrt(count / (count - 1)) * quantile), 1 / RESAMPLES)
     note = _SMALL_SAMPLE if count < MIN_SEEDS else ""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # the note reports degenerate cases
         for method in ("BCa", "percentile"):
-            interval = bootstrap(
+            interval = stats.bootstrap(
                 tuple(values),
                 statistic,
                 n_resamples=RESAMPLES,
                 paired=True,
                 vectorized=True,
-                confidence_level=level,
+                confidence_level=1 - 2 * tail,
                 method=method,
                 rng=Streams(0)("replication.bootstrap"),
             ).confidence_interval
