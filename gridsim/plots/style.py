@@ -84,7 +84,7 @@ _NAMES = {
     "mean_slowdown": "mean bounded slowdown",
     "mean_slowdown_by_cores": "mean bounded slowdown by cores",
     "offered_utilization": "share of the machine time used until the last release",
-    "mean_completion": "mean completion time",
+    "mean_completion": "mean response time",
     "failed": "rejected jobs",
     "response": "response time",
     "waiting": "waiting time",

@@ -18,10 +18,11 @@ from gridsim.plots.charts import distribution_chart
 from gridsim.plots.draw import draw
 from gridsim.plots.looks import ORDERS
 from gridsim.plots.scales import log_scale, short_number
-from gridsim.plots.style import STYLE, legend_size, wrap_name
+from gridsim.plots.style import STYLE, legend_size, quantity_title, wrap_name
 from gridsim.reproduce.framework import Measurements, Run
 from gridsim.reproduce.others import waves
 from gridsim.results.metrics.estimates import Estimate
+from gridsim.results.metrics.registry import display_name
 from gridsim.schedulers import MODES
 from gridsim.scheduling.registry import registered
 from gridsim.studies.execution.cell import RunRecord
@@ -70,6 +71,12 @@ def test_series_have_distinct_styles() -> None:
     assert len({look for look in looks if look[2] not in ("|", "_", "None")}) == 32
     with pytest.raises(ScenarioError, match="at most 32, got 33"):
         plots.lines([1, 2, 3], {f"s{k}": POINTS for k in range(33)}, axes=axes_of())
+
+
+def test_charts_have_one_name_for_the_response_time() -> None:
+    names = {"response": "response time", "mean_completion": "mean response time"}
+    assert {name: quantity_title(name, "") for name in names} == names
+    assert display_name("mean_completion") == names["mean_completion"]
 
 
 def test_the_style_applies_only_within_its_context() -> None:

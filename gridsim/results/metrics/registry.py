@@ -861,6 +861,8 @@ def default_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[
 
 def display_name(name: str) -> str:
     """Return the name of a metric as text, such as "max stretch" for ``max_stretch_agg``."""
+    if name == "mean_completion":
+        return "mean response time"
     return name.removesuffix("_agg").replace("_", " ")
 
 
