@@ -365,7 +365,7 @@
         draw.strokeStyle = colours.muted;
         draw.lineWidth = 1.2;
         draw.stroke();
-        if (radius >= 8) text(node, x, y + 0.5, { size: 10, colour: colours.muted });
+        if (radius >= 8) text(`r${node}`, x, y + 0.5, { size: 10, colour: colours.muted });
       }
     }
 
