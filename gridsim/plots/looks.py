@@ -90,5 +90,5 @@ def _from(home: int) -> list[int]:
 
 
 def _key(name: str) -> str:
-    """Return a name as schedulers are registered, in lower case."""
-    return name.lower().replace("_", "-").replace(" ", "-")
+    """Return a name as schedulers are registered: in lower case, without the folders of a result."""
+    return name.rpartition("/")[2].lower().replace("_", "-").replace(" ", "-")

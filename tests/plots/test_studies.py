@@ -371,6 +371,7 @@ def test_looks_depend_on_names_not_on_their_order() -> None:
     assert len({style["color"] for style in first.values()}) == len(names)  # colours first, then line styles
     own = plots.styles(["fair tree"])["fair tree"]
     assert own == first["fair-tree"] == plots.styles(["FAIR_TREE", "x"])["FAIR_TREE"]
+    assert plots.styles(["old/fair-tree", "mincent"])["old/fair-tree"] == own  # results of a folder
     lines = plots.lines([1, 2, 3], {"x": POINTS, "fair-tree": POINTS}, axes=axes_of()).lines
     rows = plots.intervals({"fair-tree": [1.0, 2.0]}, {"fair-tree": POINTS[0]}, axes=axes_of()).lines
     assert {own["color"]} < {line.get_color() for line in lines}

@@ -37,6 +37,7 @@ from gridsim.cli.output import (
     scenario_files,
     show_result,
 )
+from gridsim.cli.result_args import import_code
 from gridsim.cli.scenario_flags import (
     prepare,
     resumed_threads_option,
@@ -182,6 +183,7 @@ def resume(
     from gridsim.simulation.checkpoint import Checkpoint
     from gridsim.simulation.resume import resume as continue_run
 
+    import_code(imports)
     with Checkpoint(file) as checkpoint:
         header = checkpoint.header.scheduler
     title = header.name
