@@ -394,8 +394,22 @@ def scenario_of(flags: Flags) -> Scenario:
         faults=_faults(flags, run_seed) or base.faults,
     )
     changes = dict(map(_parse_change, flags.get("changes", ())))
-    scenario = scenario.replaced(changes) if changes else scenario
+    scenario = _changed(scenario, changes) if changes else scenario
     return scenario if load is None else _with_load(scenario, load)
+
+
+def _changed(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
+    """Return the scenario with the entries of --change; an error says how values of the shell are written."""
+    try:
+        return scenario.replaced(changes)
+    except ScenarioError as error:
+        for key, value in changes.items():
+            if str(error).startswith(f"{key} must be a list, got") and not isinstance(value, (list, dict)):
+                return _changed(scenario, {**changes, key: [value]})
+            if str(error).startswith(f"{key} must be a number, got a list") and len(value) == 2:
+                number = ".".join(map(str, value))
+                raise ScenarioError(f"{error}; a fraction has a point, such as {key}={number}") from error
+        raise
 
 
 def _cores_per_node(count: Any) -> int:
@@ -640,6 +654,8 @@ def _parse_value(path: str, value: str) -> Any:
             continue
         if len(document) == 1:  # a value with line breaks could define further keys
             return document["value"]
+    if len(bare := value.strip()) > 2 and bare[0] + bare[-1] == "[]" and not set(bare[1:-1]) & set("[]{}\"'"):
+        return [_parse_value(path, entry) for entry in bare[1:-1].split(",")]  # names without quotes
     entries = [entry.partition("=") for entry in value.split(",")]
     if all(key.strip() and equals for key, equals, _ in entries) and "\n" not in value:
         keys = [key.strip() for key, _, _ in entries]

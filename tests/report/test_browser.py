@@ -138,7 +138,8 @@ def brightness(driver: Any, expression: str) -> float:
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 BEYOND = (
     "[...document.querySelectorAll('.plot')].filter(plot => [...plot.querySelectorAll('svg')]"
-    ".some(svg => svg.getBoundingClientRect().right > plot.getBoundingClientRect().right + 1)).map(plot => plot.id)"
+    ".some(svg => svg.getBoundingClientRect().right > plot.getBoundingClientRect().right + 1))"
+    ".map(plot => plot.id)"
 )
 WIDTHS = (
     "[...document.querySelectorAll('.plot')].map(plot => [plot.offsetWidth, plot.parentElement.clientWidth, "
