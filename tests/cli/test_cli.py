@@ -489,11 +489,13 @@ def test_an_unknown_choice_of_a_parameter_gets_a_suggestion(folder):
         ),
         (
             ["--latency", "1,6"],
-            "h, d; a fraction has a point, such as 1.6",
+            "Invalid value for '--latency': '1,6' is neither a number (s) nor a number with a unit: ns, us, ms, "
+            "s, min, h, d; a fraction has a point, such as 1.6",
         ),
         (
             ["--change", "network.latency=1,6"],
-            "must be a number, got a list; a fraction has a point, such as network.latency=1.6",
+            "network.latency must be a number, got a list; a fraction has a point, such as "
+            "network.latency=1.6",
         ),
         (["--hosts", "x", "--speeds", "pareto"], "--hosts and --speeds exclude each other"),
         (
