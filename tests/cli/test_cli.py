@@ -489,8 +489,8 @@ def test_an_unknown_choice_of_a_parameter_gets_a_suggestion(folder):
         ),
         (
             ["--latency", "1,6"],
-            "Invalid value for '--latency': '1,6' is neither a number (s) nor a number with a unit: ns, us, ms, "
-            "s, min, h, d; a fraction has a point, such as 1.6",
+            "Invalid value for '--latency': '1,6' is neither a number (s) nor a number with a unit: ns, us, "
+            "ms, s, min, h, d; a fraction has a point, such as 1.6",
         ),
         (
             ["--change", "network.latency=1,6"],
