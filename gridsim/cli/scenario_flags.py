@@ -394,18 +394,18 @@ def scenario_of(flags: Flags) -> Scenario:
         faults=_faults(flags, run_seed) or base.faults,
     )
     changes = dict(map(_parse_change, flags.get("changes", ())))
-    scenario = _changed(scenario, changes) if changes else scenario
+    scenario = _apply_changes(scenario, changes) if changes else scenario
     return scenario if load is None else _with_load(scenario, load)
 
 
-def _changed(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
+def _apply_changes(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
     """Return the scenario with the entries of --change; an error says how values of the shell are written."""
     try:
         return scenario.replaced(changes)
     except ScenarioError as error:
         for key, value in changes.items():
             if str(error).startswith(f"{key} must be a list, got") and not isinstance(value, (list, dict)):
-                return _changed(scenario, {**changes, key: [value]})
+                return _apply_changes(scenario, {**changes, key: [value]})
             if str(error).startswith(f"{key} must be a number, got a list") and len(value) == 2:
                 number = ".".join(map(str, value))
                 raise ScenarioError(f"{error}; a fraction has a point, such as {key}={number}") from error
