@@ -45,7 +45,7 @@ cdef struct Columns:                           # the machines of each column, an
 
 cdef int rule_of(object rule, tuple known) except -1:
     if rule not in known:
-        raise ValueError(f"rule must be one of {known}, got {rule!r}")
+        raise ValueError(f"rule must be one of {', '.join(known)}, got {rule!r}")
     return known.index(rule)
 
 

@@ -160,7 +160,7 @@ cdef class SummaryTree:
         self.cells = grid.cells
         self.leaves, self.nodes, self.first_leaf = n, m, n - 1
         if accept not in RULES:
-            raise ValueError(f"accept must be one of {RULES}, got {accept!r}")
+            raise ValueError(f"accept must be one of {', '.join(RULES)}, got {accept!r}")
         self.accept = RULES.index(accept)
         self.by_root, self.by_largest = self.accept in (ROOT, EITHER), self.accept in (LARGEST, EITHER)
         self.bound, self.hold_off, self.unknown = bound, hold_off, unknown

@@ -166,7 +166,7 @@ def check_arguments(
         )
     for name, value, known in (("pick", pick, PICKS), ("rule", rule, RULES)):
         if value not in known:
-            raise ValueError(f"{name} must be one of {known}, got {value!r}")
+            raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
     limits: tuple[tuple[str, Any, float], ...] = (
         ("probes", probes, MAX_COUNT),
         ("probe_time", probe_time, LATEST // max(1, probes)),

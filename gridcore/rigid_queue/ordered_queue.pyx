@@ -85,7 +85,7 @@ cdef class OrderedQueue(JobRuns):
                            queue_limits) except -1:
         """Set the order and the limits of the queue, after `_set_up` and `width`; see the subclasses."""
         if order not in _ORDERS:
-            raise ValueError(f"order must be one of {', '.join(map(repr, _ORDERS))}, got {order!r}")
+            raise ValueError(f"order must be one of {', '.join(_ORDERS)}, got {order!r}")
         if limit < 0:
             raise ValueError(f"limit must be >= 0, got {limit}")
         self.order, self.limit, self.predicted = _ORDERS[order], limit, predicted

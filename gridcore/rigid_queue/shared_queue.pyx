@@ -167,7 +167,7 @@ cdef class SharedQueue(OrderedQueue):
         cdef const long long[::1] cores_of, memory_of, gpus_of
         self.unused = -1
         if placement not in _PLACEMENTS:
-            raise ValueError(f"placement must be one of {', '.join(map(repr, _PLACEMENTS))}, got {placement!r}")
+            raise ValueError(f"placement must be one of {', '.join(_PLACEMENTS)}, got {placement!r}")
         self.placement, self.backfill = _PLACEMENTS[placement], backfill
         numbers = indices(cores, "cores", 1, _MOST_CORES + 1)
         if not 1 <= numbers.sum() <= _MOST_CORES:

@@ -71,7 +71,7 @@ ROW = np.dtype(
 def index_of(name: str, value: Any, known: tuple[str, ...]) -> int:
     """Return the index of `value` in `known`; raise ValueError if it is missing."""
     if value not in known:
-        raise ValueError(f"{name} must be one of {known}, got {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
     return known.index(value)
 
 

@@ -68,9 +68,10 @@ class UnitQuantity(_Quantity):
             number = units.number(value, self.unit)
         if number is None:
             known = ", ".join(units.UNITS[self.unit])
-            self.fail(
-                f"{value!r} is neither a number ({self.unit}) nor a number with a unit: {known}", param, ctx
-            )
+            text = f"{value!r} is neither a number ({self.unit}) nor a number with a unit: {known}"
+            if re.match(r"\s*[0-9]+,[0-9]", str(value)):
+                text += f"; a fraction has a point, such as {str(value).strip().replace(',', '.', 1)}"
+            self.fail(text, param, ctx)
         return number
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:

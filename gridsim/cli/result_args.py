@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,8 +20,8 @@ ENDINGS = (".npz", ".gridsim")
 def named_files(paths: Sequence[str]) -> dict[str, str]:
     """Return name -> file of the results in `paths`; a folder stands for the results in it, sorted by name.
 
-    The name of a result is the name of its file without the ending.  Equal names are preceded by as many
-    parent folders as make them unique.
+    The name of a result is the name of its file without the ending of results.  If names are equal, all are
+    preceded by as many parent folders as make them unique.
 
     Raises
     ------
@@ -28,16 +29,33 @@ def named_files(paths: Sequence[str]) -> dict[str, str]:
         If a folder has no results, or a file is named twice.
     """
     files = _files(paths)
-    parts = {file: PurePath(file).with_suffix("").parts for file in files}
+    paths_of = {file: _without_ending(PurePath(file)).parts for file in files}
+    lengths = range(1, max(map(len, paths_of.values())) + 1)
+    is_unique = (len({path[-k:] for path in paths_of.values()}) == len(files) for k in lengths)
+    length = next(itertools.compress(lengths, is_unique), None)
     names: dict[str, str] = {}
-    for file, path in parts.items():
-        namesakes = [parts[other] for other in files if other != file and parts[other][-1] == path[-1]]
-        lengths = range(1, len(path) + 1)
-        unique = (k for k in lengths if all(namesake[-k:] != path[-k:] for namesake in namesakes))
-        length = next(unique, None)
+    for file, path in paths_of.items():
         name = printable(file if length is None else "/".join(path[-length:]))
         names[name if name not in names else ascii(file)] = file
     return names
+
+
+def _without_ending(path: PurePath) -> PurePath:
+    return path.with_suffix("") if path.suffix in ENDINGS else path
+
+
+def import_code(names: Sequence[str]) -> None:
+    """Import the code of ``--import``, so that the kinds of scenarios that it defines are known.
+
+    Raises
+    ------
+    ScenarioError
+        If a name is not module:NAME, or its import fails.
+    """
+    from gridsim.support.imports import import_named
+
+    for name in names:
+        import_named("code", name)
 
 
 @contextmanager

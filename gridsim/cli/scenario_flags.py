@@ -228,8 +228,22 @@ def scenario_of(flags: Flags) -> Scenario:
         seed=run_seed,
         faults=_faults(flags, run_seed) or base.faults,
     )
-    scenario = scenario.replaced(changes) if changes else scenario
+    scenario = _apply_changes(scenario, changes) if changes else scenario
     return scenario if load is None else _with_load(scenario, load)
+
+
+def _apply_changes(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
+    """Return the scenario with the entries of --change; an error says how values of the shell are written."""
+    try:
+        return scenario.replaced(changes)
+    except ScenarioError as error:
+        for key, value in changes.items():
+            if str(error).startswith(f"{key} must be a list, got") and not isinstance(value, (list, dict)):
+                return _apply_changes(scenario, {**changes, key: [value]})
+            if str(error).startswith(f"{key} must be a number, got a list") and len(value) == 2:
+                number = ".".join(map(str, value))
+                raise ScenarioError(f"{error}; a fraction has a point, such as {key}={number}") from error
+        raise
 
 
 def _count_machines(flags: Flags, changes: Mapping[str, Any]) -> None:

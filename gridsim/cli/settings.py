@@ -92,6 +92,8 @@ def _parse_value(path: str, value: str) -> Any:
             continue
         if len(document) == 1:  # a value with line breaks could define further keys
             return document["value"]
+    if len(bare := value.strip()) > 2 and bare[0] + bare[-1] == "[]" and not set(bare[1:-1]) & set("[]{}\"'"):
+        return [_parse_value(path, entry) for entry in bare[1:-1].split(",")]  # names without quotes
     entries = [entry.partition("=") for entry in value.split(",")]
     if all(key.strip() and equals for key, equals, _ in entries) and "\n" not in value:
         keys = [key.strip() for key, _, _ in entries]

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from gridsim.plots.style import LOOKS, PLAIN_LOOKS, check_count, series_look, series_style
+from gridsim.plots.style import COLOURS, LOOKS, check_count, series_look, series_style
 from gridsim.results.text import NOT_RANKED
 
 #: Registered schedulers of bags, and of rigid jobs, in the order of their looks, which are used repeatedly.
@@ -44,7 +44,7 @@ def looks(names: Iterable[str]) -> dict[str, int]:
     unique = dict.fromkeys(names)
     result: dict[str, int] = {}
     for name in sorted(unique, key=lambda name: (_key(name) not in _FIXED_LOOKS, name)):
-        home = _FIXED_LOOKS.get(_key(name), zlib.crc32(name.encode()) % PLAIN_LOOKS)
+        home = _FIXED_LOOKS.get(_key(name), zlib.crc32(name.encode()) % len(COLOURS))
         is_free = _key(name) in _FIXED_LOOKS and home not in result.values()
         others = [look for look in _from(home) if look not in result.values()] or [home]
         used_colours = {series_look(look)[0] for look in result.values()}
@@ -85,9 +85,10 @@ def series_label(name: str, exclusions: Collection[str]) -> str:
 def _from(home: int) -> list[int]:
     """Return all looks, those with continuous lines first, beginning with the colour of `home`."""
     first = series_look(home)[0]
-    return [*((first + k) % PLAIN_LOOKS for k in range(PLAIN_LOOKS)), *range(PLAIN_LOOKS, LOOKS)]
+    count = len(COLOURS)
+    return [*((first + k) % count for k in range(count)), *range(count, LOOKS)]
 
 
 def _key(name: str) -> str:
-    """Return a name as schedulers are registered, in lower case."""
-    return name.lower().replace("_", "-").replace(" ", "-")
+    """Return a name as schedulers are registered: in lower case, without the folders of a result."""
+    return name.rpartition("/")[2].lower().replace("_", "-").replace(" ", "-")

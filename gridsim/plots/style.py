@@ -1,7 +1,9 @@
 """The style of all charts: figures, files, colours, legends, names and units.
 
-The colours are those of Okabe and Ito, which colour-blind readers can distinguish; series of different
-colours also have different markers.  Continuous scales use the colour map cividis.
+The colours are those of Okabe and Ito without the three that are faint on white, a red of Petroff (2021) and
+the ultramarine of IBM's palette.  Colour-blind readers can distinguish them, and each has a contrast of at
+least 3:1 on white (WCAG 2.2) and, but for black, on the dark pages of reports.  Series of different colours
+also have different markers.  Continuous scales use the colour map cividis.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-#: Colours and markers of series, in this order; yellow is the last, since it is faint on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+#: Colours and markers of series, in this order.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E42536", "#785EF0", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 #: Colours of applications and jobs in turn, without black, which marks work that was not completed.
 APPLICATION_COLOURS = tuple(colour for colour in COLOURS if colour != "#000000")
@@ -38,8 +40,8 @@ APPLICATION_COLOURS = tuple(colour for colour in COLOURS if colour != "#000000")
 PALE_SHARE = 0.4
 #: Line styles; they distinguish series of equal colour if there are more series than colours.
 DASHES = ("-", "--", "-.", ":")
-#: Number of distinct looks of series, and number of those with continuous lines that are not yellow.
-LOOKS, PLAIN_LOOKS = len(COLOURS) * len(DASHES), len(COLOURS) - 1
+#: Number of distinct looks of series.
+LOOKS = len(COLOURS) * len(DASHES)
 #: Colour map of continuous scales.
 MAP = "cividis"
 #: Neutral colour of totals, reference lines and recorded schedules, distinct from the colours of parts.
@@ -84,7 +86,7 @@ _NAMES = {
     "mean_slowdown": "mean bounded slowdown",
     "mean_slowdown_by_cores": "mean bounded slowdown by cores",
     "offered_utilization": "share of the machine time used until the last release",
-    "mean_completion": "mean completion time",
+    "mean_completion": "mean response time",
     "failed": "rejected jobs",
     "response": "response time",
     "waiting": "waiting time",
@@ -311,14 +313,8 @@ def series_style(number: int) -> dict[str, Any]:
 
 
 def series_look(number: int) -> tuple[int, int, int]:
-    """Return the numbers of the colour, dashes and marker of series `number`, distinct for `LOOKS` series.
-
-    The last series are the yellow ones.
-    """
-    number %= LOOKS
-    dash, colour = divmod(number, PLAIN_LOOKS)
-    if dash == len(DASHES):
-        dash, colour = colour, PLAIN_LOOKS
+    """Return the numbers of the colour, dashes and marker of series `number`, distinct for `LOOKS` series."""
+    dash, colour = divmod(number % LOOKS, len(COLOURS))
     return colour, dash, (colour + dash) % len(MARKERS)
 
 

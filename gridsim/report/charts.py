@@ -50,7 +50,7 @@ _CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 def sample_values(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
     """Return the charted values per application or job that counts: quantity -> (unit, run -> values).
 
-    Long times are in h or days.  A run without a quantity is missing from it.  The completion time, by which
+    Long times are in h or days.  A run without a quantity is missing from it.  The response time, by which
     work queues are compared, is included for all runs of bags if one of them has the table ``cycles``.
     """
     has_queues = any("cycles" in result.tables for result in results.values())
@@ -69,7 +69,7 @@ def sample_values(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
         if (jobs := result.tables.get("jobs")) is not None:
             add_sample("turnaround", "s", name, jobs["turnaround"][is_counted[jobs["application"]]])
         if has_queues:
-            add_sample("completion time", "s", name, (table["finish"] - table["release"])[is_counted])
+            add_sample("response time", "s", name, (table["finish"] - table["release"])[is_counted])
     units = {"waiting time": waiting_unit(results.values())}
     return {
         quantity: _convert_times(unit, samples, units.get(quantity))

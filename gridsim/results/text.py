@@ -400,7 +400,7 @@ def _cycle_lines(facts: Facts) -> Lines:
     )
     of_tasks = "" if "counted" in facts else f"of {facts['tasks']:,} "
     return {
-        "completion": f"mean {time_text(facts['mean_completion'])} (from release to finish)",
+        **_response_line(facts),
         "wasted": f"{100 * facts['wasted']:.3g} % of the cycles (over the useful ones: {shares})",
         "undisturbed": f"{facts['undisturbed']:,.0f} {of_tasks}tasks were never resubmitted",
     }

@@ -377,7 +377,7 @@ def _terms_of_type(kind: Any) -> tuple[str, str] | None:
         return _TYPE_TERMS[kind]
     origin, entries = get_origin(kind), [entry for entry in get_args(kind) if entry is not Ellipsis]
     if origin is Literal:
-        listed = ", ".join(map(repr, entries))
+        listed = ", ".join(str(entry) or "''" for entry in entries)
         return f"one of {listed}", f"entries of {listed}"
     if origin in (Union, UnionType):
         texts = [_terms_of_type(entry) for entry in entries if entry is not NoneType]

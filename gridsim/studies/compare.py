@@ -223,7 +223,7 @@ class Comparison(Study):
         plan
             Facts that are left out, since they were printed before the runs.
         """
-        return as_text(self.overview(full=verbose), width, plan, divides_tables=True)
+        return as_text(self.overview(full=verbose), width, plan)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario (TOML), the baseline, the rows and their units as plain values.

@@ -696,7 +696,7 @@ def _seconds(name: str) -> Callable[[Row], str]:
 _MEASURE_COLUMNS: dict[str, tuple[_Cells, ...]] = {
     "mean_waiting": (("waiting", "mean, s", _seconds("mean_waiting")),),
     "mean_turnaround": (("turnaround", "mean, s", _seconds("mean_turnaround")),),
-    "mean_completion": (("completion", "mean, s", _seconds("mean_completion")),),
+    "mean_completion": (("response", "mean, s", _seconds("mean_completion")),),
     "max_stretch": (("stretch", "max", _cell("max_stretch_agg")),),
 }
 _OFFERED_COLUMN: tuple[_Cells, ...] = (
@@ -714,7 +714,7 @@ _NO_MESSAGES = (NOT_CHARGED, UNKNOWN)
 _VERDICT_METRICS = {
     "mean_waiting": {"mean_waiting": "mean waiting time", "mean_slowdown": "mean slowdown"},
     "mean_turnaround": {"mean_turnaround": "mean turnaround", "max_stretch": "max stretch"},
-    "mean_completion": {"mean_completion": "mean completion time", "wasted": "share of wasted cycles"},
+    "mean_completion": {"mean_completion": "mean response time", "wasted": "share of wasted cycles"},
     "max_stretch": {"max_stretch": "max stretch", "mean_stretch": "mean stretch"},
 }
 

@@ -17,7 +17,7 @@ from gridsim.errors import one_line
 from gridsim.results.metrics.registry import MESSAGE_METRICS
 from gridsim.results.text import NOT_RANKED, UNKNOWN
 from gridsim.support import html
-from gridsim.support.text import WIDTH, align, number_text, typical_unit, wrap_columns, wrap_text
+from gridsim.support.text import WIDTH, number_text, typical_unit, wrap_columns, wrap_text
 
 #: Text for the messages of a scheduler that sees the whole grid.
 NOT_CHARGED = "not charged"
@@ -45,6 +45,8 @@ class TextTable:
         Sentences below the table.
     dispensable
         Titles of columns that a text leaves out, in this order, if a line is too short for all of them.
+    keys
+        Number of the first columns, which identify a row; they are repeated if columns follow below.
     """
 
     caption: str
@@ -52,6 +54,7 @@ class TextTable:
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
     dispensable: Sequence[str] = ()
+    keys: int = 1
 
     @cached_property
     def numeric(self) -> list[bool]:
@@ -223,13 +226,7 @@ def queue_order_lines(orders: Mapping[str, str | None]) -> list[str]:
     return [f"machines run their queues {', '.join(texts)}; the attribute local_order sets this"]
 
 
-def as_text(
-    overview: Overview,
-    width: int = WIDTH,
-    plan: Mapping[str, str] = _NO_FACTS,
-    *,
-    divides_tables: bool = False,
-) -> str:
+def as_text(overview: Overview, width: int = WIDTH, plan: Mapping[str, str] = _NO_FACTS) -> str:
     """Return an overview as text.
 
     Parameters
@@ -237,14 +234,13 @@ def as_text(
     plan
         Facts that are left out, since they were printed before the runs.
     width
-        Characters of a line of sentences.
-    divides_tables
-        Whether columns of a table beyond that are left out if they are dispensable, or else follow below.
+        Characters of a line.  Columns of a table beyond that are left out if they are dispensable, or else
+        follow below.
     """
     facts = {term: line for term, line in overview.facts.items() if plan.get(term) != line}
     lines = [facts_text(facts, width)] if facts else []
     for table in overview.tables:
-        lines += ["", *_table_lines(table, width if divides_tables else None)]
+        lines += ["", *_table_lines(table, width)]
         for note in table.notes:
             lines += wrap_text(note, width, 2)
     lines.append("")
@@ -276,26 +272,45 @@ def as_html(overview: Overview) -> str:
     )
 
 
-def _table_lines(table: TextTable, width: int | None) -> list[str]:
+def _table_lines(table: TextTable, width: int) -> list[str]:
     """Return the lines of a table; below a caption they are indented."""
     columns = table.columns
+    if not (table.has_units or _fits(columns, width - 2 * bool(table.caption))):
+        columns = _with_folded_heads(columns)
     if table.caption:
         columns[0] = [f"  {cell}" for cell in columns[0]]
-    caption = [table.caption] if table.caption else []
-    if width is None:
-        return [*caption, *align(columns, table.left)]
+    caption = wrap_text(table.caption, width, 2) if table.caption else []
     kept = _fitting(columns, table.dispensable, width)
+    left = [kept.index(k) for k in table.left if k in kept]
+    return [*caption, *wrap_columns([columns[k] for k in kept], width, left, table.keys)]
+
+
+def _with_folded_heads(columns: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return columns whose titles, such as "network.latency", are folded to the width of their cells."""
+    heads = []
+    for title, *cells in columns:
+        width, lines = max(map(len, cells), default=0), [""]
+        for part in re.findall(r".+?(?:[. ]|$)", title):
+            if lines[-1] and len(f"{lines[-1]}{part}".rstrip()) > width:
+                lines.append("")
+            lines[-1] += part
+        heads.append([line.rstrip() for line in lines])
+    height = max(map(len, heads))
     return [
-        *caption,
-        *wrap_columns([columns[k] for k in kept], width, [kept.index(k) for k in table.left if k in kept]),
+        [*[""] * (height - len(lines)), *lines, *cells]
+        for lines, (_, *cells) in zip(heads, columns, strict=True)
     ]
+
+
+def _fits(columns: Iterable[Sequence[str]], width: int) -> bool:
+    """Return whether columns are at most `width` characters wide together."""
+    return sum(2 + max(map(len, column)) for column in columns) - 2 <= width
 
 
 def _fitting(columns: list[list[str]], dispensable: Sequence[str], width: int) -> list[int]:
     """Return the indices of columns, without dispensable columns if the others then fit."""
-    kept = list(range(len(columns)))
-    for title in ("", *dispensable):
-        kept = [k for k in kept if columns[k][0] != title]
-        if sum(2 + max(map(len, columns[k])) for k in kept) - 2 <= width:
+    for count in range(len(dispensable) + 1):
+        kept = [k for k, column in enumerate(columns) if column[0] not in dispensable[:count]]
+        if _fits([columns[k] for k in kept], width):
             return kept
     return list(range(len(columns)))

@@ -326,7 +326,7 @@ class Replicates(PairedValues, Study):
         baseline
             The scheduler to use as the baseline; None for `self.baseline`.
         width
-            Characters of a line of sentences; tables may be wider.
+            Characters of a line; columns of a table beyond that follow below.
         plan
             Facts that are left out, since they were printed before the runs.
         """

@@ -130,7 +130,7 @@ class Study(ArrowStream, ABC):
         Parameters
         ----------
         width
-            Characters of a line of sentences; tables may be wider.
+            Characters of a line; columns of a table beyond that follow below.
         plan
             Facts that are left out, since they were printed before the runs.
         """

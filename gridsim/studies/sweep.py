@@ -37,6 +37,7 @@ from gridsim.simulation.options import checked_limit
 from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
+from gridsim.studies.overview import queue_order_lines
 from gridsim.studies.replicate import replication
 from gridsim.studies.sweep_points import Point, column_of, has_repetition, label_of, label_text, point_text
 from gridsim.studies.sweep_result import COLUMNS, SweepResult
@@ -402,7 +403,16 @@ class Sweep:
             records,
             tuple(metrics) if self.selection else tuple(metrics[:1]),
             self.own_axes,
+            tuple(queue_order_lines(self._queue_orders())),
         )
+
+    def _queue_orders(self) -> dict[str, str | None]:
+        """Return the order that machines promise in all runs of a decentralized scheduler, by its name."""
+        orders: dict[str, set[str | None]] = {}
+        for cell in self.cells:
+            if cell.scheduler.decentralized:
+                orders.setdefault(cell.label, set()).add(cell.scheduler.promised_order)
+        return {name: order for name, (order, *others) in orders.items() if not others}
 
     def part(self, number: int, count: int) -> list[Cell]:
         """Return the runs of part `number` (from 1) of `count` parts of the sweep.

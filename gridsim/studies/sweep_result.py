@@ -136,6 +136,8 @@ class SweepResult(Study):
         The metrics that `charts` draws: those that were requested, or the first of the usual ones.
     own_axes
         Axis that changes only some schedulers -> these; others have one run for all of its labels.
+    remarks
+        Sentences on what the tables do not show, such as different orders of queues.
     """
 
     scenario_title = "The scenario before the changes of the sweep"
@@ -148,6 +150,7 @@ class SweepResult(Study):
     measured: Sequence[RunRecord]
     chart_metrics: tuple[str, ...]
     own_axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     def points(self) -> Iterator[Point]:
         """Iterate over the points, each as axis -> label."""
@@ -356,6 +359,7 @@ class SweepResult(Study):
             facts,
             [self._metric_table(metric) for metric in self.metrics],
             self.verdict(),
+            remarks=self.remarks,
             failures=failure_lines(self._failed_runs(), len(self.measured)),
             title=" over ".join(filter(None, map(enumeration, (self.schedulers, list(self.axes))))),
         )
@@ -529,7 +533,7 @@ class SweepResult(Study):
         texts = text_rows(rows, self._point_runs[0].values.write_estimate)
         charged = {row[len(self.axes)] for row in rows}
         notes = not_charged_note(metric, [name for name in self.schedulers if name not in charged])
-        return TextTable(caption, [(head, "") for head in heads], texts, notes)
+        return TextTable(caption, [(head, "") for head in heads], texts, notes, keys=len(self.axes) + 1)
 
     def _unit(self, metric: str) -> tuple[float, str]:
         """Return the length and the name of the unit of a metric, the median of those of all points."""

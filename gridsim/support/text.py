@@ -51,17 +51,21 @@ def align(columns: list[list[str]], left: Collection[int] = ()) -> list[str]:
     ]
 
 
-def wrap_columns(columns: list[list[str]], width: int, left: Collection[int] = ()) -> list[str]:
+def wrap_columns(
+    columns: list[list[str]], width: int, left: Collection[int] = (), keys: int = 1
+) -> list[str]:
     """Return the lines of `align`, with the columns that exceed `width` in further blocks below.
 
-    An empty line separates blocks.  Each block repeats the first column, which identifies the rows.
+    An empty line separates blocks.  Each block repeats the first `keys` columns, which identify the rows.
     """
     widths = [max(len(without_line_breaks(cell)) for cell in column) for column in columns]
-    blocks, used = [[0]], widths[0]
-    for number, wide in enumerate(widths[1:], 1):
-        if used + 2 + wide > width and len(blocks[-1]) > 1:
-            blocks.append([0])
-            used = widths[0]
+    first = list(range(keys))
+    least = sum(widths[:keys]) + 2 * (keys - 1)
+    blocks, used = [[*first]], least
+    for number, wide in enumerate(widths[keys:], keys):
+        if used + 2 + wide > width and len(blocks[-1]) > keys:
+            blocks.append([*first])
+            used = least
         blocks[-1].append(number)
         used += 2 + wide
     lines: list[str] = []

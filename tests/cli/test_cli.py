@@ -487,6 +487,16 @@ def test_an_unknown_choice_of_a_parameter_gets_a_suggestion(folder):
             ["--load", "1,3x"],
             "Invalid value for '--load': must be one number, or one factor such as 1.3x with a decimal point",
         ),
+        (
+            ["--latency", "1,6"],
+            "Invalid value for '--latency': '1,6' is neither a number (s) nor a number with a unit: ns, us, "
+            "ms, s, min, h, d; a fraction has a point, such as 1.6",
+        ),
+        (
+            ["--change", "network.latency=1,6"],
+            "network.latency must be a number, got a list; a fraction has a point, such as "
+            "network.latency=1.6",
+        ),
         (["--hosts", "x", "--speeds", "pareto"], "--hosts and --speeds exclude each other"),
         (
             ["--job-log", "x", "--interarrival", 3],

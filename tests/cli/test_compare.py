@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 import gridsim as gs
 from gridsim.cli.main import cli
+from gridsim.cli.scenario_flags import parse_setting
 from gridsim.scheduling.registry import registered
 from gridsim.studies.compare import applicable, compare
 from gridsim.studies.execution import cell as cells
@@ -168,6 +169,11 @@ def test_any_key_of_the_scenario_can_be_changed(tmp_path: Path) -> None:
     assert not invoke(*subset, "--load", 0.5, "--change", "network.latency=1 s").exit_code
     scenario = gs.Scenario.from_toml(saved)
     assert scenario.network.latency == 1.0 and "load = 0.5" in saved.read_text()
+    one_failure = ("kind=list", "machine=0", "down=10", "up=[20]")  # lists of one entry
+    changes = [word for entry in one_failure for word in ("--change", f"faults.{entry}")]
+    assert not invoke(*subset, *changes).exit_code
+    assert gs.Scenario.from_toml(saved).faults == gs.Faults.of([0], [10.0], [20.0])
+    assert parse_setting("a.b=[x, y]") == ("a", "b", ["x", "y"])
     answer = invoke(*subset, "--change", "network.latncy=1")
     assert answer.exit_code == 2 and "latncy is not a known key; did you mean latency?" in answer.stderr
     answer = invoke(*subset, "--change", "latency")

@@ -182,3 +182,42 @@ def test_files_without_a_result_are_rejected(tmp_path: Path) -> None:
     for path in (tmp_path / "no", tmp_path / "none"):
         answer = invoke(path)
         assert answer.exit_code == 2 and "Traceback" not in answer.output
+
+
+KIND = """
+import numpy as np
+
+from gridsim.model.platform import PlatformKind
+
+
+class Pairs(PlatformKind, frozen=True, kw_only=True, tag="pairs"):
+    nodes: int
+
+    def speeds(self):
+        return np.full(self.nodes, 500.0)
+"""
+
+
+def test_runs_with_kinds_of_the_user_are_repeated_resumed_and_validated(tmp_path: Path) -> None:
+    """Each command is a process of its own, in which no class of the user is known."""
+    (tmp_path / "pairs.py").write_text(KIND)
+    bags = scenario().to_toml().partition("[workload]")
+    (tmp_path / "s.toml").write_text(f'[platform]\nkind = "pairs"\nnodes = 4\n{"".join(bags[1:])}')
+
+    def run(command: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "gridsim", *command.split()]
+        path = os.pathsep.join([str(tmp_path), str(Path(gs.__file__).parents[1])])
+        environment = {**os.environ, "PYTHONPATH": path}
+        return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+
+    flags = "--import pairs:Pairs"
+    saved = "--out r.gridsim --checkpoint c --checkpoint-every 1e-9"
+    made = run(f"run s.toml --scheduler fcfs --record {saved} {flags}")
+    assert made.returncode == 0 and (tmp_path / "c").exists(), made.stderr
+    refused = run("repro r.gridsim")
+    assert refused.returncode == 2 and "your own requires --import module:Class" in refused.stderr
+    for command in ("repro r.gridsim", "validate r.gridsim", "resume c"):
+        answer = run(f"{command} {flags}")
+        assert answer.returncode == 0, answer.stderr
+    missing = run("validate r.gridsim --import no_kinds:K")
+    assert "cannot import code 'no_kinds:K': ModuleNotFoundError" in missing.stderr

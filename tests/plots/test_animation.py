@@ -233,6 +233,12 @@ def test_large_runs_show_the_utilization_of_groups(monkeypatch: pytest.MonkeyPat
         animation.state(100.0)
 
 
+def test_routers_are_not_taken_for_machines(tree: gs.Result) -> None:
+    animation = plots.animate(tree)
+    assert any("routers on machines" in note for note in animation.notes)
+    assert "text(`r${node}`" in animation.to_html()
+
+
 def test_notes_count_messages_like_the_table(tree: gs.Result, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tree.tables["message_log"]["sent"].min() < tree.applications["release"].min()
     monkeypatch.setattr(scenes, "MESSAGES", 10)

@@ -18,10 +18,11 @@ from gridsim.plots.charts import distribution_chart
 from gridsim.plots.draw import draw
 from gridsim.plots.looks import ORDERS
 from gridsim.plots.scales import log_scale, short_number
-from gridsim.plots.style import STYLE, legend_size, wrap_name
+from gridsim.plots.style import STYLE, legend_size, quantity_title, wrap_name
 from gridsim.reproduce.framework import Measurements, Run
 from gridsim.reproduce.others import waves
 from gridsim.results.metrics.estimates import Estimate
+from gridsim.results.metrics.registry import display_name
 from gridsim.schedulers import MODES
 from gridsim.scheduling.registry import registered
 from gridsim.studies.execution.cell import RunRecord
@@ -64,12 +65,30 @@ def test_equal_charts_give_equal_files(kind: str, begin: bytes) -> None:
 
 
 def test_series_have_distinct_styles() -> None:
-    assert len(set(plots.COLOURS)) == len(plots.COLOURS) == len(set(plots.MARKERS)) == len(plots.MARKERS)
-    axes = plots.lines([1, 2, 3], {f"s{k}": POINTS for k in range(32)}, axes=axes_of())
+    assert len(set(plots.COLOURS)) == len(plots.COLOURS) < len(set(plots.MARKERS)) == len(plots.MARKERS)
+    axes = plots.lines([1, 2, 3], {f"s{k}": POINTS for k in range(28)}, axes=axes_of())
     looks = {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in axes.lines}
-    assert len({look for look in looks if look[2] not in ("|", "_", "None")}) == 32
-    with pytest.raises(ScenarioError, match="at most 32, got 33"):
-        plots.lines([1, 2, 3], {f"s{k}": POINTS for k in range(33)}, axes=axes_of())
+    assert len({look for look in looks if look[2] not in ("|", "_", "None")}) == 28
+    with pytest.raises(ScenarioError, match="at most 28, got 29"):
+        plots.lines([1, 2, 3], {f"s{k}": POINTS for k in range(29)}, axes=axes_of())
+
+
+def test_colours_have_a_contrast_of_3_to_1() -> None:
+    def luminance(colour: str) -> float:
+        channels = np.array([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+        linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    dark_page = luminance("#14171c")  # black is replaced by the colour of text there
+    for colour in plots.COLOURS:
+        assert 1.05 / (luminance(colour) + 0.05) >= 3.0, colour
+        assert colour == "#000000" or (luminance(colour) + 0.05) / (dark_page + 0.05) >= 3.0, colour
+
+
+def test_charts_have_one_name_for_the_response_time() -> None:
+    names = {"response": "response time", "mean_completion": "mean response time"}
+    assert {name: quantity_title(name, "") for name in names} == names
+    assert display_name("mean_completion") == names["mean_completion"]
 
 
 def test_the_style_applies_only_within_its_context() -> None:
@@ -352,6 +371,7 @@ def test_looks_depend_on_names_not_on_their_order() -> None:
     assert len({style["color"] for style in first.values()}) == len(names)  # colours first, then line styles
     own = plots.styles(["fair tree"])["fair tree"]
     assert own == first["fair-tree"] == plots.styles(["FAIR_TREE", "x"])["FAIR_TREE"]
+    assert plots.styles(["old/fair-tree", "mincent"])["old/fair-tree"] == own  # results of a folder
     lines = plots.lines([1, 2, 3], {"x": POINTS, "fair-tree": POINTS}, axes=axes_of()).lines
     rows = plots.intervals({"fair-tree": [1.0, 2.0]}, {"fair-tree": POINTS[0]}, axes=axes_of()).lines
     assert {own["color"]} < {line.get_color() for line in lines}

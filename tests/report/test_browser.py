@@ -138,7 +138,12 @@ def brightness(driver: Any, expression: str) -> float:
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 BEYOND = (
     "[...document.querySelectorAll('.plot')].filter(plot => [...plot.querySelectorAll('svg')]"
-    ".some(svg => svg.getBoundingClientRect().right > innerWidth + 1)).map(plot => plot.id)"
+    ".some(svg => svg.getBoundingClientRect().right > plot.getBoundingClientRect().right + 1))"
+    ".map(plot => plot.id)"
+)
+WIDTHS = (
+    "[...document.querySelectorAll('.plot')].map(plot => [plot.offsetWidth, plot.parentElement.clientWidth, "
+    "plot.querySelector('.legendtext') !== null])"
 )
 LABELS = "getComputedStyle(document.querySelector('.plot .xtick text, .plot .ytick text')).fill"
 
@@ -154,6 +159,9 @@ def check_page(driver: Any, charts: set[str], width: int, dark: bool) -> None:
     inside, full_run = driver.execute_script("return [innerWidth, document.documentElement.scrollWidth]")
     assert inside == width >= full_run
     assert driver.execute_script(f"return {BEYOND}") == []
+    # on a phone, charts of several series are not smaller, but scroll
+    widths = driver.execute_script(f"return {WIDTHS}")
+    assert all(own == max(500 * has_legend, box) for own, box, has_legend in widths)
     assert (brightness(driver, BACKGROUND) < 60) == dark and (brightness(driver, LABELS) > 190) == dark
 
 
@@ -261,7 +269,7 @@ def test_an_animation_shows_the_states_of_the_run(browser: Any, tmp_path: Path) 
     from selenium.webdriver.common.keys import Keys
 
     faults = {"kind": "exponential", "up": 2000.0, "down": 300.0, "seed": 4}
-    result = gs.simulate(bags(12).replaced({"faults": faults}), gs.FairTree(), record="all")
+    result = gs.simulate(bags(20).replaced({"faults": faults}), gs.FairTree(), record="all")
     animation = gs.plots.animate(result)
     animation.save(tmp_path / "a.html")
     look(browser, 390, dark=True)
@@ -284,6 +292,8 @@ def test_an_animation_shows_the_states_of_the_run(browser: Any, tmp_path: Path) 
         assert drawn["waiting"] == state.queued.tolist()
         assert drawn["pending"] == state.pending.tolist()
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    canvas = "document.querySelector('canvas')"
+    assert browser.execute_script(f"return {canvas}.offsetWidth") == 80 + 16 * 20
     player = browser.find_element(By.CSS_SELECTOR, ".gridsim-animation")
     player.send_keys(Keys.HOME)
     assert float(player.get_attribute("data-time")) == pytest.approx(scene.begin)

@@ -133,7 +133,7 @@ def test_replications_have_confidence_intervals(replicates: gs.Replicates, write
     read = dataclasses.replace(replicates, files={"my.swf": "5" * 64})
     actual = write_report(read, scenario=bags(), command="gridsim compare scenario.toml --replicates 6")
     assert all(line in actual.text for line in ("my.swf", "5" * 64, *replicates.about.values()))
-    printed = replicates.format()
+    printed = replicates.format(width=200)
     for caption, rows in list(actual.tables.items())[: len(replicates.values)]:
         assert caption in printed
         for row in rows[1:]:
@@ -252,7 +252,7 @@ SEVERAL: dict[str, tuple[gs.Scenario, dict[str, gs.Scheduler]]] = {
 }
 CHARTS = {
     "rigid": {"Distribution of the waiting time", "Slowdown over size", "Waiting jobs"},
-    "queues": {"Distribution of the completion time", "Cycles"},
+    "queues": {"Distribution of the response time", "Cycles"},
     "waves": {"Cycles"},
     "streams": {"Distribution of the turnaround", "Messages by kind"},
     "trees": {"Messages by level of the tree, fair-tree"},
@@ -296,11 +296,11 @@ def test_charts_of_several_runs_name_the_run(write_report: Any) -> None:
     }
     actual = write_report(results)
     titles = dict(re.findall(r'aria-label="Chart\. ([^:"]*):[^"]*" id="([^"]*)"', actual.html))
-    completion = actual.charts[titles["Distribution of the completion time"]]
-    for trace, result in zip(completion["data"], results.values(), strict=True):
+    response = actual.charts[titles["Distribution of the response time"]]
+    for trace, result in zip(response["data"], results.values(), strict=True):
         times = result.applications["finish"] - result.applications["release"]
         assert trace["x"][1:] == pytest.approx(np.unique(times), rel=1e-6)
-    assert [row[0] for row in actual.tables["Quantiles of the completion time (s)"]][1:] == list(results)
+    assert [row[0] for row in actual.tables["Quantiles of the response time (s)"]][1:] == list(results)
     busy = actual.charts[titles["Busy machines"]]
     assert [trace["name"] for trace in busy["data"]] == ["WQR-FT"] and busy["layout"]["showlegend"]
     assert actual.charts[titles["Cycles"]]["layout"]["yaxis"]["ticktext"] == ["WQR-FT"]

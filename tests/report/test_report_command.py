@@ -47,7 +47,7 @@ def test_a_folder_of_results_is_compared(folder: Path) -> None:
 def test_results_with_equal_names_are_distinguished(folder: Path, comparison: gs.Comparison) -> None:
     answer = invoke("report", "results", "more/fcfs.gridsim", "--out", "r.html", "--json")
     output = json.loads(answer.stdout)
-    assert list(output["files"]) == ["fair-tree", "results/fcfs", "mincent", "more/fcfs"]
+    assert list(output["files"]) == ["results/fair-tree", "results/fcfs", "results/mincent", "more/fcfs"]
     assert output["digests"]["more/fcfs"] == output["digests"]["results/fcfs"] == comparison["fcfs"].digest
     assert output["out"] == "r.html" and (folder / "r.html").is_file()
     comparison["fcfs"].save("more/fcfs.npz")

@@ -185,7 +185,7 @@ def test_parameters_of_a_scheduler_are_converted_and_checked(toy):
         ("bound", "much", "fair-tree.bound must be a finite number >= 0, got 'much'"),
         ("run_on", "yes", "fair-tree.run_on must be true or false, got 'yes'"),
         ("request_bytes", 1.5, "fair-tree.request_bytes must be a whole number in 0..2147483647, got 1.5"),
-        ("spread", "x", "fair-tree.spread must be one of 'heartbeat', 'change', got 'x'"),
+        ("spread", "x", "fair-tree.spread must be one of heartbeat, change, got 'x'"),
     ],
 )
 def test_errors_on_values_of_the_wrong_type_name_the_expected_type(parameter, value, message):

@@ -112,7 +112,7 @@ def test_means_are_those_of_the_table() -> None:
 
 
 def test_text_and_json_of_a_sweep_have_its_values(finished_sweep: SweepResult) -> None:
-    lines = finished_sweep.format().splitlines()
+    lines = finished_sweep.format(width=200).splitlines()
     (caption,) = (
         line for line in lines if line.startswith("max_stretch (s/Mflop), mean over 2 replications")
     )
@@ -130,6 +130,22 @@ def test_text_and_json_of_a_sweep_have_its_values(finished_sweep: SweepResult) -
     message = json.loads(to_json(finished_sweep.to_dict()))
     assert message["axes"]["load"] == ["light", "heavy"] and len(message["cells"]) == 24
     assert message["points"][0]["ratios"]["max_stretch"]["tree"]["mean"] == row.ratio("tree", "fcfs").mean
+
+
+@pytest.mark.parametrize(("width", "blocks"), [(80, 2), (100, 1)])
+def test_tables_of_a_sweep_fit_the_width(finished_sweep: SweepResult, width: int, blocks: int) -> None:
+    _, table = finished_sweep.format(width=width).split("\nmax_stretch (s/Mflop), ")
+    lines = table.partition("\nmakespan ")[0].splitlines()
+    assert max(map(len, lines)) <= width
+    keys = [line.partition("  tree ")[0] for line in lines if "  tree " in line]
+    assert len(keys) == 8 * blocks and len({*keys}) == 8
+
+
+def test_a_sweep_states_different_orders_of_queues() -> None:
+    scenario = gs.Scenario(gs.Platform.desktop_grid(4, 1), gs.Workload.bags(2, 10.0, 2.0, seed=1))
+    over = {"platform.nodes": [4, 6]}
+    text = " ".join(str(gs.sweep(scenario, ["fair-tree", "random"], over, replicates=1)).split())
+    assert "machines run their queues by earliest deadline (fair-tree), first in, first out (random)" in text
 
 
 def test_a_failed_run_is_recorded() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.options import NamingCommand, class_option, import_option, json_option
+from gridsim.cli.result_args import import_code
 from gridsim.errors import ScenarioError, name_files_in_errors, one_line
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) 
     from gridsim.scheduling.registry import scheduler_from
     from gridsim.support.text import to_json
 
+    import_code(imports)
     result = Result.load(file)
     _check_scheduled(result)
     with name_files_in_errors([file]):

@@ -16,6 +16,7 @@ from gridsim.cli.options import (
     SECONDS,
     NamingCommand,
     by_option,
+    import_option,
     json_option,
     skip_days_option,
     title_option,
@@ -27,7 +28,7 @@ from gridsim.cli.output import (
     print_text,
     save_animation,
 )
-from gridsim.cli.result_args import guard_display, named_files, parse_machines, parse_nodes
+from gridsim.cli.result_args import guard_display, import_code, named_files, parse_machines, parse_nodes
 from gridsim.cli.study_flags import (
     check_animation,
     check_figure,
@@ -217,8 +218,11 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
 @click.argument("file", metavar="SCHEDULE")
 @click.option("--nodes", type=INT, metavar="N", help="Number of machines, for a job log or a jobs table.")
 @click.option("--job-log", metavar="FILE", help="Submitted jobs, a job log, for a job log or a jobs table.")
+@import_option
 @json_option
-def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -> None:
+def validate(
+    file: str, nodes: int | None, job_log: str | None, imports: tuple[str, ...], as_json: bool
+) -> None:
     """Check a finished schedule: a result (run --record), Batsim's jobs table, or a job log, such as SWF.
 
     The exit code is 1 if an invariant is violated.
@@ -227,6 +231,7 @@ def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -
 
     from gridsim.support.text import to_json
 
+    import_code(imports)
     kind, violations = _check(file, nodes, job_log)
     if as_json:
         click.echo(

@@ -37,6 +37,7 @@ from gridsim.cli.output import (
     scenario_files,
     show_result,
 )
+from gridsim.cli.result_args import import_code
 from gridsim.cli.run_flags import resumed_threads_option, run_arguments, run_options, time_limit_option
 from gridsim.cli.scenario_flags import prepare, scenario_options
 from gridsim.cli.study_flags import check_animation, check_report
@@ -176,6 +177,7 @@ def resume(
     from gridsim.simulation.checkpoint import Checkpoint
     from gridsim.simulation.resume import resume as continue_run
 
+    import_code(imports)
     with Checkpoint(file) as checkpoint:
         header = checkpoint.header.scheduler
     title = header.name

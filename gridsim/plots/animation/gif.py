@@ -280,12 +280,12 @@ class Painter:
             self.text(f"scheduler {k}" if self.scene.servers > 1 else "scheduler", (x, y), size=11)
 
     def draw_routers(self) -> None:
-        """Draw the routers of the tree, with their numbers if there is room."""
+        """Draw the routers of the tree, with their names if there is room."""
         radius = min(10.0, max(2.5, self.pitch * 0.28))
         for node in range(self.scene.machines - 1 if self.has_tree else 0):
             self.circle(self.place(node), radius, self.theme.background, self.theme.faint)
             if radius >= 8:
-                self.text(str(node), self.place(node), size=10, colour=self.theme.faint)
+                self.text(f"r{node}", self.place(node), size=10, colour=self.theme.faint)
 
     def draw_messages(self, time: float) -> None:
         """Draw the messages that travel, dots with their numbers of tasks on lines, and the routers."""

@@ -1,6 +1,8 @@
 "use strict";
 (() => {
   const HOP = 26; // px, height of a cell of a machine
+  const LEAST = 16; // px, width of a machine in a row on a narrow page, where the row scrolls if it exceeds this:
+  const WIDE = 700; // px
   const KEPT = 0.7; // s of playing for which a release or a transient failure stays marked
 
   // Returns the running sums of differences.
@@ -363,7 +365,7 @@
         draw.strokeStyle = colours.muted;
         draw.lineWidth = 1.2;
         draw.stroke();
-        if (radius >= 8) text(node, x, y + 0.5, { size: 10, colour: colours.muted });
+        if (radius >= 8) text(`r${node}`, x, y + 0.5, { size: 10, colour: colours.muted });
       }
     }
 
@@ -470,13 +472,15 @@
     }
 
     function render() {
-      const width = Math.max(240, Math.floor(canvas.parentElement.clientWidth));
+      const least = data.columns ? Math.min(WIDE, 80 + LEAST * machines) : 240;
+      const width = Math.max(least, Math.floor(canvas.parentElement.clientWidth));
       if (!area || area.width !== width) area = arrange(width);
       const height = Math.ceil(area.bottom + panelHeight(width));
       const ratio = devicePixelRatio || 1;
       if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
         canvas.width = Math.round(width * ratio);
         canvas.height = Math.round(height * ratio);
+        canvas.style.width = `${width}px`;
         canvas.style.height = `${height}px`;
       }
       readColours();

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent
 #: Duration of a GIF, s, unless `animate` states one.
 GIF_SECONDS = 8.0
+#: Up to this number of machines, the circles of routers have room for their names.
+_MAX_NAMED_ROUTERS = 32
 #: Number of units of time into which a page divides the run; times are whole numbers of them.
 _UNITS = 10**9
 
@@ -137,6 +139,8 @@ class Animation:
             notes.insert(
                 0, f"bars: how much of each {scene.item} is done, running (pale) and queued (palest)"
             )
+        if len(scene.levels) and scene.machines <= _MAX_NAMED_ROUTERS:
+            notes.insert(0, "r0, r1, ...: the routers on machines 0, 1, ...")
         if scene.has_columns and (scene.submitter >= 0).any():
             notes.insert(0, f"ring: the machine at which a {scene.item} was just submitted")
         if scene.has_columns and (scene.cores == 1).any():

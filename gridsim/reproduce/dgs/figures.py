@@ -198,7 +198,7 @@ def _draw_fig5(data: Measurements) -> Figure:
     right.set_ylabel("EU (%)", color=plots.COLOURS[1])
     for axes, kind in zip(panels, CLASSES, strict=True):
         sizes, waits = sizes_by(result, kind), result.applications["waiting"]
-        axes.scatter(sizes, np.maximum(waits, 1.0), s=1, color=plots.COLOURS[5])
+        axes.scatter(sizes, np.maximum(waits, 1.0), s=1, color="0.6")
         classes = waiting_by_class(sizes, waits, np.array(CLASSES[kind]))
         subset = classes.jobs > 0
         at = [max(float(v), float(sizes.min())) for v in classes.low[subset]]

@@ -223,7 +223,7 @@ def _draw(run: Run, cases: Mapping[str, ScenarioFactory]) -> Figure:
         days, end = of_case.edges[:-1] / DAY, of_case.edges[of_case.submissions] / DAY
         for number, name, values in (
             (1, "RU", of_case.ru),
-            (4, "EU without waiting", of_case.ideal),
+            (2, "EU without waiting", of_case.ideal),
             (0, "EU", of_case.eu),
         ):
             axes.step(days, 100.0 * values, where="post", color=plots.COLOURS[number], label=name)

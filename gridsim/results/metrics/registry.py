@@ -885,6 +885,8 @@ def known_name(metric: str, names: Container[str]) -> str:
 
 def display_name(name: str) -> str:
     """Return the name of a metric as text, such as "max stretch" for ``max_stretch_agg``."""
+    if name == "mean_completion":
+        return "mean response time"
     return name.removesuffix("_agg").replace("_", " ")
 
 

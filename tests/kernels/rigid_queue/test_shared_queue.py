@@ -158,7 +158,7 @@ def test_head_keeps_the_machines_of_its_reservation() -> None:
         (
             ([2], [1], [1], [1]),
             {"placement": "worst"},
-            "placement must be one of 'first', 'best', 'spread', .*",
+            "placement must be one of first, best, spread, .*",
         ),
     ],
 )

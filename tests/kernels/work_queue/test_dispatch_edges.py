@@ -260,12 +260,12 @@ def test_every_bit_of_a_random_number_counts() -> None:
 
 MADE = {"speed": [1.0, 2.0], "tasks": [2], "sizes": [4.0, 8.0], "up_until": [NEVER] * 2}
 PACE = {"period": S, "factors": [[1.0, 2.0]], "series": [0, 0], "first": [0, 1]}
-ORDERS = "('random', 'small', 'great', 'ask')"
-CHOICES = "('none', 'cpu', 'avail', 'all', 'ask')"
+ORDERS = "random, small, great, ask"
+CHOICES = "none, cpu, avail, all, ask"
 RULES: list[tuple[dict[str, Any], str]] = [
     ({"order": "big"}, f"order must be one of {ORDERS}, got 'big'"),
     ({"choice": 3}, f"choice must be one of {CHOICES}, got 3"),
-    ({"prediction": "none"}, "prediction must be one of ('told', 'past', 'age'), got 'none'"),
+    ({"prediction": "none"}, "prediction must be one of told, past, age, got 'none'"),
     ({"speed": [1.0, 0.0]}, "speed[1] must be finite and > 0, got 0.0"),
     ({"speed": [1.0]}, "up_until must have as many entries as speed, got 2 and 1"),
     ({"speed": ["a", "b"]}, "speed must hold real numbers, got dtype <U1"),
