@@ -650,7 +650,8 @@ class _ConformanceTrial:
         if not scheduler.rigid:
             return
         if scheduler.may_reject:
-            self.check_last_job(result, scheduler)
+            if scheduler.decentralized:  # a center may reject any job, and has no claims to lose
+                self.check_last_job(result, scheduler)
             return
         self.has_service_check = True
         if rejection := wrongly_rejected_job(result, scheduler.promised_order):
