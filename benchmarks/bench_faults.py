@@ -90,6 +90,7 @@ def main() -> None:
         **import_module("planted_shared").PLANTED_SHARED,
         **import_module("planted_jobs").PLANTED_JOBS,
         **import_module("planted_variants").PLANTED_VARIANTS,
+        **import_module("planted_easy").PLANTED_EASY,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)

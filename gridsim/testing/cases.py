@@ -33,8 +33,9 @@ from gridsim.support.random_streams import Streams
 _MACHINE_COUNTS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
 #: Numbers of machines of `large_grids`.
 _LARGE_GRIDS = (27, 40)
-#: Number of scenarios of `long_queues`, and of jobs in each.
-_LONG_QUEUES, _QUEUED_JOBS = 2, 60
+#: Numbers of scenarios of `long_queues`: with random times, with times that almost coincide, and on machines
+#: that jobs share; number of jobs in each.
+_RANDOM_QUEUES, _COINCIDENT_QUEUES, _SHARED_QUEUES, _QUEUED_JOBS = 2, 2, 2, 60
 #: Times of failures (s): some while the first requests or a summary are in flight, or at a heartbeat.
 _INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 60.0)
 #: Times (s) from the release or end of an application to the failure of a machine.
@@ -190,6 +191,8 @@ def scenarios(
     if rigid and constraints:
         required = cases.flatmap(with_machine_requirements)
         cases = cases | required if cores is True else required  # the latter share no machines
+    if rigid:
+        cases = cases.flatmap(_with_users)
     if rigid and job_times:
         cases = cases.flatmap(lambda scenario: _with_job_times(scenario, job_times))
     if constraints and not (rigid or faults or reachable):
@@ -256,9 +259,11 @@ def _scale(values: Any, factor: float) -> Any:
     return tuple(_scale(value, factor) if isinstance(value, tuple) else value * factor for value in values)
 
 
-def large_bag() -> Scenario:
-    """Return a scenario of two machines with a bag of more than 2**16 tasks and a small bag."""
-    return Scenario(Platform.equal(2, 1000.0), Workload.of([0.0, 1.0], [70_000, 5], 1.0, [0, 1]))
+def large_bags() -> list[Scenario]:
+    """Return scenarios of more than 2**16 tasks: of a large bag, and of many bags at once at one machine."""
+    large = Scenario(Platform.equal(2, 1000.0), Workload.of([0.0, 1.0], [70_000, 5], 1.0, [0, 1]))
+    many = Scenario(Platform.equal(4, 1000.0), Workload.of([0.0] * 1_100, 64, 1000.0, [0] * 1_100))
+    return [large, many]
 
 
 def large_grids(rigid: bool) -> list[Scenario]:
@@ -268,7 +273,8 @@ def large_grids(rigid: bool) -> list[Scenario]:
         homes = [(7 * k * k + seed) % 5 for k in range(10)]
         release, speeds = [30.0 * k for k in range(10)], [1000.0 - 10.0 * (u % 7) for u in range(nodes)]
         if rigid:
-            widths = [1 + 3 * k % nodes for k in range(10)]
+            # wider ones would wait for the machine that is down in checks of locality
+            widths = [1 + 3 * k % (nodes // 2) for k in range(10)]
             platform, workload = Platform.equal(nodes), Workload.jobs_of(release, widths, 90.0, None, homes)
         else:
             platform, workload = Platform.of(speeds), Workload.of(release, 2 * nodes, 40_000.0, homes)
@@ -276,21 +282,46 @@ def large_grids(rigid: bool) -> list[Scenario]:
     return grids
 
 
-def long_queues() -> list[Scenario]:
-    """Return scenarios of rigid jobs whose queues are longer than in random scenarios, with estimates."""
+def long_queues(shares: bool = False) -> list[Scenario]:
+    """Return scenarios of rigid jobs whose queues are longer than in random scenarios, with estimates.
+
+    Parameters
+    ----------
+    shares
+        Whether jobs share machines in further scenarios, of which they need cores, memory and GPUs.
+    """
     cases = []
-    for seed in range(_LONG_QUEUES):
+    unshared_count = _RANDOM_QUEUES + _COINCIDENT_QUEUES
+    for seed in range(unshared_count + shares * _SHARED_QUEUES):
         stream = Streams(seed)("long queue")
         times = stream.uniform(10.0, 600.0, (2, _QUEUED_JOBS))
-        workload = Workload.jobs_of(
-            np.sort(stream.uniform(0.0, 1200.0, _QUEUED_JOBS)),
-            stream.integers(1, 8, _QUEUED_JOBS),
-            times[0],
-            times.sum(axis=0),
-            stream.integers(0, 10, _QUEUED_JOBS),
-            origin=0.0,
-        )
-        cases.append(Scenario(Platform.equal(10), workload, seed=seed))
+        needs, platform = dict[str, Any](), Platform.equal(10)
+        columns: dict[str, Any] = {
+            "release": np.sort(stream.uniform(0.0, 1200.0, _QUEUED_JOBS)),
+            "nodes": stream.integers(1, 8, _QUEUED_JOBS),
+            "submitter": stream.integers(0, 10, _QUEUED_JOBS),
+            "user": stream.integers(0, 3, _QUEUED_JOBS),
+            "queue": stream.integers(0, 2, _QUEUED_JOBS),
+        }
+        if seed >= _RANDOM_QUEUES:
+            columns["release"] -= columns["release"] % 120.0  # several jobs at one instant
+        if _RANDOM_QUEUES <= seed < unshared_count:
+            times = 60.0 * stream.integers(1, 5, times.shape) + stream.choice([0.0, 0.5, 1.0], times.shape)
+        elif seed >= unshared_count:
+            has_gpus = stream.random(_QUEUED_JOBS) < 0.5
+            needs = {
+                "nodes": stream.integers(1, 4, _QUEUED_JOBS),
+                "cores": stream.integers(1, 4, _QUEUED_JOBS),
+                "memory": 1e9 * stream.integers(0, 6, _QUEUED_JOBS),
+                "gpus": has_gpus * stream.integers(1, 3, _QUEUED_JOBS),
+                "exclusive": (stream.random(_QUEUED_JOBS) < 0.1).astype(int),
+            }
+            platform = Platform.equal(6, cores=4, memory=8e9, gpus=[2] * 3 + [0] * 3)
+            columns["submitter"] %= 6
+        outlives = _RANDOM_QUEUES < seed < unshared_count  # jobs run for longer than requested
+        requested = times[1] if outlives else times.sum(axis=0)
+        columns |= {"run_time": times[0], "requested": requested} | needs
+        cases.append(Scenario(platform, Workload.jobs_of(**columns, origin=0.0), seed=seed))
     return cases
 
 
@@ -582,6 +613,21 @@ def with_machine_requirements(draw: st.DrawFn, scenario: Scenario) -> Scenario:
             origin=0.0,
         ),
     )
+
+
+@st.composite
+def _with_users(draw: st.DrawFn, scenario: Scenario) -> Scenario:
+    """Draw the users, queues and priorities of jobs in half of the scenarios."""
+    recipe = scenario.workload.recipe
+    if not isinstance(recipe, JobListRecipe) or draw(st.booleans()):
+        return scenario
+    count = len(recipe.release)
+
+    def column(values: tuple[Any, ...]) -> list[Any]:
+        return draw(st.lists(st.sampled_from(values), min_size=count, max_size=count))
+
+    new = {"user": column((0, 1, 2)), "queue": column((0, 1)), "priority": column((0.0, 0.0, 1.0))}
+    return _replace_recipes(scenario, {}, new)
 
 
 @st.composite

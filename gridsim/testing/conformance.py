@@ -41,7 +41,7 @@ from gridsim.testing.cases import (
     compress,
     has_supported_needs,
     job_alone,
-    large_bag,
+    large_bags,
     large_grids,
     long_queues,
     scenarios,
@@ -81,7 +81,9 @@ from gridsim.testing.run_limits import (
     OTHER_FUTURE,
     SLOW_MESSAGES,
     WALL_TIME_LIMIT,
+    cores_up_at_end,
     limit_wall_time,
+    only_last_job,
     skip_endless,
     with_last_job,
     wrongly_rejected_job,
@@ -252,8 +254,8 @@ def check_scheduler(
             trial.is_interrupted = trial.example_count < (limit if limit < _MANY_EXAMPLES else 1)
             if explore and (reason := _explore(trial, strategy, features, min(max_nodes, _EXPLORED_NODES))):
                 left_out["orders"] = reason
-            if not (features["rigid"] or trial.is_over) and (too_long := trial.check_large_bag()):
-                left_out["a large bag"] = too_long
+            if not (features["rigid"] or trial.is_over) and (too_long := trial.check_large_bags()):
+                left_out["large bags"] = too_long
             if not trial.is_over and (too_long := trial.check_large_grids(features["rigid"])):
                 left_out["large grids"] = too_long
             if features["rigid"] and not trial.is_over and (too_long := trial.check_long_queues()):
@@ -318,7 +320,9 @@ def _report(trial: _ConformanceTrial, left_out: dict[str, str], features: dict[s
             "no scenario with failures was tried in the time; set seconds or examples higher"
         )
     if features["rigid"] and not trial.has_service_check:
-        left_out["served"] = "the scheduler declares that it may reject jobs (Scheduler.may_reject)"
+        left_out["served"] = (
+            "the scheduler declares that it may reject jobs (Scheduler.may_reject), except after all others"
+        )
     for kind in sorted(trial.foresight_kinds):
         left_out[f"foresight of {kind}"] = "the scheduler declares that it foresees them (Scheduler.foresees)"
     if not trial.has_checkpoint_state:
@@ -537,9 +541,9 @@ class _ConformanceTrial:
         self.run_order_count += run_count
         self.left_order_count += left_count
 
-    def check_large_bag(self) -> str:
-        """Check a bag of more than 2**16 tasks; return the reason why it was not checked, or ""."""
-        return self._check_large(large_bag(), "sound")
+    def check_large_bags(self) -> str:
+        """Check more than 2**16 tasks; return the reason why a scenario was not checked, or ""."""
+        return max(self._check_large(scenario, "sound") for scenario in large_bags())
 
     def check_large_grids(self, rigid: bool) -> str:
         """Check grids of many machines; return the reason why one was not checked, or ""."""
@@ -553,7 +557,9 @@ class _ConformanceTrial:
 
     def check_long_queues(self) -> str:
         """Check long queues of rigid jobs; return the reason why one was not checked, or ""."""
-        queues = [compress(scenario, self.horizon) for scenario in long_queues()]
+        assert self.scheduler is not None
+        cases = long_queues(shares=self.scheduler.cores is True)
+        queues = [compress(scenario, self.horizon) for scenario in cases]
         return max(self._check_large(scenario, *_QUEUE_INVARIANTS) for scenario in queues)
 
     def _check_large(self, scenario: Scenario, *invariants: str) -> str:
@@ -641,17 +647,50 @@ class _ConformanceTrial:
                 )
 
     def check_served(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        if not scheduler.rigid or scheduler.may_reject:
+        if not scheduler.rigid:
+            return
+        if scheduler.may_reject:
+            if scheduler.decentralized:  # a center may reject any job, and has no claims to lose
+                self.check_last_job(result, scheduler)
             return
         self.has_service_check = True
         if rejection := wrongly_rejected_job(result, scheduler.promised_order):
             raise ConformanceError("served", rejection, scenario, scheduler)
-        if scenario.faults is not None and (longer := with_last_job(result)) is not None:
+        if (longer := with_last_job(result)) is not None:
             longer_result = self.simulate_variant(longer, scheduler, **LIMITS)
             if rejection := wrongly_rejected_job(longer_result, scheduler.promised_order):
                 raise ConformanceError("served", rejection, longer, scheduler)
         if "deadline" in scheduler.job_times and scenario.faults is None:
             self.check_last_start(scenario, scheduler)
+
+    def check_last_job(self, result: Result, scheduler: Scheduler) -> None:
+        """Check that an idle system runs the widest job that it runs if there has been no job before.
+
+        A scheduler that may reject jobs may, for example, know too few machines for wider ones.
+        """
+        served, widest = 0, cores_up_at_end(result.scenario)
+        tasks = widest
+        try:
+            while served < widest and (longer := with_last_job(result, tasks)) is not None:
+                if self.rejects_last_job(only_last_job(longer), scheduler):
+                    widest = tasks - 1
+                else:
+                    served = tasks
+                tasks = (served + widest + 1) // 2
+            longer = with_last_job(result, served) if served else None
+            if longer is None or not self.rejects_last_job(longer, scheduler):
+                return
+        except ConformanceError as error:
+            if is_limit_error(error):  # of a longer run than that of the scenario
+                return
+            raise
+        text = f"job {len(result.applications)}, of {served} tasks, was rejected after all others had ended"
+        text += ", although it is run if there has been no job before"
+        raise ConformanceError("served", text, longer, scheduler)
+
+    def rejects_last_job(self, scenario: Scenario, scheduler: Scheduler) -> bool:
+        result = self.simulate_variant(scenario, scheduler, **LIMITS)
+        return bool(result.applications["failed"][-1])
 
     def check_last_start(self, scenario: Scenario, scheduler: Scheduler) -> None:
         """Check that a job alone is run if its deadline is exactly what it needs."""

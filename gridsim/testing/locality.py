@@ -130,6 +130,9 @@ def locality_violation(
         scenario, base_scenario = without_dependencies(scenario), without_dependencies(base_scenario)
         applications = scenario.workload.realize(scenario.platform)
         first = observe(base_scenario, explicit_scheduler)
+    if applications.rigid and latency > latencies[0] and not _runs_jobs(base_scenario, explicit_scheduler):
+        latency, base_scenario = latencies[0], _with_latency(scenario, latencies[0])
+        first = observe(base_scenario, explicit_scheduler)
     base = base_scenario, applications, explicit_scheduler
     checks_with_failures = [
         partial(_differing_while_down, *base),
@@ -161,6 +164,13 @@ def _with_latency(scenario: Scenario, latency: float) -> Scenario:
     """Return the scenario without failures, with messages that take `latency` s."""
     slow = msgspec.structs.replace(scenario.network, latency=latency, jitter=0.0)
     return dataclasses.replace(scenario, network=slow, faults=None)
+
+
+def _runs_jobs(base_scenario: Scenario, explicit_scheduler: Scheduler) -> bool:
+    """Return whether a job starts if machines may fail: then timeouts may be shorter than messages take."""
+    never = Faults.of([0], [UNREACHED_TIME], [UNREACHED_TIME], has_only_owner_events(explicit_scheduler))
+    run = observe(dataclasses.replace(base_scenario, faults=never), explicit_scheduler)
+    return len(run.result.tables["schedule"]) > 0
 
 
 def _differing_while_down(

@@ -11,7 +11,8 @@ import numpy as np
 
 from gridcore.queues.core_queues import CoreQueues
 from gridcore.queues.task_queues import TaskQueues
-from gridsim.model.capacity import whole_bytes
+from gridsim.model.capacity import MachineCapacity, whole_bytes
+from gridsim.model.faults import ListedFaults
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.support.arrays import Integers
@@ -27,8 +28,8 @@ def promised_order_violation(
 
     For "fifo" and "edf", the check replays the schedule from arrivals and withdrawals; for "fcfs" and "list",
     it compares recorded tables, and for "easy" it computes the reservations.  Machines that fail are not
-    checked.  "list" and "easy" are not checked in runs with failures, "easy" not on machines that jobs share,
-    and "fcfs" not on machines with withdrawals.
+    checked, and "fcfs" not on machines with withdrawals.  In runs with failures, "list" and "easy" only
+    promise that the first rigid job that waits starts, from the last failure and recovery on.
 
     Parameters
     ----------
@@ -38,15 +39,13 @@ def promised_order_violation(
     foresees_run_times
         Whether reservations go by the run times of jobs, and not by the requested times.
     """
-    if order in ("list", "easy") and result.scenario.faults is not None:
-        return None
     if order in ("list", "easy"):
-        violation = _list_order_violation(result) if order == "list" else None
-        if violation or not result.rigid or result.scenario.platform.is_shared:
+        has_failures = result.scenario.faults is not None
+        violation = _list_order_violation(result) if order == "list" and not has_failures else None
+        if violation or not result.rigid:
             return violation
-        return _late_first_job(result) or (
-            _delayed_job(result, foresees_run_times) if order == "easy" else None
-        )
+        is_reserved = order == "easy" and not has_failures
+        return _late_first_job(result) or (_delayed_job(result, foresees_run_times) if is_reserved else None)
     excluded_machines = _failing_machines(result)
     if order == "fcfs":
         arrivals = result.tables["arrivals"]
@@ -165,19 +164,102 @@ def _list_order_violation(result: Result) -> str | None:
     return None
 
 
+class _Machines:
+    """What machines have, what each rigid job takes of them, and when it runs.
+
+    Attributes
+    ----------
+    capacity
+        Cores, bytes and GPUs of each machine, int64[machines, 3].  A machine that jobs do not share counts as
+        one core.
+    usage
+        What each job takes during its last run, int64[jobs, machines, 3].
+    runs
+        Start and end of each run of each job, ns; also of interrupted ones.
+    """
+
+    def __init__(self, result: Result) -> None:
+        platform, schedule = result.scenario.platform, result.tables["schedule"]
+        jobs = result.scenario.workload.realize(platform)
+        self.jobs, count, ones = jobs, len(jobs), np.ones(len(jobs), np.int64)
+        attributes = platform.attributes if platform.is_shared else None
+        capacity = MachineCapacity.of(platform.nodes, platform.cores, attributes, platform.gpus)
+        self.capacity: Integers = np.stack(capacity, axis=1)
+        memory = jobs.memory if platform.is_shared else None
+        columns = (jobs.cores, whole_bytes(memory, count), jobs.gpus)
+        self.needs = np.stack(
+            [
+                value * ones if column is None else column
+                for column, value in zip(columns, (1, 0, 0), strict=True)
+            ],
+            axis=1,
+        )
+        self.most = ones if jobs.tasks_per_machine is None else jobs.tasks_per_machine
+        self.is_exclusive = np.zeros(count, np.bool_) if jobs.exclusive is None else jobs.exclusive != 0
+        self.usage = np.zeros((count, *self.capacity.shape), np.int64)
+        self.runs: list[set[tuple[int, int]]] = [set() for _ in range(count)]
+        start, end = (np.rint(schedule[name] * NS).astype(np.int64) for name in ("start", "end"))
+        last_start = np.full(count, -1)
+        np.maximum.at(last_start, schedule["application"], start)
+        rows = (schedule["application"], schedule["machine"], schedule["tasks"], start, end)
+        for job, u, tasks, begin, over in zip(*(column.tolist() for column in rows), strict=True):
+            self.runs[job].add((begin, over))
+            if begin == last_start[job]:
+                self.usage[job, u] += self.capacity[u] if self.is_exclusive[job] else tasks * self.needs[job]
+        np.minimum(self.usage, self.capacity, out=self.usage)  # an exclusive job may have several tasks there
+
+    def free(self, running: list[int]) -> Integers:
+        """Return what is free on each machine if these jobs run: int64[machines, 3]."""
+        left: Integers = self.capacity - self.usage[running].sum(axis=0)
+        return left
+
+    def has_room(self, job: int, free: Integers) -> bool:
+        """Return whether all tasks of a job have room in what is `free` on each machine."""
+        needed = self.needs[job] > 0
+        room = (free[:, needed] // self.needs[job, needed]).min(axis=1)
+        if self.most[job]:
+            room = np.minimum(room, self.most[job])
+        if self.is_exclusive[job]:
+            room[(free != self.capacity).any(axis=1)] = 0
+        if (suitable := self.jobs.machines_for(job)) is not None:
+            room[~suitable] = 0
+        return bool(room.clip(min=0).sum() >= self.jobs.tasks[job])
+
+
 def _late_first_job(result: Result) -> str | None:
-    """Describe the first rigid job that waits although it is the first one and fits; None if none does."""
-    scenario, applications = result.scenario, result.applications
-    jobs = scenario.workload.realize(scenario.platform)
-    release, start, end = (applications[name] for name in ("release", "first_start", "finish"))
-    queue = [i for i in np.argsort(release, kind="stable").tolist() if start[i] >= 0]
-    for now in np.unique([release[queue], end[queue]]).tolist():
-        first = next((i for i in queue if release[i] <= now < start[i]), None)
-        free = scenario.platform.nodes - int(jobs.tasks[(start <= now) & (now < end)].sum())
-        if first is not None and jobs.tasks[first] <= free:
+    """Describe the first rigid job that waits although it is the first one and has room; None if none does.
+
+    In runs with failures, only the time after the last failure and recovery counts.
+    """
+    scenario, machines = result.scenario, _Machines(result)
+    release, finish = (
+        np.rint(np.nan_to_num(result.applications[name], nan=-1.0) * NS).astype(np.int64)
+        for name in ("release", "finish")
+    )
+    queue = [i for i in np.argsort(release, kind="stable").tolist() if machines.runs[i] and finish[i] >= 0]
+    since, is_down = -1, np.zeros(len(machines.capacity), np.bool_)
+    if scenario.faults is not None:
+        recipe = scenario.faults.recipe
+        assert isinstance(recipe, ListedFaults)  # random scenarios have no other recipe
+        changes = [*recipe.down, *(up for up in recipe.up if up < np.inf)]
+        since = round(max(changes) * NS)
+        is_down[[u for u, up in zip(recipe.machine, recipe.up, strict=True) if up == np.inf]] = True
+    for now in np.unique([release[queue], finish[queue]]).tolist():
+        if now <= since:
+            continue
+        running = [
+            i for i, runs in enumerate(machines.runs) if any(start <= now < end for start, end in runs)
+        ]
+        first = next((i for i in queue if release[i] <= now < finish[i] and i not in running), None)
+        if first is None:
+            continue
+        free = machines.free(running)
+        free[is_down] = 0
+        if machines.has_room(first, free):
+            start, tasks = max(machines.runs[first])[0] / NS, machines.jobs.tasks[first]
             return (
-                f"job {first} is the first one that waits at {now} s and needs {jobs.tasks[first]} machines, "
-                f"of which {free} are free, but it starts at {start[first]} s"
+                f"job {first} is the first one that waits at {now / NS} s, and its {tasks} tasks have room "
+                f"on the machines that are up, but it starts at {start} s"
             )
     return None
 
@@ -185,28 +267,27 @@ def _late_first_job(result: Result) -> str | None:
 def _delayed_job(result: Result, foresees_run_times: bool) -> str | None:
     """Describe the first job whose start delays the first waiting job, by the estimates; None if none does.
 
-    At the start of a job, that of the first waiting job is expected at the end of enough running jobs.
+    At the start of a job, that of the first waiting job is expected when enough running jobs have ended.
     """
-    scenario, applications = result.scenario, result.applications
-    jobs = scenario.workload.realize(scenario.platform)
-    assert jobs.requested is not None
+    applications, machines = result.applications, _Machines(result)
+    requested = machines.jobs.requested
+    assert requested is not None
     release, start, end = (
         np.rint(np.nan_to_num(applications[name], nan=-1.0) * NS).astype(np.int64)
         for name in ("release", "first_start", "finish")
     )
-    estimate = np.maximum(1, np.rint(jobs.requested * NS).astype(np.int64))
+    estimate = np.maximum(1, np.rint(requested * NS).astype(np.int64))
     expected_end = end if foresees_run_times else start + estimate
     queue = [i for i in np.argsort(release, kind="stable").tolist() if start[i] >= 0]
 
     def reservation(job: int, running: list[int], now: int) -> int:
         """Return the earliest start of `job` after the running jobs, ns; an overdue job ends directly."""
-        free = scenario.platform.nodes - int(jobs.tasks[running].sum())
-        at = now
+        free, at = machines.free(running), now
         for i in sorted(running, key=lambda i: int(expected_end[i])):
-            if free >= jobs.tasks[job]:
+            if machines.has_room(job, free):
                 break
             at = max(now + 1, int(expected_end[i]))
-            free += int(jobs.tasks[i])
+            free += machines.usage[i]
         return at
 
     for now in np.unique(start[queue]).tolist():

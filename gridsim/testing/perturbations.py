@@ -294,17 +294,23 @@ def changed_workload(
     if applications.requested is not None:
         run_time = task_size / platform.speeds[0]
         estimates = applications.requested[source_rows] * (task_size / applications.task_size[source_rows])
-        memory, kinds, disk = (
-            values if values is None else values[source_rows]
-            for values in (applications.memory, applications.kind, applications.disk)
-        )
+        others = {
+            "memory": "memory",
+            "disk": "disk",
+            "kinds": "kind",
+            "user": "user",
+            "queue": "queue",
+            "priority": "priority",
+        }
+        values_of = {name: getattr(applications, attribute) for name, attribute in others.items()}
         delay = release - applications.release[source_rows]
         job_times = {name: getattr(applications, name) for name in JOB_TIMES}
         times = {
             name: None if values is None else values[source_rows] + delay
             for name, values in job_times.items()
         }
-        rest: dict[Any, Any] = {"memory": memory, "kinds": kinds, "disk": disk, **times, **dependencies}
+        kept = {name: values if values is None else values[source_rows] for name, values in values_of.items()}
+        rest: dict[Any, Any] = {**kept, **times, **dependencies}
         return Workload.jobs_of(release, tasks, run_time, estimates, submitter, **rest, origin=0.0)
     names = ("input_bytes", "output_bytes", "memory", "disk")
     columns = {name: getattr(applications, name) for name in names}

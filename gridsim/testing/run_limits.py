@@ -169,29 +169,34 @@ def wrongly_rejected_job(result: Result, order: Order) -> str | None:
 _REST, _LAST_RUN_TIME = 1000.0, 10.0
 
 
-def with_last_job(result: Result) -> Scenario | None:
-    """Return the scenario of a run of rigid jobs with a further job, on all machines, after its last event.
+def with_last_job(result: Result, tasks: int | None = None) -> Scenario | None:
+    """Return the scenario of a run of rigid jobs with a further job after its last event.
 
     It runs unless the scheduler has lost something of a machine, such as the claim of an earlier job.  None
     if no machine is up then, or if the run was ended by its time limit.
+
+    Parameters
+    ----------
+    tasks
+        The number of its tasks, which take a core each; None for one on each core that is up.
     """
     scenario, recipe = result.scenario, result.scenario.workload.recipe
     assert isinstance(recipe, JobListRecipe)
-    is_up = _is_up_at_end(scenario)
-    cores = np.ones(len(is_up), np.int64) if scenario.platform.cores is None else scenario.platform.cores
-    applications, times = result.applications, list[float]()
+    applications, times = result.applications, [result.provenance["clock_seconds"]]
     if scenario.faults is not None and isinstance(scenario.faults.recipe, ListedFaults):
-        times = [*scenario.faults.recipe.down, *scenario.faults.recipe.up]
+        times += [*scenario.faults.recipe.down, *scenario.faults.recipe.up]
     times += [*applications["release"], *applications["finish"]]  # NaN if a job has not ended
     release = max(time for time in times if math.isfinite(time)) + _REST
     if release >= MAX_SIMULATED_TIME:
         return None
     row: dict[str, Any] = {
         "release": release,
-        "nodes": int(cores[is_up].sum()),
+        "nodes": cores_up_at_end(scenario) if tasks is None else tasks,
         **dict.fromkeys(("run_time", "requested"), _LAST_RUN_TIME),
-        **{"submitter": 0, "cores": 1, "gpus": 0, "tasks_per_machine": 0, "exclusive": 0},
+        "submitter": (recipe.submitter or (0,))[0],
+        **{"cores": 1, "gpus": 0, "tasks_per_machine": 0, "exclusive": 0},
         **{"memory": 0.0, "disk": 0.0, "kinds": "", "after": (), "think_time": 0.0},
+        **{"user": 0, "queue": 0, "priority": 0.0},
         **{"not_before": release, "deadline": math.inf, "cancel_at": math.inf},
     }
     columns = {name: getattr(recipe, name) for name in row}
@@ -200,6 +205,22 @@ def with_last_job(result: Result) -> Scenario | None:
         del longer["submitter"]
     workload = Workload(msgspec.structs.replace(recipe, **longer))
     return dataclasses.replace(scenario, workload=workload) if row["nodes"] else None
+
+
+def only_last_job(scenario: Scenario) -> Scenario:
+    """Return the scenario with the last of its rigid jobs only."""
+    recipe = scenario.workload.recipe
+    assert isinstance(recipe, JobListRecipe)
+    columns = {name: getattr(recipe, name) for name in recipe.__struct_fields__ if name != "origin"}
+    last = {name: tuple(column)[-1:] for name, column in columns.items() if column is not None}
+    workload = Workload(msgspec.structs.replace(recipe, **last))
+    return dataclasses.replace(scenario, workload=workload)
+
+
+def cores_up_at_end(scenario: Scenario) -> int:
+    """Return the number of cores of the machines that are up at the end of the run."""
+    is_up, cores = _is_up_at_end(scenario), scenario.platform.cores
+    return int(is_up.sum() if cores is None else cores[is_up].sum())
 
 
 def _room(scenario: Scenario, jobs: Applications, job: int, is_up: Bools) -> int:

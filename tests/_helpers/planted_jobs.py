@@ -138,6 +138,54 @@ class UnplannedBackfillJobs(gs.JobPolicy):
                 view.start(job)
 
 
+class EasyJobs(gs.JobPolicy):
+    """Policy of EASY backfilling."""
+
+    def decide(self, view: gs.JobView) -> None:
+        queue = view.waiting
+        while queue and queue[0].nodes <= view.free:
+            view.start(queue.pop(0))
+        if not queue:
+            return
+        first, profile = queue.pop(0), view.profile()
+        start = profile.earliest(first)
+        if start is not None:
+            profile.reserve(first, start)
+        for job in queue:
+            if job.nodes > view.free:
+                continue
+            if profile.earliest(job) == view.now:
+                profile.reserve(job, view.now)
+                view.start(job)
+            elif start is not None and self.ignores_reservation(view, job, first, start):
+                view.start(job)
+
+    def ignores_reservation(self, view: gs.JobView, job: gs.Job, first: gs.Job, start: float) -> bool:
+        """Return whether `job` starts although it delays the first one."""
+        return False
+
+
+class OtherQueueJobs(EasyJobs):
+    """Policy that reserves machines only for jobs of one queue."""
+
+    def ignores_reservation(self, view: gs.JobView, job: gs.Job, first: gs.Job, start: float) -> bool:
+        return job.queue != first.queue
+
+
+class OwnDelayJobs(EasyJobs):
+    """Policy by which a user may delay his own first job."""
+
+    def ignores_reservation(self, view: gs.JobView, job: gs.Job, first: gs.Job, start: float) -> bool:
+        return job.user == first.user >= 0
+
+
+class TolerantJobs(EasyJobs):
+    """Policy by which a job may end up to a second after the reserved start."""
+
+    def ignores_reservation(self, view: gs.JobView, job: gs.Job, first: gs.Job, start: float) -> bool:
+        return view.now + job.estimate <= start + 1.0
+
+
 class SpareMachineJobs(gs.JobPolicy):
     """Policy that starts jobs in order of release, but keeps a machine free while more than two jobs run."""
 
@@ -198,7 +246,7 @@ class GatherNode(gs.NodeProgram):
         if job.missing:
             return
         is_enough = len(job.nodes) >= job.tasks and view.now_ns <= job.start
-        for node in job.nodes[job.tasks :] if is_enough else job.nodes:
+        for node in self.cancelled(job.nodes[job.tasks :] if is_enough else job.nodes):
             view.send(node, "cancel", application=job.number, attempt=job.attempt)
         if is_enough:
             job.nodes = job.nodes[: job.tasks]
@@ -206,6 +254,10 @@ class GatherNode(gs.NodeProgram):
         else:
             job.phase = gs.JobPhase.WAITING
             view.jobs.timer(job, 100.0 * view.random.uniform(0.5, 1.5), "retry")
+
+    def cancelled(self, nodes: list[int]) -> list[int]:
+        """Return the machines that are released, of those that have agreed and are not needed."""
+        return nodes
 
     def on_cancel(self, view: Any, message: Any) -> None:
         view.jobs.release(message.application, message.attempt)
@@ -253,6 +305,13 @@ class KeptClaimNode(GatherNode):
     def on_cancel(self, view: Any, message: Any) -> None:
         if view.now < 200.0:
             super().on_cancel(view, message)
+
+
+class LostSpareNode(GatherNode):
+    """Node that forgets the last of more than three spare machines, which stays claimed."""
+
+    def cancelled(self, nodes: list[int]) -> list[int]:
+        return nodes[:-1] if len(nodes) > 3 else nodes
 
 
 class EarlyStartNode(GatherNode):
@@ -306,6 +365,23 @@ class UnplannedBackfill(gs.JobScheduler, frozen=True, kw_only=True):
     promised_order = "easy"
 
 
+class EasyQueue(gs.JobScheduler, frozen=True, kw_only=True):
+    policy = EasyJobs
+    promised_order = "easy"
+
+
+class OtherQueue(EasyQueue, frozen=True, kw_only=True):
+    policy = OtherQueueJobs
+
+
+class OwnDelay(EasyQueue, frozen=True, kw_only=True):
+    policy = OwnDelayJobs
+
+
+class Tolerance(EasyQueue, frozen=True, kw_only=True):
+    policy = TolerantJobs
+
+
 class SpareMachine(gs.JobScheduler, frozen=True, kw_only=True):
     policy = SpareMachineJobs
     promised_order = "list"
@@ -320,6 +396,10 @@ class KeptClaim(Gather, frozen=True, kw_only=True):
     may_reject = False
 
 
+class LostSpare(Gather, frozen=True, kw_only=True):
+    policy = LostSpareNode
+
+
 class EarlyStartOfJob(Gather, frozen=True, kw_only=True):
     policy = EarlyStartNode
 
@@ -330,7 +410,13 @@ _KINDS: dict[tuple[str, str], dict[type[gs.Scheduler], tuple[str, ...]]] = {
         WideRejection: ("served",),
         TiredQueue: ("runs", "served", "foresight"),
     },
-    ("breaks its promise", "jobs"): {UnplannedBackfill: ("order",), SpareMachine: ("order",)},
+    ("breaks its promise", "jobs"): {
+        UnplannedBackfill: ("order",),
+        SpareMachine: ("order",),
+        OtherQueue: ("order",),
+        OwnDelay: ("order",),
+        Tolerance: ("order",),
+    },
     ("forgets in a checkpoint", "jobs"): {KeptJobObjects: ("resumed",)},
     ("knows the future", "jobs"): {TrueTimes: ("foresight",)},
     ("remembers beyond the run", "jobs"): {ClassCount: ("repeatable", "cohorts", "resumed", "foresight")},
@@ -340,7 +426,10 @@ _KINDS: dict[tuple[str, str], dict[type[gs.Scheduler], tuple[str, ...]]] = {
     },
     ("fails on unusual jobs", "jobs"): {OverdueWake: ("runs", "foresight")},
     ("knows without a message", "rigid nodes"): {SharedClaims: ("isolated", "locality", "resumed")},
-    ("rejects jobs that can run", "rigid nodes"): {KeptClaim: ("runs", "served")},
+    ("rejects jobs that can run", "rigid nodes"): {
+        KeptClaim: ("runs", "served"),
+        LostSpare: ("runs", "served"),
+    },
     ("misreports", "rigid nodes"): {EarlyStartOfJob: ("runs", "sound", "locality")},
 }
 

@@ -297,6 +297,14 @@ class RepeatingNode(ChoicesNode):
         self.ask(view, request.to, request.share)
 
 
+class ByteNode(ChoicesNode):
+    """Node that numbers its shares in a byte, and overwrites those that wait with the same number."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        self.count %= 256
+        super().on_release(view, application, tasks)
+
+
 class SmallTableNode(ChoicesNode):
     """Node that keeps the times of requests in a table, as if requests were numbered from 1 on."""
 
@@ -416,6 +424,10 @@ class LostRequest(Choices, frozen=True, kw_only=True):
 
 class RepeatedRequest(Choices, frozen=True, kw_only=True):
     policy = RepeatingNode
+
+
+class ByteNumbers(Choices, frozen=True, kw_only=True):
+    policy = ByteNode
 
 
 class SmallTable(Choices, frozen=True, kw_only=True):
@@ -601,6 +613,7 @@ _KINDS: dict[tuple[str, str], dict[type[gs.Scheduler], tuple[str, ...]]] = {
         LostRequest: ("runs", "locality"),
         RepeatedRequest: ("runs", "locality"),
         SmallTable: ("runs", "locality"),
+        ByteNumbers: ("runs", "locality"),
         SharesOnDisk: ("runs", "locality"),
         LateLoot: ("runs", "locality"),
         DoubleLoot: ("runs", "locality"),

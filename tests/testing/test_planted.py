@@ -66,6 +66,7 @@ PLANTED = {
     **import_module("planted_shared").PLANTED_SHARED,
     **import_module("planted_jobs").PLANTED_JOBS,
     **import_module("planted_variants").PLANTED_VARIANTS,
+    **import_module("planted_easy").PLANTED_EASY,
 }
 sys.path.remove(str(HELPERS))
 

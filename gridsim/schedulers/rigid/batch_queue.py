@@ -194,7 +194,8 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     @property
     def promised_order(self) -> Literal["list", "easy"] | None:
         """The order of starts that a result is checked against."""
-        if self.order != "fcfs" or self.user_limit or self.queue_limits or self.partitions:
+        is_limited = self.user_limit or self.queue_limits or self.partitions
+        if self.order != "fcfs" or is_limited or self.exclusive:
             return None
         if self.backfill == "none":
             return "list"
