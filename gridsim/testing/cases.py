@@ -262,7 +262,7 @@ def _scale(values: Any, factor: float) -> Any:
 def large_bags() -> list[Scenario]:
     """Return scenarios of more than 2**16 tasks: of a large bag, and of many bags at once at one machine."""
     large = Scenario(Platform.equal(2, 1000.0), Workload.of([0.0, 1.0], [70_000, 5], 1.0, [0, 1]))
-    many = Scenario(Platform.equal(4, 1000.0), Workload.of([0.0] * 1_100, 64, 1000.0, [0] * 1_100))
+    many = Scenario(Platform.equal(4, 1000.0), Workload.of([0.0] * 1_100, 64, 1.0, [0] * 1_100))
     return [large, many]
 
 
