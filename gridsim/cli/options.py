@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -369,6 +370,21 @@ def flags_in_errors(flag_of: Mapping[str, str]) -> Iterator[None]:
 
 class NamingCommand(click.Command):
     """A command whose errors name the flags of its user, not the arguments that get their values."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; errors suggest the closest flag, and name lists that have spaces."""
+        for flag, value, following in zip(args, args[1:], args[2:], strict=False):
+            is_list = flag.startswith("--") and value.endswith(",")
+            if is_list and not following.startswith("-") and not os.path.exists(following):
+                raise click.UsageError(f"{flag} must be a list without spaces: {value}{following}")
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            from difflib import get_close_matches  # imported here, since only errors need it
+
+            names = [name for parameter in self.params for name in parameter.opts]
+            error.possibilities = get_close_matches(error.option_name, names, 1)
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
