@@ -382,6 +382,11 @@ class NamingCommand(click.Command):
         except click.NoSuchOption as error:
             from difflib import get_close_matches  # imported here, since only errors need it
 
+            if error.option_name == "--over":
+                raise click.UsageError(
+                    "axes are no options: write them under [over] in the file of a sweep, such as "
+                    '"workload.load" = [0.5, 0.8]'
+                ) from None
             names = [name for parameter in self.params for name in parameter.opts]
             error.possibilities = get_close_matches(error.option_name, names, 1)
             raise

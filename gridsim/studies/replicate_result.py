@@ -167,6 +167,7 @@ class Replicates(PairedValues, Study):
             Include how the schedulers are compared, digests and trace files.
         """
         facts, count = {**self.about}, len(self.seeds)
+        missing = ["mean_waiting"] if self._missing_waits() else []
         if self.about or full or self.is_identical:
             facts["replications"] = f"{count}"
         if self.is_identical:
@@ -180,7 +181,7 @@ class Replicates(PairedValues, Study):
         return Overview(
             facts,
             [
-                *(self._metric_table(metric) for metric in self.values),
+                *(self._metric_table(metric) for metric in self.values if metric not in missing),
                 *(group.table(self.noun, self.waiting_unit) for group in self.groups),
             ]
             if len(self.errors) < count * len(self.schedulers)

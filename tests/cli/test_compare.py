@@ -641,6 +641,7 @@ def test_replications_on_nodes_name_nodes_and_no_messages(tmp_path: Path) -> Non
     [
         (("--scheduler", "fcfs"), r"\(?Did you mean '?--schedulers'?"),
         (("--schedulers", "random,", "fcfs"), "--schedulers must be a list without spaces: random,fcfs"),
+        (("--over", "workload.load=1"), r"axes are no options: write them under \[over\]"),
         (("--metrics", "makespan"), "--metrics requires --replicates; add --replicates 5"),
     ],
 )
