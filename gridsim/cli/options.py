@@ -388,8 +388,8 @@ class NamingCommand(click.Command):
                     '"workload.load" = [0.5, 0.8]'
                 ) from None
             names = [name for parameter in self.params for name in parameter.opts]
-            error.possibilities = get_close_matches(error.option_name, names, 1)
-            raise
+            closest = get_close_matches(error.option_name, names, 1)
+            raise click.NoSuchOption(error.option_name, possibilities=closest, ctx=ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
