@@ -56,6 +56,9 @@ cdef class BoardView:
             index = self.core.convert(int, index, self.node, "the index of the board")
         return self.core.board.number(index, self.core.now, self._column(name))
 
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise self.core._board_error(self.node, "it is not a function; write view.board[node]")
+
     def __iter__(self):
         raise self.core._board_error(self.node, "it is not a sequence; iterate over view.board.values")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -369,6 +370,26 @@ def flags_in_errors(flag_of: Mapping[str, str]) -> Iterator[None]:
 
 class NamingCommand(click.Command):
     """A command whose errors name the flags of its user, not the arguments that get their values."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; errors suggest the closest flag, and name lists that have spaces."""
+        for flag, value, following in zip(args, args[1:], args[2:], strict=False):
+            is_list = flag.startswith("--") and value.endswith(",")
+            if is_list and not following.startswith("-") and not os.path.exists(following):
+                raise click.UsageError(f"{flag} must be a list without spaces: {value}{following}")
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            from difflib import get_close_matches  # imported here, since only errors need it
+
+            if error.option_name == "--over":
+                raise click.UsageError(
+                    "axes are no options: write them under [over] in the file of a sweep, such as "
+                    '"workload.load" = [0.5, 0.8]'
+                ) from None
+            names = [name for parameter in self.params for name in parameter.opts]
+            closest = get_close_matches(error.option_name, names, 1)
+            raise click.NoSuchOption(error.option_name, possibilities=closest, ctx=ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""

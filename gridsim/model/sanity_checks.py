@@ -18,6 +18,8 @@ from gridsim.support.parameters import CheckedStruct, answer_waits_of
 MAX_LATENCY, MIN_BANDWIDTH = 10.0, 1000.0
 #: Speeds (Mflop/s) below and above which a machine is unusual.
 MIN_SPEED, MAX_SPEED = 10.0, 1e9
+#: Load above which a workload is unusual.
+MAX_LOAD = 10.0
 #: Time at the mean speed above which a task is unusual, s.
 MAX_RUN_TIME = 30 * 86_400.0
 #: Faults are unusual if the mean up time (s) is shorter, or the first failure (s) is later.
@@ -57,6 +59,8 @@ def unusual_values(scenario: Scenario) -> Iterator[str]:
                 '(in Mflop/s, or with a unit: "2 Gflop/s")'
             )
     workload = scenario.workload.recipe
+    if (load := getattr(workload, "load", None)) is not None and load > MAX_LOAD:
+        yield f"workload.load is {load:g}; it is work submitted / capacity, usually below 1 (80 % is 0.8)"
     task_size = getattr(workload, "task_size", None)
     longest = 0.0 if task_size is None else largest(task_size)
     if longest / mean > MAX_RUN_TIME:

@@ -631,7 +631,9 @@ def convert_value(value: Any, kind: Any, path: str) -> Any:
 def check_scenario(scenario: Any) -> Scenario:
     """Return `scenario`, or raise ScenarioError if it is not a Scenario but, for example, a file name."""
     if not isinstance(scenario, Scenario):
-        raise ScenarioError(f"scenario must be a Scenario, got {short_repr(scenario)}")
+        is_file = isinstance(scenario, (str, os.PathLike))
+        advice = f"; write Scenario.from_toml({short_repr(scenario)})" if is_file else ""
+        raise ScenarioError(f"scenario must be a Scenario, got {short_repr(scenario)}{advice}")
     return scenario
 
 

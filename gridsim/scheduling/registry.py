@@ -194,6 +194,8 @@ def _suggestion(names: Collection[str], name: str) -> str:
         with open(file, encoding="utf-8", errors="replace") as stream:
             classes = re.findall(r"^class (\w+)\(.*Scheduler\b", stream.read(), re.MULTILINE)
         return f"{file} is in this folder: did you mean {name}:{classes[0] if classes else 'Class'}?"
+    if "," in name:
+        return "this is one scheduler; for several use gridsim compare --schedulers, or gridsim.compare"
     suggestion = _SYNONYMS.get(name.lower()) or closest(names, name).removeprefix("did you mean ").strip("? ")
     return (
         f"did you mean {suggestion}? " if suggestion else ""

@@ -239,6 +239,7 @@ def as_text(overview: Overview, width: int = WIDTH, plan: Mapping[str, str] = _N
     """
     facts = {term: line for term, line in overview.facts.items() if plan.get(term) != line}
     lines = [facts_text(facts, width)] if facts else []
+    lines += ["", *overview.failures] if overview.failures else []
     for table in overview.tables:
         lines += ["", *_table_lines(table, width)]
         for note in table.notes:
@@ -247,7 +248,7 @@ def as_text(overview: Overview, width: int = WIDTH, plan: Mapping[str, str] = _N
     for remark in overview.remarks:
         lines += wrap_text(remark, width, 2)
     lines += wrap_text(overview.conclusion, width) if overview.conclusion else []
-    text = "\n".join([*lines, *overview.failures]).strip("\n")
+    text = "\n".join(lines).strip("\n")
     return f"\n{text}" if plan and not facts else text
 
 

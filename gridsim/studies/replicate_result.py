@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
@@ -52,6 +53,9 @@ from gridsim.studies.paired_values import PairedValues
 from gridsim.studies.study import Study, digest_of_runs
 from gridsim.support.arrays import Floats
 from gridsim.support.text import WIDTH
+
+#: The time and the node in errors of node programs, in which replications differ.
+_INSTANT = re.compile(r"t = \S+ s[,:] node \d+")
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,8 @@ class Replicates(PairedValues, Study):
         """Return the runs, a table per metric, the best scheduler, and the failed runs.
 
         The columns of a table are schedulers, means, and, if there is a baseline, ratios to it.  Schedulers
-        without the metric, whose values are NaN though no run failed, are left out if others have it.
+        without the metric, whose values are NaN though no run failed, are left out if others have it.  There
+        are no tables if all runs failed.
 
         Parameters
         ----------
@@ -162,6 +167,7 @@ class Replicates(PairedValues, Study):
             Include how the schedulers are compared, digests and trace files.
         """
         facts, count = {**self.about}, len(self.seeds)
+        missing = ["mean_waiting"] if self._missing_waits() else []
         if self.about or full or self.is_identical:
             facts["replications"] = f"{count}"
         if self.is_identical:
@@ -175,9 +181,11 @@ class Replicates(PairedValues, Study):
         return Overview(
             facts,
             [
-                *(self._metric_table(metric) for metric in self.values),
+                *(self._metric_table(metric) for metric in self.values if metric not in missing),
                 *(group.table(self.noun, self.waiting_unit) for group in self.groups),
-            ],
+            ]
+            if len(self.errors) < count * len(self.schedulers)
+            else [],
             self.verdict(),
             remarks=[*self.remarks, *self._missing_waits()],
             failures=self._failures(),
@@ -201,10 +209,13 @@ class Replicates(PairedValues, Study):
     def reference(self, metric: str) -> str | None:
         """Return the scheduler to which tables relate the others by a metric; None without ratios.
 
-        It is the baseline, or if that always has 0, the first of several without 0.
+        It is the baseline, or if that always has 0, the first of several without 0.  There are no ratios if
+        all runs of the baseline failed.
         """
         base, names = self.baseline, self.names_with(metric)
         if base is None or len(names) == 1 or (base in self.values[metric] and base not in names):
+            return None
+        if all((base, seed) in self.errors for seed in self.seeds):
             return None
         if base in names and self._column(base, metric).any():
             return base
@@ -295,8 +306,17 @@ class Replicates(PairedValues, Study):
 
     def _failures(self) -> list[str]:
         """Return lines on the failed runs and their errors, and on intervals wider than requested."""
-        errors = [(f"{name}, replication {seed}", error) for (name, seed), error in self.errors.items()]
-        lines = failure_lines(errors, len(self.seeds) * len(self.schedulers))
+        seeds_by_error: dict[tuple[str, str], list[int]] = {}
+        for (name, seed), error in self.errors.items():
+            seeds_by_error.setdefault((name, _INSTANT.sub("", error)), []).append(seed)
+        count, errors = len(self.seeds), []
+        for (name, _), seeds in seeds_by_error.items():
+            is_all = len(seeds) == count > 1
+            runs = (
+                {f"all {count} replications": seeds[0]} if is_all else {f"replication {k}": k for k in seeds}
+            )
+            errors += [(f"{name}, {run}", self.errors[name, seed]) for run, seed in runs.items()]
+        lines = failure_lines(errors, count * len(self.schedulers))
         if self.reached is False:
             lines.append(f"{self.measure}: not all intervals are as narrow as was asked for")
         return lines

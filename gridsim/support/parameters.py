@@ -158,7 +158,15 @@ class _SuggestingMeta(msgspec.StructMeta):
             if type(value) in (bool, int, float, str):  # a class variable that was meant as a field
                 hint = f"annotate it in the class: {name}: {type(value).__name__} = {value!r}"
             raise ScenarioError(f"{cls.__name__} has no parameter {name!r}; {hint}")
-        return super().__call__(*args, **keywords)
+        try:
+            return super().__call__(*args, **keywords)
+        except TypeError as error:
+            if not str(error).startswith("Extra positional arguments"):
+                raise
+        names, values = ", ".join(cls.__struct_fields__), ", ".join(map(short_repr, args))
+        raise ScenarioError(
+            f"{cls.__name__} must get its parameters by name ({names or 'it has none'}), got {values}"
+        )
 
 
 class CheckedStruct(msgspec.Struct, metaclass=_SuggestingMeta, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import gridsim as gs
 from gridsim.cli.main import cli
-from gridsim.cli.scenario_flags import parse_setting
+from gridsim.cli.settings import parse_setting
 from gridsim.scheduling.registry import registered
 from gridsim.studies.compare import applicable, compare
 from gridsim.studies.execution import cell as cells
@@ -150,9 +150,9 @@ def test_failed_runs_are_recorded(tmp_path: Path) -> None:
         *SMALL, "--replicates", 2, "--time-limit", "1", "--workers", 1, "--schedulers", "fcfs,mincent"
     )
     assert answer.exit_code == 1
-    assert "failed: fcfs, replication 0: ScenarioError: fcfs did not end" in answer.stdout
-    assert answer.stdout.count("failed: ") == 4  # a line per failed run, and none for the command
-    assert "not all values are finite" in answer.stdout
+    assert "failed: fcfs, all 2 replications: ScenarioError: fcfs did not end" in answer.stdout
+    assert answer.stdout.count("failed: ") == 2  # a line per scheduler, and none for the command
+    assert "nan" not in answer.stdout
 
 
 def test_an_impossible_scenario_fails_before_the_runs(tmp_path: Path) -> None:
@@ -634,3 +634,40 @@ def test_replications_on_nodes_name_nodes_and_no_messages(tmp_path: Path) -> Non
     assert "mean waiting by nodes (mean_waiting_by_cores), s (each job counts by its nodes)" in found.stdout
     assert "messages" not in found.stdout and "by cores" not in report.read_text()
     assert "<h1>Our nodes</h1>" in report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--scheduler", "fcfs"), r"\(?Did you mean '?--schedulers'?"),
+        (("--schedulers", "random,", "fcfs"), "--schedulers must be a list without spaces: random,fcfs"),
+        (("--over", "workload.load=1"), r"axes are no options: write them under \[over\]"),
+        (("--metrics", "makespan"), "--metrics requires --replicates; add --replicates 5"),
+    ],
+)
+def test_slips_in_the_command_line_are_named(arguments: tuple[str, ...], message: str) -> None:
+    assert re.search(message, invoke(*SMALL, *arguments).stderr)
+
+
+def test_an_error_in_a_library_call_names_the_line_of_the_program(tmp_path: Path) -> None:
+    """A scheduler whose runs all fail has a line with its error, and no ratios are relative to it."""
+    program = """import gridsim as gs
+
+
+class Node(gs.NodeProgram):
+    def on_release(self, view, application, tasks):
+        view.board[99]
+
+
+class Wrong(gs.BoardScheduler, frozen=True, kw_only=True):
+    policy = Node
+"""
+    (tmp_path / "wrong.py").write_text(program)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        names = "wrong:Wrong,fcfs"
+        text = invoke(*SMALL, "--schedulers", names, "--baseline", "wrong:Wrong", "--replicates", 2).stdout
+    line = next(line for line in text.splitlines() if line.startswith("failed: "))
+    assert line.startswith("failed: wrong:Wrong, all 2 replications: IndexError: ")
+    assert line.endswith("wrong.py:6") and text.index(line) < text.index("max stretch (")
+    assert "relative to" not in text

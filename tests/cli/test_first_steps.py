@@ -287,6 +287,7 @@ LISTED = {"kind": "list", "release": [0, 1], "tasks": [1, 1], "task_size": [5.0,
     ("entry", "value", "message"),
     [
         ("network.latency", 50.0, "network.latency is 50 s"),
+        ("workload.load", 80.0, r"workload.load is 80; .*\(80 % is 0.8\)"),
         ("network.bandwidth", 1.0, "network.bandwidth is 1 bytes/s"),
         ("workload.task_size", 6.5e10, r"workload.task_size is up to 6.5e\+10 Mflop, 376 days"),
         ("workload.task_size", 20.0, "workload.task_size is 20 Mflop on average, 0.01 s at the mean speed"),

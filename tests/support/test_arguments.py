@@ -127,7 +127,11 @@ TWO = {"a": gs.Fcfs(), "b": gs.MinCent()}
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: gs.simulate("s.toml", gs.Fcfs()), "scenario must be a Scenario, got 's.toml'"),
+        (
+            lambda: gs.simulate("s.toml", gs.Fcfs()),
+            "scenario must be a Scenario, got 's.toml'; write Scenario.from_toml",
+        ),
+        (lambda: gs.Fcfs("pull"), r"Fcfs must get its parameters by name \(mode\), got 'pull'"),
         (lambda: gs.compare(None, TWO), "scenario must be a Scenario, got None"),
         (lambda: gs.compare("s.toml", TWO, replicates=2), "scenario must be a Scenario, got 's.toml'"),
         (lambda: gs.replicate(None, TWO, [1, 2]), "scenario must be a Scenario, got None"),

@@ -131,7 +131,7 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
             name = flag.removesuffix("_path").replace("_", "-")
             plot_hint = "; for single runs use --out DIR, then gridsim plot DIR"
             hints = dict.fromkeys(("figure", "width"), plot_hint)
-            hints["metrics"] = "; for single runs --verbose shows more metrics"
+            hints["metrics"] = "; add --replicates 5"
             raise ScenarioError(f"--{name} requires --replicates{hints.get(flag, '')}")
     for flag in ("retry", "keep_results"):
         if flags[flag]:

@@ -525,7 +525,7 @@
 
     function frame(now) {
       if (!playing) return;
-      played += (Math.min(now - last, 200) / 1000) * Number(rate.value);
+      played += (Math.min(Math.max(now - last, 0), 200) / 1000) * Number(rate.value);
       last = now;
       if (played >= length) {
         played = length;

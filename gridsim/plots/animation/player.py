@@ -140,7 +140,7 @@ class Animation:
                 0, f"bars: how much of each {scene.item} is done, running (pale) and queued (palest)"
             )
         if len(scene.levels) and scene.machines <= _MAX_NAMED_ROUTERS:
-            notes.insert(0, "r0, r1, ...: the routers on machines 0, 1, ...")
+            notes.insert(0, "routers: r0, r1, ... on machines 0, 1, ...")
         if scene.has_columns and (scene.submitter >= 0).any():
             notes.insert(0, f"ring: the machine at which a {scene.item} was just submitted")
         if scene.has_columns and (scene.cores == 1).any():

@@ -44,6 +44,7 @@ from gridsim.scheduling.nodes.handler_errors import (
 )
 from gridsim.scheduling.nodes.handlers import (
     check_class_variables,
+    check_constructor,
     check_handlers,
     defined_handlers,
     handler_of,
@@ -120,10 +121,13 @@ class ProgramScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
 
     def _check_classes(self) -> None:
         check_class_variables(self)
-        if self.roles and type(self).program is not ProgramScheduler.program:
-            raise ScenarioError(f"{type(self).__name__}.roles does not support program(): a role has a class")
+        cls = type(self)
+        if self.roles and cls.program is not ProgramScheduler.program:
+            raise ScenarioError(f"{cls.__name__}.roles does not support program(): a role has a class")
         for policy in role_classes(self).values():
             check_handlers(policy, self)
+            if (cls.program, cls.new_program) == (ProgramScheduler.program, Declarations.new_program):
+                check_constructor(policy)
 
 
 class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ __all__ = [
     "class_text",
     "handler_call",
     "handler_text",
+    "is_of_library",
     "location_note",
     "name_known_attributes",
     "shorten_traceback",
@@ -122,18 +123,19 @@ def shorten_traceback(error: BaseException) -> None:
     handler = first and first.tb_next
     while handler is not None and not _is_of_program(handler.tb_frame):
         handler = handler.tb_next
-    if first is None or handler is None or _is_of_library(handler.tb_frame):
+    if first is None or handler is None or is_of_library(handler.tb_frame):
         return
     first.tb_next = last = handler
     trace: TracebackType | None = handler
     while trace is not None:
-        last = trace if not _is_of_library(trace.tb_frame) else last
+        last = trace if not is_of_library(trace.tb_frame) else last
         trace = trace.tb_next
     if isinstance(error, GridSimError):
         last.tb_next = None
 
 
-def _is_of_library(frame: FrameType) -> bool:
+def is_of_library(frame: FrameType) -> bool:
+    """Return whether the code of a frame belongs to the library."""
     return str(frame.f_globals.get("__name__")).partition(".")[0] in ("gridsim", "gridcore")
 
 

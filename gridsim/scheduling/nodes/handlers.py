@@ -25,6 +25,7 @@ from gridsim.support.arguments import one_of, short_repr
 
 __all__ = [
     "check_class_variables",
+    "check_constructor",
     "check_handlers",
     "defined_handlers",
     "handler_of",
@@ -155,6 +156,7 @@ def check_handlers(policy: Any, scheduler: Any) -> None:
             raise ScenarioError(
                 f"{location(policy, method)} calls view.request, which requires {policy.__name__}.on_timeout"
             )
+    _check_undeclared_kinds(policy, scheduler)
     timer_handlers = {timer.handler for timer in _own_timers(scheduler, policy).values()}
     for name in dir(policy):
         if not name.startswith("on_") or name in timer_handlers:
@@ -175,10 +177,10 @@ def check_handlers(policy: Any, scheduler: Any) -> None:
                     "timers; remove it there"
                 )
             names = {*strings(policy)} - _names_of_values(scheduler)
-            hint = closest([*signatures, *map(handler_name, sorted(names))], name)
+            close = closest([*signatures, *map(handler_name, sorted(names))], name)
             raise ScenarioError(
                 f"{place} is never called: there is no kind of message {name[3:]!r}, and no method sets a "
-                f"timer {name[3:]!r}; {hint}known: {', '.join(signatures)}"
+                f"timer {name[3:]!r}; {close}known: {', '.join(signatures)}"
             )
         if function is not attribute:
             raise ScenarioError(f"{place} must be an instance method, got a {type(attribute).__name__}")
@@ -190,6 +192,41 @@ def check_handlers(policy: Any, scheduler: Any) -> None:
         ):
             raise ScenarioError(
                 f"{place} must take ({', '.join(parameters)}), got {inspect.signature(function)}"
+            )
+
+
+def check_constructor(policy: Any) -> None:
+    """Raise ScenarioError if the class of the nodes cannot be called with the scheduler alone."""
+    if not _takes(policy.__init__, ("self", "parameters")):
+        raise ScenarioError(
+            f"{location(policy, '__init__')} must take (self, parameters), and call "
+            f"super().__init__(parameters), got {inspect.signature(policy.__init__)}"
+        )
+
+
+def _check_undeclared_kinds(policy: Any, scheduler: Any) -> None:
+    """Raise ScenarioError if a method handles messages of a kind that is not declared.
+
+    It does so if it takes, besides the view, one parameter that is not annotated and called ``message``, or
+    called otherwise in a class that sets no timers.
+    """
+    handlers = {*_signatures(scheduler), *map(handler_name, (*scheduler.messages, *scheduler.timers))}
+    sets_timers = any(any(methods_that_call(policy, name)) for name in ("timer", "at"))
+    for name in dir(policy):
+        function = inspect.getattr_static(policy, name)
+        if not name.startswith("on_") or name in handlers or uses(policy, name):
+            continue
+        parameters = (
+            [*inspect.signature(function).parameters.values()] if inspect.isfunction(function) else []
+        )
+        if len(parameters) != 3 or parameters[2].annotation is not inspect.Parameter.empty:
+            continue
+        kind = name.removeprefix("on_")
+        if kind in strings(policy) and (parameters[2].name == "message" or not sets_timers):
+            declared = ", ".join(scheduler.messages) or "none"
+            raise ScenarioError(
+                f"{location(policy, name)} handles a message of the kind {kind!r}: declare it in "
+                f"{type(scheduler).__name__}.messages, which has {declared}"
             )
 
 
@@ -219,8 +256,8 @@ def check_class_variables(scheduler: Any) -> None:
         names = [
             name for name, entry in entries if isinstance(entry, type) and issubclass(entry, NodeProgram)
         ]
-        hint = f"; did you mean policy = {path}.{names[0]}?" if names else ""
-        raise ScenarioError(f"{path}.policy must be a subclass of NodeProgram, got {policy!r}{hint}")
+        close = f"; did you mean policy = {path}.{names[0]}?" if names else ""
+        raise ScenarioError(f"{path}.policy must be a subclass of NodeProgram, got {policy!r}{close}")
     if not isinstance(scheduler.name, str) or not scheduler.name:
         raise ScenarioError(f"{path}.name must be a non-empty string, got {short_repr(scheduler.name)}")
     for name in ("timers", "environment_timers", "node_forms"):
@@ -247,6 +284,13 @@ def check_class_variables(scheduler: Any) -> None:
         for key, value in mapping.items():
             if not isinstance(key, str) or not fits(value):
                 raise ScenarioError(f"{path}.{name}[{key!r}] must be {condition}, got {short_repr(value)}")
+    if not scheduler.messages:
+        for name, value in vars(type(scheduler)).items():
+            if isinstance(value, Mapping) and any(isinstance(kind, Message) for kind in value.values()):
+                raise ScenarioError(
+                    f"{path}.messages must declare the messages, got none; did you mean messages = "
+                    f"{path}.{name}?"
+                )
     for kind in scheduler.messages:
         if handler_name(kind) in _signatures(scheduler) and not _handles_messages(scheduler):
             raise ScenarioError(
@@ -266,8 +310,8 @@ def _handles_messages(scheduler: Any) -> bool:
 
 def _check_names(path: str, names: Any) -> None:
     if not isinstance(names, (tuple, list)) or not all(isinstance(entry, str) for entry in names):
-        hint = f"; write ({names!r},)" if isinstance(names, str) else ""
-        raise ScenarioError(f"{path} must be a tuple of strings, got {short_repr(names)}{hint}")
+        advice = f"; write ({names!r},)" if isinstance(names, str) else ""
+        raise ScenarioError(f"{path} must be a tuple of strings, got {short_repr(names)}{advice}")
 
 
 def _check_roles(path: str, scheduler: Any, policy: Any) -> None:

@@ -130,6 +130,9 @@ class PythonBoard:
         row = self._core.convert(int, row, self._node, "the index of the board")
         return self._board.number(row, self._core.now, self._column(name))
 
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise self._core.board_error(self._node, "it is not a function; write view.board[node]")
+
     def __iter__(self) -> Any:
         raise self._core.board_error(self._node, "it is not a sequence; iterate over view.board.values")
 

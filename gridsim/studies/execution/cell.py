@@ -18,6 +18,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.results.job_groups import Group, group_values
 from gridsim.results.metrics.registry import MetricFunction, metric_values
 from gridsim.scheduling.contract import Scheduler
+from gridsim.scheduling.nodes.handler_errors import is_of_library
 from gridsim.simulation.options import checked_limit
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.provenance import (
@@ -216,6 +217,10 @@ def _error_text(error: BaseException) -> str:
     message = " ".join(text_of(error).split()).encode("utf-8", "backslashreplace").decode()
     if isinstance(error, (GridSimError, MemoryError, OSError)) and message:
         return f"{type(error).__name__}: {message}"
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    frames = [*traceback.walk_tb(error.__traceback__)]
+    own = [frame for frame in frames if not is_of_library(frame[0])]
+    place = ""
+    for frame, line in (own or frames)[-1:]:
+        if f"{frame.f_code.co_filename}:{line}" not in message:  # the note of a handler has it
+            place = f" ({Path(frame.f_code.co_filename).name}:{line})"
     return f"{type(error).__name__}: {message}{place}"

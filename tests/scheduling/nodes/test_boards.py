@@ -134,6 +134,7 @@ MISTAKES = {
     "view.board.least(-1, 'work')": "k must be at least 0, got -1",
     "view.board.add(9, work=1.0)": "node must be in 0..1, got 9",
     "view.board.add(0, work=float('inf'))": "delta must be finite, got inf",
+    "view.board(1)": "it is not a function; write view.board[node]",
     "min(view.board)": "it is not a sequence; iterate over view.board.values",
     "np.argmin(view.board)": "it is not an array; write view.board.values",
 }

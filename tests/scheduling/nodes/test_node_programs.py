@@ -378,6 +378,14 @@ def _handles(name: str, *given: str) -> type[gs.NodeProgram]:
             {"policy": _handles("on_release", "self", "view", "tasks")},
             r":1: Own.on_release must take \(self, view, application, tasks\), got \(self, view, tasks\)",
         ),
+        (
+            {"policy": _handles("__init__", "self")},
+            r"Own.__init__ must take \(self, parameters\), and call .* got \(self\)",
+        ),
+        (
+            {"message": {"p": gs.Message(1)}},
+            "Single.messages must declare .* mean messages = Single.message?",
+        ),
         ({"timers": "tick"}, r"Single.timers must be a tuple of strings, got 'tick'; write \('tick',\)"),
         ({"node_forms": "compiled"}, r"Single.node_forms .*; write \('compiled',\)"),
         ({"messages": {"p": 3}}, r"Single.messages\['p'\] must be a Message, got 3"),

@@ -231,6 +231,15 @@ def test_wrong_parameters_of_a_handler_of_a_timer_are_reported(parameters: str, 
         scheduler_of(on_start, _retry_handler(parameters))()
 
 
+def test_a_handler_of_an_undeclared_message_is_no_handler_of_a_timer() -> None:
+    def on_release(self: Any, view: Any, application: Any, tasks: int) -> None:
+        view.send(0, "retry", application=application.number)
+
+    text = "Own.on_retry handles a message of the kind 'retry': declare it in .*.messages, which has none"
+    with pytest.raises(gs.ScenarioError, match=text):
+        scheduler_of(on_release, _retry_handler("self, view, m"))()
+
+
 def test_a_handler_without_a_timer_is_reported() -> None:
     def on_retri(self: Any, view: Any, job: int) -> None:
         pass
