@@ -20,6 +20,7 @@ from gridsim.results.metrics.formulas import mean
 from gridsim.results.metrics.registry import display_name, heading, known_name, with_common_bound
 from gridsim.results.metrics.selection import units_of
 from gridsim.results.table import Table
+from gridsim.scheduling.registry import registered
 from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.exports import TableCell, estimate_cells, mean_over, paper_head, text_rows
 from gridsim.studies.overview import (
@@ -44,6 +45,7 @@ from gridsim.studies.sweep_points import (
     point_text,
 )
 from gridsim.studies.verdicts import (
+    places_text,
     points_text,
     ranking_of,
     short_list,
@@ -375,7 +377,8 @@ class SweepResult(Study):
         """Return at how many points each scheduler has the lowest mean, and which points are undecided.
 
         The rules are those of `gridsim.Replicates`: a difference is significant if the interval of the ratio
-        does not contain 1, and few replications are too few for a conclusion.  At a point of the axes that
+        does not contain 1, and few replications are too few for a conclusion.  Schedulers that are not
+        registered, the user's own, are named with their places behind the second.  At a point of the axes that
         all schedulers share, each value of another axis is a scheduler of its own.  A sweep of one scheduler
         compares its points in the same way, since they have the same replications.
         """
@@ -389,7 +392,9 @@ class SweepResult(Study):
         open_pairs: dict[str, list[_Lead]] = {}
         baseline_leads: list[_Lead] = []
         unranked_points: dict[str, int] = {}
-        for point, _, replicates, _ in self._point_runs:
+        own_places: dict[str, list[tuple[int, int]]] = {}
+        usual_names = registered()
+        for point, variants, replicates, _ in self._point_runs:
             for name in replicates.exclusions:
                 unranked_points[name] = unranked_points.get(name, 0) + 1
             columns = replicates[metric]
@@ -411,6 +416,9 @@ class SweepResult(Study):
                 excess_size = mean(columns[self.baseline]) - mean(columns[best])
                 excess_size /= abs(mean(columns[best])) or 1.0
                 baseline_leads.append(_Lead(excess_size, f"{point_text(point)}, behind {best}", excess))
+            for place, name in enumerate(ranking[2:], 3):
+                if variants[name].scheduler not in usual_names and name != self.baseline:
+                    own_places.setdefault(name, []).append((place, len(ranking)))
             pair = " and ".join(sorted(ranking[:2]))
             (wins.setdefault(best, []) if is_won else open_pairs.setdefault(pair, [])).append(lead)
         count = len(self._point_runs)
@@ -444,6 +452,8 @@ class SweepResult(Study):
                 dict.fromkeys(_extreme(baseline_leads, w) for w in ("closest", "farthest apart"))
             )
             text += f".  {self.baseline} is neither first nor second ({ends})"
+        if own_places and not shortage:
+            text += f".  {short_list([places_text(name, at, points) for name, at in own_places.items()])}"
         if missing := count - points - short_points:
             text += f".  {missing} of {count} points are missing: fewer than two schedulers have "
             text += "results" if not unranked_points else "results and are ranked"

@@ -742,6 +742,17 @@ def test_the_conclusion_of_a_sweep_places_a_baseline_that_is_third() -> None:
         assert place + runs.excess("random", best, "max_stretch")[1] in text
 
 
+def test_the_conclusion_of_a_sweep_places_an_own_scheduler_that_is_last() -> None:
+    over = {"workload.interarrival": [1.0, 100.0]}
+    schedulers = {"fair-tree": gs.FairTree(), "mincent": gs.MinCent(), "own": gs.Fcfs(mode="random")}
+    text = sweep(small_scenario(), schedulers, over, replicates=6, metrics=["max_stretch"]).verdict()
+    assert text.endswith(".  own is last of 3 at all 2 points.")
+    usual = {**schedulers, "fcfs": schedulers["own"]}
+    del usual["own"]
+    text = sweep(small_scenario(), usual, over, replicates=6, metrics=["max_stretch"]).verdict()
+    assert "last of" not in text
+
+
 def test_a_scheduler_that_is_not_charged_for_messages_has_none(own_parameter: SweepResult) -> None:
     rows = own_parameter.overview().tables[1].rows
     assert {row[2] for row in rows} == {"tree"}
