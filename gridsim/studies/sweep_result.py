@@ -378,9 +378,9 @@ class SweepResult(Study):
 
         The rules are those of `gridsim.Replicates`: a difference is significant if the interval of the ratio
         does not contain 1, and few replications are too few for a conclusion.  Schedulers that are not
-        registered, the user's own, are named with their places behind the second.  At a point of the axes that
-        all schedulers share, each value of another axis is a scheduler of its own.  A sweep of one scheduler
-        compares its points in the same way, since they have the same replications.
+        registered, the user's own, are named with their places behind the second.  At a point of the axes
+        that all schedulers share, each value of another axis is a scheduler of its own.  A sweep of one
+        scheduler compares its points in the same way, since they have the same replications.
         """
         if len(self.schedulers) == 1:
             return self._verdict_on_points()
@@ -523,8 +523,13 @@ class SweepResult(Study):
         def rows_of(values: Replicates, names: list[str]) -> list[list[TableCell]]:
             return values.paper_rows(metric, names, base, length)
 
-        head = [*((axis, "") for axis in self.axes), *paper_head(base)]
-        caption = f"{heading(metric, unit)}, {mean_over(self.replicates, base is not None)}"
+        titles = [
+            (words, unit if are_numbers(labels) else "")
+            for axis, labels in self.axes.items()
+            for words, unit in [entry_title(axis)]
+        ]
+        head = [*titles, *paper_head(base)]
+        caption = f"{quantity_title(metric, unit)}, {mean_over(self.replicates, base is not None)}"
         return TextTable(caption, head, text_rows(self._cell_rows(metric, rows_of), estimate_cells))
 
     def _reference(self, metric: str) -> str | None:
@@ -537,7 +542,12 @@ class SweepResult(Study):
     def _metric_table(self, metric: str) -> TextTable:
         """Return a table with a row per point and scheduler: the mean, and the ratio to the baseline."""
         base, (length, unit) = self._reference(metric), self._unit(metric)
-        heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
+        heads = [
+            *map(str, self.axes),
+            "scheduler",
+            display_name(metric),
+            *([] if base is None else [f"to {base}"]),
+        ]
         rows = self._cell_rows(metric, lambda values, names: values.cell_rows(metric, names, base, length))
         caption = f"{heading(metric, unit)}, {mean_over(self.replicates, base is not None)}"
         texts = text_rows(rows, self._point_runs[0].values.write_estimate)
