@@ -21,11 +21,12 @@ from gridsim.results.metrics.registry import display_name, heading, known_name, 
 from gridsim.results.metrics.selection import units_of
 from gridsim.results.table import Table
 from gridsim.scheduling.registry import registered
-from gridsim.studies.execution.cell import RunRecord
+from gridsim.studies.execution.cell import AVAILABILITY, RunRecord
 from gridsim.studies.exports import TableCell, estimate_cells, mean_over, paper_head, text_rows
 from gridsim.studies.overview import (
     Overview,
     TextTable,
+    availability_line,
     enumeration,
     failure_lines,
     not_charged_note,
@@ -357,8 +358,9 @@ class SweepResult(Study):
             facts |= {axis: ", ".join(map(label_text, labels)) for axis, labels in self.axes.items()}
             facts["replications"] = f"{self.replicates} for each of {len(list(self.points()))} points"
             facts |= paired_with(self.baseline)
+        means = [each.values[AVAILABILITY] for each in self.measured if AVAILABILITY in each.values]
         return Overview(
-            facts,
+            availability_line(means) | facts,
             [self._metric_table(metric) for metric in self.metrics],
             self.verdict(),
             remarks=self.remarks,

@@ -253,9 +253,10 @@ def check_scheduler(
                     number += 1
             trial.is_interrupted = trial.example_count < (limit if limit < _MANY_EXAMPLES else 1)
             if trial.is_interrupted:
-                left_out[
-                    f"{limit - trial.example_count} of {limit} scenarios" if total else "any scenario"
-                ] = "the time was over; set seconds higher"
+                scenarios_left = (
+                    f"{limit - trial.example_count} of {limit} scenarios" if total else "scenarios"
+                )
+                left_out[scenarios_left] = "the time was over; set seconds higher"
             if explore and (reason := _explore(trial, strategy, features, min(max_nodes, _EXPLORED_NODES))):
                 left_out["orders"] = reason
             if not (features["rigid"] or trial.is_over) and (too_long := trial.check_large_bags()):
