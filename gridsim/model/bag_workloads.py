@@ -179,7 +179,8 @@ class BagRecipe(BagsKind, frozen=True, kw_only=True, tag="bags"):
         size.
     load
         Offered load to which all releases are scaled by one factor: the submitted work over the capacity
-        of the machines between the first and the last release.  None for releases as drawn.
+        of the machines between the first and the last release, whether they are up or down.  None for
+        releases as drawn.
     input_bytes
         Bytes that a task fetches before it can be computed, over the link of its machine
         (`Platform.linked`), in the same forms as task_size; None for no data.
@@ -315,7 +316,8 @@ class LogRecipe(BagsKind, frozen=True, kw_only=True, tag="log"):
         counts as 0.001 s.
     load
         Offered load to which all releases are scaled by one factor: the submitted work over the capacity
-        of the machines between the first and the last release.  None for releases as recorded.
+        of the machines between the first and the last release, whether they are up or down.  None for
+        releases as recorded.
     """
 
     path: FilePath

@@ -405,7 +405,8 @@ class WorkloadConstructors:
             size.
         load
             Offered load to which all releases are scaled by one factor: the submitted work over the capacity
-            of the machines between the first and the last release.  None for releases as drawn.
+            of the machines between the first and the last release, whether they are up or down.  None for
+            releases as drawn.
         input_bytes
             Bytes that a task fetches before it can be computed, over the link of its machine
             (`Platform.linked`), in the same forms as task_size; None for no data.
@@ -478,7 +479,8 @@ class WorkloadConstructors:
             counts as 0.001 s.
         load
             Offered load to which all releases are scaled by one factor: the submitted work over the capacity
-            of the machines between the first and the last release.  None for releases as recorded.
+            of the machines between the first and the last release, whether they are up or down.  None for
+            releases as recorded.
         """
 
     @classmethod

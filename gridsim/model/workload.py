@@ -214,7 +214,8 @@ class Workload(WorkloadConstructors):
             noun = "log" if isinstance(recipe, JobLogRecipe) else "logs"
             lines["sample"] = f"{recipe.resample} of the {noun}, drawn with replacement"
         if self.origin:
-            lines["clock"] = f"times are s since {self.origin!r} s of the workload, at which the run begins"
+            origin = round(self.origin, 3) or self.origin
+            lines["clock"] = f"times are s since {origin!r} s of the workload, at which the run begins"
         return lines
 
     def realize(self, platform: Platform) -> Applications:

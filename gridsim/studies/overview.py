@@ -315,3 +315,12 @@ def _fitting(columns: list[list[str]], dispensable: Sequence[str], width: int) -
         if _fits([columns[k] for k in kept], width):
             return kept
     return list(range(len(columns)))
+
+
+def availability_line(means: Iterable[float]) -> dict[str, str]:
+    """Return a line on the mean availability of machines in several runs; none if they were always up."""
+    texts = [number_text(each, 3) for each in sorted(means)]
+    if not texts or texts[0] == "1":
+        return {}
+    span = texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
+    return {"up": f"mean availability {span}; machines that are down count in the load"}

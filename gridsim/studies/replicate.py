@@ -29,10 +29,10 @@ from gridsim.results.metrics.window import checked_days
 from gridsim.results.text import planned_lines
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers
-from gridsim.studies.execution.cell import Cell, RunRecord
+from gridsim.studies.execution.cell import AVAILABILITY, Cell, RunRecord
 from gridsim.studies.execution.collect import MAX_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
-from gridsim.studies.overview import enumeration, queue_order_lines
+from gridsim.studies.overview import availability_line, enumeration, queue_order_lines
 from gridsim.studies.queue_remark import shared_queues
 from gridsim.studies.replicate_result import Replicates, replicates_of
 from gridsim.support.announcement import announce
@@ -202,7 +202,9 @@ def replicate(
 
     def with_provenance(values: Replicates) -> Replicates:
         orders = {name: one.promised_order for name, one in schedulers.items() if one.decentralized}
-        return replace(values, about=about, files=read.files, remarks=tuple(queue_order_lines(orders)))
+        means = [each.values[AVAILABILITY] for each in records if AVAILABILITY in each.values]
+        lines = about | availability_line(means)
+        return replace(values, about=lines, files=read.files, remarks=tuple(queue_order_lines(orders)))
 
     if target is None:
         return with_provenance(study(None))

@@ -257,7 +257,8 @@ class Replicates(PairedValues, Study):
         for metric in self.values:
             base, (length, unit) = self.reference(metric), self.unit(metric)
             rows = self.paper_rows(metric, self.names_with(metric), base, length)
-            caption = f"{heading(metric, unit, self.noun)}, {mean_over(len(self.seeds), base is not None)}"
+            title = self._by_noun(quantity_title(metric, unit))
+            caption = f"{title}, {mean_over(len(self.seeds), base is not None)}"
             tables.append(TextTable(caption, paper_head(base), text_rows(rows, estimate_cells)))
         return tables
 

@@ -20,11 +20,13 @@ from gridsim.results.metrics.formulas import mean
 from gridsim.results.metrics.registry import display_name, heading, known_name, with_common_bound
 from gridsim.results.metrics.selection import units_of
 from gridsim.results.table import Table
-from gridsim.studies.execution.cell import RunRecord
+from gridsim.scheduling.registry import registered
+from gridsim.studies.execution.cell import AVAILABILITY, RunRecord
 from gridsim.studies.exports import TableCell, estimate_cells, mean_over, paper_head, text_rows
 from gridsim.studies.overview import (
     Overview,
     TextTable,
+    availability_line,
     enumeration,
     failure_lines,
     not_charged_note,
@@ -44,6 +46,7 @@ from gridsim.studies.sweep_points import (
     point_text,
 )
 from gridsim.studies.verdicts import (
+    places_text,
     points_text,
     ranking_of,
     short_list,
@@ -355,8 +358,9 @@ class SweepResult(Study):
             facts |= {axis: ", ".join(map(label_text, labels)) for axis, labels in self.axes.items()}
             facts["replications"] = f"{self.replicates} for each of {len(list(self.points()))} points"
             facts |= paired_with(self.baseline)
+        means = [each.values[AVAILABILITY] for each in self.measured if AVAILABILITY in each.values]
         return Overview(
-            facts,
+            availability_line(means) | facts,
             [self._metric_table(metric) for metric in self.metrics],
             self.verdict(),
             remarks=self.remarks,
@@ -375,9 +379,10 @@ class SweepResult(Study):
         """Return at how many points each scheduler has the lowest mean, and which points are undecided.
 
         The rules are those of `gridsim.Replicates`: a difference is significant if the interval of the ratio
-        does not contain 1, and few replications are too few for a conclusion.  At a point of the axes that
-        all schedulers share, each value of another axis is a scheduler of its own.  A sweep of one scheduler
-        compares its points in the same way, since they have the same replications.
+        does not contain 1, and few replications are too few for a conclusion.  Schedulers that are not
+        registered, the user's own, are named with their places behind the second.  At a point of the axes
+        that all schedulers share, each value of another axis is a scheduler of its own.  A sweep of one
+        scheduler compares its points in the same way, since they have the same replications.
         """
         if len(self.schedulers) == 1:
             return self._verdict_on_points()
@@ -389,7 +394,9 @@ class SweepResult(Study):
         open_pairs: dict[str, list[_Lead]] = {}
         baseline_leads: list[_Lead] = []
         unranked_points: dict[str, int] = {}
-        for point, _, replicates, _ in self._point_runs:
+        own_places: dict[str, list[tuple[int, int]]] = {}
+        usual_names = registered()
+        for point, variants, replicates, _ in self._point_runs:
             for name in replicates.exclusions:
                 unranked_points[name] = unranked_points.get(name, 0) + 1
             columns = replicates[metric]
@@ -411,6 +418,9 @@ class SweepResult(Study):
                 excess_size = mean(columns[self.baseline]) - mean(columns[best])
                 excess_size /= abs(mean(columns[best])) or 1.0
                 baseline_leads.append(_Lead(excess_size, f"{point_text(point)}, behind {best}", excess))
+            for place, name in enumerate(ranking[2:], 3):
+                if variants[name].scheduler not in usual_names and name != self.baseline:
+                    own_places.setdefault(name, []).append((place, len(ranking)))
             pair = " and ".join(sorted(ranking[:2]))
             (wins.setdefault(best, []) if is_won else open_pairs.setdefault(pair, [])).append(lead)
         count = len(self._point_runs)
@@ -444,6 +454,8 @@ class SweepResult(Study):
                 dict.fromkeys(_extreme(baseline_leads, w) for w in ("closest", "farthest apart"))
             )
             text += f".  {self.baseline} is neither first nor second ({ends})"
+        if own_places and not shortage:
+            text += f".  {short_list([places_text(name, at, points) for name, at in own_places.items()])}"
         if missing := count - points - short_points:
             text += f".  {missing} of {count} points are missing: fewer than two schedulers have "
             text += "results" if not unranked_points else "results and are ranked"
@@ -513,8 +525,13 @@ class SweepResult(Study):
         def rows_of(values: Replicates, names: list[str]) -> list[list[TableCell]]:
             return values.paper_rows(metric, names, base, length)
 
-        head = [*((axis, "") for axis in self.axes), *paper_head(base)]
-        caption = f"{heading(metric, unit)}, {mean_over(self.replicates, base is not None)}"
+        titles = [
+            (words, unit if are_numbers(labels) else "")
+            for axis, labels in self.axes.items()
+            for words, unit in [entry_title(axis)]
+        ]
+        head = [*titles, *paper_head(base)]
+        caption = f"{quantity_title(metric, unit)}, {mean_over(self.replicates, base is not None)}"
         return TextTable(caption, head, text_rows(self._cell_rows(metric, rows_of), estimate_cells))
 
     def _reference(self, metric: str) -> str | None:
@@ -527,7 +544,12 @@ class SweepResult(Study):
     def _metric_table(self, metric: str) -> TextTable:
         """Return a table with a row per point and scheduler: the mean, and the ratio to the baseline."""
         base, (length, unit) = self._reference(metric), self._unit(metric)
-        heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
+        heads = [
+            *map(str, self.axes),
+            "scheduler",
+            display_name(metric),
+            *([] if base is None else [f"to {base}"]),
+        ]
         rows = self._cell_rows(metric, lambda values, names: values.cell_rows(metric, names, base, length))
         caption = f"{heading(metric, unit)}, {mean_over(self.replicates, base is not None)}"
         texts = text_rows(rows, self._point_runs[0].values.write_estimate)

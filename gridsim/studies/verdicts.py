@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate
@@ -204,6 +204,22 @@ def points_text(count: int, points: int) -> str:
     if count == 1:
         return ""
     return f" at all {points} points" if count == points else f" at {count} points"
+
+
+def places_text(name: str, places: Sequence[tuple[int, int]], points: int) -> str:
+    """Return the places of a scheduler at some of all points, such as "own is last of 4 at all 5 points".
+
+    Parameters
+    ----------
+    places
+        The place at each of these points, and the number of schedulers that have one.
+    """
+    texts = [
+        f"last of {count}" if place == count else f"number {place} of {count}"
+        for place, count in sorted(places)
+    ]
+    span = texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
+    return f"{name} is {span}{points_text(len(places), points) or ' at one point'}"
 
 
 def short_list(texts: list[str], separator: str = ", ") -> str:

@@ -252,6 +252,11 @@ def check_scheduler(
                     _run_trial(trial, cases, strategy, hypothesis_settings(count, *phases), number)
                     number += 1
             trial.is_interrupted = trial.example_count < (limit if limit < _MANY_EXAMPLES else 1)
+            if trial.is_interrupted:
+                scenarios_left = (
+                    f"{limit - trial.example_count} of {limit} scenarios" if total else "scenarios"
+                )
+                left_out[scenarios_left] = "the time was over; set seconds higher"
             if explore and (reason := _explore(trial, strategy, features, min(max_nodes, _EXPLORED_NODES))):
                 left_out["orders"] = reason
             if not (features["rigid"] or trial.is_over) and (too_long := trial.check_large_bags()):

@@ -184,6 +184,8 @@ def test_output_formats_state_the_meaning_of_time_0(tmp_path: Path) -> None:
     assert (
         result.lines()["clock"] == "times are s since 1735689600.0 s of the workload, at which the run begins"
     )
+    drawn = gs.Scenario(GRID, bags(0.10797173953878918))
+    assert "since 0.108 s of" in drawn.remarks["clock"]
     assert "clock" not in gs.simulate(gs.Scenario(GRID, bags(0.0)), "fcfs").lines()
 
 

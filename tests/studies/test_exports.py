@@ -62,6 +62,14 @@ def test_markdown_has_the_cells_of_latex(study: Replicates) -> None:
     assert cells[0][0] == "fair\\_tree & co"
 
 
+def test_tables_for_papers_have_the_names_of_charts() -> None:
+    scenario = gs.Scenario(gs.Platform.desktop_grid(4, 1), gs.Workload.bags(4, 10.0, 2.0, seed=1))
+    over = {"workload.interarrival": [5.0, 10.0], "network.latency": ["50 ms"]}
+    (table,) = gs.sweep(scenario, ["fcfs"], over, replicates=2, metrics=["response"]).paper_tables()
+    assert table.caption.startswith("mean response time (s), ")
+    assert table.head[:3] == [("interarrival", "s"), ("latency", ""), ("scheduler", "")]
+
+
 def test_csv_is_not_rounded(study: Replicates) -> None:
     tree, central = csv.DictReader(study.to_csv().splitlines())
     ratio = study.ratio("fair_tree & co", "central")

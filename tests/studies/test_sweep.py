@@ -742,6 +742,32 @@ def test_the_conclusion_of_a_sweep_places_a_baseline_that_is_third() -> None:
         assert place + runs.excess("random", best, "max_stretch")[1] in text
 
 
+def test_the_conclusion_of_a_sweep_places_an_own_scheduler_that_is_last() -> None:
+    over = {"workload.interarrival": [1.0, 100.0]}
+    schedulers = {"fair-tree": gs.FairTree(), "mincent": gs.MinCent(), "own": gs.Fcfs(mode="random")}
+    text = sweep(small_scenario(), schedulers, over, replicates=6, metrics=["max_stretch"]).verdict()
+    assert text.endswith(".  own is last of 3 at all 2 points.")
+    usual = {**schedulers, "fcfs": schedulers["own"]}
+    del usual["own"]
+    text = sweep(small_scenario(), usual, over, replicates=6, metrics=["max_stretch"]).verdict()
+    assert "last of" not in text
+
+
+def test_studies_state_the_mean_availability() -> None:
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(4, 1),
+        gs.Workload.bags(4, 10.0, 2.0, seed=1),
+        faults=gs.Faults.exponential(100.0, 50.0, seed=1),
+    )
+    availability = gs.simulate(scenario, "fcfs").provenance["availability"]["mean"]
+    held = ["platform", "workload", "faults", "run"]
+    found = gs.replicate(scenario, ["fcfs"], seeds=[0], metrics=["makespan"], hold=held)
+    assert f"\nup            mean availability {availability:.3g}; machines" in found.format()
+    swept = sweep(scenario, ["fcfs"], {"faults.down": [0.0, 500.0]}, replicates=1, metrics=["makespan"])
+    assert " to 1; machines that are down" in swept.format()
+    assert "availability" not in sweep(small_scenario(), ["fcfs"], {}, replicates=1).format()
+
+
 def test_a_scheduler_that_is_not_charged_for_messages_has_none(own_parameter: SweepResult) -> None:
     rows = own_parameter.overview().tables[1].rows
     assert {row[2] for row in rows} == {"tree"}

@@ -111,6 +111,7 @@ def test_a_scenario_that_is_checked_in_part_does_not_count(
         checked.clear()
         report = _check(HandingScheduler(), tmp_path, faults=False, **limits)
         assert (report.examples, report.interrupted) == (1, is_interrupted)
+        assert ("4 of 5 scenarios" in report.left_out) == is_interrupted
         assert checked.count("sound") == 2 and checked.count("locality") == 1 and checked[-1] == "forms"
 
 

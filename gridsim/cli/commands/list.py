@@ -128,11 +128,13 @@ def schedulers() -> Iterator[Row]:
 @_listing("metrics", "name", "unit", "what")
 def metrics() -> Iterator[Row]:
     """List the metrics that studies can report (--metrics)."""
-    from gridsim.results.metrics.registry import METRICS
+    from gridsim.results.metrics.registry import ALIASES, METRICS
     from gridsim.results.metrics.selection import plugin_metrics
 
     for name, metric in METRICS.items():
-        yield {"name": name, "unit": "-" if metric.unit == "1" else metric.unit, "what": metric.text}
+        aliases = " or ".join(alias for alias, alias_of in ALIASES.items() if alias_of == name)
+        text = f"{metric.text.removesuffix('.')}; also {aliases}." if aliases else metric.text
+        yield {"name": name, "unit": "-" if metric.unit == "1" else metric.unit, "what": text}
     for name, other in plugin_metrics().items():
         yield {"name": name, "unit": "-" if other.unit == "1" else other.unit, "what": other.text}
 

@@ -901,6 +901,8 @@ def heading(name: str, unit: str, noun: str = "core") -> str:
     if name.endswith("_agg"):
         return f"{display_name(name)} ({name})"
     unit = unit.removeprefix("1").strip()
+    if name == "mean_completion":
+        return f"{display_name(name)} ({name}), {unit}"
     if name.endswith("_by_cores") and noun != "core":
         unit = unit.replace("by its cores", f"by its {noun}s")
         name = f"{display_name(name.removesuffix('_cores'))} {noun}s ({name})"

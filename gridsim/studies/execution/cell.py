@@ -31,6 +31,10 @@ from gridsim.support.provenance import (
 MetricSelection = Mapping[str, "MetricFunction | None"]
 
 
+#: Entry of the values of a run with failures: the mean share of the time that machines were up.
+AVAILABILITY = "mean availability"
+
+
 @dataclass(frozen=True)
 class Cell:
     """The description of one run.
@@ -83,7 +87,7 @@ class RunRecord:
     Parameters
     ----------
     values
-        Metric -> number.
+        Metric -> number; also of groups of jobs, and `AVAILABILITY`.
     digest
         Digest of the result.
     error
@@ -141,6 +145,8 @@ def measure(cell: Cell) -> RunRecord:
                 window = result.without_first_days(cell.skip_days)
                 values, digest = metric_values(window, cell.metrics, metric_errors), result.digest
                 values |= group_values(cell.by, window)
+                if (availability := result.provenance.get("availability")) is not None:
+                    values[AVAILABILITY] = availability["mean"]
             if not changed_file and cell.keep is not None:
                 lost = True  # an error of saving is not an error of the run
                 result.save(cell.keep)

@@ -19,6 +19,7 @@ from gridsim.results.metrics.registry import (
     ALIASES,
     METRICS,
     default_metrics,
+    heading,
     metric_values,
 )
 from gridsim.results.metrics.selection import requested_metrics
@@ -83,6 +84,11 @@ def test_invalid_requests_for_metrics_are_rejected(metrics, message):
     with pytest.raises(ScenarioError) as refused:
         requested_metrics(metrics)
     assert str(refused.value).startswith(message)
+
+
+def test_the_heading_of_the_response_time_names_it_and_its_key():
+    title = heading("mean_completion", "h (mean)")
+    assert title == "mean response time (mean_completion), h (mean)"
 
 
 @pytest.mark.parametrize("value", ["3.5", "text", None, [1.0, 2.0], 10**400])
