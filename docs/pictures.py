@@ -79,12 +79,13 @@ def gallery() -> None:
     """What the code in docs/guides/plots.md draws: an image after a block is what its `axes` are on."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     text = (DOCS / "guides/plots.md").read_text()
-    for code, image in re.findall(
-        r"^```python\n(.*?)^```\n(?:\n!\[[^]]*\]\(\.\./images/(\S+)\))?", text, re.M | re.S
-    ):
-        exec(compile(code, "plots.md", "exec"), namespace)
-        if image:
-            save(image, namespace["axes"].get_figure(), dpi=192)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for code, image in re.findall(
+            r"^```python\n(.*?)^```\n(?:\n!\[[^]]*\]\(\.\./images/(\S+)\))?", text, re.M | re.S
+        ):
+            exec(compile(code, "plots.md", "exec"), namespace)
+            if image:
+                save(image, namespace["axes"].get_figure(), dpi=192)
 
 
 def tutorial() -> None:
