@@ -25,7 +25,7 @@ import gridsim as gs
 from gridsim import plots
 from gridsim.cli.main import cli
 from gridsim.cli.scenario_flags import default_scenario
-from gridsim.reproduce.others.probes import LENGTHS, LogJobs, completions, log_of, schedulers
+from gridsim.reproduce.others.probes import LENGTHS, LogJobs, log_of, response_times, schedulers
 from gridsim.studies.ladder import ladder
 
 DOCS = Path(__file__).parent
@@ -71,20 +71,22 @@ def ladders() -> None:
     """The waterfalls of docs/background/ladder.md, as `gridsim ladder --figure` draws them; takes minutes."""
     jobs = gs.Workload.jobs(jobs=3000, utilization=0.9, max_nodes=40, seed=1)
     rigid = gs.Scenario(platform=gs.Platform.equal(nodes=1000), workload=jobs, seed=1)
-    for name, scenario in (("ladder", default_scenario()), ("ladder-rigid", rigid)):
-        save(f"{name}.png", ladder(scenario, replicates=10).figure(), dpi=220)
+    save("ladder.png", ladder(default_scenario(), replicates=10).figure(), dpi=220)
+    found = ladder(rigid, replicates=10, scheduler=gs.DgsAsap(estimate="run"))
+    save("ladder-rigid.png", found.figure(), dpi=220)
 
 
 def gallery() -> None:
     """What the code in docs/guides/plots.md draws: an image after a block is what its `axes` are on."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     text = (DOCS / "guides/plots.md").read_text()
-    for code, image in re.findall(
-        r"^```python\n(.*?)^```\n(?:\n!\[[^]]*\]\(\.\./images/(\S+)\))?", text, re.M | re.S
-    ):
-        exec(compile(code, "plots.md", "exec"), namespace)
-        if image:
-            save(image, namespace["axes"].get_figure(), dpi=192)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for code, image in re.findall(
+            r"^```python\n(.*?)^```\n(?:\n!\[[^]]*\]\(\.\./images/(\S+)\))?", text, re.M | re.S
+        ):
+            exec(compile(code, "plots.md", "exec"), namespace)
+            if image:
+                save(image, namespace["axes"].get_figure(), dpi=192)
 
 
 def tutorial() -> None:
@@ -110,17 +112,17 @@ def trees() -> None:
 
 
 def probes() -> None:
-    """Completion times under the probe-based schedulers on the Yahoo log, in $GRIDSIM_TRACES."""
+    """Response times under the probe-based schedulers on the Yahoo log, in $GRIDSIM_TRACES."""
     path = str(Path(os.environ["GRIDSIM_TRACES"]) / "probe-jobs/YH1_sub.tr.gz")
     log = log_of(path)
     made, panels = plots.figure(2, width=4.6)
     rivals = schedulers(log)
     for name, style in plots.styles(rivals).items():
-        times = completions(gs.simulate(LogJobs(path)(1), rivals[name]), log.cutoff)
+        times = response_times(gs.simulate(LogJobs(path)(1), rivals[name]), log.cutoff)
         for axes, of_length, length in zip(panels, times, LENGTHS, strict=True):
             share = np.arange(1, len(of_length) + 1) / len(of_length)
             axes.step(np.sort(of_length), share, where="post", label=name, **style | {"marker": ""})
-            axes.set(xlabel=f"completion time of {length} jobs (s)", ylabel="share of jobs", xscale="log")
+            axes.set(xlabel=f"response time of {length} jobs (s)", ylabel="share of jobs", xscale="log")
             axes.set_xlim(left=1.0)
             axes.grid(alpha=0.3)
     panels[0].legend()

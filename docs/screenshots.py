@@ -27,15 +27,19 @@ FLAGS = (
 )
 
 
-def taken(driver: Chrome, page: Path, name: str, width: int, height: int, dark: bool, at: str = "") -> None:
-    """A picture of `width` x `height` px of a page, from the heading `at` on."""
+def taken(
+    driver: Chrome, page: Path, name: str, width: int, height: int, dark: bool, part: str, top: bool
+) -> None:
+    """A picture of `width` x `height` px of a page with an open part, from the `top` or from that part on."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme]})
-    driver.get(f"{page.as_uri()}{f'#{at}' if at else ''}")
+    driver.get(f"{page.as_uri()}#{part}")
     while not driver.execute_script("return document.documentElement.dataset.drawn"):
         time.sleep(0.1)
+    if top:
+        driver.execute_script("scrollTo(0, 0)")
     picture = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
     (IMAGES / f"report-{name}.png").write_bytes(base64.b64decode(picture))
 
@@ -69,9 +73,9 @@ def main() -> None:
             gs.write_report(results, pages[name])
         driver = Chrome(options=options, service=ChromeService(shutil.which("chromedriver")))
         try:
-            taken(driver, pages["compare"], "compare", 1200, 1340, dark=False)
-            taken(driver, pages["rigid"], "dark", 1200, 1110, dark=True, at="machines")
-            taken(driver, pages["replicas"], "phone", 480, 1000, dark=False)
+            taken(driver, pages["compare"], "compare", 1200, 1340, dark=False, part="applications", top=True)
+            taken(driver, pages["rigid"], "dark", 1200, 1110, dark=True, part="machines", top=False)
+            taken(driver, pages["replicas"], "phone", 480, 1000, dark=False, part="comparison", top=True)
         finally:
             driver.quit()
 

@@ -26,7 +26,7 @@ from gridsim.studies.replicate_result import Replicates
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SIMULATOR = "(not in the paper) completion times are those of the authors' simulator"
+SIMULATOR = "(not in the paper) response times are those of the authors' simulator"
 
 #: Speed of a worker, Mflop/s.
 SPEED = 1000.0
@@ -51,7 +51,7 @@ class ProbeLog:
     reserved
         Share of the workers that runs no long tasks.
     authors
-        Scheduler -> p50, p90 and p99 of the completion times of short jobs, then of long jobs, s: mean
+        Scheduler -> p50, p90 and p99 of the response times of short jobs, then of long jobs, s: mean
         (smallest..largest over seeds) of the authors' simulator.
     """
 
@@ -164,7 +164,7 @@ class LogJobs:
 
 @dataclass(frozen=True)
 class Percentile:
-    """A percentile of completion times, s.
+    """A percentile of response times, s.
 
     Parameters
     ----------
@@ -179,12 +179,12 @@ class Percentile:
 
     def __call__(self, result: gs.Result) -> float:
         length, percent = self.metric.split(" p")
-        of_length = completions(result, self.cutoff)[LENGTHS.index(length)]
+        of_length = response_times(result, self.cutoff)[LENGTHS.index(length)]
         return float(np.percentile(of_length, int(percent)))
 
 
-def completions(result: gs.Result, cutoff: float) -> tuple[Any, Any]:
-    """Return the completion times of short and of long jobs, s.
+def response_times(result: gs.Result, cutoff: float) -> tuple[Any, Any]:
+    """Return the response times of short and of long jobs, s.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def _gain(
 def _grids(data: Measurements) -> Iterator[ResultGrid]:
     for title, values in data.items():
         rows = {name: [values.mean(name, metric) for metric in metric_names()] for name in values.schedulers}
-        yield ResultGrid(f"{title}: completion times, s", ["scheduler", *metric_names()], rows)
+        yield ResultGrid(f"{title}: response times, s", ["scheduler", *metric_names()], rows)
 
 
 REMARKS = (
@@ -310,7 +310,7 @@ REMARKS = (
 def _draw(data: Measurements) -> Figure:
     """Draw p50 and p90 of short and of long jobs of each scheduler, one panel per log."""
     places = range(len(metric_names()))
-    labels = {"xticks": places, "xticklabels": metric_names(), "xlabel": "", "ylabel": "completion time, s"}
+    labels = {"xticks": places, "xticklabels": metric_names(), "xlabel": "", "ylabel": "response time, s"}
     lines = {title: grid.rows for title, grid in zip(data, _grids(data), strict=True)}
     figure = panels(lines, places, {"yscale": "log", **labels})
     for axes in figure.axes:

@@ -329,7 +329,7 @@ def _draw(data: Measurements) -> Figure:
         }
         axes.errorbar(x.mean, y.mean, **errors, label=name, **style)
     axes.set(xscale="log", yscale="log", ylabel=MAX)
-    axes.set_xlabel("p99 of the completion time of short bags, s")
+    axes.set_xlabel("p99 of the response time of short bags, s")
     axes.grid(alpha=0.3)
     plots.shared_legend(figure)
     return figure
