@@ -459,7 +459,7 @@ def test_errors_on_unopened_files_state_no_line_number(folder, command, message)
 
 def test_an_unknown_choice_of_a_parameter_gets_a_suggestion(folder):
     error = error_of("run", "--scheduler", "fair-tree", "--set", "fair-tree.accept=rooot")
-    assert error.endswith("'either', got 'rooot'; did you mean root?"), error
+    assert error.endswith("either, got 'rooot'; did you mean root?"), error
 
 
 @pytest.mark.parametrize(
