@@ -185,7 +185,7 @@ def machine_count(
     Raises
     ------
     ScenarioError
-        If the header states none and there is a change.
+        If there is a change of the default.
     """
     from gridsim.traces.info import read_header
     from gridsim.traces.jobs import (
@@ -212,10 +212,10 @@ def machine_count(
         if divided and count * cores_per_node != header_count(header, key):
             divided += ", rounded up,"
         text = f"{count:,} machines, the {key}{divided} of {log}"
-    elif change is not None:
-        raise ScenarioError(f"{flag} is required, {reason}")
     elif is_rigid and 0 < (count := _most_nodes(log, cores_per_node, is_shared)) <= MAX_MACHINES:
         text = f"{count:,} machines, as many as jobs used at once, {reason}"
+    elif change is not None:
+        raise ScenarioError(f"{flag} must be a number of machines, {reason}")
     else:
         count = DEFAULT_NODES
         text = f"{count:,} machines by default, {reason}"
