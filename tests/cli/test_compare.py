@@ -558,6 +558,18 @@ def test_machines_are_added_to_those_of_the_log(tmp_path: Path) -> None:
     assert "8 machines, 4 more than 4 machines" in found.stderr and "\nbackfill 8 " in found.stdout
 
 
+def test_lists_of_nodes_are_scaled_with_the_number_of_nodes(tmp_path: Path) -> None:
+    flags = "--job-log", _job_log(tmp_path), "--rigid", "--shared", "--cores-per-node", "1"
+    gpus = "--gpus-per-node", "3x0,1x4"
+    saved = _saved(tmp_path, (*flags, *gpus, "--nodes", "8"))
+    assert gs.Scenario.from_toml(saved).platform.recipe.gpus == (0,) * 6 + (4,) * 2
+    found = invoke(*flags, *gpus, "--schedulers", "backfill", "--nodes", "1x,2x")
+    assert found.exit_code == 0, found.output
+    assert found.stderr.count("--gpus-per-node is of 4 nodes, scaled to 8: 6x0,2x4") == 1
+    refused = invoke(*flags, "--gpus-per-node", "0,4", "--nodes", "8")
+    assert refused.exit_code == 2 and "--gpus-per-node must have 8 entries" in refused.stderr
+
+
 def test_the_effect_of_more_machines_has_an_interval_over_weeks() -> None:
     period, random = 8 * 7 * 86_400.0, np.random.default_rng(1)
     workload = gs.Workload.jobs_of(
