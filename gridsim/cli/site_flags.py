@@ -155,12 +155,12 @@ def share_nodes(
         if isinstance(amounts, ByNode):
             resources[name] = tuple(amounts)
             if isinstance(platform, EqualSpeeds) and len(amounts) != platform.nodes:
-                resources[name] = _scaled(f"--{name}-per-node", amounts, platform.nodes)
+                resources[name] = _apportioned_amounts(f"--{name}-per-node", amounts, platform.nodes)
     with flags_in_errors({f"platform.{name}": f"--{name}-per-node" for name in resources}):
         return msgspec.structs.replace(platform, cores=cores, **resources)
 
 
-def _scaled(flag: str, amounts: ByNode, nodes: int) -> tuple[float, ...]:
+def _apportioned_amounts(flag: str, amounts: ByNode, nodes: int) -> tuple[float, ...]:
     """Return amounts of another number of nodes, in proportion as partitions are, and print them."""
     from gridsim.support.arrays import apportion
 

@@ -406,10 +406,10 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
 
 def comparable_rows(results: Mapping[str, Result], rows: Sequence[Row]) -> list[list[Row]]:
     """Return the rows of results by groups with the same jobs and machines."""
-    return _grouped(results, rows, _is_comparable)
+    return _row_groups(results, rows, _is_comparable)
 
 
-def _grouped(
+def _row_groups(
     results: Mapping[str, Result], rows: Sequence[Row], is_equal: Callable[[Result, Result], bool]
 ) -> list[list[Row]]:
     """Return the rows of results by groups, each with the results equal to its first one."""
@@ -529,7 +529,7 @@ def _lines_of_common_jobs(results: Mapping[str, Result], rows: Sequence[Row]) ->
     It has the mean waiting times of the jobs that all of them ran.
     """
     lines, unit = [], waiting_unit(results.values())
-    for group in _grouped(results, rows, has_equal_jobs):
+    for group in _row_groups(results, rows, has_equal_jobs):
         names = [row["name"] for row in group]
         if not any(rejects_others(results[name], results[names[0]]) for name in names):
             continue
