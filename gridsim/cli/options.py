@@ -242,6 +242,10 @@ class _OrList(_Type):
         return "N|FACTORx|+N" if isinstance(self.entry, _OrMultiple) else "N"
 
 
+class ByNode(tuple[float, ...]):
+    """Numbers that are stated for so many nodes each, such as 180x0,20x4: an entry for each node."""
+
+
 class _OfNodes(_Type):
     """A number of each node, or with commas numbers of several sites or ``COUNTxNUMBER``, of COUNT nodes."""
 
@@ -260,7 +264,7 @@ class _OfNodes(_Type):
         if sum(counts) > _MAX_LISTED_NODES:
             self.fail(f"must be of at most {_MAX_LISTED_NODES:,} nodes, got {sum(counts):,}", param, ctx)
         numbers = [self.number.convert(group[2].strip(), param, ctx) for group in groups if group is not None]
-        return tuple(number for count, number in zip(counts, numbers, strict=True) for _ in range(count))
+        return ByNode(number for count, number in zip(counts, numbers, strict=True) for _ in range(count))
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         return f"{self.number.get_metavar(param, ctx) or 'N'}|COUNTxN,..."

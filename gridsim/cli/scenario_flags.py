@@ -28,7 +28,7 @@ from gridsim.cli.options import (
     flags_in_errors,
 )
 from gridsim.cli.output import check_distinct, check_output, scenario_files
-from gridsim.cli.settings import parse_change, schedulers_of
+from gridsim.cli.settings import expanded_ranges, parse_change, schedulers_of
 from gridsim.cli.site_flags import (
     DEFAULT_NODES,
     changed_count,
@@ -239,7 +239,7 @@ def _apply_changes(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
     except ScenarioError as error:
         for key, value in changes.items():
             if str(error).startswith(f"{key} must be a list, got") and not isinstance(value, (list, dict)):
-                return _apply_changes(scenario, {**changes, key: [value]})
+                return _apply_changes(scenario, {**changes, key: expanded_ranges(value) or [value]})
             if str(error).startswith(f"{key} must be a number, got a list") and len(value) == 2:
                 number = ".".join(map(str, value))
                 raise ScenarioError(f"{error}; a fraction has a point, such as {key}={number}") from error

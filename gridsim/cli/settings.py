@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -101,6 +102,17 @@ def _parse_value(path: str, value: str) -> Any:
             raise ScenarioError(f"{path} must have each key once, got {repeated[0]} several times")
         return {key: _parse_value(path, entry) for key, (_, _, entry) in zip(keys, entries, strict=True)}
     return value.strip()
+
+
+def expanded_ranges(value: Any) -> list[int]:
+    """Return the whole numbers of a text such as "0-7,12"; none if it is another value."""
+    entry = "[0-9]{1,7}(-[0-9]{1,7})?"
+    if not (isinstance(value, str) and re.fullmatch(f"{entry}(,{entry})*", value)):
+        return []
+    ends = [list(map(int, entry.split("-"))) for entry in value.split(",")]
+    if any(pair[0] > pair[-1] for pair in ends):
+        return []
+    return [number for pair in ends for number in range(pair[0], pair[-1] + 1)]
 
 
 def schedulers_of(

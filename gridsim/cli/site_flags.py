@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import Addition, Flags, Multiple, flags_in_errors
+from gridsim.cli.options import Addition, ByNode, Flags, Multiple, flags_in_errors
 from gridsim.errors import ScenarioError, printable
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def share_nodes(
     """
     import msgspec
 
-    from gridsim.model.platform import SiteSpeeds
+    from gridsim.model.platform import EqualSpeeds, SiteSpeeds
 
     if not is_rigid or "cores_per_node" not in values:
         raise ScenarioError("--shared requires --rigid and --cores-per-node")
@@ -150,8 +151,25 @@ def share_nodes(
             1 if is_shared else count for is_shared, count in zip(shares, counts, strict=True)
         )
     resources = {name: values[name] for name in ("gpus", "memory") if name in values}
+    for name, amounts in resources.items():
+        if isinstance(amounts, ByNode):
+            resources[name] = tuple(amounts)
+            if isinstance(platform, EqualSpeeds) and len(amounts) != platform.nodes:
+                resources[name] = _apportioned_amounts(f"--{name}-per-node", amounts, platform.nodes)
     with flags_in_errors({f"platform.{name}": f"--{name}-per-node" for name in resources}):
         return msgspec.structs.replace(platform, cores=cores, **resources)
+
+
+def _apportioned_amounts(flag: str, amounts: ByNode, nodes: int) -> tuple[float, ...]:
+    """Return amounts of another number of nodes, in proportion as partitions are, and print them."""
+    from gridsim.support.arrays import apportion
+
+    groups = [(amount, len(list(group))) for amount, group in groupby(amounts)]
+    counts = apportion([count for _, count in groups], nodes).tolist()
+    scaled = [(amount, count) for (amount, _), count in zip(groups, counts, strict=True)]
+    text = ",".join(f"{count}x{amount:.15g}" for amount, count in scaled)
+    click.echo(f"gridsim: {flag} is of {len(amounts):,} nodes, scaled to {nodes:,}: {text}", err=True)
+    return tuple(amount for amount, count in scaled for _ in range(count))
 
 
 def changed_count(change: Multiple | Addition, count: int) -> int:
@@ -185,7 +203,7 @@ def machine_count(
     Raises
     ------
     ScenarioError
-        If the header states none and there is a change.
+        If there is a change of the default.
     """
     from gridsim.traces.info import read_header
     from gridsim.traces.jobs import (
@@ -212,10 +230,10 @@ def machine_count(
         if divided and count * cores_per_node != header_count(header, key):
             divided += ", rounded up,"
         text = f"{count:,} machines, the {key}{divided} of {log}"
-    elif change is not None:
-        raise ScenarioError(f"{flag} is required, {reason}")
     elif is_rigid and 0 < (count := _most_nodes(log, cores_per_node, is_shared)) <= MAX_MACHINES:
         text = f"{count:,} machines, as many as jobs used at once, {reason}"
+    elif change is not None:
+        raise ScenarioError(f"{flag} must be a number of machines, {reason}")
     else:
         count = DEFAULT_NODES
         text = f"{count:,} machines by default, {reason}"

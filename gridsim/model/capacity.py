@@ -61,7 +61,7 @@ class MachineCapacity(NamedTuple):
             What a task of each job takes, as in `Applications`; by default one core, one task a machine, and
             nothing else.
         sizes
-            The machines of each partition, which have consecutive numbers; None for one partition.
+            The machines of each partition, numbered from 0 on in this order; None for one partition.
         """
         ones = np.ones(len(partition), np.int64)
         needs = np.stack(

@@ -950,10 +950,12 @@ class FaultsConstructors:
         never_up: bool = False,
         zones: Zones | None = None,
         reachable: bool = False,
+        *,
+        in_order: bool = False,
     ) -> Faults:
         """Return faults: up and down times of the hosts of an availability trace (.avt or FTA tab format).
 
-        Each machine follows one host, drawn without replacement.
+        Each machine follows one host, drawn without replacement unless `in_order`.
 
         Parameters
         ----------
@@ -973,6 +975,8 @@ class FaultsConstructors:
             Time zones over which the machines are distributed, for hosts recorded in one time zone: each
             machine is as far ahead in the trace as its local time is ahead.  It requires `repeat`; only whole
             days after `start` are used, and `start` should be midnight in the trace.
+        in_order
+            If true, no host is drawn: machine i follows host i of the trace, which has one host per machine.
         reachable
             If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
             its memory and stays on the network.
@@ -982,7 +986,7 @@ class FaultsConstructors:
         TraceFormatError
             When the trace is read, if it is invalid.
         ScenarioError
-            When the trace is read, if it has too few hosts.
+            When the trace is read, if it has too few hosts, or with `in_order` another number than machines.
         """
 
     @classmethod
@@ -1034,10 +1038,11 @@ class FaultsConstructors:
         machine
             Machine that fails, one entry per failure.
         down
-            Time of the failure, s, on the clock of the releases; 0 for a machine that joins later.
+            Time of the failure, s, on the clock of the releases; 0 for a machine that joins later.  One entry
+            is of all failures.
         up
             Time of the recovery, s; equal to down for a transient failure, inf for a machine that leaves for
-            good.
+            good.  One entry is of all failures.
         reachable
             If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
             its memory and stays on the network.

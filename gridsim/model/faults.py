@@ -33,8 +33,8 @@ from gridsim.model.fault_events import (
     periodic_events,
 )
 from gridsim.model.time_zones import DAY, ZoneFaults, Zones, rotate
-from gridsim.support.arguments import real
-from gridsim.support.arrays import Floats
+from gridsim.support.arguments import normalise, real
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.parameters import FilePath, Limits, Recipe, Seed
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
@@ -210,7 +210,7 @@ def _weibull_mean(shape: float, scale: float) -> float:
 class TraceFaults(FaultsKind, frozen=True, kw_only=True, tag="trace"):
     """Up and down times of the hosts of an availability trace (.avt or FTA tab format).
 
-    Each machine follows one host, drawn without replacement.
+    Each machine follows one host, drawn without replacement unless `in_order`.
 
     Parameters
     ----------
@@ -230,13 +230,15 @@ class TraceFaults(FaultsKind, frozen=True, kw_only=True, tag="trace"):
         Time zones over which the machines are distributed, for hosts recorded in one time zone: each
         machine is as far ahead in the trace as its local time is ahead.  It requires `repeat`; only whole
         days after `start` are used, and `start` should be midnight in the trace.
+    in_order
+        If true, no host is drawn: machine i follows host i of the trace, which has one host per machine.
 
     Raises
     ------
     TraceFormatError
         When the trace is read, if it is invalid.
     ScenarioError
-        When the trace is read, if it has too few hosts.
+        When the trace is read, if it has too few hosts, or with `in_order` another number than machines.
     """
 
     path: FilePath
@@ -245,6 +247,7 @@ class TraceFaults(FaultsKind, frozen=True, kw_only=True, tag="trace"):
     repeat: bool = True
     never_up: bool = False
     zones: Zones | None = None
+    in_order: bool = False
     reachable: bool = False
 
     def __post_init__(self) -> None:
@@ -256,14 +259,7 @@ class TraceFaults(FaultsKind, frozen=True, kw_only=True, tag="trace"):
 
     def course(self, nodes: int, count: ChangeCounter) -> FaultEvents:
         trace = self._read()
-        eligible = np.flatnonzero((np.diff(trace.offsets) > 0) | self.never_up)
-        if nodes > len(eligible):
-            condition = "" if self.never_up else " that were ever up"
-            raise ScenarioError(
-                f"faults.path must have {nodes} hosts{condition}, one per machine, got {len(eligible)} in "
-                f"{self.path}; the kinds exponential and poisson draw failures of any number of machines"
-            )
-        hosts = Streams(self.seed)("faults.hosts").choice(eligible, size=nodes, replace=False)
+        hosts = self._hosts(trace, nodes)
         span = round((trace.horizon - self.start) * NS)
         shifts, latest = None, LATEST_CHANGE
         if self.zones is not None:
@@ -302,6 +298,26 @@ class TraceFaults(FaultsKind, frozen=True, kw_only=True, tag="trace"):
             return listed_events(nodes, time, machine, up)
         return periodic_events(nodes, time, machine, up, span, count)
 
+    def _hosts(self, trace: AvailabilityTrace, nodes: int) -> Integers:
+        """Return the host that each machine follows, int64[nodes]."""
+        count = len(trace.offsets) - 1
+        if self.in_order:
+            if nodes != count:
+                raise ScenarioError(
+                    f"faults.path must have {nodes} hosts with faults.in_order, one per machine, got {count} "
+                    f"in {self.path}"
+                )
+            return np.arange(count)
+        eligible = np.flatnonzero((np.diff(trace.offsets) > 0) | self.never_up)
+        if nodes > len(eligible):
+            condition = "" if self.never_up else " that were ever up"
+            raise ScenarioError(
+                f"faults.path must have {nodes} hosts{condition}, one per machine, got {len(eligible)} in "
+                f"{self.path}; the kinds exponential and poisson draw failures of any number of machines"
+            )
+        hosts: Integers = Streams(self.seed)("faults.hosts").choice(eligible, size=nodes, replace=False)
+        return hosts
+
     def mean_up_time(self, nodes: int) -> float:
         trace = self._read()
         lengths = trace.end - np.maximum(trace.start, self.start)
@@ -327,10 +343,11 @@ class ListedFaults(FaultsKind, frozen=True, kw_only=True, tag="list"):
     machine
         Machine that fails, one entry per failure.
     down
-        Time of the failure, s, on the clock of the releases; 0 for a machine that joins later.
+        Time of the failure, s, on the clock of the releases; 0 for a machine that joins later.  One entry
+        is of all failures.
     up
         Time of the recovery, s; equal to down for a transient failure, inf for a machine that leaves for
-        good.
+        good.  One entry is of all failures.
     """
 
     machine: tuple[Annotated[int, Limits(low=0)], ...]
@@ -340,6 +357,10 @@ class ListedFaults(FaultsKind, frozen=True, kw_only=True, tag="list"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        count = len(self.machine)
+        if count > 1:
+            common = {name: getattr(self, name) for name in ("down", "up")}
+            normalise(self, **{name: times * count for name, times in common.items() if len(times) == 1})
         machine, down, up = self.machine, self.down, self.up
         lengths = {name: len(getattr(self, name)) for name in ("machine", "down", "up")}
         if len(set(lengths.values())) > 1:

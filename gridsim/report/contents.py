@@ -72,8 +72,10 @@ _MAX_ANIMATION = 300_000
 _TERMS = (
     "load: the machine time that the jobs need, over that of all machines from the first to the last "
     "release; above 1, the queue grows until the last release",
-    "offered busy: the share of all machine time from the first to the last release in which jobs ran",
-    "to end busy: the same until the last job ended, which depends on how long the last jobs ran",
+    "offered busy: the share of all machine time from the first to the last release in which jobs ran, "
+    "without runs that failures cut off",
+    "to end busy: the same until the last job ended, with those runs; it depends on how long the "
+    "last jobs ran",
 )
 #: Lines on the scenarios of results that begin a report, even if results have different scenarios.
 _SCENARIO_KEYS = ("platform", "workload", "load")

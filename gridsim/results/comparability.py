@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
+from gridsim.support.arrays import Integers
 
 #: Column that is compared to find out whether two applications are equal -> its unit.
 _COMPARED_COLUMNS = {"release": "s", "tasks": "tasks", "task_size": "Mflop"}
@@ -50,6 +51,22 @@ def has_equal_jobs(result: Result, reference: Result) -> bool:
     """Return whether two results have the same applications, whatever their machines are."""
     columns = {name: _stated_column(reference, name) for name in _COMPARED_COLUMNS}
     return not _application_difference(result, columns)
+
+
+def rejected_jobs(result: Result) -> Integers:
+    """Return the numbers of the rigid jobs that a scheduler rejected: int64[k]."""
+    if not result.rigid or result.of_log:
+        return np.zeros(0, np.int64)
+    is_rejected = np.isnan(result.applications["finish"])
+    if "cancelled" in result.applications:
+        is_rejected &= result.applications["cancelled"] == 0
+    return np.flatnonzero(is_rejected)
+
+
+def rejects_others(result: Result, reference: Result) -> bool:
+    """Return whether two runs of the same jobs, whatever their machines are, rejected different ones."""
+    is_different = not np.array_equal(rejected_jobs(result), rejected_jobs(reference))
+    return is_different and has_equal_jobs(result, reference)
 
 
 def _stated_column(result: Result, name: str) -> NDArray[Any]:

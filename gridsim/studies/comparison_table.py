@@ -12,7 +12,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.model.rigid_logs import NO_REQUESTS
 from gridsim.optimization.bounds import BOUND_LIMIT
-from gridsim.results.comparability import job_difference
+from gridsim.results.comparability import has_equal_jobs, job_difference, rejected_jobs, rejects_others
 from gridsim.results.metrics.energy import JOULES_PER_KWH
 from gridsim.results.metrics.formulas import SLOWDOWN, load_of_whole_machines
 from gridsim.results.metrics.registry import BoundKind
@@ -44,7 +44,6 @@ from gridsim.studies.verdicts import (
     rejection_reasons,
     wait_limit,
 )
-from gridsim.support.arrays import Integers
 from gridsim.support.text import DIGITS, number_text, time_text, to_json
 
 Row = dict[str, Any]
@@ -179,6 +178,8 @@ def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str
         interruptions = [
             f"{name}: {text}" for name, result in results.items() if (text := interruption_text(result, noun))
         ]
+        if interruptions:
+            interruptions.append("busy to end has what is lost, offered busy does not")
         lines["failures"] = "; ".join([f"of machines, until the end of each run: {texts}", *interruptions])
     return lines | draw_lines(part for result in results.values() for part in result.drawn)
 
@@ -277,7 +278,7 @@ def ratio_texts(results: Mapping[str, Result], rows: Sequence[Row], baseline: st
     It is a mark if the row is not ranked, or if both mean waiting times are too short for a ratio.
     """
     exclusions = names_without_rank(results, rows)
-    exclusions |= {name for name, result in results.items() if _rejects_others(result, results[baseline])}
+    exclusions |= {name for name, result in results.items() if rejects_others(result, results[baseline])}
     is_rigid = measure_of(results) == "mean_waiting"
     short = {row["name"] for row in rows if is_rigid and row[BY_JOBS] < _wait_limit(results[row["name"]])[0]}
     texts = {}
@@ -405,10 +406,17 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
 
 def comparable_rows(results: Mapping[str, Result], rows: Sequence[Row]) -> list[list[Row]]:
     """Return the rows of results by groups with the same jobs and machines."""
+    return _row_groups(results, rows, _is_comparable)
+
+
+def _row_groups(
+    results: Mapping[str, Result], rows: Sequence[Row], is_equal: Callable[[Result, Result], bool]
+) -> list[list[Row]]:
+    """Return the rows of results by groups, each with the results equal to its first one."""
     groups: list[list[Row]] = []
     for row in rows:
         result = results[row["name"]]
-        same = (group for group in groups if _is_comparable(result, results[group[0]["name"]]))
+        same = (group for group in groups if is_equal(result, results[group[0]["name"]]))
         if (group := next(same, None)) is None:
             groups.append(group := [])
         group.append(row)
@@ -485,7 +493,7 @@ def _exclusions(results: Mapping[str, Result], rows: Sequence[Row]) -> dict[str,
         exclusions |= {
             name: f"it rejected other jobs than {first}"
             for name in ranked_names
-            if _rejects_others(results[name], results[first])
+            if rejects_others(results[name], results[first])
         }
     for row in rows:
         if (
@@ -509,37 +517,21 @@ def _decision_line(name: str, facts: Mapping[str, Any]) -> str:
     )
 
 
-def _rejected_jobs(result: Result) -> Integers:
-    """Return the numbers of the rigid jobs that a scheduler rejected: int64[k]."""
-    if not result.rigid or result.of_log:
-        return np.zeros(0, np.int64)
-    is_rejected = np.isnan(result.applications["finish"])
-    if "cancelled" in result.applications:
-        is_rejected &= result.applications["cancelled"] == 0
-    return np.flatnonzero(is_rejected)
-
-
-def _rejects_others(result: Result, reference: Result) -> bool:
-    """Return whether two runs of the same jobs on the same machines rejected different ones."""
-    is_different = not np.array_equal(_rejected_jobs(result), _rejected_jobs(reference))
-    return is_different and _is_comparable(result, reference)
-
-
 def _rejected_share(result: Result) -> float:
     """Return the part of the work that a scheduler rejected, among the jobs that count."""
     work = np.where(result.is_counted, result.applications["tasks"] * result.applications["task_size"], 0.0)
-    return float(work[_rejected_jobs(result)].sum() / work.sum())
+    return float(work[rejected_jobs(result)].sum() / work.sum())
 
 
 def _lines_of_common_jobs(results: Mapping[str, Result], rows: Sequence[Row]) -> list[str]:
-    """Return a line for each group of runs of equal jobs that rejected different ones of these.
+    """Return a line for each group of runs of equal jobs, on any machines, that rejected different ones.
 
     It has the mean waiting times of the jobs that all of them ran.
     """
     lines, unit = [], waiting_unit(results.values())
-    for group in comparable_rows(results, rows):
+    for group in _row_groups(results, rows, has_equal_jobs):
         names = [row["name"] for row in group]
-        if not any(_rejects_others(results[name], results[names[0]]) for name in names):
+        if not any(rejects_others(results[name], results[names[0]]) for name in names):
             continue
         waits = np.array([results[name].applications["waiting"] for name in names])
         is_common = ~np.isnan(waits).any(axis=0) & results[names[0]].is_counted

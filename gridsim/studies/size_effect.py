@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.results.comparability import has_equal_jobs
+from gridsim.results.comparability import has_equal_jobs, rejects_others
 from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate, estimate, ratio_of_means
 from gridsim.results.result import Result
 from gridsim.studies.overview import value_text
@@ -28,7 +28,7 @@ def size_effect(
     """Return a sentence that compares the best scheduler with itself on other numbers of machines.
 
     The best one is that with the least value on the first number.  The sentence is empty if it has no value,
-    or other jobs, on all other numbers.
+    or ran other jobs, on all other numbers.
 
     Parameters
     ----------
@@ -49,6 +49,8 @@ def size_effect(
     for row in others:
         name = next((name for name in row if results[name].scheduler == results[best].scheduler), None)
         if name is None or not has_equal_jobs(results[name], results[best]):
+            continue
+        if rejects_others(results[name], results[best]):
             continue
         change = _change_text(results[name], results[best], row[name], first[best])
         size = len(results[name].machines)

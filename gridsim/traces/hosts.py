@@ -159,6 +159,14 @@ def parse_host_speeds(path: StrPath, column: str = "gflops_core", *, cores: bool
     return models, np.array(speed), *counts, np.array(core_means)
 
 
+def has_host_columns(path: StrPath) -> bool:
+    """Return whether the header of a CSV file has a column of a table of hosts, or is empty."""
+    with closing(csv_rows(path)) as rows:
+        _, header = next(rows, (1, []))
+    names = {name.strip() for name in header} - {""}
+    return not names or not names.isdisjoint({*BOINC_NAMES, *BOINC_NAMES.values()})
+
+
 def faulty_lines(path: StrPath, column: str = "gflops_core") -> Iterator[tuple[int, str]]:
     """Yield (line number, fault) for each row that cannot be read; raise an error for a faulty header."""
     with closing(_rows(path, column)) as rows:

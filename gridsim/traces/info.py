@@ -22,7 +22,7 @@ from gridsim.traces.bags import Bags, bags_of_durations, bags_of_jobs, report_ba
 from gridsim.traces.formats import BUILT_IN, TraceFormat, format_descriptions, plugin_formats
 from gridsim.traces.fta import EVENT_FILES, NODE_TABLES, event_file, node_table, read_fta
 from gridsim.traces.gwf import GWF
-from gridsim.traces.hosts import read_host_speeds
+from gridsim.traces.hosts import has_host_columns, read_host_speeds
 from gridsim.traces.job_formats import JOB_FORMATS, format_of_content
 from gridsim.traces.job_lines import lines_of, unused_fields
 from gridsim.traces.job_remarks import contradictions
@@ -86,6 +86,8 @@ def detect_format(path: StrPath) -> str:
     # tables of host speeds and of jobs may both be CSV files, and FTA and WTA traces may be folders
     if named in ("", "hosts") or Path(path).is_dir():
         named = format_of_content(path) or named
+    if named == "hosts" and not has_host_columns(path):
+        return "sacct"  # another table, whose reader says which columns jobs need
     if named:
         return named
     has_comments, is_empty = False, True

@@ -49,6 +49,8 @@ EXPORT = (
     "sacct -aXP -S START -E END --format=JobIDRaw,JobID,User,Account,Partition,State,Submit,Start,End,"
     "ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqMem"
 )
+#: Separators of columns that tables may have.
+_SEPARATORS = ("|", "\t", ";", ",")
 #: The columns by which tables of other batch systems are read.
 _COMMON_COLUMNS = "JobID, User, Partition, Submit, Start, End, NCPUS and TimelimitRaw (minutes)"
 _JOB_ID = r"\d+(_(\d+|\[[^\]|]*\]?)|\+\d+)*(\.[\w+.]+)?"
@@ -132,7 +134,7 @@ def table_separator(line: str, names: frozenset[str] = _NAMES) -> str | None:
     names
         Known names, in lower case.
     """
-    for separator in ("|", "\t", ";", ","):
+    for separator in _SEPARATORS:
         words = [word.strip().lower() for word in line.split(separator)]
         if len(words) > 1 and len(names.intersection(words)) >= 2:
             return separator
@@ -176,7 +178,7 @@ def _head(path: StrPath) -> tuple[str, list[str]]:
     """Return the separator and the names of the columns of a table."""
     with closing(text_lines(path)) as lines:
         first = next((line for line in lines if line.strip()), "")
-    separator = table_separator(first) or "|"
+    separator = table_separator(first) or next((mark for mark in _SEPARATORS if mark in first), "|")
     return separator, [name.strip() for name in first.split(separator)]
 
 

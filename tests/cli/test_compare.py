@@ -173,6 +173,11 @@ def test_any_key_of_the_scenario_can_be_changed(tmp_path: Path) -> None:
     changes = [word for entry in one_failure for word in ("--change", f"faults.{entry}")]
     assert not invoke(*subset, *changes).exit_code
     assert gs.Scenario.from_toml(saved).faults == gs.Faults.of([0], [10.0], [20.0])
+    ranges = "--change", "faults.machine=0-2,4"
+    assert not invoke(*subset, *changes, *ranges).exit_code
+    assert gs.Scenario.from_toml(saved).faults == gs.Faults.of([0, 1, 2, 4], [10.0], [20.0])
+    refused = invoke(*subset, *changes, "--change", "faults.machine=4-2")
+    assert refused.exit_code == 2 and "faults.machine[0] must be a whole number" in refused.stderr
     assert parse_setting("a.b=[x, y]") == ("a", "b", ["x", "y"])
     answer = invoke(*subset, "--change", "network.latncy=1")
     assert answer.exit_code == 2 and "latncy is not a known key; did you mean latency?" in answer.stderr
@@ -375,8 +380,9 @@ def test_machines_of_several_processors_come_from_the_header(tmp_path: Path) -> 
     # without a header, the run of 0 s, which counts as 1 s, does not exceed the two machines
     log.write_text("".join(line.format(*job) for job in jobs))
     assert "\nlog  " in invoke(*flags, "--nodes", "2").stdout
-    refused = invoke(*flags, "--nodes", "2x")
-    assert refused.exit_code == 2 and "--nodes is required, since" in refused.stderr
+    assert "4 machines, 2 times 2 machines, as many as jobs used at" in invoke(*flags, "--nodes", "2x").stderr
+    refused = invoke("--job-log", log, "--nodes", "2x")
+    assert refused.exit_code == 2 and "--nodes must be a number of machines, since" in refused.stderr
 
 
 def test_variants_of_a_scheduler_have_labels_and_parameters_of_their_own(tmp_path: Path) -> None:
@@ -550,6 +556,18 @@ def test_machines_are_added_to_those_of_the_log(tmp_path: Path) -> None:
     found = invoke("--job-log", _job_log(tmp_path), "--rigid", "--schedulers", "backfill", "--nodes", "1x,+4")
     assert found.exit_code == 0, found.output
     assert "8 machines, 4 more than 4 machines" in found.stderr and "\nbackfill 8 " in found.stdout
+
+
+def test_lists_of_nodes_are_scaled_with_the_number_of_nodes(tmp_path: Path) -> None:
+    flags = "--job-log", _job_log(tmp_path), "--rigid", "--shared", "--cores-per-node", "1"
+    gpus = "--gpus-per-node", "3x0,1x4"
+    saved = _saved(tmp_path, (*flags, *gpus, "--nodes", "8"))
+    assert gs.Scenario.from_toml(saved).platform.recipe.gpus == (0,) * 6 + (4,) * 2
+    found = invoke(*flags, *gpus, "--schedulers", "backfill", "--nodes", "1x,2x")
+    assert found.exit_code == 0, found.output
+    assert found.stderr.count("--gpus-per-node is of 4 nodes, scaled to 8: 6x0,2x4") == 1
+    refused = invoke(*flags, "--gpus-per-node", "0,4", "--nodes", "8")
+    assert refused.exit_code == 2 and "--gpus-per-node must have 8 entries" in refused.stderr
 
 
 def test_the_effect_of_more_machines_has_an_interval_over_weeks() -> None:

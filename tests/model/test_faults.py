@@ -310,6 +310,24 @@ def test_each_change_of_real_hosts_states_the_time_of_the_next_one(
         check_until(Faults.trace(traces / name, seed=3, start=1e6, repeat=repeat), 500, 3)
 
 
+def test_machines_follow_the_hosts_of_a_trace_in_order(tmp_path: Path) -> None:
+    """Hosts that are never up keep their places."""
+    path = trace(tmp_path, "a 1 0 30", "b 0", *(f"h{k} 1 0 30" for k in range(6)), "c 2 0 10 20 30")
+    faults = Faults.trace(path, seed=1, repeat=False, in_order=True)
+    assert changes(faults, 9, 5) == [(0, 1, False), (10 * NS, 8, False), (20 * NS, 8, True)]
+    for nodes in (8, 10):
+        with pytest.raises(
+            gs.ScenarioError, match=f"^faults.path must have {nodes} hosts with faults.in_order"
+        ):
+            faults.course(nodes)
+
+
+def test_one_time_is_of_all_listed_failures() -> None:
+    assert Faults.of([0, 2, 5], [1.0], [4.0]) == Faults.of([0, 2, 5], [1.0] * 3, [4.0] * 3)
+    with pytest.raises(gs.ScenarioError, match=r"faults.machine, .down and .up must be equal"):
+        Faults.of([], [1.0], [])
+
+
 def test_a_trace_with_too_few_hosts_is_rejected(tmp_path: Path) -> None:
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12", "c 0")
     with pytest.raises(gs.ScenarioError, match="^faults.path"):

@@ -338,6 +338,17 @@ def test_runs_that_reject_different_jobs_are_not_compared():
     assert [row[2] for row in found.overview().tables[0].rows] == ["unranked", "1.000"]
 
 
+def test_sizes_at_which_different_jobs_are_rejected_have_no_ratio():
+    """The partitions of two machines, which reject the job of three, become four machines on eight."""
+    jobs = Workload.jobs_of([0, 1, 2, 3], [2, 3, 2, 1], [50.0] * 4, queue=[0, 1, 0, 1])
+    sizes = {f"{nodes}": Scenario(Platform.equal(nodes), jobs) for nodes in (8, 4)}
+    with pytest.warns(gs.SchedulerWarning):
+        found = compare(sizes, {"split": gs.BatchQueue(partitions=[2, 2])})
+    assert [row[2] for row in found.overview().tables[0].rows] == ["-", "unranked"]
+    text = " ".join(str(found).split())
+    assert "jobs that each of these ran: split 8 " in text and "The mean waiting time of" not in text
+
+
 @pytest.mark.parametrize(
     ("names", "line"),
     [

@@ -110,9 +110,8 @@ def test_the_row_of_the_log_does_not_read_traces_of_failures(path: Path, tmp_pat
     assert found["log"].mean_waiting == 4 and found["easy"].machines["failures"].sum() == 4
     text = "2 jobs interrupted and begun again, 2 times in all, 0.001528 core-hours lost"
     of_fcfs = "1 job interrupted and begun again, 1 time in all, 0.001389 core-hours lost"
-    assert found.overview().facts["failures"] == (
-        f"of machines, until the end of each run: 4 (easy), 4 (fcfs); easy: {text}; fcfs: {of_fcfs}"
-    )
+    line = f"of machines, until the end of each run: 4 (easy), 4 (fcfs); easy: {text}; fcfs: {of_fcfs}; "
+    assert found.overview().facts["failures"].startswith(line)
     assert found["easy"].lines()["interrupted"] == text
     metrics = gs.replicate(given, SCHEDULERS, replicates=2, metrics=["interrupted", "lost_core_hours"])
     assert metrics["interrupted"]["easy"].tolist() == [2, 2]

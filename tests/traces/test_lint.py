@@ -48,6 +48,8 @@ def codes(findings):
         ("event_trace.tab.gz", "", "fta"),
         ("events.txt", EVENTS, "fta"),
         ("hosts.csv", "", "hosts"),
+        ("hosts.csv", "computers,avg_cores\n", "hosts"),
+        ("pbs.csv", "Job_Id,euser,qtime\n", "sacct"),  # whose reader says which columns to rename
         ("hosts.txt", HEAD, "hosts"),
     ],
 )

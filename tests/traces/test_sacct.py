@@ -393,6 +393,12 @@ def test_a_trailing_separator_is_read(write):
     assert len(load(write, HEAD + "|", job(1) + "|", job(2) + "|")) == 2
 
 
+def test_a_table_of_another_batch_system_has_to_be_renamed(write):
+    path = write("pbs.csv", "Job_Id,euser,qtime\n7,ann,5\n")
+    with pytest.raises(TraceFormatError, match="got Job_Id, euser, qtime; .*rename the columns of another"):
+        info(path)
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

@@ -98,10 +98,10 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
         without a limit may be missing, or a list of all queues in ascending order of their numbers.
     partitions
         Number of machines of each partition, a table from names or a list.  Numbers that do not add up to the
-        machines of the platform are scaled to these, with a warning.  A partition has machines with
-        consecutive numbers, its own reservations, and the jobs of its queues; jobs that request more machines
-        are rejected.  ``"sites"``: each site of the platform is a partition with the jobs at home there.
-        Empty for one partition with all machines and jobs.
+        machines of the platform are scaled to these, with a warning.  Partitions have the machines from 0 on
+        in the order of the table, their own reservations, and the jobs of their queues; jobs that request
+        more machines are rejected.  ``"sites"``: each site of the platform is a partition with the jobs at
+        home there.  Empty for one partition with all machines and jobs.
     queue_partitions
         Partition of each queue: a table from names of queues to names of partitions, or a list of the
         partitions of all queues, from 0 on.  By default it is the partition of the same name, or, if
