@@ -673,23 +673,23 @@ class _ConformanceTrial:
 
         A scheduler that may reject jobs may, for example, know too few machines for wider ones.
         """
-        served, widest = 0, cores_up_at_end(result.scenario)
+        width, widest = 0, cores_up_at_end(result.scenario)
         tasks = widest
         try:
-            while served < widest and (longer := with_last_job(result, tasks)) is not None:
+            while width < widest and (longer := with_last_job(result, tasks)) is not None:
                 if self.rejects_last_job(only_last_job(longer), scheduler):
                     widest = tasks - 1
                 else:
-                    served = tasks
-                tasks = (served + widest + 1) // 2
-            longer = with_last_job(result, served) if served else None
+                    width = tasks
+                tasks = (width + widest + 1) // 2
+            longer = with_last_job(result, width) if width else None
             if longer is None or not self.rejects_last_job(longer, scheduler):
                 return
         except ConformanceError as error:
             if is_limit_error(error):  # of a longer run than that of the scenario
                 return
             raise
-        text = f"job {len(result.applications)}, of {served} tasks, was rejected after all others had ended"
+        text = f"job {len(result.applications)}, of {width} tasks, was rejected after all others had ended"
         text += ", although it is run if there has been no job before"
         raise ConformanceError("served", text, longer, scheduler)
 

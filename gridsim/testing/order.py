@@ -194,7 +194,7 @@ class _Machines:
             ],
             axis=1,
         )
-        self.most = ones if jobs.tasks_per_machine is None else jobs.tasks_per_machine
+        self.tasks_limit = ones if jobs.tasks_per_machine is None else jobs.tasks_per_machine
         self.is_exclusive = np.zeros(count, np.bool_) if jobs.exclusive is None else jobs.exclusive != 0
         self.usage = np.zeros((count, *self.capacity.shape), np.int64)
         self.runs: list[set[tuple[int, int]]] = [set() for _ in range(count)]
@@ -217,8 +217,8 @@ class _Machines:
         """Return whether all tasks of a job have room in what is `free` on each machine."""
         needed = self.needs[job] > 0
         room = (free[:, needed] // self.needs[job, needed]).min(axis=1)
-        if self.most[job]:
-            room = np.minimum(room, self.most[job])
+        if self.tasks_limit[job]:
+            room = np.minimum(room, self.tasks_limit[job])
         if self.is_exclusive[job]:
             room[(free != self.capacity).any(axis=1)] = 0
         if (suitable := self.jobs.machines_for(job)) is not None:
@@ -270,13 +270,13 @@ def _delayed_job(result: Result, foresees_run_times: bool) -> str | None:
     At the start of a job, that of the first waiting job is expected when enough running jobs have ended.
     """
     applications, machines = result.applications, _Machines(result)
-    requested = machines.jobs.requested
-    assert requested is not None
+    requested_time = machines.jobs.requested
+    assert requested_time is not None
     release, start, end = (
         np.rint(np.nan_to_num(applications[name], nan=-1.0) * NS).astype(np.int64)
         for name in ("release", "first_start", "finish")
     )
-    estimate = np.maximum(1, np.rint(requested * NS).astype(np.int64))
+    estimate = np.maximum(1, np.rint(requested_time * NS).astype(np.int64))
     expected_end = end if foresees_run_times else start + estimate
     queue = [i for i in np.argsort(release, kind="stable").tolist() if start[i] >= 0]
 

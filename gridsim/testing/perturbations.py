@@ -294,7 +294,7 @@ def changed_workload(
     if applications.requested is not None:
         run_time = task_size / platform.speeds[0]
         estimates = applications.requested[source_rows] * (task_size / applications.task_size[source_rows])
-        others = {
+        attributes = {
             "memory": "memory",
             "disk": "disk",
             "kinds": "kind",
@@ -302,7 +302,7 @@ def changed_workload(
             "queue": "queue",
             "priority": "priority",
         }
-        values_of = {name: getattr(applications, attribute) for name, attribute in others.items()}
+        values_of = {name: getattr(applications, attribute) for name, attribute in attributes.items()}
         delay = release - applications.release[source_rows]
         job_times = {name: getattr(applications, name) for name in JOB_TIMES}
         times = {

@@ -82,14 +82,14 @@ def detect_format(path: StrPath) -> str:
     TraceFormatError
         If neither determines the format, or the file cannot be read.
     """
-    named = format_of_name(path)
+    name = format_of_name(path)
     # tables of host speeds and of jobs may both be CSV files, and FTA and WTA traces may be folders
-    if named in ("", "hosts") or Path(path).is_dir():
-        named = format_of_content(path) or named
-    if named == "hosts" and not has_host_columns(path):
+    if name in ("", "hosts") or Path(path).is_dir():
+        name = format_of_content(path) or name
+    if name == "hosts" and not has_host_columns(path):
         return "sacct"  # another table, whose reader says which columns jobs need
-    if named:
-        return named
+    if name:
+        return name
     has_comments, is_empty = False, True
     for line in islice(text_lines(path), _MAX_HEADER_LINES):
         words = line.split()
