@@ -203,6 +203,8 @@ cdef inline Py_ssize_t find_gaps(const Profile* p, Py_ssize_t n, Py_ssize_t k, c
         else:
             return k
         k += 1
+        while k < n and p.deadline[k] <= deadline:
+            k += 1
     work_before = p.work_before[n]
     for j in range(j, n_size):
         gaps[j] = (release_new + stretch * size[j] - start) * speed - work_before
