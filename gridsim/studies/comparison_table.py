@@ -179,7 +179,9 @@ def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str
             f"{name}: {text}" for name, result in results.items() if (text := interruption_text(result, noun))
         ]
         if interruptions:
-            interruptions.append("busy to end has what is lost, offered busy does not")
+            interruptions.append(
+                "the busy share to the end includes lost core-hours, the offered one does not"
+            )
         lines["failures"] = "; ".join([f"of machines, until the end of each run: {texts}", *interruptions])
     return lines | draw_lines(part for result in results.values() for part in result.drawn)
 
