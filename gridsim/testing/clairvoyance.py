@@ -295,6 +295,11 @@ def _with_other_run_times(recipe: JobListRecipe, base: Result, at: int) -> JobLi
     application_of = _numbers(recipe)
     table, finish = base.tables["schedule"], base.applications["finish"]
     has_ended = _ns(np.where(np.isnan(finish), inf, finish)) < at
+    durations = np.zeros(len(application_of))
+    durations[application_of] = recipe.run_time
+    # a job that was cancelled has no finish, but its tasks may have run to their ends before
+    is_over = (_ns(table["end"]) < at) & (table["end"] - table["start"] >= durations[table["application"]])
+    has_ended[table["application"][is_over]] = True
     elapsed_ns = np.zeros(len(application_of), np.int64)  # ns, before `at`
     np.maximum.at(elapsed_ns, table["application"], np.minimum(_ns(table["end"]), at) - _ns(table["start"]))
     run_time = list(recipe.run_time)

@@ -428,6 +428,16 @@ def test_mean_up_time_counts_as_known(seed: int) -> None:
     assert foresight_violation(scenario, gs.WqrFt(checkpoint_cost=2.0), math.inf, set()) is None
 
 
+def test_tasks_of_cancelled_jobs_that_have_ended_keep_their_run_times() -> None:
+    """The machine learns that a job is cancelled after the job's only task has ended."""
+    requested, cancel_at = [1.0] * 6, [math.inf] * 6
+    requested[2], cancel_at[2] = 59.0, 60.9
+    workload = gs.Workload.jobs_of([0.0] * 6, 1, 1.0, requested, 0, cancel_at=cancel_at, origin=0.0)
+    network = gs.Network(latency=2.0, bandwidth=math.inf)
+    scenario = gs.Scenario(gs.Platform.equal(6, 1000.0), workload, network)
+    assert foresight_violation(scenario, gs.DgsAsap(degree=3), 1e5, set()) is None
+
+
 def test_registered_scheduler_is_saved_with_its_parameters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
