@@ -433,8 +433,8 @@ def test_tasks_of_cancelled_jobs_that_have_ended_keep_their_run_times() -> None:
     requested, cancel_at = [1.0] * 6, [math.inf] * 6
     requested[2], cancel_at[2] = 59.0, 60.9
     workload = gs.Workload.jobs_of([0.0] * 6, 1, 1.0, requested, 0, cancel_at=cancel_at, origin=0.0)
-    network = gs.Network(latency=2.0, bandwidth=math.inf)
-    scenario = gs.Scenario(gs.Platform.equal(6, 1000.0), workload, network)
+    network = gs.Network(latency=2.0, bandwidth=math.inf, interfaces="fifo")
+    scenario = gs.Scenario(gs.Platform.equal(6, 1000.0), workload, network, seed=0)
     assert foresight_violation(scenario, gs.DgsAsap(degree=3), 1e5, set()) is None
 
 
