@@ -269,11 +269,11 @@ def of_study(
 ) -> Page:
     """Return the page on a study, with the parameters of `gridsim.report.html.write_report`."""
     overview = study.overview(full=True)
-    first, *further = overview.tables
-    first = replace(first, notes=[*first.notes, *overview.remarks])
+    tables, further = overview.tables[:1], overview.tables[1:]  # none if all runs failed
+    tables = [replace(table, notes=[*table.notes, *overview.remarks]) for table in tables]
     drawn = [draw(chart) for row in study.charts(full=True) for chart in row]
     sections = [
-        Section("summary", "Comparison", tables=[first], charts=_with_data(*drawn)),
+        Section("summary", "Comparison", tables=tables, charts=_with_data(*drawn)),
         Section("metrics", "Other metrics", tables=further),
         Section("provenance", "Provenance", tables=overview.records),
     ]

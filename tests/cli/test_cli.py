@@ -673,6 +673,7 @@ def test_info_reads_a_grid_workload_log(folder):
     assert json.loads(run_command("trace", "info", "log.gwf", "--json").stdout)["format"] == "gwf"
     assert run_command("trace", "lint", "log.gwf").exit_code == 0
     assert run_command("run", "--nodes", 4, "--job-log", "log.gwf").exit_code == 0
+    Path("hosts.csv").write_text("id,cpu_model\n")
     assert error_of("run", "--job-log", "hosts.csv").startswith("hosts.csv:1: the file must be a job")
 
 

@@ -565,7 +565,7 @@ def test_failed_runs_are_reported(write_report: Any) -> None:
     options = {"baseline": "fcfs", "errors": "record", "metrics": ["max_stretch"], "time_limit": 1.0}
     actual = gs.replicate(bags(), NAMES, replicates=2, **options)
     page = write_report(actual)
-    assert "failed: fcfs, replication 0: ScenarioError: fcfs did not end within time_limit" in page.text
+    assert "failed: fcfs, all 2 replications: ScenarioError: fcfs did not end within time_limit" in page.text
     assert all(math.isnan(value) for value in actual["max_stretch"]["fcfs"])
     assert page.tables["Digests"][1][1:] == ["failed"] * 3
 
