@@ -282,6 +282,18 @@ def large_grids(rigid: bool) -> list[Scenario]:
     return grids
 
 
+def with_places(scenario: Scenario) -> Scenario:
+    """Return the scenario with machines in rows of six, a unit apart; some schedulers require places."""
+    machines = range(scenario.platform.nodes)
+    x, y = (
+        tuple(float(part) for part in column)
+        for column in zip(*(divmod(u, 6) for u in machines), strict=True)
+    )
+    return dataclasses.replace(
+        scenario, platform=scenario.platform.with_attributes(ListedAttributes(x=x, y=y))
+    )
+
+
 def long_queues(shares: bool = False) -> list[Scenario]:
     """Return scenarios of rigid jobs whose queues are longer than in random scenarios, with estimates.
 

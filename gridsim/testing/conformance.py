@@ -48,6 +48,7 @@ from gridsim.testing.cases import (
     with_cores_anywhere,
     with_deadline_after,
     with_equal_delays,
+    with_places,
     without_dependencies,
     without_needs,
 )
@@ -572,6 +573,8 @@ class _ConformanceTrial:
         scheduler = self.scheduler
         limits = {**LIMITS, "events_limit": 5 * MAX_EVENTS}  # a few events per task
         assert scheduler is not None
+        if scheduler.rigid and scheduler.constraints and scenario.platform.attributes is None:
+            scenario = with_places(scenario)
         try:
             result = self.simulate_variant(scenario, scheduler, record=RECORDED_TABLES, **limits)
         except ConformanceError as error:
