@@ -235,7 +235,7 @@ def test_large_runs_show_the_utilization_of_groups(monkeypatch: pytest.MonkeyPat
 
 def test_routers_are_not_taken_for_machines(tree: gs.Result) -> None:
     animation = plots.animate(tree)
-    assert any("routers on machines" in note for note in animation.notes)
+    assert any("routers: r0, r1" in note for note in animation.notes)
     assert "text(`r${node}`" in animation.to_html()
 
 
