@@ -84,7 +84,8 @@ CONSTANT = re.compile(r"(?m)^([A-Z_]+(?:, [A-Z_]+)*) = (.*)$")
 
 #: The special methods that a stub has, if the source states their results.
 SPECIAL_METHODS = tuple(
-    f"__{name}__" for name in ("array", "getattr", "getitem", "setitem", "delitem", "len", "contains", "iter")
+    f"__{name}__"
+    for name in ("array", "getattr", "getitem", "setitem", "delitem", "len", "contains", "iter", "call")
 )
 #: Special methods whose parameters are positional only, since they are slots of the type.
 SLOTS = tuple(f"__{name}__" for name in ("getitem", "setitem", "delitem", "contains"))
